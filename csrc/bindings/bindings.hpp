@@ -1,0 +1,13 @@
+// Each area of the extension module adds itself; module.cpp is the table of contents.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace coalesce::bindings {
+
+void add_errors(pybind11::module_& m);
+void add_sim(pybind11::module_ m);
+void add_cuda(pybind11::module_ m);
+void add_ops(pybind11::module_ m);
+
+}  // namespace coalesce::bindings

@@ -1,0 +1,52 @@
+// Where control goes: basic blocks, reconvergence points and how long each register lives.
+//
+// METHOD
+// A block ends at a branch, a return, an exit, a barrier or a call, and before a label that is a
+// target. Lanes that part at a branch meet again at its immediate post-dominator: the first block
+// that every path from the branch to the end of the function passes (Cooper, Harvey, Kennedy, "A
+// Simple, Fast Dominance Algorithm", on the reversed graph with a virtual exit). A guarded `ret` or
+// `exit` is a branch to that virtual exit.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ptx/module.hpp"
+
+namespace coalesce::ptx {
+
+inline constexpr uint32_t no_block = UINT32_MAX;
+
+struct Block {
+    uint32_t first = 0;                    // index of its first instruction in Function::body
+    uint32_t last = 0;                     // one past its last instruction; never empty
+    std::vector<uint32_t> successors;      // blocks; a path that leaves the function is not listed
+    bool leaves = false;                   // may go to the virtual exit (ret, exit, trap, end of body)
+    uint32_t reconvergence = no_block;     // immediate post-dominator; no_block: the virtual exit
+};
+
+struct ControlFlow {
+    std::vector<Block> blocks;             // in the order of the text
+    std::vector<uint32_t> block_of;        // instruction -> block
+};
+
+// Throws PtxError for a branch whose target is not a label of the function.
+[[nodiscard]] ControlFlow control_flow(const Function& function);
+
+// Which registers an instruction writes and reads. A guarded write leaves the other lanes' values,
+// so it also counts as a read.
+struct Effects {
+    std::vector<uint32_t> writes;
+    std::vector<uint32_t> reads;
+};
+[[nodiscard]] Effects effects(const Instruction& instruction);
+
+// The stretch of instructions, in text order, over which a register's value must be kept: the
+// smallest interval that covers every instruction at which it is live, written or read.
+struct LiveRange {
+    uint32_t first = UINT32_MAX;           // first > last: the register is never used
+    uint32_t last = 0;                     // inclusive
+};
+[[nodiscard]] std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow);
+
+}  // namespace coalesce::ptx
