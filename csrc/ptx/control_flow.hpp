@@ -18,16 +18,16 @@ namespace coalesce::ptx {
 inline constexpr uint32_t no_block = UINT32_MAX;
 
 struct Block {
-    uint32_t first = 0;                    // index of its first instruction in Function::body
-    uint32_t last = 0;                     // one past its last instruction; never empty
-    std::vector<uint32_t> successors;      // blocks; a path that leaves the function is not listed
-    bool leaves = false;                   // may go to the virtual exit (ret, exit, trap, end of body)
-    uint32_t reconvergence = no_block;     // immediate post-dominator; no_block: the virtual exit
+    uint32_t first = 0;                 // index of its first instruction in Function::body
+    uint32_t last = 0;                  // one past its last instruction; never empty
+    std::vector<uint32_t> successors;   // blocks; a path that leaves the function is not listed
+    bool leaves = false;                // may go to the virtual exit (ret, exit, trap, end of body)
+    uint32_t reconvergence = no_block;  // immediate post-dominator; no_block: the virtual exit
 };
 
 struct ControlFlow {
-    std::vector<Block> blocks;             // in the order of the text
-    std::vector<uint32_t> block_of;        // instruction -> block
+    std::vector<Block> blocks;       // in the order of the text
+    std::vector<uint32_t> block_of;  // instruction -> block
 };
 
 // Throws PtxError for a branch whose target is not a label of the function.
@@ -44,8 +44,8 @@ struct Effects {
 // The stretch of instructions, in text order, over which a register's value must be kept: the
 // smallest interval that covers every instruction at which it is live, written or read.
 struct LiveRange {
-    uint32_t first = UINT32_MAX;           // first > last: the register is never used
-    uint32_t last = 0;                     // inclusive
+    uint32_t first = UINT32_MAX;  // first > last: the register is never used
+    uint32_t last = 0;            // inclusive
 };
 [[nodiscard]] std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow);
 

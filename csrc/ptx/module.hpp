@@ -3,10 +3,10 @@
 // METHOD
 // The parser keeps an instruction the way PTX writes it: an opcode ("ld"), its modifiers in order
 // ("global", "nc", "v4", "f32"), a guard and operands. It does not know which combinations exist;
-// that is the business of whoever gives instructions a meaning (csrc/sim). So any instruction of any
-// PTX ISA parses, and an unknown one can be reported with its source line instead of as a syntax
-// error. Scopes are resolved here: a register is an index into Function::registers, a label is an
-// index into Function::body.
+// that is the business of whoever gives instructions a meaning (csrc/sim). So any instruction of
+// any PTX ISA parses, and an unknown one can be reported with its source line instead of as a
+// syntax error. Scopes are resolved here: a register is an index into Function::registers, a label
+// is an index into Function::body.
 //
 // All string_views point into Module::text, which the module owns.
 #pragma once
@@ -23,76 +23,97 @@ namespace coalesce::ptx {
 // A fundamental type, as in ".f32". b128 and the packed and narrow formats appear only as modifiers
 // of instructions that csrc/sim may or may not know.
 enum class Type : uint8_t {
-    none, pred,
-    b8, b16, b32, b64, b128,
-    u8, u16, u32, u64,
-    s8, s16, s32, s64,
-    f16, f16x2, bf16, bf16x2, f32, f64,
+    none,
+    pred,
+    b8,
+    b16,
+    b32,
+    b64,
+    b128,
+    u8,
+    u16,
+    u32,
+    u64,
+    s8,
+    s16,
+    s32,
+    s64,
+    f16,
+    f16x2,
+    bf16,
+    bf16x2,
+    f32,
+    f64,
 };
 
-[[nodiscard]] uint32_t size_of(Type type);               // bytes; 0 for none and pred
-[[nodiscard]] std::string_view name_of(Type type);       // "f32"
-[[nodiscard]] Type type_named(std::string_view name);    // "f32" -> Type::f32; Type::none if no type
+[[nodiscard]] uint32_t size_of(Type type);             // bytes; 0 for none and pred
+[[nodiscard]] std::string_view name_of(Type type);     // "f32"
+[[nodiscard]] Type type_named(std::string_view name);  // "f32" -> Type::f32; Type::none if no type
 
 enum class Space : uint8_t { generic, reg, param, local, shared, global, constant };
 
-struct Position {      // in the PTX text, from 1
+struct Position {  // in the PTX text, from 1
     uint32_t line = 0;
     uint32_t column = 0;
 };
 
-struct SourceLine {    // in the CUDA source, from a .loc directive; line 0: unknown
-    uint32_t file = 0; // key of Module::files
+struct SourceLine {     // in the CUDA source, from a .loc directive; line 0: unknown
+    uint32_t file = 0;  // key of Module::files
     uint32_t line = 0;
     uint32_t column = 0;
 };
 
 struct Register {
-    std::string name;  // "%r12"
+    std::string name;  // "%r12"; "v.x" for a component of a vector register
     Type type = Type::none;
 };
 
 struct Operand {
     enum class Kind : uint8_t {
-        reg,       // %r1                      reg
-        integer,   // 12, -1, 0x7f             bits (two's complement, 64 bits)
-        f32,       // 0f3F800000               bits (the float's 32 bits)
-        f64,       // 0d3FF0..., 1.5           bits (the double's 64 bits)
-        symbol,    // variable, parameter, function, branch-target list, call prototype: name
-        special,   // %tid.x, %laneid          name, with the '%' and the suffix
-        label,     // $L__BB0_2                target (an index into Function::body)
-        address,   // [base+offset]            base in reg (or -1) or name; offset. [123]: offset only
-        vector,    // {a, b, c, d}             elements
-        pair,      // a|p (shfl, setp, ...)    elements (two)
-        list,      // (a, b) of a call         elements
-        sink,      // _ (result not wanted)
+        reg,      // %r1                      reg
+        integer,  // 12, -1, 0x7f             bits (two's complement, 64 bits)
+        f32,      // 0f3F800000               bits (the float's 32 bits)
+        f64,      // 0d3FF0..., 1.5           bits (the double's 64 bits)
+        symbol,   // variable, parameter, function, branch-target list, call prototype: name
+        special,  // %tid.x, %laneid          name, with the '%' and the suffix
+        label,    // $L__BB0_2                target (an index into Function::body)
+        address,  // [base+offset]            base in reg (or -1) or name; offset. [123]: offset
+                  // only; [map, {x, y}]            what follows the base in elements
+        vector,  // {a, b, c, d}             elements
+        pair,    // a|p (shfl, setp, ...)    elements (two)
+        list,    // (a, b) of a call         elements
+        sink,    // _ (result not wanted)
     };
     Kind kind = Kind::sink;
-    bool negated = false;          // !%p1 as a source
+    bool negated = false;  // !%p1 as a source
     int32_t reg = -1;
     uint32_t target = 0;
     uint64_t bits = 0;
-    int64_t offset = 0;            // address; also symbol+offset (mov.u64 %rd1, name+16)
+    int64_t offset = 0;     // address; also symbol+offset (mov.u64 %rd1, name+16)
+    int32_t variable = -1;  // symbol, address: the name's index in Function::variables, or -1
+                            // if it is not declared in the body (scopes may reuse a name)
     std::string_view name;
     std::vector<Operand> elements;
 };
 
 struct Instruction {
-    std::string_view opcode;                   // "ld", "fma", "bar"
-    std::vector<std::string_view> modifiers;   // without dots: {"global", "nc", "v4", "f32"}
-    int32_t guard = -1;                        // predicate register of @%p1, or -1
-    bool guard_negated = false;                // @!%p1
+    std::string_view opcode;                  // "ld", "fma", "bar"
+    std::vector<std::string_view> modifiers;  // without dots: {"global", "nc", "v4", "f32"}
+    int32_t guard = -1;                       // predicate register of @%p1, or -1
+    bool guard_negated = false;               // @!%p1
     std::vector<Operand> operands;
     Position position;
     SourceLine source;
-    std::string_view text;                     // the whole statement, guard to before ';'
+    std::string_view text;  // the whole statement, guard to before ';'
 };
 
 // One value of an initialiser: bytes, or the address of a symbol (a string, a table of functions).
+// The bits are those of an element (1 in an .f32 is 0x3F800000); an integer's are to be cut to the
+// element's size. Rows that were left out in the middle are zeros here, those at the end are not.
 struct Initializer {
     uint64_t bits = 0;
-    std::string_view symbol;       // empty: bits holds the value; otherwise bits is an offset
-    bool generic = false;          // generic(symbol)
+    std::string_view symbol;  // empty: bits holds the value; otherwise bits is an offset
+    bool generic = false;     // generic(symbol)
 };
 
 struct Variable {
@@ -100,8 +121,8 @@ struct Variable {
     Space space = Space::global;
     Type type = Type::b8;
     uint32_t alignment = 1;
-    uint64_t count = 1;            // elements of `type` (product of the dimensions); 0 for name[]
-    bool external = false;         // .extern (dynamic shared memory is .extern .shared name[])
+    uint64_t count = 1;     // elements of `type` (product of the dimensions); 0 for name[]
+    bool external = false;  // .extern (dynamic shared memory is .extern .shared name[])
     std::vector<Initializer> initial;
     [[nodiscard]] uint64_t bytes() const { return count * size_of(type); }
 };
@@ -114,12 +135,12 @@ struct Parameter : Variable {
 
 struct Function {
     std::string name;
-    bool entry = false;            // .entry, against .func
-    bool external = false;         // declared without a body: vprintf, __assertfail, malloc
+    bool entry = false;     // .entry, against .func
+    bool external = false;  // declared without a body: vprintf, __assertfail, malloc
     std::vector<Parameter> parameters;
     std::vector<Parameter> results;
     std::vector<Register> registers;
-    std::vector<Variable> variables;           // .local, .shared and call-site .param of the body
+    std::vector<Variable> variables;  // .local, .shared and call-site .param of the body
     std::vector<Instruction> body;
     std::map<std::string, std::vector<uint32_t>, std::less<>> branch_targets;  // .branchtargets
     std::map<std::string, Parameter, std::less<>> prototypes;  // .callprototype: its result, if any
@@ -131,11 +152,12 @@ struct Module {
     std::unique_ptr<const std::string> text;
     uint32_t version_major = 0;
     uint32_t version_minor = 0;
-    std::string target;                        // "sm_90"
+    std::string target;  // "sm_90"
     uint32_t address_size = 64;
-    std::vector<Variable> variables;           // module scope: .global, .const, .shared
+    std::vector<Variable> variables;  // module scope: .global, .const, .shared
     std::vector<Function> functions;
-    std::map<uint32_t, std::string> files;     // .file
+    std::map<uint32_t, std::string> files;                    // .file
+    std::map<std::string, std::string, std::less<>> aliases;  // .alias; find_function follows them
 
     [[nodiscard]] const Function* find_function(std::string_view name) const;
     [[nodiscard]] const Variable* find_variable(std::string_view name) const;

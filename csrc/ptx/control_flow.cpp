@@ -1,0 +1,256 @@
+// Basic blocks, immediate post-dominators and the registers an instruction touches.
+#include "ptx/control_flow.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "errors.hpp"
+
+namespace coalesce::ptx {
+namespace {
+
+bool has(const Instruction& instruction, std::string_view modifier) {
+    return std::find(instruction.modifiers.begin(), instruction.modifiers.end(), modifier) !=
+           instruction.modifiers.end();
+}
+
+bool leaves_function(const Instruction& i) {
+    return i.opcode == "ret" || i.opcode == "exit" || i.opcode == "trap";
+}
+
+bool is_branch(const Instruction& i) { return i.opcode == "bra" || i.opcode == "brx"; }
+
+bool is_barrier(const Instruction& i) {
+    const bool of_a_warp = !i.modifiers.empty() && i.modifiers[0] == "warp";
+    return (i.opcode == "bar" || i.opcode == "barrier") && !of_a_warp;
+}
+
+bool ends_block(const Instruction& i) {
+    return is_branch(i) || leaves_function(i) || i.opcode == "call" || is_barrier(i);
+}
+
+[[noreturn]] void fail(const Instruction& instruction, const std::string& message) {
+    const Position at = instruction.position;
+    throw PtxError("line " + std::to_string(at.line) + ", column " + std::to_string(at.column) +
+                       ": " + message + "\n  " + std::string(instruction.text),
+                   at.line, at.column);
+}
+
+// Where a branch may go, as indices into the body; the body's size is its end.
+std::vector<uint32_t> targets_of(const Function& function, const Instruction& instruction) {
+    const auto check = [&](uint32_t target) {
+        if (target > function.body.size()) fail(instruction, "the label is not of this function");
+        return target;
+    };
+    if (instruction.opcode == "bra") {
+        if (instruction.operands.empty() || instruction.operands[0].kind != Operand::Kind::label) {
+            fail(instruction, "the target of 'bra' is not a label of the function");
+        }
+        return {check(instruction.operands[0].target)};
+    }
+    const auto list = instruction.operands.size() < 2
+                          ? function.branch_targets.end()
+                          : function.branch_targets.find(instruction.operands[1].name);
+    if (list == function.branch_targets.end()) {
+        fail(instruction, "'brx.idx' needs a register and the name of a .branchtargets list");
+    }
+    for (uint32_t target : list->second) check(target);
+    return list->second;
+}
+
+// METHOD: block starts are marked on the body, then each run between starts is a block.
+void find_blocks(const Function& function, ControlFlow& flow) {
+    const auto size = static_cast<uint32_t>(function.body.size());
+    std::vector<bool> starts(size + 1, false);
+    starts[0] = true;
+    for (uint32_t i = 0; i < size; ++i) {
+        const Instruction& instruction = function.body[i];
+        if (!ends_block(instruction)) continue;
+        starts[i + 1] = true;
+        if (!is_branch(instruction)) continue;
+        for (uint32_t target : targets_of(function, instruction)) starts[target] = true;
+    }
+    flow.block_of.resize(size);
+    for (uint32_t i = 0; i < size; ++i) {
+        if (starts[i]) {
+            flow.blocks.emplace_back();
+            flow.blocks.back().first = i;
+        }
+        flow.blocks.back().last = i + 1;
+        flow.block_of[i] = static_cast<uint32_t>(flow.blocks.size() - 1);
+    }
+}
+
+void link_blocks(const Function& function, ControlFlow& flow) {
+    const auto size = static_cast<uint32_t>(function.body.size());
+    std::vector<uint32_t> listed_by(flow.blocks.size(), no_block);  // a successor is listed once
+    for (uint32_t b = 0; b < flow.blocks.size(); ++b) {
+        Block& block = flow.blocks[b];
+        const Instruction& last = function.body[block.last - 1];
+        const auto go = [&](uint32_t target) {
+            if (target == size) {
+                block.leaves = true;
+                return;
+            }
+            const uint32_t successor = flow.block_of[target];
+            if (listed_by[successor] == b) return;
+            listed_by[successor] = b;
+            block.successors.push_back(successor);
+        };
+        if (last.guard >= 0 || !(is_branch(last) || leaves_function(last))) go(block.last);
+        if (leaves_function(last)) block.leaves = true;
+        if (!is_branch(last)) continue;
+        for (uint32_t target : targets_of(function, last)) go(target);
+    }
+}
+
+// METHOD: Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is its root; blocks
+// are numbered in post-order of a walk from there, and a block's parent always has a higher number.
+class PostDominators {
+  public:
+    explicit PostDominators(std::vector<Block>& blocks)
+        : blocks_(blocks), exit_(static_cast<uint32_t>(blocks.size())), predecessors_(exit_ + 1) {
+        for (uint32_t b = 0; b < exit_; ++b) {
+            for (uint32_t successor : blocks[b].successors) predecessors_[successor].push_back(b);
+            if (blocks[b].leaves) predecessors_[exit_].push_back(b);
+        }
+    }
+
+    void find() {
+        number_blocks();
+        std::vector<uint32_t> parent(exit_ + 1, none);
+        parent[exit_] = exit_;
+        for (bool changed = true; changed;) {
+            changed = false;
+            for (auto b = order_.rbegin() + 1; b != order_.rend(); ++b) {
+                uint32_t meet = blocks_[*b].leaves ? exit_ : none;
+                for (uint32_t successor : blocks_[*b].successors) {
+                    if (parent[successor] == none) continue;
+                    meet = meet == none ? successor : meeting(parent, meet, successor);
+                }
+                if (parent[*b] == meet) continue;
+                parent[*b] = meet;
+                changed = true;
+            }
+        }
+        for (uint32_t b = 0; b < exit_; ++b) {
+            blocks_[b].reconvergence = parent[b] == exit_ ? no_block : parent[b];
+        }
+    }
+
+  private:
+    static constexpr uint32_t none = no_block;  // no path to the exit
+
+    void number_blocks() {
+        number_.assign(exit_ + 1, none);
+        std::vector<bool> seen(exit_ + 1, false);
+        std::vector<std::pair<uint32_t, size_t>> stack{{exit_, 0}};
+        seen[exit_] = true;
+        while (!stack.empty()) {
+            auto& [block, next] = stack.back();
+            if (next < predecessors_[block].size()) {
+                const uint32_t predecessor = predecessors_[block][next++];
+                if (seen[predecessor]) continue;
+                seen[predecessor] = true;
+                stack.emplace_back(predecessor, 0);
+            } else {
+                number_[block] = static_cast<uint32_t>(order_.size());
+                order_.push_back(block);
+                stack.pop_back();
+            }
+        }
+    }
+
+    uint32_t meeting(const std::vector<uint32_t>& parent, uint32_t a, uint32_t b) const {
+        while (a != b) {
+            while (number_[a] < number_[b]) a = parent[a];
+            while (number_[b] < number_[a]) b = parent[b];
+        }
+        return a;
+    }
+
+    std::vector<Block>& blocks_;
+    uint32_t exit_;
+    std::vector<std::vector<uint32_t>> predecessors_;
+    std::vector<uint32_t> number_;  // block -> its place in order_
+    std::vector<uint32_t> order_;   // post-order; the exit is last
+};
+
+void collect(const Operand& operand, std::vector<uint32_t>& registers) {
+    if (operand.reg >= 0) registers.push_back(static_cast<uint32_t>(operand.reg));
+    for (const Operand& element : operand.elements) collect(element, registers);
+}
+
+enum class Destination : uint8_t { written, only_read, accumulated };
+
+// What operand 0 is. The address of a store needs no entry here: addresses are always read.
+Destination destination_of(const Instruction& i) {
+    constexpr std::string_view read_only[] = {
+        "st",        "red",        "brx",          "ret",     "exit",          "trap",
+        "prefetch",  "cp",         "prefetchu",    "membar",  "fence",         "discard",
+        "nanosleep", "setmaxnreg", "brkpt",        "pmevent", "applypriority", "sust",
+        "sured",     "stmatrix",   "stackrestore", "bra"};
+    if (std::find(std::begin(read_only), std::end(read_only), i.opcode) != std::end(read_only)) {
+        return Destination::only_read;
+    }
+    if (i.opcode == "bar" || i.opcode == "barrier") {
+        return has(i, "red") ? Destination::written : Destination::only_read;
+    }
+    if (i.opcode == "mbarrier") {
+        const bool has_result = has(i, "arrive") || has(i, "arrive_drop") || has(i, "test_wait") ||
+                                has(i, "try_wait") || has(i, "pending_count");
+        return has_result ? Destination::written : Destination::only_read;
+    }
+    if (i.opcode == "wgmma") return Destination::accumulated;
+    if (i.opcode == "tcgen05") {
+        return has(i, "ld") ? Destination::written : Destination::only_read;
+    }
+    return Destination::written;
+}
+
+void call_effects(const Instruction& call, Effects& result) {
+    const std::vector<Operand>& operands = call.operands;
+    const bool has_results = !operands.empty() && operands[0].kind == Operand::Kind::list;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        collect(operands[i], i == 0 && has_results ? result.writes : result.reads);
+    }
+}
+
+}  // namespace
+
+ControlFlow control_flow(const Function& function) {
+    ControlFlow flow;
+    if (function.body.empty()) return flow;
+    find_blocks(function, flow);
+    link_blocks(function, flow);
+    PostDominators(flow.blocks).find();
+    return flow;
+}
+
+Effects effects(const Instruction& instruction) {
+    Effects result;
+    const Destination destination = destination_of(instruction);
+    if (instruction.opcode == "call") {
+        call_effects(instruction, result);
+    } else {
+        for (const Operand& operand : instruction.operands) {
+            const bool first = &operand == instruction.operands.data();
+            if (!first || operand.kind == Operand::Kind::address ||
+                destination == Destination::only_read) {
+                collect(operand, result.reads);
+                continue;
+            }
+            collect(operand, result.writes);
+            if (destination == Destination::accumulated) collect(operand, result.reads);
+        }
+    }
+    if (instruction.guard >= 0) {
+        result.reads.insert(result.reads.end(), result.writes.begin(), result.writes.end());
+        result.reads.push_back(static_cast<uint32_t>(instruction.guard));
+    }
+    return result;
+}
+
+}  // namespace coalesce::ptx

@@ -1,0 +1,91 @@
+// PTX text as tokens, and the messages that point into it.
+//
+// METHOD
+// The lexer is a cursor over the text; a token is a view of it and is never copied. A word after a
+// dot is one token with its dot (".reg", ".L1::evict_last", ".2d"), so that opcodes, types and
+// directives read the same way. Numbers are only delimited here; constant.cpp gives them a value.
+// `Tokens` adds one token of look-ahead and the errors: what was expected, what came, and the line
+// of the text with a caret under the place.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "errors.hpp"
+#include "ptx/module.hpp"
+
+namespace coalesce::ptx {
+
+struct Token {
+    enum class Kind : uint8_t {
+        end,
+        identifier,   // ld, %r1, $L__BB0_2, _
+        dotted,       // .reg, .L1::evict_last
+        number,       // 12, 0x7fU, 0f3F800000, 1.5e-3
+        string,       // "nounroll", with its quotes
+        punctuation,  // ; , { } [ ] ( ) < > << ...
+        invalid,      // a byte that starts no token, an open string or comment
+    };
+    Kind kind = Kind::end;
+    std::string_view text;
+    Position position;
+
+    [[nodiscard]] bool is(std::string_view expected) const {
+        return text == expected && kind != Kind::string && kind != Kind::end;
+    }
+    [[nodiscard]] std::string_view word() const { return text.substr(1); }  // without the dot
+};
+
+class Lexer {
+  public:
+    explicit Lexer(std::string_view text) : text_(text) {}
+    [[nodiscard]] Token next();
+    [[nodiscard]] std::string_view text() const { return text_; }
+
+  private:
+    [[nodiscard]] char at(size_t index) const { return index < text_.size() ? text_[index] : '\0'; }
+    bool skip_space();  // also comments; false: a comment is not closed
+    size_t end_of_number(size_t i) const;
+    size_t end_of_punctuation(size_t i) const;
+
+    std::string_view text_;
+    size_t at_ = 0;
+    uint32_t line_ = 1;
+    size_t line_start_ = 0;
+};
+
+// "line 12, column 8: <message>", the line of the text, and a caret. Only printable ASCII comes
+// out, whatever went in.
+[[nodiscard]] PtxError error_at(std::string_view text, Position position, std::string_view message);
+
+// Where a view of `text` begins.
+[[nodiscard]] Position position_of(std::string_view text, std::string_view part);
+
+class Tokens {
+  public:
+    explicit Tokens(std::string_view text);
+
+    [[nodiscard]] const Token& peek() const { return token_; }
+    [[nodiscard]] Token second() const;  // the token after peek()
+    [[nodiscard]] bool at(std::string_view text) const { return token_.is(text); }
+    [[nodiscard]] bool at(Token::Kind kind) const { return token_.kind == kind; }
+    [[nodiscard]] const char* end_of_last() const { return end_of_last_; }
+    [[nodiscard]] std::string_view text() const { return lexer_.text(); }
+
+    Token take();
+    bool accept(std::string_view text);
+    // `where` completes the message: "expected ';' after the instruction, got '}'".
+    Token expect(std::string_view text, std::string_view where);
+    Token expect(Token::Kind kind, std::string_view what);
+    void skip_braces();  // at '{': past its '}', without a look at what is between
+
+    [[noreturn]] void fail(const Token& token, std::string_view message) const;
+    [[noreturn]] void fail_expected(std::string_view what) const;  // "expected <what>, got ..."
+
+  private:
+    Lexer lexer_;
+    Token token_;
+    const char* end_of_last_ = nullptr;
+};
+
+}  // namespace coalesce::ptx

@@ -1,0 +1,106 @@
+// The parser's state and its grammar, one method per rule.
+//
+// METHOD
+// Recursive descent without backtracking; every rule starts at a token that decides it. Nested
+// scopes of a body are a counter, not a recursion, and what does recurse (expressions, vector
+// operands, initialisers) has a bound, so no text can exhaust the stack. Counts that a text could
+// ask for in a few bytes (registers, array elements) have limits too.
+//   parser.cpp        the module and its functions' headers
+//   declarations.cpp  variables, parameters, registers, initialisers
+//   body.cpp          statements, instructions, operands
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ptx/lexer.hpp"
+#include "ptx/module.hpp"
+#include "ptx/scope.hpp"
+
+namespace coalesce::ptx {
+
+class Parser {
+  public:
+    explicit Parser(Module& module) : module_(module), tokens_(*module.text) {}
+    void parse();
+
+  private:
+    // What stands before a declared name: `.param .u64 .ptr .global .align 8`.
+    struct Declaration {
+        Space space = Space::global;
+        Type type = Type::none;
+        uint32_t alignment = 0;  // 0: the type's own
+        uint32_t width = 1;      // 4 for .v4
+        bool pointer = false;
+        Space pointee = Space::generic;
+    };
+
+    // parser.cpp
+    void top_level();
+    void version();
+    void target();
+    void file();
+    void location();
+    void alias();
+    void linked();  // an optional linkage, then a function or variables
+    void module_variables(Space space, bool external);
+    void function(bool entry);
+    void function_directives(Function& function);
+    void prototype(std::string_view name);
+    void add_function(Function&& function, const Token& name, bool defined);
+    void check_names() const;
+
+    // declarations.cpp
+    Declaration declaration(Space space);
+    void declaration_word(Declaration& declaration);
+    Variable variable(const Declaration& declaration);
+    void initializer(Variable& variable, const std::vector<uint64_t>& dimensions);
+    void nested_initializer(Variable& variable, const std::vector<uint64_t>& dimensions,
+                            size_t level);
+    Initializer initial_value(Type type);
+    std::vector<Parameter> parameters(std::string_view end_of);
+    void registers();
+    void add_registers(const Declaration& declaration, const Token& name, uint64_t count,
+                       bool range);
+    void skip_attribute();
+
+    // body.cpp
+    void body();
+    void bind_parameters(const std::vector<Parameter>& parameters);
+    void statement();
+    void label();
+    void branch_targets(const Token& name);
+    void body_directive();
+    void body_variables(Space space);
+    void instruction();
+    std::vector<Operand> operand_list(std::string_view close, int depth);
+    Operand operand(int depth);
+    Operand name_operand();
+    Operand address(int depth);
+    Operand constant();
+    Operand register_operand(const Token& token, const Binding& binding);
+    int32_t guard_register();
+    void offset(Operand& operand);
+    void refer(Operand& operand);
+    void settle(const std::vector<Reference>& references);
+
+    Module& module_;
+    Tokens tokens_;
+    std::unordered_map<std::string_view, size_t> functions_;  // index in Module::functions
+    std::unordered_map<std::string_view, size_t> variables_;  // index in Module::variables
+    std::vector<std::string_view> unknown_names_;             // checked when the module is complete
+    uint64_t padding_ = 0;                                    // zeros that initialisers left out
+
+    // Of the function whose body is being read.
+    Function* function_ = nullptr;
+    Scopes scopes_;
+    SourceLine source_;
+    std::string_view opcode_;
+    std::unordered_set<std::string_view> call_targets_;  // names of .calltargets lists
+    uint64_t total_registers_ = 0;
+};
+
+}  // namespace coalesce::ptx

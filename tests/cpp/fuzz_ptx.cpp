@@ -1,0 +1,222 @@
+// No text may make the parser, the control flow or the live ranges crash, hang or run out of
+// memory: whatever comes, the answer is a module or a PtxError.
+//
+// With clang and -fsanitize=fuzzer this is a libFuzzer target. Without (COALESCE_LIBFUZZER not
+// defined) it has a main of its own, which mutates the seeds below and the files it is given:
+//   fuzz_ptx [iterations] [seed] [file.ptx ...]
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "errors.hpp"
+#include "ptx/control_flow.hpp"
+#include "ptx/module.hpp"
+
+namespace {
+
+namespace ptx = coalesce::ptx;
+
+void check(bool condition, const char* what) {
+    if (condition) return;
+    std::fprintf(stderr, "fuzz_ptx: %s\n", what);
+    std::abort();
+}
+
+void check_module(const ptx::Module& module) {
+    for (const ptx::Function& function : module.functions) {
+        const ptx::ControlFlow flow = ptx::control_flow(function);
+        check(flow.block_of.size() == function.body.size(), "an instruction without a block");
+        for (const ptx::Block& block : flow.blocks) {
+            check(block.first < block.last && block.last <= function.body.size(), "an empty block");
+            check(!block.successors.empty() || block.leaves, "a block that goes nowhere");
+        }
+        const auto ranges = ptx::live_ranges(function, flow);
+        check(ranges.size() == function.registers.size(), "a register without a range");
+    }
+    (void)ptx::dump(module);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    try {
+        check_module(ptx::parse(std::string(reinterpret_cast<const char*>(data), size)));
+    } catch (const coalesce::PtxError& error) {
+        for (const char* c = error.what(); *c; ++c) {
+            check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
+        }
+    }
+    return 0;
+}
+
+#ifndef COALESCE_LIBFUZZER
+namespace {
+
+const char* const seeds[] = {
+    R"(.version 9.0
+.target sm_90, debug
+.address_size 64
+.file 1 "k.cu", 12, 34
+.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .align 8 .b8 b[16]) .noreturn;
+.const .align 4 .f32 c[3] = {0f3F800000, 1.5, -2};
+.global .u32 m[2][3] = {{1}, {2, 3}};
+.global .u64 table[4] = {m, generic(m), m+4, (1 << 4) | 3 * -(2 + 1) ? 7 : WARP_SZ};
+.extern .shared .align 16 .b8 dyn[];
+.section .debug_str { $L_s: .b8 1, 2 }
+.visible .entry k(.param .u64 .ptr .global .align 4 a, .param .u32 n) .maxntid 256, 1, 1
+{
+	.reg .pred %p<4>;
+	.reg .b32 %r<12>;
+	.reg .b64 %rd<6>;
+	.reg .v2 .f32 v;
+	.shared .align 4 .b8 tile[4224];
+	.loc 1 5 3
+	ld.param.u64 %rd1, [a];
+	mov.u32 %r1, %tid.x;
+	setp.ge.u32 %p1|%p2, %r1, 0x7fU, !%p3;
+	@%p1 bra $L2;
+$L1:	add.s32 %r2, %r2, -1;
+	.loc 1 9 7, function_name $L_s, inlined_at 1 22 8
+	ld.global.nc.v4.f32 {v.x, v.y, _, v.x}, [%rd1+-12];
+	shfl.sync.bfly.b32 %r3|%p2, %r2, 16, 31, -1;
+	@!%p2 bra.uni $L1;
+	{ .reg .b32 t; L: mov.b32 t, %r1; @%p1 bra L; }
+	{ .reg .b32 t; L: mov.b32 t, %r2; @%p1 bra L; }
+ts: .branchtargets $L1, $L2;
+	brx.idx %r1, ts;
+$L2:	bar.sync 0;
+	{ .param .b64 param0; .param .b32 retval0;
+	call.uni (retval0), vprintf, (param0, param0);
+	p0: .callprototype (.param .b32 _) _ (.param .b64 _);
+	call (retval0), %rd2, (param0), p0; }
+	st.global.u32 [%rd1+4], %r3;
+	cp.async.bulk.tensor.2d.shared::cluster.global [%r1], [%rd1, {%r2, %r3}], [%r4];
+	ret;
+}
+)",
+    ".version 8.0\n.entry k { .reg .pred p; L: @p bra M; N: bra L; M: @p ret; bra N; }",
+    ".version 8.0\n.func (.reg .b32 %o) f(.reg .b32 %i) { add.u32 %o, %i, 1; ret; } .alias g, f;",
+};
+
+const char* const snippets[] = {"{",
+                                "}",
+                                "(",
+                                ")",
+                                "[",
+                                "]",
+                                "<",
+                                ">",
+                                ",",
+                                ";",
+                                ":",
+                                "@",
+                                "!",
+                                "|",
+                                "-",
+                                "+",
+                                "~",
+                                "?",
+                                "/*",
+                                "*/",
+                                "//",
+                                "\"",
+                                "\n",
+                                "\\",
+                                "%",
+                                "%p1",
+                                "%r1",
+                                "_",
+                                "_:",
+                                "0x",
+                                "0f3F800000",
+                                "0d",
+                                "1e999",
+                                "4000000000",
+                                "18446744073709551615",
+                                "-9223372036854775808/-1",
+                                "1/0",
+                                ".reg .b32 %r<1000000>;",
+                                ".v4",
+                                ".align 16",
+                                ".b8 x[99999999999999]",
+                                "[2][3]",
+                                "= {{1},{2}}",
+                                "bra $L1;",
+                                "call",
+                                "ret;",
+                                "bar.sync 0;",
+                                ".loc 1 2 3",
+                                ".branchtargets",
+                                ".callprototype",
+                                ".alias",
+                                ".extern",
+                                ".func f();",
+                                ".entry",
+                                ".section",
+                                ".version 9.9",
+                                "$L1:",
+                                "%tid.x",
+                                "WARP_SZ",
+                                "generic(",
+                                "%v.x",
+                                "\xff"};
+
+std::string mutated(const std::vector<std::string>& corpus, std::mt19937& random) {
+    const auto below = [&](size_t n) { return n == 0 ? 0 : random() % n; };
+    std::string text = corpus[below(corpus.size())];
+    for (size_t edits = 1 + below(6); edits > 0; --edits) {
+        const size_t at = below(text.size() + 1), length = below(1 + below(40));
+        switch (below(7)) {
+            case 0:
+                text.erase(at, length);
+                break;
+            case 1:
+                text.insert(at, text.substr(below(text.size() + 1), length));
+                break;
+            case 2:
+                text.insert(at, snippets[below(std::size(snippets))]);
+                break;
+            case 3:
+                text.replace(at, std::min(length, text.size() - at),
+                             snippets[below(std::size(snippets))]);
+                break;
+            case 4:
+                if (at < text.size()) text[at] = static_cast<char>(random());
+                break;
+            case 5:
+                text.resize(at);
+                break;
+            default: {
+                const std::string& other = corpus[below(corpus.size())];
+                text.insert(at, other.substr(below(other.size() + 1), below(400)));
+            }
+        }
+    }
+    return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const long iterations = argc > 1 ? std::atol(argv[1]) : 20000;
+    std::mt19937 random(argc > 2 ? static_cast<unsigned>(std::atol(argv[2])) : 1u);
+    std::vector<std::string> corpus(std::begin(seeds), std::end(seeds));
+    for (int i = 3; i < argc; ++i) {
+        std::ifstream file(argv[i], std::ios::binary);
+        corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    }
+    for (const std::string& text : corpus) check_module(ptx::parse(text));
+    for (long i = 0; i < iterations; ++i) {
+        const std::string text = mutated(corpus, random);
+        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+    }
+    std::printf("fuzz_ptx: %ld texts\n", iterations);
+    return 0;
+}
+#endif
