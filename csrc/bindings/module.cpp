@@ -10,7 +10,8 @@ PYBIND11_MODULE(_core, m) {
     coalesce::bindings::add_sim(m.def_submodule("sim", "The warp-level simulator."));
 #endif
 #ifdef COALESCE_HAS_cuda
-    coalesce::bindings::add_cuda(m.def_submodule("cuda", "NVRTC, the CUDA driver and its devices."));
+    coalesce::bindings::add_cuda(
+        m.def_submodule("cuda", "NVRTC, the CUDA driver and its devices."));
 #endif
 #ifdef COALESCE_HAS_ops
     coalesce::bindings::add_ops(m.def_submodule("ops", "The catalogue of operations."));

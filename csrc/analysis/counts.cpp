@@ -1,0 +1,96 @@
+#include "analysis/counts.hpp"
+
+namespace coalesce::analysis {
+
+using ptx::Space;
+using sim::Access;
+
+void InstructionCounts::add(const InstructionCounts& o) {
+    executed += o.executed;
+    threads += o.threads;
+    if (o.requests) {
+        space = o.space;
+        access = o.access;
+    }
+    requests += o.requests;
+    accesses += o.accesses;
+    bytes += o.bytes;
+    sectors += o.sectors;
+    lines += o.lines;
+    wavefronts += o.wavefronts;
+    ideal += o.ideal;
+}
+
+void CountObserver::add_to(Counts& counts, const sim::Program& program) const {
+    counts.instructions.resize(program.instructions.size());
+    for (size_t i = 0; i < sites_.size(); ++i) counts.instructions[i].add(sites_[i]);
+    // A segment executed each of its instructions once.
+    for (uint32_t start = 0; start < runs_.size(); ++start) {
+        if (runs_[start].executed == 0) continue;
+        for (uint32_t op = start; op < program.segment_end[start]; ++op) {
+            if (!program.ops[op].starts) continue;
+            InstructionCounts& c = counts.instructions[program.ops[op].pc];
+            c.executed += runs_[start].executed;
+            c.threads += runs_[start].threads;
+        }
+    }
+}
+
+InstructionCounts Counts::sum(Space space, Access access) const {
+    InstructionCounts total;
+    for (const InstructionCounts& c : instructions) {
+        if (c.requests && c.space == space && c.access == access) total.add(c);
+    }
+    return total;
+}
+
+uint64_t Counts::executed() const {
+    uint64_t n = 0;
+    for (const InstructionCounts& c : instructions) n += c.executed;
+    return n;
+}
+
+uint64_t Counts::threads() const {
+    uint64_t n = 0;
+    for (const InstructionCounts& c : instructions) n += c.threads;
+    return n;
+}
+
+std::map<std::string, double> Counts::metrics() const {
+    std::map<std::string, double> m;
+    const auto global = [&](const char* op, Access access) {
+        const InstructionCounts c = sum(Space::global, access);
+        const std::string suffix = std::string("_pipe_lsu_mem_global_op_") + op + ".sum";
+        m["l1tex__t_requests" + suffix] = double(c.requests);
+        m["l1tex__t_sectors" + suffix] = double(c.sectors);
+        if (c.requests)
+            m[std::string("l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_") + op +
+              ".ratio"] = double(c.sectors) / double(c.requests);
+        return c;
+    };
+    const auto shared = [&](const char* op, Access access) {
+        const InstructionCounts c = sum(Space::shared, access);
+        m[std::string("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_") + op + ".sum"] =
+            double(c.wavefronts);
+        m[std::string("smsp__inst_executed_op_shared_") + op + ".sum"] = double(c.requests);
+        return c;
+    };
+    const InstructionCounts load = global("ld", Access::load), store = global("st", Access::store);
+    global("atom", Access::atomic);
+    global("red", Access::reduction);
+    const InstructionCounts shared_load = shared("ld", Access::load),
+                            shared_store = shared("st", Access::store);
+    const InstructionCounts shared_atomic = sum(Space::shared, Access::atomic);
+    m["memory_l1_tag_requests_global"] = double(load.lines + store.lines);
+    m["memory_l2_theoretical_sectors_global"] = double(load.sectors + store.sectors);
+    m["memory_l2_theoretical_sectors_global_ideal"] = double(load.ideal + store.ideal);
+    m["memory_l1_wavefronts_shared"] =
+        double(shared_load.wavefronts + shared_store.wavefronts + shared_atomic.wavefronts);
+    m["memory_l1_wavefronts_shared_ideal"] =
+        double(shared_load.ideal + shared_store.ideal + shared_atomic.ideal);
+    m["smsp__inst_executed.sum"] = double(executed());
+    m["smsp__thread_inst_executed.sum"] = double(threads());
+    return m;
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,108 @@
+// Counting: what each instruction of a kernel executed and moved.
+//
+// The numbers have Nsight Compute's names and meaning, counted on PTX instructions: where ptxas
+// merges or removes instructions the hardware's counts of *instructions* differ, those of requests
+// and sectors of global memory do not (they follow the addresses).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/banks.hpp"
+#include "model/coalescing.hpp"
+#include "sim/memory.hpp"
+
+namespace coalesce::analysis {
+
+// Of one PTX instruction.
+struct InstructionCounts {
+    uint64_t executed = 0;    // warp instructions
+    uint64_t threads = 0;     // of them, active threads
+    uint64_t requests = 0;    // memory: executed with at least one active thread
+    uint64_t accesses = 0;    // memory: lanes that accessed
+    uint64_t bytes = 0;       // memory: requested by lanes
+    uint64_t sectors = 0;     // global, local
+    uint64_t lines = 0;       // global, local
+    uint64_t wavefronts = 0;  // shared
+    uint64_t ideal = 0;       // sectors or wavefronts a packed access of this width takes
+    ptx::Space space = ptx::Space::reg;
+    sim::Access access = sim::Access::load;
+    void add(const InstructionCounts& other);
+};
+
+struct Counts {
+    std::vector<InstructionCounts> instructions;  // by PTX instruction
+    // Sums over the instructions of a space and kind.
+    [[nodiscard]] InstructionCounts sum(ptx::Space space, sim::Access access) const;
+    [[nodiscard]] uint64_t executed() const;
+    [[nodiscard]] uint64_t threads() const;
+    // By Nsight Compute's names.
+    [[nodiscard]] std::map<std::string, double> metrics() const;
+};
+
+// The observer: one a host thread, added up afterwards.
+class CountObserver {
+  public:
+    explicit CountObserver(const sim::Program& program)
+        : runs_(program.ops.size()), sites_(program.instructions.size()) {}
+
+    void segment(const sim::Warp&, uint32_t op, sim::LaneMask mask) {
+        ++runs_[op].executed;
+        runs_[op].threads += uint64_t(std::popcount(mask));
+    }
+
+    void access(const sim::Warp&, const sim::MemoryEvent& e) {
+        InstructionCounts& c = sites_[e.pc];
+        if (e.access == sim::Access::async_copy && e.space == ptx::Space::shared) return;
+        const uint32_t lanes = uint32_t(std::popcount(e.mask));
+        c.space = e.space == ptx::Space::constant ? ptx::Space::global : e.space;
+        c.access = e.access;
+        ++c.requests;
+        c.accesses += lanes;
+        c.bytes += uint64_t(lanes) * e.bytes;
+        if (e.space == ptx::Space::shared) {
+            c.wavefronts += model::wavefronts(e);
+            c.ideal += model::least_wavefronts(e);
+        } else {
+            add_footprint(c, e, lanes);
+        }
+    }
+
+    // Adds what this thread saw to the counts of the grid.
+    void add_to(Counts& counts, const sim::Program& program) const;
+
+  private:
+    struct Runs {
+        uint64_t executed = 0, threads = 0;
+    };
+
+    static void add_footprint(InstructionCounts& c, const sim::MemoryEvent& e, uint32_t lanes) {
+        c.ideal += (uint64_t(lanes) * e.bytes + model::sector_bytes - 1) / model::sector_bytes;
+        if (e.space == ptx::Space::local) {
+            // A thread's local memory is interleaved by words, so equal offsets are neighbours.
+            uint64_t addresses[sim::warp_size];
+            sim::MemoryEvent interleaved = e;
+            interleaved.shape = sim::Shape::scattered;
+            interleaved.addresses = addresses;
+            sim::for_each_lane(
+                e.mask, [&](int i) { addresses[i] = e.address(i) / 4 * 128 + uint64_t(i) * 4; });
+            const model::Footprint f = model::footprint(interleaved);
+            const uint32_t words = std::max(1, e.bytes / 4);
+            c.sectors += f.sectors * words;
+            c.lines += f.lines * words;
+            return;
+        }
+        const model::Footprint f = model::footprint(e);
+        // A reduction of several lanes at one address is sent once a lane.
+        const bool repeated = e.access == sim::Access::reduction && e.shape == sim::Shape::uniform;
+        c.sectors += repeated ? lanes : f.sectors;
+        c.lines += f.lines;
+    }
+
+    std::vector<Runs> runs_;                // by op at which a segment starts
+    std::vector<InstructionCounts> sites_;  // by instruction; `executed` and `threads` unused
+};
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,356 @@
+// The simulator as Python sees it: a Program made of PTX text, launched on NumPy arrays.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <sstream>
+
+#include "analysis/engines.hpp"
+#include "bindings/bindings.hpp"
+#include "errors.hpp"
+#include "model/time.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+
+namespace {
+
+using analysis::Counts;
+using ptx::Space;
+using sim::Access;
+
+// Host memory an argument of a launch points to.
+struct BufferArgument {
+    py::array array;
+    std::string name;
+    bool writable;
+};
+
+struct LaunchResult {
+    std::optional<Counts> counts;
+    std::optional<double> modelled_ms;
+    double host_ms = 0;
+};
+
+struct Interrupted {};
+
+// Arrays that overlap are one buffer, so that a kernel sees them as one memory.
+class Arguments {
+  public:
+    explicit Arguments(const py::list& values) {
+        for (const py::handle value : values) {
+            if (py::isinstance<BufferArgument>(value)) {
+                pieces_.push_back(piece_of(value.cast<BufferArgument&>()));
+            }
+        }
+    }
+
+    void map_into(sim::AddressSpace& memory) {
+        std::vector<size_t> order(pieces_.size());
+        for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+            return pieces_[a].buffer.host < pieces_[b].buffer.host;
+        });
+        for (size_t i = 0; i < order.size();) {
+            sim::Buffer whole = pieces_[order[i]].buffer;
+            size_t last = i + 1;
+            while (last < order.size() &&
+                   pieces_[order[last]].buffer.host < whole.host + whole.bytes) {
+                const sim::Buffer& b = pieces_[order[last]].buffer;
+                const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
+                if (b.bytes > whole.bytes || b.host != whole.host) {
+                    // A view of part of the other: the name of the larger one, if it is that.
+                    if (end > whole.bytes) whole.shape.clear();
+                }
+                whole.bytes = std::max(whole.bytes, end);
+                whole.writable = whole.writable || b.writable;
+                ++last;
+            }
+            const std::byte* const host = whole.host;
+            const uint64_t address = memory.add(std::move(whole));
+            for (; i < last; ++i) {
+                Piece& p = pieces_[order[i]];
+                p.address = address + uint64_t(p.buffer.host - host);
+            }
+        }
+        for (const Piece& p : pieces_) total_bytes_ += p.buffer.bytes;
+    }
+
+    // The n-th array's address.
+    [[nodiscard]] uint64_t address(size_t n) const { return pieces_.at(n).address; }
+    [[nodiscard]] uint64_t total_bytes() const { return total_bytes_; }
+
+  private:
+    struct Piece {
+        sim::Buffer buffer;
+        uint64_t address = 0;
+    };
+
+    static Piece piece_of(const BufferArgument& b) {
+        Piece p;
+        p.buffer.name = b.name;
+        p.buffer.bytes = uint64_t(b.array.nbytes());
+        p.buffer.host = static_cast<std::byte*>(const_cast<void*>(b.array.data()));
+        p.buffer.writable = b.writable;
+        p.buffer.shape.assign(b.array.shape(), b.array.shape() + b.array.ndim());
+        p.buffer.item_bytes = uint32_t(b.array.itemsize());
+        p.buffer.type = py::str(b.array.dtype());
+        return p;
+    }
+
+    std::vector<Piece> pieces_;
+    uint64_t total_bytes_ = 0;
+};
+
+class Program {
+  public:
+    Program(std::string ptx, const std::string& source) : module_(ptx::parse(std::move(ptx))) {
+        std::istringstream lines(source);
+        for (std::string line; std::getline(lines, line);) source_.push_back(line);
+        memory_ = sim::lay_out_memory(module_);
+    }
+
+    [[nodiscard]] std::vector<std::string> entries() const {
+        std::vector<std::string> names;
+        for (const ptx::Function& f : module_.functions) {
+            if (f.entry) names.push_back(f.name);
+        }
+        return names;
+    }
+
+    [[nodiscard]] py::list parameters(const std::string& entry) const {
+        uint32_t total = 0;
+        py::list list;
+        for (const sim::ParameterInfo& p : sim::lay_out_parameters(find(entry), total)) {
+            list.append(
+                py::make_tuple(std::string(ptx::name_of(p.type)), p.bytes, p.alignment, p.pointer));
+        }
+        return list;
+    }
+
+    LaunchResult launch(const std::string& entry, std::array<uint64_t, 3> grid,
+                        std::array<uint64_t, 3> block, uint32_t shared_bytes,
+                        const py::list& arguments, bool counts, uint64_t instruction_limit,
+                        uint32_t workers) {
+        const sim::Program& program = decoded(entry, counts);
+        sim::Launch launch;
+        launch.grid = dim3(grid);
+        launch.block = dim3(block);
+        launch.shared_bytes = shared_bytes;
+        launch.instruction_limit = instruction_limit;
+        launch.workers = workers;
+        sim::check(launch, sim::Limits{}, program.shared_bytes, entry);
+        if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
+            throw LaunchError(entry + ": a block of " + std::to_string(launch.block.count()) +
+                              " threads is larger than the kernel's __launch_bounds__ of " +
+                              std::to_string(program.max_block_threads));
+        }
+
+        sim::AddressSpace memory;
+        program.memory->map_into(memory);
+        Arguments arrays(arguments);
+        arrays.map_into(memory);
+        launch.parameters = pack(program, arguments, arrays);
+
+        LaunchResult result;
+        std::string printed;
+        std::mutex mutex;
+        launch.print = [&](const std::string& text) {
+            const std::lock_guard lock(mutex);
+            printed += text;
+        };
+        const auto flush = [&] {
+            std::string text;
+            {
+                const std::lock_guard lock(mutex);
+                text.swap(printed);
+            }
+            if (!text.empty()) py::print(text, py::arg("end") = "", py::arg("flush") = true);
+        };
+        launch.poll = [&] {
+            const py::gil_scoped_acquire gil;
+            flush();
+            if (PyErr_CheckSignals() != 0) throw Interrupted{};
+        };
+        const auto start = std::chrono::steady_clock::now();
+        try {
+            const py::gil_scoped_release no_gil;
+            // Module variables belong to the program: one launch at a time.
+            const std::lock_guard lock(*running_);
+            if (counts)
+                result.counts = analysis::run_counted(program, launch, memory);
+            else
+                analysis::run(program, launch, memory);
+        } catch (const Interrupted&) {
+            throw py::error_already_set();
+        } catch (...) {
+            flush();
+            throw;
+        }
+        result.host_ms =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+                .count();
+        flush();
+        if (result.counts)
+            result.modelled_ms = modelled(*result.counts, launch, program, arrays.total_bytes());
+        return result;
+    }
+
+  private:
+    static sim::Dim3 dim3(const std::array<uint64_t, 3>& n) {
+        const auto narrow = [](uint64_t v) { return uint32_t(std::min<uint64_t>(v, UINT32_MAX)); };
+        return {narrow(n[0]), narrow(n[1]), narrow(n[2])};
+    }
+
+    [[nodiscard]] const ptx::Function& find(const std::string& entry) const {
+        const ptx::Function* f = module_.find_function(entry);
+        if (f && f->entry) return *f;
+        std::string message = "there is no kernel `" + entry + "`; the module has";
+        const char* separator = " ";
+        for (const std::string& name : entries()) {
+            message += separator + name;
+            separator = ", ";
+        }
+        throw LaunchError(message);
+    }
+
+    const sim::Program& decoded(const std::string& entry, bool counts) {
+        const std::pair key{entry, counts};
+        const auto known = programs_.find(key);
+        if (known != programs_.end()) return known->second;
+        sim::Program program =
+            sim::decode(module_, find(entry), memory_,
+                        counts ? analysis::counting_engine() : analysis::silent_engine());
+        program.source = source_;
+        return programs_.emplace(key, std::move(program)).first->second;
+    }
+
+    static std::vector<std::byte> pack(const sim::Program& program, const py::list& arguments,
+                                       const Arguments& arrays) {
+        if (arguments.size() != program.parameters.size()) {
+            throw LaunchError(program.kernel + " takes " +
+                              std::to_string(program.parameters.size()) + " arguments, got " +
+                              std::to_string(arguments.size()));
+        }
+        std::vector<std::byte> bytes(program.parameter_bytes);
+        size_t array = 0;
+        for (size_t i = 0; i < program.parameters.size(); ++i) {
+            const sim::ParameterInfo& p = program.parameters[i];
+            if (py::isinstance<BufferArgument>(arguments[i])) {
+                const uint64_t address = arrays.address(array++);
+                if (p.bytes != 8)
+                    throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
+                                      " is an array, but the parameter is a scalar");
+                std::memcpy(&bytes[p.offset], &address, sizeof address);
+                continue;
+            }
+            const std::string value = py::cast<py::bytes>(arguments[i]);
+            if (value.size() != p.bytes) {
+                throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
+                                  " has " + std::to_string(value.size()) + " bytes, needs " +
+                                  std::to_string(p.bytes));
+            }
+            std::memcpy(&bytes[p.offset], value.data(), value.size());
+        }
+        return bytes;
+    }
+
+    static double modelled(const Counts& counts, const sim::Launch& launch,
+                           const sim::Program& program, uint64_t buffer_bytes) {
+        model::Work work;
+        work.blocks = launch.grid.count();
+        work.block_threads = launch.block.count();
+        work.shared_bytes = program.shared_bytes + launch.shared_bytes;
+        work.instructions = counts.executed();
+        uint64_t sectors = 0;
+        for (const analysis::InstructionCounts& c : counts.instructions) {
+            if (c.space == Space::shared) {
+                work.shared_wavefronts += c.wavefronts;
+            } else if (c.requests) {
+                work.first_level_cycles += std::max(2 * c.requests, c.lines);
+                sectors += c.sectors;
+            }
+        }
+        work.dram_bytes = std::min<uint64_t>(sectors * model::sector_bytes, buffer_bytes);
+        return model::modelled_ms(model::h200, work);
+    }
+
+    ptx::Module module_;
+    std::vector<std::string> source_;
+    std::shared_ptr<sim::ModuleMemory> memory_;
+    std::map<std::pair<std::string, bool>, sim::Program> programs_;
+    std::unique_ptr<std::mutex> running_ = std::make_unique<std::mutex>();
+};
+
+template <uint64_t analysis::InstructionCounts::* member>
+auto total(Space space, Access access) {
+    return [space, access](const Counts& c) { return c.sum(space, access).*member; };
+}
+
+}  // namespace
+
+void add_sim(py::module_ m) {
+    using analysis::InstructionCounts;
+    py::class_<BufferArgument>(
+        m, "Buffer",
+        "An array argument of a launch: C-contiguous host memory with a name for messages.")
+        .def(py::init([](py::array array, std::string name, bool writable) {
+                 if (!(array.flags() & py::array::c_style))
+                     throw py::value_error("array of `" + name + "` must be C-contiguous");
+                 return BufferArgument{std::move(array), std::move(name), writable};
+             }),
+             py::arg("array"), py::arg("name"), py::arg("writable"));
+
+    py::class_<Counts>(m, "Counts",
+                       "What a launch executed and moved, with Nsight Compute's names.")
+        .def_property_readonly("instructions", &Counts::executed,
+                               "Warp instructions executed (PTX).")
+        .def_property_readonly("thread_instructions", &Counts::threads,
+                               "Thread instructions executed (PTX).")
+        .def_property_readonly("global_load_requests",
+                               total<&InstructionCounts::requests>(Space::global, Access::load))
+        .def_property_readonly("global_load_sectors",
+                               total<&InstructionCounts::sectors>(Space::global, Access::load))
+        .def_property_readonly("global_store_requests",
+                               total<&InstructionCounts::requests>(Space::global, Access::store))
+        .def_property_readonly("global_store_sectors",
+                               total<&InstructionCounts::sectors>(Space::global, Access::store))
+        .def_property_readonly("shared_load_requests",
+                               total<&InstructionCounts::requests>(Space::shared, Access::load))
+        .def_property_readonly("shared_load_wavefronts",
+                               total<&InstructionCounts::wavefronts>(Space::shared, Access::load))
+        .def_property_readonly("shared_store_requests",
+                               total<&InstructionCounts::requests>(Space::shared, Access::store))
+        .def_property_readonly("shared_store_wavefronts",
+                               total<&InstructionCounts::wavefronts>(Space::shared, Access::store))
+        .def("metrics", &Counts::metrics, "The counts as a dict by Nsight Compute's metric names.");
+
+    py::class_<LaunchResult>(m, "LaunchResult")
+        .def_readonly("counts", &LaunchResult::counts,
+                      "Counts, or None if they were not asked for.")
+        .def_readonly("modelled_ms", &LaunchResult::modelled_ms,
+                      "Modelled time on the simulated GPU in ms, or None.")
+        .def_readonly("host_ms", &LaunchResult::host_ms,
+                      "Time the simulation took on this machine in ms.");
+
+    py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
+        .def(py::init<std::string, const std::string&>(), py::arg("ptx"), py::arg("source") = "")
+        .def_property_readonly("entries", &Program::entries, "Names of the kernels.")
+        .def("parameters", &Program::parameters, py::arg("entry"),
+             "(type, bytes, alignment, is_pointer) of each parameter.")
+        .def("launch", &Program::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
+             py::arg("shared_bytes"), py::arg("arguments"), py::arg("counts") = false,
+             py::arg("instruction_limit") = 0, py::arg("workers") = 0);
+
+    m.def(
+        "instruction_set", [] { return sim::name_of(sim::best_isa()); },
+        "The host instruction set the simulator uses.");
+}
+
+}  // namespace coalesce::bindings

@@ -1,0 +1,72 @@
+// The simulated device memory: named buffers at addresses like cudaMalloc's.
+//
+// METHOD
+// A buffer is host memory that the kernel sees at a simulated address: 256-byte aligned whatever
+// the host's alignment, and at least `guard_gap` bytes away from its neighbours, so that an access
+// past an end belongs to no buffer instead of to the next one. Memory is never copied: an address
+// is translated to the host's when it is used.
+//
+// Generic addresses (PTX ISA, "Generic Addressing") find the other state spaces in windows below
+// the buffers; address 0 belongs to nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace coalesce::sim {
+
+inline constexpr uint64_t window_bytes = 1u << 24;
+inline constexpr uint64_t shared_window = 1u << 24;
+inline constexpr uint64_t local_window = 2u << 24;
+inline constexpr uint64_t param_window = 3u << 24;
+inline constexpr uint64_t code_window = 4u << 24;          // addresses of functions, 16 apart
+inline constexpr uint64_t module_base = 0x7e00'0000'0000;  // __device__ and __constant__ variables
+inline constexpr uint64_t global_base = 0x7f00'0000'0000;  // the launch's arguments
+inline constexpr uint64_t guard_gap = 1u << 21;
+
+struct Buffer {
+    std::string name;
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    std::byte* host = nullptr;
+    bool writable = true;
+    // How the owner sees it, for messages: an array of `type` items. Empty for plain bytes.
+    std::vector<int64_t> shape;
+    uint32_t item_bytes = 0;
+    std::string type;
+    [[nodiscard]] uint64_t end() const { return address + bytes; }
+};
+
+class AddressSpace {
+  public:
+    // Places a buffer at the next free address and returns that address.
+    uint64_t add(Buffer buffer);
+
+    // Places a buffer at its own address.
+    void add_at(Buffer buffer);
+
+    // The buffer that holds all of [address, address + bytes), or null. `hint` is where the last
+    // search of this instruction ended and is tried first.
+    [[nodiscard]] const Buffer* find(uint64_t address, uint64_t bytes, uint16_t& hint) const {
+        if (hint < buffers_.size() && holds(buffers_[hint], address, bytes)) return &buffers_[hint];
+        return search(address, bytes, hint);
+    }
+
+    // The buffer whose start or end is nearest to the address, for messages; null if there is none.
+    [[nodiscard]] const Buffer* nearest(uint64_t address) const;
+
+    [[nodiscard]] const std::vector<Buffer>& buffers() const { return buffers_; }
+
+  private:
+    static bool holds(const Buffer& b, uint64_t address, uint64_t bytes) {
+        return address - b.address < b.bytes && address - b.address + bytes <= b.bytes;
+    }
+    const Buffer* search(uint64_t address, uint64_t bytes, uint16_t& hint) const;
+
+    std::vector<Buffer> buffers_;  // by address
+    uint64_t next_ = global_base;
+};
+
+}  // namespace coalesce::sim

@@ -1,0 +1,536 @@
+// METHOD
+// Functions are decoded from the kernel outwards, each once. An instruction is offered in turn to
+// the control, memory and arithmetic families; the first that knows it says which handler runs it
+// and what types its operands have. A modifier that no one claimed, or an instruction that no
+// family knows, is an UnsupportedInstruction with its CUDA source line.
+#include "sim/decode.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "errors.hpp"
+#include "sim/memory.hpp"
+
+namespace coalesce::sim {
+
+using ptx::Operand;
+using ptx::Type;
+
+namespace {
+
+constexpr uint32_t slot_alignment = 64;
+
+uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
+
+// Bytes of a register slot, all lanes; a predicate is one mask.
+uint32_t slot_bytes(Type type) {
+    return type == Type::pred ? sizeof(LaneMask) : warp_size * std::max(2u, ptx::size_of(type));
+}
+
+bool is_signed(Type type) {
+    return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;
+}
+
+Type unsigned_of(uint32_t bytes) {
+    return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
+}
+
+// An immediate as the bits of a lane of the type.
+uint64_t immediate_bits(const Operand& operand, Type type) {
+    const auto as_double = [&] {
+        if (operand.kind == Operand::Kind::f32)
+            return double(std::bit_cast<float>(uint32_t(operand.bits)));
+        if (operand.kind == Operand::Kind::f64) return std::bit_cast<double>(operand.bits);
+        return double(int64_t(operand.bits));
+    };
+    const bool integer = operand.kind == Operand::Kind::integer;
+    switch (type) {
+        case Type::f32:
+            if (operand.kind == Operand::Kind::f32) return operand.bits;
+            return integer ? operand.bits : std::bit_cast<uint32_t>(float(as_double()));
+        case Type::f64:
+            if (operand.kind == Operand::Kind::f64) return operand.bits;
+            return integer ? operand.bits : std::bit_cast<uint64_t>(as_double());
+        default:
+            return operand.bits;
+    }
+}
+
+}  // namespace
+
+Program decode(const ptx::Module& module, const ptx::Function& entry,
+               std::shared_ptr<ModuleMemory> memory, const Engine& engine) {
+    return Decoder(module, std::move(memory), engine).decode(entry);
+}
+
+Program Decoder::decode(const ptx::Function& entry) {
+    program_.kernel = entry.name;
+    program_.parameters = lay_out_parameters(entry, program_.parameter_bytes);
+    for (const char* directive : {"maxntid", "reqntid"}) {
+        const auto found = entry.directives.find(directive);
+        if (found == entry.directives.end()) continue;
+        uint32_t threads = 1;
+        for (const uint32_t n : found->second) threads *= n;
+        program_.max_block_threads = threads;
+    }
+    // Shared variables of the module and of every function lie one after the other; the dynamic
+    // ones (extern, no size) all start where these end.
+    uint32_t offset = 0;
+    const auto place = [&](const ptx::Variable& v) {
+        if (v.space != ptx::Space::shared || v.count == 0) return;
+        offset = round_up(offset, std::max(1u, v.alignment));
+        program_.shared_variables.emplace(v.name, std::pair{offset, uint32_t(v.bytes())});
+        offset += uint32_t(v.bytes());
+    };
+    for (const ptx::Variable& v : module_.variables) place(v);
+    for (const ptx::Function& f : module_.functions) {
+        if (f.entry && &f != &entry) continue;
+        for (const ptx::Variable& v : f.variables) place(v);
+    }
+    program_.shared_bytes = round_up(offset, 16);
+
+    queue_.push_back(&entry);
+    index_of_[entry.name] = 0;
+    for (uint32_t i = 0; i < queue_.size(); ++i) decode_function(i);
+    finish_depth();
+    for (size_t i = 0; i < module_.functions.size(); ++i) {
+        const auto found = index_of_.find(module_.functions[i].name);
+        if (found != index_of_.end()) program_.function_of_address[i + 1] = found->second;
+    }
+
+    program_.segment_end.resize(program_.ops.size());
+    uint32_t end = uint32_t(program_.ops.size());
+    for (size_t i = program_.ops.size(); i-- > 0;) {
+        if (program_.ops[i].control != Control::none) end = uint32_t(i) + 1;
+        program_.segment_end[i] = end;
+    }
+    return std::move(program_);
+}
+
+void Decoder::decode_function(uint32_t index) {
+    Scope scope;
+    const ptx::Function& f = *queue_[index];
+    scope.function = &f;
+    scope.flow = ptx::control_flow(f);
+    scope_ = &scope;
+    function_ = index;
+    program_.functions.resize(queue_.size());
+    allocate_registers(scope);
+    lay_out_frame(index);
+
+    scope.is_meeting.assign(scope.flow.blocks.size(), false);
+    for (const ptx::Block& b : scope.flow.blocks) {
+        if (b.reconvergence != ptx::no_block) scope.is_meeting[b.reconvergence] = true;
+    }
+    const uint32_t first = uint32_t(program_.ops.size());
+    const uint32_t first_table = uint32_t(program_.tables.size());
+    scope.op_of.resize(f.body.size() + 1);
+    for (uint32_t i = 0; i < f.body.size(); ++i) {
+        const uint32_t block = scope.flow.block_of[i];
+        if (scope.is_meeting[block] && scope.flow.blocks[block].first == i && i > 0) {
+            Op join;
+            join.control = Control::join;
+            join.starts = false;
+            join.pc = pc_;
+            program_.ops.push_back(join);
+            program_.reconvergence.push_back(no_op);
+        }
+        scope.op_of[i] = uint32_t(program_.ops.size());
+        decode_instruction(i);
+    }
+    // A body that runs off its end returns.
+    scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
+    Op ret;
+    ret.control = index == 0 ? Control::exit : Control::ret;
+    ret.starts = false;
+    ret.pc = pc_;
+    program_.ops.push_back(ret);
+    program_.reconvergence.push_back(no_op);
+
+    // Branch targets were instructions and reconvergence points blocks; now they become ops.
+    for (uint32_t i = first; i < program_.ops.size(); ++i) {
+        Op& op = program_.ops[i];
+        if (op.control == Control::branch && op.extra == 0) op.target = scope.op_of[op.target];
+        uint32_t& meeting = program_.reconvergence[i];
+        if (meeting == no_op) continue;
+        meeting = meeting & resolved_op ? meeting & ~resolved_op
+                                        : scope.op_of[scope.flow.blocks[meeting].first];
+    }
+    for (uint32_t t = first_table; t < program_.tables.size(); ++t) {
+        for (uint32_t& target : program_.tables[t]) target = scope.op_of[target];
+    }
+    FunctionInfo& info = program_.functions[index];
+    info.name = f.name;
+    info.entry = scope.op_of[0];
+    info.register_bytes = round_up(scope.frame_bytes, slot_alignment);
+    program_.functions.resize(queue_.size());
+    callees_.resize(queue_.size());
+    callees_[index] = scope.callees;
+    scope_ = nullptr;
+}
+
+// Linear scan over the live ranges; a slot is free again after the instruction that ends a range,
+// so that no instruction writes the slot of an operand it reads, unless they are the same register.
+void Decoder::allocate_registers(Scope& scope) {
+    const auto& registers = scope.function->registers;
+    const std::vector<ptx::LiveRange> ranges = ptx::live_ranges(*scope.function, scope.flow);
+    std::vector<uint32_t> order;
+    for (uint32_t r = 0; r < registers.size(); ++r) {
+        if (ranges[r].first <= ranges[r].last) order.push_back(r);
+    }
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return ranges[a].first < ranges[b].first; });
+
+    std::map<uint32_t, std::vector<uint32_t>> free;  // slot bytes -> offsets
+    std::multimap<uint32_t, uint32_t> busy;          // last instruction -> register
+    scope.slots.assign(registers.size(), no_operand);
+    uint32_t bytes = 0;
+    for (const uint32_t r : order) {
+        while (!busy.empty() && busy.begin()->first < ranges[r].first) {
+            const uint32_t done = busy.begin()->second;
+            free[slot_bytes(registers[done].type)].push_back(scope.slots[done] >> 1);
+            busy.erase(busy.begin());
+        }
+        const uint32_t size = slot_bytes(registers[r].type);
+        auto& list = free[size];
+        if (list.empty()) {
+            // Predicates come sixteen to a line, everything else is aligned for vector loads.
+            const uint32_t piece = std::max(size, slot_alignment);
+            bytes = round_up(bytes, std::min(piece, 2 * slot_alignment));
+            for (uint32_t at = bytes + piece; at > bytes; at -= size) list.push_back(at - size);
+            bytes += piece;
+        }
+        scope.slots[r] = list.back() << 1;
+        list.pop_back();
+        busy.emplace(ranges[r].last, r);
+    }
+    scope.frame_bytes = bytes;
+}
+
+// The frame's local memory: .local variables, then its .param space (arguments, results, and those
+// of the calls it makes).
+void Decoder::lay_out_frame(uint32_t index) {
+    uint32_t offset = 0;
+    const ptx::Function& f = *scope_->function;
+    if (index != 0) {
+        // The callee's arguments and results lie first, where argument_layout() says.
+        std::vector<uint32_t> offsets;
+        offset = argument_layout(f, offsets);
+        size_t n = 0;
+        for (const ptx::Parameter& p : f.parameters) scope_->formals.emplace(p.name, offsets[n++]);
+        for (const ptx::Parameter& p : f.results) scope_->formals.emplace(p.name, offsets[n++]);
+    }
+    for (const ptx::Variable& v : f.variables) {
+        offset = round_up(offset, std::max({1u, v.alignment, ptx::size_of(v.type)}));
+        scope_->variables.push_back(offset);
+        const bool in_frame = v.space == ptx::Space::local || v.space == ptx::Space::param;
+        if (in_frame) offset += std::max<uint32_t>(1, uint32_t(v.bytes()));
+    }
+    program_.functions[index].local_bytes = round_up(offset, 16);
+}
+
+void Decoder::decode_instruction(uint32_t at) {
+    const ptx::Instruction& in = scope_->function->body[at];
+    pc_ = uint32_t(program_.instructions.size());
+    program_.instructions.push_back({std::string(in.text), in.source, function_});
+    first_op_ = true;
+    scope_->spare = 0;
+    if (decode_control(at) || decode_memory(in) || decode_lanewise(in)) return;
+    unsupported(in);
+}
+
+bool Decoder::decode_lanewise(const ptx::Instruction& in) {
+    Modifiers modifiers(in);
+    const Selection selection = select(in, modifiers);
+    if (!selection.run) return false;
+    if (!modifiers.empty()) unsupported(in, "the modifier ." + std::string(modifiers.first()));
+
+    Op op;
+    op.run = selection.run;
+    op.immediate = selection.immediate;
+    op.extra = selection.extra;
+    if (selection.synchronizes) op.control = Control::synchronize;
+
+    // mov between a register and the elements of another: one vector operand.
+    if (in.opcode == "mov" && in.operands.size() == 2) {
+        const Operand &d = in.operands[0], &s = in.operands[1];
+        if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
+            const bool join = s.kind == Operand::Kind::vector;
+            const auto& elements = (join ? s : d).elements;
+            if (elements.size() > 4) return false;
+            const uint32_t part = ptx::size_of(selection.types[0]) / uint32_t(elements.size());
+            const Type part_type = part == 4 ? Type::b32 : part == 2 ? Type::b16 : Type::b8;
+            for (size_t n = 0; n < elements.size(); ++n) {
+                op.operand[n + join] =
+                    join ? source(elements[n], part_type) : destination(elements[n], part_type);
+            }
+            op.operand[join ? 0 : 4] =
+                join ? destination(d, selection.types[0]) : source(s, selection.types[0]);
+            emit(in, op);
+            return true;
+        }
+    }
+
+    // Pairs (d|p) count as two destinations; a single one leaves the second empty.
+    size_t next = 0;
+    size_t operand = 0;
+    if (selection.destinations == 2) {
+        const Operand& d = in.operands.at(0);
+        if (d.kind == Operand::Kind::pair) {
+            op.operand[0] = destination(d.elements.at(0), selection.types[0]);
+            op.operand[1] = destination(d.elements.at(1), selection.types[1]);
+        } else {
+            op.operand[0] = destination(d, selection.types[0]);
+        }
+        operand = 2;
+        next = 1;
+    }
+    for (; operand < selection.types.size(); ++operand) {
+        if (next >= in.operands.size()) {
+            // A special register read by mov has no operand but its name.
+            break;
+        }
+        const Operand& o = in.operands[next++];
+        const Type type = selection.types[operand];
+        if (operand < selection.destinations) {
+            op.operand[operand] = destination(o, type);
+        } else {
+            op.operand[operand] = source(o, type);
+            if (type == Type::pred && o.negated) op.extra |= 0x80;
+        }
+    }
+    resize_operands(in, op, selection);
+    return true;
+}
+
+// cvt reads and writes registers wider than its types (PTX ISA, "Operand Size Exceeding
+// Instruction-Type Size"): the low bits are read, and results extended.
+void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection& selection) {
+    Op widen;
+    for (size_t n = 0; n < in.operands.size() && n < selection.types.size(); ++n) {
+        const uint32_t have = register_bytes(in.operands[n]);
+        const uint32_t need = ptx::size_of(selection.types[n]);
+        if (in.opcode != "cvt" || have == 0 || have == need) continue;
+        const Locator narrow = scratch();
+        if (n < selection.destinations) {
+            widen.run = engine_.ops->resize(
+                is_signed(selection.types[n]) ? selection.types[n] : unsigned_of(need), have);
+            widen.operand[0] = op.operand[n];
+            widen.operand[1] = narrow;
+        } else {
+            Op cut;
+            cut.run = engine_.ops->resize(unsigned_of(have), need);
+            cut.operand[0] = narrow;
+            cut.operand[1] = op.operand[n];
+            emit(in, cut);
+        }
+        op.operand[n] = narrow;
+    }
+    emit(in, op);
+    if (widen.run) emit(in, widen);
+}
+
+Op& Decoder::append(Op op) {
+    op.pc = pc_;
+    op.starts = first_op_;
+    first_op_ = false;
+    program_.ops.push_back(op);
+    program_.reconvergence.push_back(no_op);
+    return program_.ops.back();
+}
+
+Op& Decoder::emit(const ptx::Instruction& in, Op op) {
+    if (in.guard >= 0 && op.guard == no_operand) {
+        op.guard = slot(in.guard);
+        op.guard_negated = in.guard_negated;
+        if (op.run) {
+            op.inner = op.run;
+            op.run = engine_.ops->guarded;
+        }
+    }
+    return append(op);
+}
+
+Locator Decoder::constant(uint64_t bits, uint32_t width) {
+    if (width > 0 && width < 8) bits &= (uint64_t{1} << (8 * width)) - 1;
+    const auto [it, fresh] = constants_.try_emplace({bits, width}, 0);
+    if (!fresh) return it->second;
+    const size_t at =
+        (program_.constants.size() + slot_alignment - 1) / slot_alignment * slot_alignment;
+    if (width == 0) {
+        const LaneMask mask = bits ? all_lanes : 0;
+        program_.constants.resize(at + slot_alignment);
+        std::memcpy(&program_.constants[at], &mask, sizeof mask);
+    } else {
+        program_.constants.resize(at + size_t(width) * warp_size);
+        for (int i = 0; i < warp_size; ++i)
+            std::memcpy(&program_.constants[at + size_t(i) * width], &bits, width);
+    }
+    return it->second = Locator(at << 1 | 1);
+}
+
+// Scratch registers live for one instruction; they are few and are shared by all of a function's.
+Locator Decoder::scratch() {
+    if (scope_->spare < scope_->scratch.size()) return scope_->scratch[scope_->spare++];
+    ++scope_->spare;
+    scope_->frame_bytes = round_up(scope_->frame_bytes, slot_alignment);
+    const uint32_t at = scope_->frame_bytes;
+    scope_->frame_bytes += 8 * warp_size;
+    scope_->scratch.push_back(at << 1);
+    return at << 1;
+}
+
+uint32_t Decoder::register_bytes(const Operand& operand) const {
+    if (operand.kind != Operand::Kind::reg) return 0;
+    const Type t = scope_->function->registers[size_t(operand.reg)].type;
+    return t == Type::pred ? 0 : std::max(2u, ptx::size_of(t));
+}
+
+Locator Decoder::source(const Operand& operand, Type type) {
+    const uint32_t width = type == Type::pred ? 0 : std::max(2u, ptx::size_of(type));
+    switch (operand.kind) {
+        case Operand::Kind::reg:
+            return slot(operand.reg);
+        case Operand::Kind::integer:
+        case Operand::Kind::f32:
+        case Operand::Kind::f64:
+            return constant(immediate_bits(operand, type), width);
+        case Operand::Kind::special: {
+            Op op;
+            const Selection s = engine_.ops->special(operand.name, type);
+            if (!s.run)
+                throw UnsupportedInstruction("the special register " + std::string(operand.name) +
+                                             " is not simulated");
+            op.run = s.run;
+            op.extra = s.extra;
+            op.operand[0] = scratch();
+            return append(op).operand[0];
+        }
+        case Operand::Kind::symbol: {
+            uint32_t offset = 0;
+            if (find_local(operand, offset)) {
+                Op op;
+                op.run = engine_.ops->local_address;
+                op.immediate = int64_t(offset) + operand.offset;
+                op.extra = uint8_t(width);
+                op.operand[0] = scratch();
+                return append(op).operand[0];
+            }
+            return constant(address_of_symbol(operand), width);
+        }
+        default:
+            return no_operand;
+    }
+}
+
+Locator Decoder::destination(const Operand& operand, Type) {
+    return operand.kind == Operand::Kind::reg ? slot(operand.reg) : no_operand;
+}
+
+bool Decoder::find_local(const Operand& symbol, uint32_t& offset) const {
+    if (symbol.variable >= 0) {
+        const size_t n = size_t(symbol.variable);
+        const ptx::Space space = scope_->function->variables[n].space;
+        offset = scope_->variables[n];
+        return space == ptx::Space::local || space == ptx::Space::param;
+    }
+    const auto found = scope_->formals.find(symbol.name);
+    if (found == scope_->formals.end()) return false;
+    offset = found->second;
+    return true;
+}
+
+const ptx::Variable* Decoder::find_shared(std::string_view name) const {
+    for (const ptx::Variable& v : scope_->function->variables) {
+        if (v.name == name && v.space == ptx::Space::shared) return &v;
+    }
+    const ptx::Variable* v = module_.find_variable(name);
+    return v && v->space == ptx::Space::shared ? v : nullptr;
+}
+
+uint64_t Decoder::address_of_symbol(const Operand& operand) {
+    const std::string name(operand.name);
+    const uint64_t by = uint64_t(operand.offset);
+    if (const ptx::Variable* v = find_shared(name)) {
+        if (v->count == 0) return program_.shared_bytes + by;  // dynamic shared memory
+        return program_.shared_variables.at(name).first + by;
+    }
+    if (scope_->function->entry) {
+        for (const ParameterInfo& p : program_.parameters) {
+            if (p.name == name) return p.offset + by;
+        }
+    }
+    const auto variable = program_.memory->address_of.find(name);
+    if (variable != program_.memory->address_of.end()) return variable->second + by;
+    for (size_t i = 0; i < module_.functions.size(); ++i) {
+        if (module_.functions[i].name == name) return code_window + 16 * (i + 1);
+    }
+    throw UnsupportedInstruction("the symbol " + name + " is not defined in this module");
+}
+
+uint32_t Decoder::function_index(std::string_view name) {
+    const auto found = index_of_.find(std::string(name));
+    if (found != index_of_.end()) return found->second;
+    const ptx::Function* f = module_.find_function(name);
+    if (!f || f->external) {
+        throw UnsupportedInstruction("call of " + std::string(name) +
+                                     ", which has no body in this module");
+    }
+    queue_.push_back(f);
+    return index_of_[std::string(name)] = uint32_t(queue_.size()) - 1;
+}
+
+// The local memory a lane needs: along the deepest chain of calls, or a fixed stack where the depth
+// is not known (recursion, calls through pointers).
+void Decoder::finish_depth() {
+    constexpr uint32_t unknown_depth_stack = 64 * 1024;
+    std::vector<uint8_t> state(program_.functions.size(), 0);
+    std::vector<uint32_t> deepest(program_.functions.size(), 0);
+    bool recursive = program_.recursive;
+    // Depth-first with an explicit stack: (function, next callee).
+    std::vector<std::pair<uint32_t, size_t>> stack{{0, 0}};
+    state[0] = 1;
+    while (!stack.empty()) {
+        auto& [f, next] = stack.back();
+        if (next < callees_[f].size()) {
+            const uint32_t g = callees_[f][next++];
+            if (state[g] == 1) recursive = true;
+            if (state[g] == 0) {
+                state[g] = 1;
+                stack.emplace_back(g, 0);
+            }
+            continue;
+        }
+        uint32_t below = 0;
+        for (const uint32_t g : callees_[f]) below = std::max(below, deepest[g]);
+        deepest[f] = program_.functions[f].local_bytes + below;
+        state[f] = 2;
+        stack.pop_back();
+    }
+    program_.recursive = recursive;
+    program_.local_bytes = recursive ? unknown_depth_stack : deepest[0];
+}
+
+void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) const {
+    std::string message = "the simulator cannot execute `" + std::string(in.text) + "`";
+    if (!why.empty()) message += " (" + why + ")";
+    message += "\n  kernel " + program_.kernel;
+    if (in.source.line)
+        message += ", line " + std::to_string(in.source.line) + " of the CUDA source";
+    message += "; line " + std::to_string(in.position.line) + " of the PTX";
+    throw UnsupportedInstruction(message);
+}
+
+Selection Decoder::select(const ptx::Instruction& in, Modifiers& modifiers) const {
+    for (const OpTable::Family family : engine_.ops->families) {
+        Modifiers left = modifiers;
+        Selection selection = family(in, left);
+        if (!selection.run) continue;
+        modifiers = left;
+        return selection;
+    }
+    return {};
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,103 @@
+// The state of decoding one kernel; decode.cpp says what it does, decode_memory.cpp and
+// decode_control.cpp hold the instructions that are not plain arithmetic.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ptx/control_flow.hpp"
+#include "sim/engine.hpp"
+#include "sim/modifiers.hpp"
+#include "sim/program.hpp"
+
+namespace coalesce::sim {
+
+// Marks an entry of Program::reconvergence that is an op already, while others are still blocks.
+inline constexpr uint32_t resolved_op = 1u << 31;
+static_assert(no_op == ptx::no_block);
+
+class Decoder {
+  public:
+    Decoder(const ptx::Module& module, std::shared_ptr<ModuleMemory> memory, const Engine& engine)
+        : module_(module), engine_(engine) {
+        program_.memory = std::move(memory);
+        program_.files = module.files;
+    }
+    Program decode(const ptx::Function& entry);
+
+  private:
+    // A PTX function being decoded.
+    struct Scope {
+        const ptx::Function* function = nullptr;
+        ptx::ControlFlow flow;
+        std::vector<Locator> slots;  // of its registers
+        // Offsets in the frame's local memory: of the function's variables by their index, and of
+        // the parameters and results of a function that is called.
+        std::vector<uint32_t> variables;
+        std::map<std::string, uint32_t, std::less<>> formals;
+        std::vector<uint32_t> op_of;   // instruction -> its first op
+        std::vector<bool> is_meeting;  // block -> lanes may meet at its start
+        uint32_t frame_bytes = 0;
+        std::vector<Locator> scratch;
+        size_t spare = 0;  // of them in use by this instruction
+        std::vector<uint32_t> callees;
+    };
+
+    // decode.cpp
+    void decode_function(uint32_t index);
+    void allocate_registers(Scope& scope);
+    void lay_out_frame(uint32_t index);
+    void decode_instruction(uint32_t at);
+    bool decode_lanewise(const ptx::Instruction& in);
+    void resize_operands(const ptx::Instruction& in, Op op, const Selection& selection);
+    void finish_depth();
+
+    // decode_memory.cpp
+    bool decode_memory(const ptx::Instruction& in);
+    bool decode_load_store(const ptx::Instruction& in);
+    bool decode_atomic(const ptx::Instruction& in);
+    bool decode_async_copy(const ptx::Instruction& in);
+    void set_address(Op& op, const ptx::Operand& address, ptx::Space space);
+
+    // decode_control.cpp
+    bool decode_control(uint32_t at);
+    void decode_call(const ptx::Instruction& in);
+    void decode_barrier(const ptx::Instruction& in);
+    void emit_control(const ptx::Instruction& in, Op op, uint32_t reconvergence);
+    uint32_t argument_layout(const ptx::Function& f, std::vector<uint32_t>& offsets) const;
+
+    // Operands
+    Locator source(const ptx::Operand& operand, ptx::Type type);
+    Locator destination(const ptx::Operand& operand, ptx::Type type);
+    Locator constant(uint64_t bits, uint32_t width);  // width in bytes a lane; 0: a predicate
+    Locator scratch();                                // 8 bytes a lane
+    [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
+    [[nodiscard]] Locator slot(int32_t reg) const { return scope_->slots[size_t(reg)]; }
+    uint64_t address_of_symbol(const ptx::Operand& operand);
+    bool find_local(const ptx::Operand& symbol, uint32_t& offset) const;
+    [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
+    uint32_t function_index(std::string_view name);
+
+    Selection select(const ptx::Instruction& in, Modifiers& modifiers) const;
+
+    // Appends an op of the current instruction; `emit` applies the instruction's guard to it.
+    Op& append(Op op);
+    Op& emit(const ptx::Instruction& in, Op op);
+    [[noreturn]] void unsupported(const ptx::Instruction& in, const std::string& why = "") const;
+
+    const ptx::Module& module_;
+    const Engine& engine_;
+    Program program_;
+    Scope* scope_ = nullptr;
+    uint32_t function_ = 0;
+    uint32_t pc_ = 0;  // of the instruction being decoded
+    bool first_op_ = true;
+    std::vector<const ptx::Function*> queue_;
+    std::unordered_map<std::string, uint32_t> index_of_;
+    std::vector<std::vector<uint32_t>> callees_;
+    std::map<std::pair<uint64_t, uint32_t>, Locator> constants_;
+};
+
+}  // namespace coalesce::sim

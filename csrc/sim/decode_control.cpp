@@ -1,0 +1,203 @@
+// Decoding of branches, calls, returns and barriers: what the scheduler executes.
+#include <algorithm>
+
+#include "errors.hpp"
+#include "sim/decode.hpp"
+#include "sim/memory.hpp"
+
+namespace coalesce::sim {
+
+using ptx::Operand;
+using ptx::Type;
+
+namespace {
+
+uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
+
+// The offset of the next argument; advances `at`.
+uint32_t place_argument(const ptx::Variable& v, uint32_t& at) {
+    const uint32_t alignment = std::max({1u, v.alignment, std::min(16u, ptx::size_of(v.type))});
+    const uint32_t offset = round_up(at, alignment);
+    at = offset + std::max<uint32_t>(1, uint32_t(v.bytes()));
+    return offset;
+}
+
+}  // namespace
+
+uint32_t Decoder::argument_layout(const ptx::Function& f, std::vector<uint32_t>& offsets) const {
+    uint32_t at = 0;
+    for (const ptx::Parameter& p : f.parameters) offsets.push_back(place_argument(p, at));
+    for (const ptx::Parameter& p : f.results) offsets.push_back(place_argument(p, at));
+    return at;
+}
+
+// Emits a control op. A guard on anything but a branch becomes a branch around it.
+void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_reconvergence) {
+    if (in.guard >= 0) {
+        const uint32_t at = uint32_t(program_.ops.size());
+        const bool leaves = op.control == Control::exit || op.control == Control::ret;
+        Op skip;
+        skip.control = Control::branch;
+        skip.guard = slot(in.guard);
+        skip.guard_negated = !in.guard_negated;
+        skip.extra = 1;  // the target is an op already
+        skip.target = leaves ? at + 2 : at + 3;
+        append(skip);
+        program_.reconvergence.back() = leaves ? block_reconvergence : (at + 3) | resolved_op;
+        append(op);
+        if (!leaves) {
+            Op join;
+            join.control = Control::join;
+            append(join);
+        }
+        return;
+    }
+    append(op);
+}
+
+bool Decoder::decode_control(uint32_t at) {
+    const ptx::Instruction& in = scope_->function->body[at];
+    const std::string_view name = in.opcode;
+    const uint32_t reconvergence = scope_->flow.blocks[scope_->flow.block_of[at]].reconvergence;
+    Op op;
+    if (name == "bra") {
+        op.control = Control::branch;
+        op.target = in.operands.at(0).target;
+        if (in.guard >= 0) {
+            op.guard = slot(in.guard);
+            op.guard_negated = in.guard_negated;
+        }
+        append(op);
+        program_.reconvergence.back() = reconvergence;
+        return true;
+    }
+    if (name == "brx") {
+        const auto table = scope_->function->branch_targets.find(in.operands.at(1).name);
+        if (table == scope_->function->branch_targets.end()) return false;
+        op.control = Control::branch_table;
+        op.operand[1] = source(in.operands[0], Type::u32);
+        op.target = uint32_t(program_.tables.size());
+        program_.tables.push_back(table->second);
+        append(op);
+        program_.reconvergence.back() = reconvergence;
+        return true;
+    }
+    if (name == "ret" || name == "exit") {
+        op.control = name == "exit" || function_ == 0 ? Control::exit : Control::ret;
+        emit_control(in, op, reconvergence);
+        return true;
+    }
+    if (name == "trap") {
+        op.run = &throw_trap;
+        emit(in, op);
+        return true;
+    }
+    if (name == "nanosleep") {
+        op.control = Control::yield;
+        emit_control(in, op, reconvergence);
+        return true;
+    }
+    if (name == "call") {
+        decode_call(in);
+        return true;
+    }
+    if (name == "barrier" || (name == "bar" && !Modifiers(in).has("warp"))) {
+        decode_barrier(in);
+        return true;
+    }
+    return false;
+}
+
+void Decoder::decode_call(const ptx::Instruction& in) {
+    CallSite site;
+    size_t next = 0;
+    std::vector<Operand> results, arguments;
+    if (in.operands.at(next).kind == Operand::Kind::list) results = in.operands[next++].elements;
+    const Operand& callee = in.operands.at(next++);
+    if (next < in.operands.size() && in.operands[next].kind == Operand::Kind::list) {
+        arguments = in.operands[next].elements;
+    }
+
+    uint32_t at = 0;
+    const auto copies = [&](const std::vector<Operand>& values, std::vector<CallSite::Copy>& out) {
+        for (const Operand& value : values) {
+            uint32_t offset = 0;
+            if (value.kind != Operand::Kind::symbol || value.variable < 0 ||
+                !find_local(value, offset)) {
+                unsupported(in, "an argument that is not a .param variable");
+            }
+            const ptx::Variable& v = scope_->function->variables[size_t(value.variable)];
+            const uint32_t there = place_argument(v, at);
+            out.push_back({offset, there, uint32_t(v.bytes())});
+        }
+    };
+    copies(arguments, site.arguments);
+    copies(results, site.results);
+
+    Op op;
+    op.target = uint32_t(program_.calls.size());
+    using enum CallSite::Builtin;
+    if (callee.kind == Operand::Kind::reg) {
+        op.control = Control::call_indirect;
+        op.operand[1] = slot(callee.reg);
+        program_.recursive = true;
+        // Any function of the module may be meant.
+        for (const ptx::Function& f : module_.functions) {
+            if (!f.entry && !f.external) scope_->callees.push_back(function_index(f.name));
+        }
+    } else {
+        op.control = Control::call;
+        const std::string_view name = callee.name;
+        const ptx::Function* f = module_.find_function(name);
+        if (!f || f->external) {
+            if (name == "vprintf")
+                site.builtin = vprintf;
+            else if (name == "__assertfail")
+                site.builtin = assertfail;
+            else
+                unsupported(
+                    in, "a call of " + std::string(name) + ", which has no body in this module");
+        } else {
+            site.function = function_index(name);
+            scope_->callees.push_back(site.function);
+        }
+    }
+    program_.calls.push_back(std::move(site));
+    emit_control(in, op, ptx::no_block);
+}
+
+void Decoder::decode_barrier(const ptx::Instruction& in) {
+    Modifiers m(in);
+    m.take("cta");
+    m.take("aligned");
+    Op op;
+    op.control = Control::barrier;
+    size_t next = 0;
+    BarrierKind kind = BarrierKind::sync;
+    if (m.take("arrive")) {
+        kind = BarrierKind::arrive;
+    } else if (m.take("red")) {
+        const std::string_view what = m.take_one({"popc", "and", "or"});
+        m.take_type();
+        kind = what == "popc"  ? BarrierKind::popc
+               : what == "and" ? BarrierKind::all
+                               : BarrierKind::any;
+        op.operand[0] = destination(in.operands.at(next++), Type::u32);
+    } else if (!m.take("sync")) {
+        unsupported(in);
+    }
+    if (!m.empty()) unsupported(in, "the modifier ." + std::string(m.first()));
+    const bool reduces = op.operand[0] != no_operand || kind > BarrierKind::arrive;
+    op.operand[1] = source(in.operands.at(next++), Type::u32);
+    const size_t left = in.operands.size() - next;
+    if (left > (reduces ? 1u : 0u)) op.operand[2] = source(in.operands[next++], Type::u32);
+    if (reduces) {
+        const Operand& p = in.operands.at(next);
+        op.operand[3] = source(p, Type::pred);
+        if (p.negated) op.immediate = 1;
+    }
+    op.extra = uint8_t(kind);
+    emit_control(in, op, ptx::no_block);
+}
+
+}  // namespace coalesce::sim

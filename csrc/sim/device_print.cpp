@@ -1,0 +1,199 @@
+#include "sim/device_print.hpp"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "errors.hpp"
+#include "sim/memory.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+// Host memory of a generic address as one lane sees it, or null.
+const std::byte* host_address(const Warp& w, int lane, uint64_t address, uint64_t bytes) {
+    const Block& block = *w.block;
+    if (address - shared_window < window_bytes) {
+        address -= shared_window;
+        return address + bytes <= block.shared_bytes ? block.shared + address : nullptr;
+    }
+    if (address - local_window < window_bytes) {
+        address -= local_window;
+        const uint64_t size = block.program->local_bytes;
+        return address + bytes <= size ? w.local.data() + uint64_t(lane) * size + address : nullptr;
+    }
+    uint16_t hint = UINT16_MAX;
+    const Buffer* b = block.memory->find(address, bytes, hint);
+    return b ? b->host + (address - b->address) : nullptr;
+}
+
+std::optional<std::string> read_string(const Warp& w, int lane, uint64_t address) {
+    std::string text;
+    for (;; ++address) {
+        const std::byte* p = host_address(w, lane, address, 1);
+        if (!p || text.size() > 65536) return std::nullopt;
+        if (*p == std::byte{0}) return text;
+        text += char(*p);
+    }
+}
+
+// The packed arguments of a call of printf: each at its own size's alignment, floats as doubles.
+class Arguments {
+  public:
+    Arguments(const Warp& w, int lane, uint64_t address)
+        : warp_(w), lane_(lane), address_(address) {}
+    uint64_t next(uint64_t bytes) {
+        at_ = (at_ + bytes - 1) / bytes * bytes;
+        uint64_t value = 0;
+        if (const std::byte* p = host_address(warp_, lane_, address_ + at_, bytes))
+            std::memcpy(&value, p, bytes);
+        at_ += bytes;
+        return value;
+    }
+
+  private:
+    const Warp& warp_;
+    int lane_;
+    uint64_t address_;
+    uint64_t at_ = 0;
+};
+
+template <class T>
+void print_one(std::string& out, const std::string& spec, T value) {
+    std::array<char, 512> buffer;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-security"
+    const int n = std::snprintf(buffer.data(), buffer.size(), spec.c_str(), value);
+#pragma GCC diagnostic pop
+    if (n > 0) out.append(buffer.data(), std::min<size_t>(size_t(n), buffer.size() - 1));
+}
+
+}  // namespace
+
+int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t argument_address) {
+    const std::optional<std::string> format = read_string(w, lane, format_address);
+    if (!format) return -1;
+    Arguments arguments(w, lane, argument_address);
+    std::string out;
+    int32_t count = 0;
+    for (size_t i = 0; i < format->size(); ++i) {
+        const char c = (*format)[i];
+        if (c != '%') {
+            out += c;
+            continue;
+        }
+        // %[flags][width][.precision][length]conversion; '*' takes an int.
+        std::string spec = "%";
+        int longs = 0;
+        bool done = false;
+        while (++i < format->size() && !done) {
+            const char s = (*format)[i];
+            switch (s) {
+                case '%':
+                    out += '%';
+                    done = true;
+                    break;
+                case '*':
+                    spec += std::to_string(int32_t(arguments.next(4)));
+                    ++count;
+                    break;
+                case 'l':
+                    ++longs;
+                    break;
+                case 'z':
+                case 't':
+                case 'j':
+                    longs = 2;
+                    break;
+                case 'h':
+                case 'L':
+                    break;
+                case 'd':
+                case 'i':
+                    if (longs)
+                        print_one(out, spec + "lld", static_cast<long long>(arguments.next(8)));
+                    else
+                        print_one(out, spec + "d", int32_t(arguments.next(4)));
+                    ++count;
+                    done = true;
+                    break;
+                case 'u':
+                case 'x':
+                case 'X':
+                case 'o':
+                    if (longs)
+                        print_one(out, spec + "ll" + s,
+                                  static_cast<unsigned long long>(arguments.next(8)));
+                    else
+                        print_one(out, spec + s, uint32_t(arguments.next(4)));
+                    ++count;
+                    done = true;
+                    break;
+                case 'c':
+                    print_one(out, spec + "c", int(arguments.next(4)));
+                    ++count;
+                    done = true;
+                    break;
+                case 'e':
+                case 'E':
+                case 'f':
+                case 'F':
+                case 'g':
+                case 'G':
+                case 'a':
+                case 'A':
+                    print_one(out, spec + s, std::bit_cast<double>(arguments.next(8)));
+                    ++count;
+                    done = true;
+                    break;
+                case 'p':
+                    print_one(out, spec + "p", reinterpret_cast<void*>(arguments.next(8)));
+                    ++count;
+                    done = true;
+                    break;
+                case 's':
+                    print_one(
+                        out, spec + "s",
+                        read_string(w, lane, arguments.next(8)).value_or("(bad address)").c_str());
+                    ++count;
+                    done = true;
+                    break;
+                default:
+                    spec += s;
+                    break;
+            }
+        }
+        --i;
+    }
+    if (w.block->launch->print) {
+        static std::mutex mutex;
+        const std::lock_guard lock(mutex);
+        w.block->launch->print(out);
+    }
+    return count;
+}
+
+void throw_assertion(const Warp& w, const Op& op, const CallSite& site) {
+    const int lane = std::countr_zero(w.current.mask);
+    const auto argument = [&](size_t n, uint64_t bytes) {
+        uint64_t value = 0;
+        const std::byte* frame =
+            w.local.data() + size_t(lane) * w.block->program->local_bytes + w.current.frame.local;
+        std::memcpy(&value, frame + site.arguments.at(n).caller, bytes);
+        return value;
+    };
+    const std::string expression = read_string(w, lane, argument(0, 8)).value_or("?");
+    const std::string function = read_string(w, lane, argument(3, 8)).value_or("?");
+    std::string message = "assertion failed: " + expression + "\n  in " + function + "\n  " +
+                          where(*w.block->program, op) + "\n  " + thread_name(w, lane);
+    const int others = std::popcount(w.current.mask) - 1;
+    if (others > 0) message += "; " + std::to_string(others) + " more of its warp";
+    throw LaunchError(message);
+}
+
+}  // namespace coalesce::sim

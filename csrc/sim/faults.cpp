@@ -1,0 +1,224 @@
+// The messages of what can go wrong while a kernel runs: faults and deadlocks.
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "errors.hpp"
+#include "sim/memory.hpp"
+#include "sim/scheduler.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+std::string triple(uint32_t x, uint32_t y, uint32_t z) {
+    return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
+}
+
+std::string plural(uint64_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+// "b[64, 3]" for a byte offset from the start of a buffer, which may lie outside it.
+std::string element(const Buffer& b, int64_t offset) {
+    if (b.item_bytes == 0 || b.shape.empty())
+        return b.name + " + " + std::to_string(offset) + " bytes";
+    int64_t index = offset >= 0 ? offset / int64_t(b.item_bytes)
+                                : -((-offset + int64_t(b.item_bytes) - 1) / int64_t(b.item_bytes));
+    std::vector<int64_t> at(b.shape.size());
+    for (size_t d = b.shape.size(); d-- > 1;) {
+        const int64_t n = std::max<int64_t>(1, b.shape[d]);
+        at[d] = ((index % n) + n) % n;
+        index = (index - at[d]) / n;
+    }
+    at[0] = index;
+    std::string text = b.name + "[";
+    for (size_t d = 0; d < at.size(); ++d) text += (d ? ", " : "") + std::to_string(at[d]);
+    return text + "]";
+}
+
+std::string describe(const Buffer& b) {
+    if (b.shape.empty()) return "`" + b.name + "` has " + plural(b.bytes, "byte");
+    std::string text = "`" + b.name + "` has shape (";
+    for (size_t d = 0; d < b.shape.size(); ++d)
+        text += (d ? ", " : "") + std::to_string(b.shape[d]);
+    return text + (b.shape.size() == 1 ? ",)" : ")") + ", " + b.type;
+}
+
+const char* verb(Access access) {
+    switch (access) {
+        case Access::load:
+            return "read";
+        case Access::store:
+            return "write";
+        case Access::async_copy:
+            return "asynchronous copy";
+        default:
+            return "atomic update";
+    }
+}
+
+}  // namespace
+
+std::string lane_list(LaneMask mask) {
+    std::string text = std::popcount(mask) == 1 ? "lane " : "lanes ";
+    bool first = true;
+    for (int i = 0; i < warp_size; ++i) {
+        if (!has_lane(mask, i)) continue;
+        int last = i;
+        while (last + 1 < warp_size && has_lane(mask, last + 1)) ++last;
+        text +=
+            (first ? "" : ", ") + std::to_string(i) + (last > i ? "-" + std::to_string(last) : "");
+        first = false;
+        i = last;
+    }
+    return text;
+}
+
+std::string thread_name(const Warp& w, int lane) {
+    const Block& b = *w.block;
+    const size_t t = size_t(w.index) * warp_size + size_t(lane);
+    return "thread " + triple(b.thread_index[0][t], b.thread_index[1][t], b.thread_index[2][t]) +
+           " in block " + triple(b.index.x, b.index.y, b.index.z);
+}
+
+std::string where(const Program& program, const Op& op) {
+    const InstructionInfo& in = program.instructions.at(op.pc);
+    std::string text = "kernel " + program.kernel;
+    if (in.source.line == 0) return text + ", at " + in.text;
+    text += ", line " + std::to_string(in.source.line);
+    if (in.source.line <= program.source.size()) {
+        const std::string& line = program.source[in.source.line - 1];
+        const size_t start = line.find_first_not_of(" \t");
+        if (start != std::string::npos) text += ":   " + line.substr(start);
+    }
+    return text;
+}
+
+void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+                        LaneMask faulty, const uint64_t* addresses) {
+    const int lane = std::countr_zero(faulty);
+    const uint64_t address = addresses[lane];
+    const std::string what = std::string(verb(access)) + " of " + plural(op.bytes, "byte");
+    std::string message, detail;
+    if (space == ptx::Space::global) {
+        const AddressSpace& memory = *w.block->memory;
+        const Buffer* b = memory.nearest(address);
+        const bool near =
+            b && address + (guard_gap << 4) > b->address && address < b->end() + (guard_gap << 4);
+        if (fault == Fault::misaligned) {
+            message = what + " at an address that is not a multiple of " + std::to_string(op.bytes);
+            detail = near ? "the address is " + std::to_string(address - b->address) +
+                                " bytes into `" + b->name + "`"
+                          : "";
+        } else if (fault == Fault::read_only) {
+            message =
+                std::string(verb(access)) + " to `" + (b ? b->name : "?") + "`, which is read-only";
+            if (b)
+                detail =
+                    describe(*b) + "; the address is " + element(*b, int64_t(address - b->address));
+        } else if (!near) {
+            message =
+                what + (address < (1u << 16) ? " through a null pointer" : " outside every array");
+            char hex[32];
+            std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
+            detail = std::string("the address is ") + hex;
+        } else {
+            const int64_t offset = int64_t(address - b->address);
+            const bool before = offset < 0;
+            message =
+                what + (before ? " before the start of `" : " past the end of `") + b->name + "`";
+            detail = describe(*b) + "; the address is " + element(*b, offset) + ", ";
+            if (before)
+                detail += plural(uint64_t(-offset), "byte") + " before its start";
+            else if (uint64_t(offset) >= b->bytes)
+                detail += plural(uint64_t(offset) - b->bytes, "byte") + " past its end";
+            else
+                detail += "and its last bytes are past the end";
+        }
+    } else {
+        const bool shared = space == ptx::Space::shared, local = space == ptx::Space::local;
+        const uint64_t size = shared  ? w.block->shared_bytes
+                              : local ? w.block->program->local_bytes
+                                      : w.block->launch->parameters.size();
+        const std::string name = shared  ? "shared memory"
+                                 : local ? "local memory"
+                                         : "the kernel's parameters";
+        if (fault == Fault::misaligned)
+            message = what + " of " + name + " at an address that is not a multiple of " +
+                      std::to_string(op.bytes);
+        else if (fault == Fault::read_only)
+            message = std::string("write to ") + name + ", which is read-only";
+        else
+            message = what + " outside " + name;
+        detail = "the address is byte " + std::to_string(int64_t(address)) + " of " +
+                 (shared  ? "the block's "
+                  : local ? "the thread's "
+                          : "") +
+                 std::to_string(size);
+        if (shared) {
+            for (const auto& [variable, place] : w.block->program->shared_variables) {
+                if (address >= place.first && address < place.first + place.second)
+                    detail += ", in " + variable;
+            }
+        }
+    }
+    if (!detail.empty()) message += "\n  " + detail;
+    message += "\n  " + where(*w.block->program, op);
+    message += "\n  " + thread_name(w, lane) + ", " + lane_list(faulty) + " of its warp";
+    const int others = std::popcount(faulty) - 1;
+    if (others > 0) message += "; " + std::to_string(others) + " more like it";
+    throw MemoryFault(message);
+}
+
+void throw_trap(Warp& w, const Op& op) {
+    throw LaunchError("the kernel executed a trap instruction\n  " + where(*w.block->program, op) +
+                      "\n  " + thread_name(w, std::countr_zero(w.mask)));
+}
+
+void throw_deadlock(const Block& block) {
+    // Who waits, by what they wait for and where.
+    struct Group {
+        uint64_t threads = 0;
+        const Warp* warp = nullptr;
+        LaneMask lanes = 0;
+    };
+    std::map<std::pair<uint32_t, Wait>, Group> groups;
+    uint64_t gone = 0, elsewhere = 0;
+    for (const Warp& w : block.warps) {
+        const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
+        gone += threads - uint32_t(std::popcount(w.live));
+        LaneMask waiting = 0;
+        for (const Path& p : w.paths) {
+            if (p.wait == Wait::none) continue;
+            Group& g = groups[{p.pc, p.wait}];
+            g.threads += uint32_t(std::popcount(p.mask));
+            if (!g.warp) g.warp = &w, g.lanes = p.mask;
+            waiting |= p.mask;
+        }
+        elsewhere += uint32_t(std::popcount(w.live & ~waiting));
+    }
+    bool barrier = false;
+    for (const auto& [key, group] : groups) barrier = barrier || key.second == Wait::barrier;
+    std::string message = barrier ? "a barrier that only some threads of the block reach"
+                                  : "lanes wait for lanes of their warp that never come";
+    message +=
+        ": block " + triple(block.index.x, block.index.y, block.index.z) + " can never go on";
+    for (const auto& [key, group] : groups) {
+        message += "\n  " + plural(group.threads, "thread") +
+                   (group.threads == 1 ? " waits" : " wait") + " at " +
+                   (key.second == Wait::barrier ? "the barrier" : "the warp synchronisation") +
+                   " in " + where(*block.program, block.program->ops[key.first]);
+        message += " (first " + thread_name(*group.warp, std::countr_zero(group.lanes)) + ", " +
+                   lane_list(group.lanes) + " of warp " + std::to_string(group.warp->index) + ")";
+    }
+    if (gone)
+        message += "\n  " + plural(gone, "thread") + (gone == 1 ? " has" : " have") +
+                   " already left the kernel";
+    if (elsewhere)
+        message += "\n  " + plural(elsewhere, "thread") + (elsewhere == 1 ? " waits" : " wait") +
+                   " to meet these again behind a branch";
+    throw LaunchError(message);
+}
+
+}  // namespace coalesce::sim

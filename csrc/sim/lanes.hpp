@@ -1,0 +1,37 @@
+// The 32 lanes of a warp, and how one operation is applied to all of them.
+//
+// METHOD
+// A register is an array of 32 values, one a lane; an operation is one line of semantics for one
+// lane, and `lanewise` applies it to the active lanes. Its loops have a constant trip count and no
+// dependence between lanes, so the compiler turns them into vector instructions. Everything that
+// holds such loops is compiled once per instruction set (COALESCE_ISA names the namespace) and
+// chosen when the program starts; see isa.hpp.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+
+#ifndef COALESCE_ISA
+#define COALESCE_ISA generic
+#endif
+
+namespace coalesce::sim {
+
+inline constexpr int warp_size = 32;
+
+// Bit i is lane i.
+using LaneMask = uint32_t;
+inline constexpr LaneMask all_lanes = 0xffffffffu;
+
+[[nodiscard]] constexpr bool has_lane(LaneMask mask, int lane) { return (mask >> lane) & 1u; }
+
+// Calls f(lane) for each lane of the mask, in order.
+template <class F>
+inline void for_each_lane(LaneMask mask, F&& f) {
+    for (; mask; mask &= mask - 1) f(std::countr_zero(mask));
+}
+
+}  // namespace coalesce::sim

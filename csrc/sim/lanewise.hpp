@@ -1,0 +1,125 @@
+// Applies one lane's semantics to the active lanes, for any operation and any types.
+//
+// An operation is a struct with a static function `of` from the lane's operands to its result:
+//     struct add { template <class T> static T of(T a, T b) { return T(a + b); } };
+// `select<add, 2>(type, integers{})` is the handler for that type, or none if the type is not in
+// the list. Results for lanes that are not active are computed and dropped, so `of` must be defined
+// for any operands (a division by zero included).
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "sim/modifiers.hpp"
+#include "sim/program.hpp"
+#include "sim/warp.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+template <class F, class D, class... S, size_t... I>
+inline void apply(Warp& w, const Op& op, std::index_sequence<I...>) {
+    D* const d = w.lanes<D>(op.operand[0]);
+    const auto source = [&](auto index) {
+        using T = std::tuple_element_t<decltype(index)::value, std::tuple<S...>>;
+        return w.lanes<const T>(op.operand[1 + decltype(index)::value]);
+    };
+    const auto pointers = std::make_tuple(source(std::integral_constant<size_t, I>{})...);
+    const LaneMask mask = w.mask;
+    if (mask == all_lanes) {
+#pragma GCC ivdep
+        for (int i = 0; i < warp_size; ++i) d[i] = F::of(std::get<I>(pointers)[i]...);
+    } else {
+#pragma GCC ivdep
+        for (int i = 0; i < warp_size; ++i) {
+            const D value = F::of(std::get<I>(pointers)[i]...);
+            d[i] = has_lane(mask, i) ? value : d[i];
+        }
+    }
+}
+
+// d = F(s...), lane by lane.
+template <class F, class D, class... S>
+void lanewise(Warp& w, const Op& op) {
+    apply<F, D, S...>(w, op, std::index_sequence_for<S...>{});
+}
+
+// The C++ type of a PTX type's lanes.
+template <ptx::Type type>
+struct lane_type;
+#define COALESCE_LANE_TYPE(ptx_type, cpp_type) \
+    template <>                                \
+    struct lane_type<ptx::Type::ptx_type> {    \
+        using type = cpp_type;                 \
+    };
+COALESCE_LANE_TYPE(b8, uint8_t)
+COALESCE_LANE_TYPE(b16, uint16_t)
+COALESCE_LANE_TYPE(b32, uint32_t)
+COALESCE_LANE_TYPE(b64, uint64_t)
+COALESCE_LANE_TYPE(u8, uint8_t)
+COALESCE_LANE_TYPE(u16, uint16_t)
+COALESCE_LANE_TYPE(u32, uint32_t)
+COALESCE_LANE_TYPE(u64, uint64_t)
+COALESCE_LANE_TYPE(s8, int8_t)
+COALESCE_LANE_TYPE(s16, int16_t)
+COALESCE_LANE_TYPE(s32, int32_t)
+COALESCE_LANE_TYPE(s64, int64_t)
+COALESCE_LANE_TYPE(f32, float)
+COALESCE_LANE_TYPE(f64, double)
+#undef COALESCE_LANE_TYPE
+
+template <ptx::Type... types>
+struct TypeList {};
+
+using signed_types = TypeList<ptx::Type::s16, ptx::Type::s32, ptx::Type::s64>;
+using unsigned_types = TypeList<ptx::Type::u16, ptx::Type::u32, ptx::Type::u64>;
+using integers = TypeList<ptx::Type::u16, ptx::Type::u32, ptx::Type::u64, ptx::Type::s16,
+                          ptx::Type::s32, ptx::Type::s64>;
+using bits = TypeList<ptx::Type::b16, ptx::Type::b32, ptx::Type::b64>;
+using floats = TypeList<ptx::Type::f32, ptx::Type::f64>;
+
+// The type with the same width whose sign does not matter: what wrapping arithmetic works on.
+inline ptx::Type wrapping(ptx::Type type) {
+    switch (type) {
+        case ptx::Type::s16:
+            return ptx::Type::u16;
+        case ptx::Type::s32:
+            return ptx::Type::u32;
+        case ptx::Type::s64:
+            return ptx::Type::u64;
+        default:
+            return type;
+    }
+}
+
+// Calls f with a value of the C++ type of `type` if the list has it.
+template <class R, ptx::Type... types, class F>
+R with_type(ptx::Type type, TypeList<types...>, F&& f) {
+    R result{};
+    (void)((type == types && (result = f(typename lane_type<types>::type{}), true)) || ...);
+    return result;
+}
+
+template <class F, class T, size_t... I>
+Handler uniform_handler(std::index_sequence<I...>) {
+    return &lanewise<F, T, std::conditional_t<I >= 0, T, void>...>;
+}
+
+// The handler of d = F(s0, .. sN-1) where all are of one type.
+template <class F, int N, ptx::Type... types>
+Selection select(ptx::Type type, TypeList<types...> list) {
+    Selection selection;
+    selection.run = with_type<Handler>(type, list, [](auto value) {
+        return uniform_handler<F, decltype(value)>(std::make_index_sequence<N>{});
+    });
+    selection.types.assign(N + 1, type);
+    return selection;
+}
+
+inline Selection selection(Handler run, std::vector<ptx::Type> types) {
+    Selection s;
+    s.run = run;
+    s.types = std::move(types);
+    return s;
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

@@ -1,0 +1,46 @@
+// What a launch is: geometry, arguments and limits; and what the kernel may ask about it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace coalesce::sim {
+
+struct Dim3 {
+    uint32_t x = 1, y = 1, z = 1;
+    [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
+struct Launch {
+    Dim3 grid;
+    Dim3 block;
+    uint32_t shared_bytes = 0;          // dynamic shared memory
+    std::vector<std::byte> parameters;  // as the kernel's .param space lays them out
+    uint64_t instruction_limit = 0;     // warp instructions of the whole grid; 0: none
+    uint32_t workers = 0;               // host threads; 0: one a core
+
+    // Called every 50 ms on the launching thread while the grid runs; may throw to stop it.
+    std::function<void()> poll;
+    // Receives what the kernel prints, in whole calls of printf.
+    std::function<void(const std::string&)> print;
+};
+
+// Limits of the simulated GPU (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability", 9.0).
+struct Limits {
+    uint64_t grid_x = 0x7fffffff;
+    uint64_t grid_yz = 65535;
+    uint32_t block_xy = 1024;
+    uint32_t block_z = 64;
+    uint32_t block_threads = 1024;
+    uint32_t shared_bytes = 227 * 1024;
+};
+
+// Throws LaunchError naming the first dimension that is out of range.
+void check(const Launch& launch, const Limits& limits, uint64_t static_shared_bytes,
+           const std::string& kernel);
+
+}  // namespace coalesce::sim

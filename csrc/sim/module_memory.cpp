@@ -1,0 +1,91 @@
+// The memory of a module's own variables and the layout of a kernel's parameters.
+#include <algorithm>
+#include <cstring>
+
+#include "errors.hpp"
+#include "sim/program.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+std::shared_ptr<ModuleMemory> lay_out_memory(const ptx::Module& module) {
+    auto memory = std::make_shared<ModuleMemory>();
+    uint64_t next = module_base;
+    std::vector<const ptx::Variable*> variables;
+    const auto add = [&](const ptx::Variable& v) {
+        if (v.space != ptx::Space::global && v.space != ptx::Space::constant) return;
+        if (v.external) return;
+        const uint64_t address = round_up(next, std::max<uint64_t>(256, v.alignment));
+        memory->address_of.emplace(v.name, address);
+        memory->items.push_back(
+            {v.name, address, std::vector<std::byte>(v.bytes()), v.space == ptx::Space::global});
+        variables.push_back(&v);
+        next = address + v.bytes() + 4096;
+    };
+    for (const ptx::Variable& v : module.variables) add(v);
+    for (const ptx::Function& f : module.functions) {
+        for (const ptx::Variable& v : f.variables) add(v);
+    }
+    // Initial values, once every address is known.
+    for (size_t i = 0; i < variables.size(); ++i) {
+        const size_t width = ptx::size_of(variables[i]->type);
+        size_t at = 0;
+        for (const ptx::Initializer& value : variables[i]->initial) {
+            uint64_t bits = value.bits;
+            if (!value.symbol.empty()) {
+                const auto variable = memory->address_of.find(std::string(value.symbol));
+                if (variable != memory->address_of.end()) {
+                    bits += variable->second;
+                } else {
+                    const auto f = std::find_if(
+                        module.functions.begin(), module.functions.end(),
+                        [&](const ptx::Function& g) { return g.name == value.symbol; });
+                    if (f == module.functions.end()) {
+                        throw UnsupportedInstruction("the initial value of " + variables[i]->name +
+                                                     " refers to " + std::string(value.symbol) +
+                                                     ", which is not defined in this module");
+                    }
+                    bits += code_window + 16 * uint64_t(f - module.functions.begin() + 1);
+                }
+            }
+            auto& bytes = memory->items[i].bytes;
+            if (at + width > bytes.size()) break;
+            std::memcpy(&bytes[at], &bits, width);
+            at += width;
+        }
+    }
+    return memory;
+}
+
+void ModuleMemory::map_into(AddressSpace& memory) {
+    for (Item& item : items) {
+        Buffer buffer;
+        buffer.name = item.name;
+        buffer.address = item.address;
+        buffer.bytes = item.bytes.size();
+        buffer.host = item.bytes.data();
+        buffer.writable = item.writable;
+        memory.add_at(std::move(buffer));
+    }
+}
+
+std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry, uint32_t& total_bytes) {
+    std::vector<ParameterInfo> parameters;
+    uint64_t offset = 0;
+    for (const ptx::Parameter& p : entry.parameters) {
+        const uint32_t alignment = std::max({1u, p.alignment, ptx::size_of(p.type)});
+        offset = round_up(offset, alignment);
+        parameters.push_back(
+            {p.name, p.type, uint32_t(offset), uint32_t(p.bytes()), alignment, p.pointer});
+        offset += p.bytes();
+    }
+    total_bytes = uint32_t(offset);
+    return parameters;
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,298 @@
+// Single and double precision arithmetic, rounded to nearest (PTX ISA, "Floating-Point
+// Instructions").
+//
+// The approximate functions are computed at least as accurately as the hardware does: in float by
+// the C library (errors of at most 1 ulp), or exactly rounded where that costs nothing.
+#include <cmath>
+
+#include "sim/floats.hpp"
+#include "sim/lanewise.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Type;
+
+struct add {
+    template <class T>
+    static T of(T a, T b) {
+        return a + b;
+    }
+};
+struct sub {
+    template <class T>
+    static T of(T a, T b) {
+        return a - b;
+    }
+};
+struct mul {
+    template <class T>
+    static T of(T a, T b) {
+        return a * b;
+    }
+};
+struct divide {
+    template <class T>
+    static T of(T a, T b) {
+        return a / b;
+    }
+};
+struct fma {
+    static float of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+    static double of(double a, double b, double c) { return __builtin_fma(a, b, c); }
+};
+struct absolute {
+    template <class T>
+    static T of(T a) {
+        return std::abs(a);
+    }
+};
+struct negate {
+    template <class T>
+    static T of(T a) {
+        return -a;
+    }
+};
+struct reciprocal {
+    template <class T>
+    static T of(T a) {
+        return T(1) / a;
+    }
+};
+struct square_root {
+    static float of(float a) { return __builtin_sqrtf(a); }
+    static double of(double a) { return __builtin_sqrt(a); }
+};
+struct reciprocal_root {
+    static float of(float a) { return float(1.0 / __builtin_sqrt(double(a))); }
+    static double of(double a) { return 1.0 / __builtin_sqrt(a); }
+};
+struct sine {
+    static float of(float a) { return std::sin(a); }
+};
+struct cosine {
+    static float of(float a) { return std::cos(a); }
+};
+struct log_2 {
+    static float of(float a) { return std::log2(a); }
+};
+struct exp_2 {
+    static float of(float a) { return std::exp2(a); }
+};
+struct hyperbolic_tangent {
+    static float of(float a) { return std::tanh(a); }
+};
+// PTX's operands are (sign from a, magnitude from b).
+struct copy_sign {
+    template <class T>
+    static T of(T a, T b) {
+        return std::copysign(b, a);
+    }
+};
+
+// Of a number and a NaN the number; -0 is below +0.
+struct minimum {
+    template <class T>
+    static T of(T a, T b) {
+        const T ordered = a == b ? (std::signbit(a) ? a : b) : (a < b ? a : b);
+        return a != a ? b : b != b ? a : ordered;
+    }
+};
+struct maximum {
+    template <class T>
+    static T of(T a, T b) {
+        const T ordered = a == b ? (std::signbit(a) ? b : a) : (a < b ? b : a);
+        return a != a ? b : b != b ? a : ordered;
+    }
+};
+// min.NaN and max.NaN: a NaN if either is one.
+template <class F>
+struct nan_wins {
+    template <class T>
+    static T of(T a, T b) {
+        return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : F::of(a, b);
+    }
+};
+template <class F>
+struct xorsign_abs {
+    template <class T>
+    static T of(T a, T b) {
+        const T m = F::of(std::abs(a), std::abs(b));
+        return std::signbit(a) != std::signbit(b) ? -std::abs(m) : std::abs(m);
+    }
+};
+template <class F>
+struct of_three {
+    template <class T>
+    static T of(T a, T b, T c) {
+        return F::of(F::of(a, b), c);
+    }
+};
+// Clamps to [0, 1]; a NaN becomes 0.
+template <class F>
+struct saturated {
+    template <class... T>
+    static auto of(T... a) {
+        const auto r = F::of(a...);
+        using R = decltype(r);
+        return r > R(0) ? (r < R(1) ? r : R(1)) : R(0);
+    }
+};
+template <class F>
+struct flushed {
+    template <class... T>
+    static float of(T... a) {
+        return flush(F::of(flush(a)...));
+    }
+};
+
+struct finite {
+    template <class T>
+    static bool of(T a) {
+        return std::abs(a) <= std::numeric_limits<T>::max();
+    }
+};
+struct infinite {
+    template <class T>
+    static bool of(T a) {
+        return std::abs(a) == std::numeric_limits<T>::infinity();
+    }
+};
+struct number {
+    template <class T>
+    static bool of(T a) {
+        return a == a;
+    }
+};
+struct not_a_number {
+    template <class T>
+    static bool of(T a) {
+        return a != a;
+    }
+};
+struct normal {
+    template <class T>
+    static bool of(T a) {
+        return finite::of(a) && std::abs(a) >= std::numeric_limits<T>::min();
+    }
+};
+struct subnormal {
+    template <class T>
+    static bool of(T a) {
+        return a != 0 && std::abs(a) < std::numeric_limits<T>::min();
+    }
+};
+
+template <class F, class T>
+void test(Warp& w, const Op& op) {
+    const T* a = w.lanes<const T>(op.operand[1]);
+    LaneMask value = 0;
+    for (int i = 0; i < warp_size; ++i) value |= LaneMask(F::of(a[i])) << i;
+    LaneMask& d = w.predicate(op.operand[0]);
+    d = (d & ~w.mask) | (value & w.mask);
+}
+
+template <class F, int N>
+Selection arithmetic(Type type, bool ftz, bool sat) {
+    using single = TypeList<Type::f32>;
+    if (ftz && sat) return select<flushed<saturated<F>>, N>(type, single{});
+    if (ftz) return select<flushed<F>, N>(type, single{});
+    return sat ? select<saturated<F>, N>(type, single{}) : select<F, N>(type, floats{});
+}
+
+template <class F>
+Selection approximate(Modifiers& m) {
+    m.take("approx");
+    const bool ftz = m.take("ftz");
+    return m.take_type() != Type::f32 ? Selection{}
+           : ftz                      ? select<flushed<F>, 1>(Type::f32, TypeList<Type::f32>{})
+                                      : select<F, 1>(Type::f32, TypeList<Type::f32>{});
+}
+
+template <class F>
+Selection extreme(const ptx::Instruction& in, Modifiers& m) {
+    const bool ftz = m.take("ftz"), nan = m.take("NaN"),
+               xorsign = m.take("xorsign") && m.take("abs");
+    const Type t = m.take_type();
+    if (in.operands.size() == 4) {
+        if (xorsign) return {};
+        return nan ? arithmetic<of_three<nan_wins<F>>, 3>(t, ftz, false)
+                   : arithmetic<of_three<F>, 3>(t, ftz, false);
+    }
+    if (xorsign)
+        return nan ? arithmetic<xorsign_abs<nan_wins<F>>, 2>(t, ftz, false)
+                   : arithmetic<xorsign_abs<F>, 2>(t, ftz, false);
+    return nan ? arithmetic<nan_wins<F>, 2>(t, ftz, false) : arithmetic<F, 2>(t, ftz, false);
+}
+
+}  // namespace
+
+Selection select_floating(const ptx::Instruction& in, Modifiers& m) {
+    const std::string_view op = in.opcode;
+    const Type type = Modifiers(m).take_type();
+    if (type != Type::f32 && type != Type::f64) return {};
+    if (m.has("rz") || m.has("rm") || m.has("rp")) return {};  // ops_rounding.cpp
+
+    if (op == "add" || op == "sub" || op == "mul" || op == "fma" || op == "mad") {
+        m.take("rn");
+        const bool ftz = m.take("ftz"), sat = m.take("sat");
+        m.take_type();
+        if (op == "add") return arithmetic<add, 2>(type, ftz, sat);
+        if (op == "sub") return arithmetic<sub, 2>(type, ftz, sat);
+        if (op == "mul") return arithmetic<mul, 2>(type, ftz, sat);
+        return arithmetic<fma, 3>(type, ftz, sat);
+    }
+    if (op == "div" || op == "rcp" || op == "sqrt") {
+        m.take_one({"rn", "approx", "full"});
+        const bool ftz = m.take("ftz");
+        m.take_type();
+        if (op == "div") return arithmetic<divide, 2>(type, ftz, false);
+        if (op == "rcp")
+            return ftz && type == Type::f64 ? select<reciprocal, 1>(type, floats{})
+                                            : arithmetic<reciprocal, 1>(type, ftz, false);
+        return arithmetic<square_root, 1>(type, ftz, false);
+    }
+    if (op == "rsqrt") {
+        m.take("approx");
+        const bool ftz = m.take("ftz");
+        m.take_type();
+        return type == Type::f64 ? select<reciprocal_root, 1>(type, floats{})
+                                 : arithmetic<reciprocal_root, 1>(type, ftz, false);
+    }
+    if (op == "sin") return approximate<sine>(m);
+    if (op == "cos") return approximate<cosine>(m);
+    if (op == "lg2") return approximate<log_2>(m);
+    if (op == "ex2") return approximate<exp_2>(m);
+    if (op == "tanh") return approximate<hyperbolic_tangent>(m);
+    if (op == "abs" || op == "neg") {
+        const bool ftz = m.take("ftz");
+        m.take_type();
+        return op == "abs" ? arithmetic<absolute, 1>(type, ftz, false)
+                           : arithmetic<negate, 1>(type, ftz, false);
+    }
+    if (op == "min") return extreme<minimum>(in, m);
+    if (op == "max") return extreme<maximum>(in, m);
+    if (op == "copysign") {
+        m.take_type();
+        return select<copy_sign, 2>(type, floats{});
+    }
+    if (op == "testp") {
+        const std::string_view what =
+            m.take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
+        m.take_type();
+        const Handler run = with_type<Handler>(type, floats{}, [&](auto v) -> Handler {
+            using T = decltype(v);
+            if (what == "finite") return &test<finite, T>;
+            if (what == "infinite") return &test<infinite, T>;
+            if (what == "number") return &test<number, T>;
+            if (what == "notanumber") return &test<not_a_number, T>;
+            return what == "normal" ? &test<normal, T> : &test<subnormal, T>;
+        });
+        return selection(run, {Type::pred, type});
+    }
+    return {};
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

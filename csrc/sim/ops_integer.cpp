@@ -1,0 +1,521 @@
+// Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision").
+#include <bit>
+#include <limits>
+
+#include "sim/lanewise.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Type;
+
+template <class T>
+using Wide = std::conditional_t<
+    sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
+    std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
+                       std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>>>;
+
+template <class T>
+constexpr int bits_of = 8 * sizeof(T);
+
+struct add {
+    template <class T>
+    static T of(T a, T b) {
+        return T(a + b);
+    }
+};
+struct sub {
+    template <class T>
+    static T of(T a, T b) {
+        return T(a - b);
+    }
+};
+struct mul_lo {
+    template <class T>
+    static T of(T a, T b) {
+        using U = std::conditional_t<sizeof(T) == 2, uint32_t, std::make_unsigned_t<T>>;
+        return T(U(a) * U(b));
+    }
+};
+struct mul_hi {
+    template <class T>
+    static T of(T a, T b) {
+        return T((Wide<T>(a) * Wide<T>(b)) >> bits_of<T>);
+    }
+};
+struct mul_wide {
+    template <class T>
+    static Wide<T> of(T a, T b) {
+        return Wide<T>(a) * Wide<T>(b);
+    }
+};
+struct mad_lo {
+    template <class T>
+    static T of(T a, T b, T c) {
+        return T(mul_lo::of(a, b) + c);
+    }
+};
+struct mad_hi {
+    template <class T>
+    static T of(T a, T b, T c) {
+        return add::of(std::make_unsigned_t<T>(mul_hi::of(a, b)), std::make_unsigned_t<T>(c));
+    }
+};
+struct mad_wide {
+    template <class T>
+    static auto of(T a, T b, std::make_unsigned_t<Wide<T>> c) {
+        return std::make_unsigned_t<Wide<T>>(mul_wide::of(a, b)) + c;
+    }
+};
+struct sad {
+    template <class T>
+    static T of(T a, T b, T c) {
+        return T(c + (a < b ? std::make_unsigned_t<T>(b) - std::make_unsigned_t<T>(a)
+                            : std::make_unsigned_t<T>(a) - std::make_unsigned_t<T>(b)));
+    }
+};
+// A division by zero gives all ones, as the hardware's does; the ISA leaves it unspecified.
+struct quotient {
+    template <class T>
+    static T of(T a, T b) {
+        if (b == 0) return T(-1);
+        if (std::is_signed_v<T> && b == T(-1)) return T(0 - std::make_unsigned_t<T>(a));
+        return T(a / b);
+    }
+};
+struct remainder {
+    template <class T>
+    static T of(T a, T b) {
+        if (b == 0) return a;
+        if (std::is_signed_v<T> && b == T(-1)) return T(0);
+        return T(a % b);
+    }
+};
+struct absolute {
+    template <class T>
+    static T of(T a) {
+        return a < 0 ? T(0 - std::make_unsigned_t<T>(a)) : a;
+    }
+};
+struct negate {
+    template <class T>
+    static T of(T a) {
+        return T(0 - std::make_unsigned_t<T>(a));
+    }
+};
+struct minimum {
+    template <class T>
+    static T of(T a, T b) {
+        return b < a ? b : a;
+    }
+};
+struct maximum {
+    template <class T>
+    static T of(T a, T b) {
+        return a < b ? b : a;
+    }
+};
+struct relu_minimum {
+    template <class T>
+    static T of(T a, T b) {
+        return maximum::of(minimum::of(a, b), T(0));
+    }
+};
+struct relu_maximum {
+    template <class T>
+    static T of(T a, T b) {
+        return maximum::of(maximum::of(a, b), T(0));
+    }
+};
+template <class F>
+struct saturating {
+    static int32_t of(int32_t a, int32_t b) {
+        return F::of(int64_t{a}, int64_t{b}) > INT32_MAX   ? INT32_MAX
+               : F::of(int64_t{a}, int64_t{b}) < INT32_MIN ? INT32_MIN
+                                                           : int32_t(F::of(int64_t{a}, int64_t{b}));
+    }
+};
+struct mad_hi_sat {
+    static int32_t of(int32_t a, int32_t b, int32_t c) {
+        return saturating<add>::of(mul_hi::of(a, b), c);
+    }
+};
+
+// 24-bit products: the low 24 bits of the operands, their low or high 32 bits of 48.
+template <class T>
+struct low24 {
+    static Wide<T> of(T a) {
+        return std::is_signed_v<T> ? Wide<T>(int32_t(uint32_t(a) << 8) >> 8)
+                                   : Wide<T>(a & 0xffffff);
+    }
+};
+struct mul24_lo {
+    template <class T>
+    static T of(T a, T b) {
+        return T(low24<T>::of(a) * low24<T>::of(b));
+    }
+};
+struct mul24_hi {
+    template <class T>
+    static T of(T a, T b) {
+        return T((low24<T>::of(a) * low24<T>::of(b)) >> 16);
+    }
+};
+struct mad24_lo {
+    template <class T>
+    static T of(T a, T b, T c) {
+        return T(uint32_t(mul24_lo::of(a, b)) + uint32_t(c));
+    }
+};
+
+// Two 16-bit halves at once.
+template <class F, class H>
+struct halves {
+    static uint32_t of(uint32_t a, uint32_t b) {
+        return uint16_t(F::of(H(a), H(b))) | uint32_t(uint16_t(F::of(H(a >> 16), H(b >> 16))))
+                                                 << 16;
+    }
+};
+
+struct population {
+    template <class T>
+    static uint32_t of(T a) {
+        return uint32_t(std::popcount(a));
+    }
+};
+struct leading_zeros {
+    template <class T>
+    static uint32_t of(T a) {
+        return uint32_t(std::countl_zero(a));
+    }
+};
+struct reverse_bits {
+    template <class T>
+    static T of(T a) {
+        T r = 0;
+        for (int i = 0; i < bits_of<T>; ++i) r = T(r << 1 | ((a >> i) & 1));
+        return r;
+    }
+};
+// The position of the most significant bit that is not a sign bit, or all ones.
+template <bool shift_amount>
+struct find_leading {
+    template <class T>
+    static uint32_t of(T a) {
+        using U = std::make_unsigned_t<T>;
+        const U u = std::is_signed_v<T> && a < 0 ? U(~U(a)) : U(a);
+        if (u == 0) return UINT32_MAX;
+        const uint32_t zeros = uint32_t(std::countl_zero(u));
+        return shift_amount ? zeros : bits_of<T> - 1 - zeros;
+    }
+};
+// The n-th set bit of the mask from a base position: upwards for n > 0, downwards for n < 0.
+struct find_nth_set {
+    static uint32_t of(uint32_t mask, uint32_t base, int32_t n) {
+        if (n == 0) return base < 32 && has_lane(mask, int(base)) ? base : UINT32_MAX;
+        const int step = n > 0 ? 1 : -1;
+        for (int64_t at = base, left = n > 0 ? n : -int64_t{n}; at >= 0 && at < 32; at += step) {
+            if (has_lane(mask, int(at)) && --left == 0) return uint32_t(at);
+        }
+        return UINT32_MAX;
+    }
+};
+struct extract_bits {
+    template <class T>
+    static T of(T a, uint32_t position, uint32_t length) {
+        using U = std::make_unsigned_t<T>;
+        const uint32_t p = position & 0xff, n = length & 0xff, width = bits_of<T>;
+        if (n == 0) return 0;
+        const bool sign = std::is_signed_v<T> && (U(a) >> std::min(p + n - 1, width - 1) & 1);
+        const uint32_t from_source = p >= width ? 0 : std::min(n, width - p);
+        const U keep = from_source >= width ? U(-1) : U((U(1) << from_source) - 1);
+        return T((p >= width ? U(0) : U(U(a) >> p) & keep) | (sign ? U(~keep) : U(0)));
+    }
+};
+struct insert_bits {
+    template <class T>
+    static T of(T a, T b, uint32_t position, uint32_t length) {
+        const uint32_t p = position & 0xff, n = length & 0xff, width = bits_of<T>;
+        if (p >= width || n == 0) return b;
+        const T ones = n >= width ? T(-1) : T((T(1) << n) - 1);
+        const T field = T(ones << p);
+        return T((b & T(~field)) | (T(a << p) & field));
+    }
+};
+template <bool wrap>
+struct bit_mask {
+    static uint32_t of(uint32_t a, uint32_t b) {
+        const uint32_t p = wrap ? a & 31 : a, n = wrap ? b & 31 : b;
+        if (p >= 32 || n == 0) return 0;
+        return (n >= 32 ? UINT32_MAX : (1u << n) - 1) << p;
+    }
+};
+template <class A, class B, int parts, bool high>
+struct dot_product {
+    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
+        constexpr int width = 32 / parts;
+        for (int i = 0; i < parts; ++i) {
+            const int64_t x =
+                parts == 4 ? int64_t(A(a >> (8 * i)))
+                           : int64_t(std::conditional_t<std::is_signed_v<A>, int16_t, uint16_t>(
+                                 a >> (width * i)));
+            c += uint32_t(x * int64_t(B(b >> (8 * (i + (high ? 2 : 0))))));
+        }
+        return c;
+    }
+};
+
+// add.cc and its family: the carry of each lane is a bit of Warp::carry.
+template <class T, bool subtract, bool carry_in, bool carry_out>
+void add_carry(Warp& w, const Op& op) {
+    T* d = w.lanes<T>(op.operand[0]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const T* b = w.lanes<const T>(op.operand[2]);
+    LaneMask carry = w.carry;
+    for_each_lane(w.mask, [&](int i) {
+        const T in = carry_in ? T(has_lane(w.carry, i)) : T(0);
+        // CC.CF holds the carry of an addition and the borrow of a subtraction.
+        const Wide<T> sum = subtract ? Wide<T>(a[i]) - b[i] - in : Wide<T>(a[i]) + b[i] + in;
+        d[i] = T(sum);
+        if (carry_out) carry = (carry & ~(1u << i)) | uint32_t((sum >> bits_of<T>)&1) << i;
+    });
+    w.carry = carry;
+}
+
+template <class T, bool high, bool carry_in, bool carry_out>
+void mad_carry(Warp& w, const Op& op) {
+    using U = std::make_unsigned_t<T>;
+    U* d = w.lanes<U>(op.operand[0]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const T* b = w.lanes<const T>(op.operand[2]);
+    const U* c = w.lanes<const U>(op.operand[3]);
+    LaneMask carry = w.carry;
+    for_each_lane(w.mask, [&](int i) {
+        const U product = U(high ? mul_hi::of(a[i], b[i]) : mul_lo::of(a[i], b[i]));
+        const Wide<U> sum = Wide<U>(product) + c[i] + (carry_in && has_lane(w.carry, i) ? 1 : 0);
+        d[i] = U(sum);
+        if (carry_out) carry = (carry & ~(1u << i)) | uint32_t((sum >> bits_of<U>)&1) << i;
+    });
+    w.carry = carry;
+}
+
+template <bool subtract>
+Selection select_carry(Type type, bool in, bool out) {
+    const Handler run = with_type<Handler>(
+        wrapping(type), TypeList<Type::u32, Type::u64>{}, [&](auto value) -> Handler {
+            using T = decltype(value);
+            if (in && out) return &add_carry<T, subtract, true, true>;
+            return in ? &add_carry<T, subtract, true, false> : &add_carry<T, subtract, false, true>;
+        });
+    return selection(run, {type, type, type});
+}
+
+Selection select_mad_carry(Type type, bool high, bool in, bool out) {
+    using carried = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
+    const Handler run = with_type<Handler>(type, carried{}, [&](auto value) -> Handler {
+        using T = decltype(value);
+        if (high) {
+            if (in && out) return &mad_carry<T, true, true, true>;
+            return in ? &mad_carry<T, true, true, false> : &mad_carry<T, true, false, true>;
+        }
+        if (in && out) return &mad_carry<T, false, true, true>;
+        return in ? &mad_carry<T, false, true, false> : &mad_carry<T, false, false, true>;
+    });
+    return selection(run, {type, type, type, type});
+}
+
+Type widened(Type type) {
+    switch (type) {
+        case Type::u16:
+            return Type::u32;
+        case Type::s16:
+            return Type::s32;
+        case Type::u32:
+            return Type::u64;
+        default:
+            return Type::s64;
+    }
+}
+
+using narrow = TypeList<Type::u16, Type::s16, Type::u32, Type::s32>;
+using words = TypeList<Type::u32, Type::s32>;
+
+Selection select_wide_product(Type type, bool with_addend) {
+    const Handler run = with_type<Handler>(type, narrow{}, [&](auto value) -> Handler {
+        using T = decltype(value);
+        using W = std::make_unsigned_t<Wide<T>>;
+        return with_addend ? &lanewise<mad_wide, W, T, T, W> : &lanewise<mul_wide, Wide<T>, T, T>;
+    });
+    std::vector<Type> types{widened(type), type, type};
+    if (with_addend) types.push_back(widened(type));
+    return selection(run, std::move(types));
+}
+
+// add, sub, min, max of {u,s}16x2.
+template <class F>
+Selection select_halves(bool is_signed) {
+    return selection(is_signed ? &lanewise<halves<F, int16_t>, uint32_t, uint32_t, uint32_t>
+                               : &lanewise<halves<F, uint16_t>, uint32_t, uint32_t, uint32_t>,
+                     {Type::b32, Type::b32, Type::b32});
+}
+
+template <class A, class B>
+Selection select_dot(bool four, bool high) {
+    using u32 = uint32_t;
+    return selection(four   ? &lanewise<dot_product<A, B, 4, false>, u32, u32, u32, u32>
+                     : high ? &lanewise<dot_product<A, B, 2, true>, u32, u32, u32, u32>
+                            : &lanewise<dot_product<A, B, 2, false>, u32, u32, u32, u32>,
+                     {Type::b32, Type::b32, Type::b32, Type::b32});
+}
+
+}  // namespace
+
+Selection select_integer(const ptx::Instruction& in, Modifiers& m) {
+    const std::string_view op = in.opcode;
+    if (m.has("u16x2") || m.has("s16x2")) {
+        const bool is_signed = m.take_one({"s16x2", "u16x2"}) == "s16x2";
+        const bool relu = m.take("relu");
+        if (op == "add") return select_halves<add>(is_signed);
+        if (op == "sub") return select_halves<sub>(is_signed);
+        if (op == "min")
+            return relu ? select_halves<relu_minimum>(true) : select_halves<minimum>(is_signed);
+        if (op == "max")
+            return relu ? select_halves<relu_maximum>(true) : select_halves<maximum>(is_signed);
+        return {};
+    }
+    if (op == "dp4a" || op == "dp2a") {
+        const bool high = m.take_one({"hi", "lo"}) == "hi", four = op == "dp4a";
+        const bool a_signed = m.take_type() == Type::s32, b_signed = m.take_type() == Type::s32;
+        if (a_signed)
+            return b_signed ? select_dot<int8_t, int8_t>(four, high)
+                            : select_dot<int8_t, uint8_t>(four, high);
+        return b_signed ? select_dot<uint8_t, int8_t>(four, high)
+                        : select_dot<uint8_t, uint8_t>(four, high);
+    }
+    const auto types = m;  // floating types belong to another family
+    const Type type = Modifiers(types).take_type();
+    if (type == Type::none || type == Type::f32 || type == Type::f64 || type == Type::f16 ||
+        type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2) {
+        return {};
+    }
+    const auto typed = [&] { return m.take_type(); };
+
+    if (op == "add" || op == "sub") {
+        if (m.take("sat")) {
+            if (typed() != Type::s32) return {};
+            return op == "add" ? select<saturating<add>, 2>(Type::s32, TypeList<Type::s32>{})
+                               : select<saturating<sub>, 2>(Type::s32, TypeList<Type::s32>{});
+        }
+        if (m.take("cc"))
+            return op == "add" ? select_carry<false>(typed(), false, true)
+                               : select_carry<true>(typed(), false, true);
+        const Type t = wrapping(typed());
+        return op == "add" ? select<add, 2>(t, unsigned_types{})
+                           : select<sub, 2>(t, unsigned_types{});
+    }
+    if (op == "addc") {
+        const bool out = m.take("cc");
+        return select_carry<false>(typed(), true, out);
+    }
+    if (op == "subc") {
+        const bool out = m.take("cc");
+        return select_carry<true>(typed(), true, out);
+    }
+    if (op == "mul" || op == "mad" || op == "madc") {
+        const std::string_view part = m.take_one({"lo", "hi", "wide"});
+        const bool mad = op != "mul";
+        if (op == "madc") {
+            const bool out = m.take("cc");
+            return select_mad_carry(typed(), part == "hi", true, out);
+        }
+        if (mad && m.take("cc")) return select_mad_carry(typed(), part == "hi", false, true);
+        if (part == "wide") return select_wide_product(typed(), mad);
+        if (part == "hi") {
+            if (mad && m.take("sat"))
+                return typed() == Type::s32
+                           ? select<mad_hi_sat, 3>(Type::s32, TypeList<Type::s32>{})
+                           : Selection{};
+            return mad ? select<mad_hi, 3>(typed(), integers{})
+                       : select<mul_hi, 2>(typed(), integers{});
+        }
+        const Type t = wrapping(typed());
+        return mad ? select<mad_lo, 3>(t, unsigned_types{})
+                   : select<mul_lo, 2>(t, unsigned_types{});
+    }
+    if (op == "mul24")
+        return m.take_one({"lo", "hi"}) == "hi" ? select<mul24_hi, 2>(typed(), words{})
+                                                : select<mul24_lo, 2>(typed(), words{});
+    if (op == "mad24") return m.take("lo") ? select<mad24_lo, 3>(typed(), words{}) : Selection{};
+    if (op == "sad") return select<sad, 3>(typed(), integers{});
+    if (op == "div") return select<quotient, 2>(typed(), integers{});
+    if (op == "rem") return select<remainder, 2>(typed(), integers{});
+    if (op == "abs") return select<absolute, 1>(typed(), signed_types{});
+    if (op == "neg") return select<negate, 1>(typed(), signed_types{});
+    if (op == "min" || op == "max") {
+        if (m.take("relu"))
+            return op == "min" ? select<relu_minimum, 2>(typed(), TypeList<Type::s32>{})
+                               : select<relu_maximum, 2>(typed(), TypeList<Type::s32>{});
+        return op == "min" ? select<minimum, 2>(typed(), integers{})
+                           : select<maximum, 2>(typed(), integers{});
+    }
+    if (op == "popc" || op == "clz") {
+        const bool count = op == "popc";
+        const Type t = typed();
+        if (t == Type::b32)
+            return selection(count ? &lanewise<population, uint32_t, uint32_t>
+                                   : &lanewise<leading_zeros, uint32_t, uint32_t>,
+                             {Type::u32, t});
+        if (t == Type::b64)
+            return selection(count ? &lanewise<population, uint32_t, uint64_t>
+                                   : &lanewise<leading_zeros, uint32_t, uint64_t>,
+                             {Type::u32, t});
+        return {};
+    }
+    if (op == "bfind") {
+        const bool shift = m.take("shiftamt");
+        const Type t = typed();
+        using found = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
+        const Handler run = with_type<Handler>(t, found{}, [&](auto v) -> Handler {
+            using T = decltype(v);
+            return shift ? &lanewise<find_leading<true>, uint32_t, T>
+                         : &lanewise<find_leading<false>, uint32_t, T>;
+        });
+        return selection(run, {Type::u32, t});
+    }
+    if (op == "brev") return select<reverse_bits, 1>(typed(), TypeList<Type::b32, Type::b64>{});
+    if (op == "fns") {
+        typed();
+        return selection(&lanewise<find_nth_set, uint32_t, uint32_t, uint32_t, int32_t>,
+                         {Type::b32, Type::b32, Type::b32, Type::s32});
+    }
+    if (op == "bfe") {
+        const Type t = typed();
+        using fields = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
+        const Handler run = with_type<Handler>(t, fields{}, [](auto v) -> Handler {
+            using T = decltype(v);
+            return &lanewise<extract_bits, T, T, uint32_t, uint32_t>;
+        });
+        return selection(run, {t, t, Type::u32, Type::u32});
+    }
+    if (op == "bfi") {
+        const Type t = typed();
+        const Handler run =
+            with_type<Handler>(t, TypeList<Type::b32, Type::b64>{}, [](auto v) -> Handler {
+                using T = decltype(v);
+                return &lanewise<insert_bits, T, T, T, uint32_t, uint32_t>;
+            });
+        return selection(run, {t, t, t, Type::u32, Type::u32});
+    }
+    if (op == "bmsk") {
+        const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
+        typed();
+        return selection(wrap ? &lanewise<bit_mask<true>, uint32_t, uint32_t, uint32_t>
+                              : &lanewise<bit_mask<false>, uint32_t, uint32_t, uint32_t>,
+                         {Type::b32, Type::b32, Type::b32});
+    }
+    return {};
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

@@ -1,0 +1,216 @@
+// Logic and shifts (PTX ISA, "Logic and Shift Instructions"), on bits and on predicates.
+#include "sim/lanewise.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Type;
+
+struct bit_and {
+    template <class T>
+    static T of(T a, T b) {
+        return a & b;
+    }
+};
+struct bit_or {
+    template <class T>
+    static T of(T a, T b) {
+        return a | b;
+    }
+};
+struct bit_xor {
+    template <class T>
+    static T of(T a, T b) {
+        return a ^ b;
+    }
+};
+struct bit_not {
+    template <class T>
+    static T of(T a) {
+        return T(~a);
+    }
+};
+struct logical_not {
+    template <class T>
+    static T of(T a) {
+        return a == 0;
+    }
+};
+
+// Shifts clamp their amount: by the width or more, everything is shifted out.
+struct shift_left {
+    template <class T>
+    static T of(T a, uint32_t n) {
+        return n >= 8 * sizeof(T) ? T(0) : T(a << n);
+    }
+};
+struct shift_right {
+    template <class T>
+    static T of(T a, uint32_t n) {
+        constexpr uint32_t width = 8 * sizeof(T);
+        if (std::is_signed_v<T>) return T(a >> (n >= width ? width - 1 : n));
+        return n >= width ? T(0) : T(a >> n);
+    }
+};
+// The funnel: 64 bits b:a shifted, the upper (left) or lower (right) word kept.
+template <bool wrap>
+struct funnel_left {
+    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
+        const uint32_t n = wrap ? c & 31 : (c > 32 ? 32 : c);
+        return uint32_t((((uint64_t{b} << 32 | a) << (n & 32 ? 31 : n)) << (n & 32 ? 1 : 0)) >> 32);
+    }
+};
+template <bool wrap>
+struct funnel_right {
+    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
+        const uint32_t n = wrap ? c & 31 : (c > 32 ? 32 : c);
+        return uint32_t((uint64_t{b} << 32 | a) >> n);
+    }
+};
+
+// lop3: any function of three bits, its truth table in `extra`.
+void lop3(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    const auto term = [table = op.extra](int row) { return table >> row & 1 ? UINT32_MAX : 0u; };
+    const uint32_t t0 = term(0), t1 = term(1), t2 = term(2), t3 = term(3);
+    const uint32_t t4 = term(4), t5 = term(5), t6 = term(6), t7 = term(7);
+    const LaneMask mask = w.mask;
+#pragma GCC ivdep
+    for (int i = 0; i < warp_size; ++i) {
+        const uint32_t x = a[i], y = b[i], z = c[i];
+        const uint32_t low = (~y & ((~z & t0) | (z & t1))) | (y & ((~z & t2) | (z & t3)));
+        const uint32_t high = (~y & ((~z & t4) | (z & t5))) | (y & ((~z & t6) | (z & t7)));
+        const uint32_t value = (~x & low) | (x & high);
+        d[i] = has_lane(mask, i) ? value : d[i];
+    }
+}
+
+// prmt: bytes of b:a picked by the nibbles of c.
+template <int mode>
+struct permute {
+    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
+        const uint64_t bytes = uint64_t{b} << 32 | a;
+        const auto byte = [&](uint32_t n) { return uint32_t(bytes >> (8 * (n & 7))) & 0xff; };
+        uint32_t d = 0;
+        for (uint32_t i = 0; i < 4; ++i) {
+            uint32_t value = 0;
+            const uint32_t s = c & 3;
+            switch (mode) {
+                case 0: {
+                    const uint32_t nibble = c >> (4 * i) & 15;
+                    value = byte(nibble);
+                    if (nibble & 8) value = value & 0x80 ? 0xff : 0;
+                    break;
+                }
+                case 1:
+                    value = byte(s + i);
+                    break;  // f4e
+                case 2:
+                    value = byte(s - i);
+                    break;  // b4e
+                case 3:
+                    value = byte(s);
+                    break;  // rc8
+                case 4:
+                    value = byte(i < s ? s : i);
+                    break;  // ecl
+                case 5:
+                    value = byte(i < s ? i : s);
+                    break;  // ecr
+                default:
+                    value = byte((s & 1) * 2 + (i & 1));
+                    break;  // rc16
+            }
+            d |= value << (8 * i);
+        }
+        return d;
+    }
+};
+
+template <int (*f)(int, int)>
+void predicate_binary(Warp& w, const Op& op) {
+    LaneMask& d = w.predicate(op.operand[0]);
+    const LaneMask value =
+        LaneMask(f(int(w.predicate(op.operand[1])), int(w.predicate(op.operand[2]))));
+    d = (d & ~w.mask) | (value & w.mask);
+}
+
+int mask_and(int a, int b) { return a & b; }
+int mask_or(int a, int b) { return a | b; }
+int mask_xor(int a, int b) { return a ^ b; }
+
+void predicate_not(Warp& w, const Op& op) {
+    LaneMask& d = w.predicate(op.operand[0]);
+    d = (d & ~w.mask) | (~w.predicate(op.operand[1]) & w.mask);
+}
+
+}  // namespace
+
+Selection select_logic(const ptx::Instruction& in, Modifiers& m) {
+    const std::string_view op = in.opcode;
+    if (op == "and" || op == "or" || op == "xor") {
+        const Type t = m.take_type();
+        if (t == Type::pred) {
+            return selection(op == "and"  ? &predicate_binary<mask_and>
+                             : op == "or" ? &predicate_binary<mask_or>
+                                          : &predicate_binary<mask_xor>,
+                             {t, t, t});
+        }
+        if (op == "and") return select<bit_and, 2>(t, bits{});
+        return op == "or" ? select<bit_or, 2>(t, bits{}) : select<bit_xor, 2>(t, bits{});
+    }
+    if (op == "not") {
+        const Type t = m.take_type();
+        return t == Type::pred ? selection(&predicate_not, {t, t}) : select<bit_not, 1>(t, bits{});
+    }
+    if (op == "cnot") return select<logical_not, 1>(m.take_type(), bits{});
+    if (op == "shl" || op == "shr") {
+        const Type t = m.take_type();
+        using shifted = TypeList<Type::b16, Type::b32, Type::b64, Type::u16, Type::u32, Type::u64,
+                                 Type::s16, Type::s32, Type::s64>;
+        const Handler run = with_type<Handler>(t, shifted{}, [&](auto v) -> Handler {
+            using T = decltype(v);
+            return op == "shl" ? &lanewise<shift_left, T, T, uint32_t>
+                               : &lanewise<shift_right, T, T, uint32_t>;
+        });
+        return selection(run, {t, t, Type::u32});
+    }
+    if (op == "shf") {
+        const bool left = m.take_one({"l", "r"}) == "l";
+        const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
+        const Type t = m.take_type();
+        if (left)
+            return wrap ? select<funnel_left<true>, 3>(t, TypeList<Type::b32>{})
+                        : select<funnel_left<false>, 3>(t, TypeList<Type::b32>{});
+        return wrap ? select<funnel_right<true>, 3>(t, TypeList<Type::b32>{})
+                    : select<funnel_right<false>, 3>(t, TypeList<Type::b32>{});
+    }
+    if (op == "lop3") {
+        if (in.operands.size() != 5 || in.operands[4].kind != ptx::Operand::Kind::integer)
+            return {};
+        m.take_type();
+        Selection s = selection(&lop3, {Type::b32, Type::b32, Type::b32, Type::b32});
+        s.extra = uint8_t(in.operands[4].bits);
+        return s;
+    }
+    if (op == "prmt") {
+        m.take_type();
+        using any = TypeList<Type::b32>;
+        const std::string_view mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
+        if (mode == "f4e") return select<permute<1>, 3>(Type::b32, any{});
+        if (mode == "b4e") return select<permute<2>, 3>(Type::b32, any{});
+        if (mode == "rc8") return select<permute<3>, 3>(Type::b32, any{});
+        if (mode == "ecl") return select<permute<4>, 3>(Type::b32, any{});
+        if (mode == "ecr") return select<permute<5>, 3>(Type::b32, any{});
+        if (mode == "rc16") return select<permute<6>, 3>(Type::b32, any{});
+        return select<permute<0>, 3>(Type::b32, any{});
+    }
+    return {};
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

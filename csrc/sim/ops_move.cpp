@@ -1,0 +1,395 @@
+// Moves: registers, special registers, packing, address space conversions (PTX ISA, "Data Movement
+// and Conversion Instructions" but for loads and stores, which are in memory_ops.hpp).
+#include <chrono>
+#include <cstring>
+
+#include "sim/address_space.hpp"
+#include "sim/lanewise.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Operand;
+using ptx::Type;
+
+struct same {
+    template <class T>
+    static T of(T a) {
+        return a;
+    }
+};
+template <class D>
+struct cast {
+    template <class S>
+    static D of(S a) {
+        return D(a);
+    }
+};
+
+void move_predicate(Warp& w, const Op& op) {
+    LaneMask& d = w.predicate(op.operand[0]);
+    d = (d & ~w.mask) | (w.predicate(op.operand[1]) & w.mask);
+}
+
+template <class T, class F>
+inline void fill(Warp& w, const Op& op, F&& value) {
+    T* d = w.lanes<T>(op.operand[0]);
+    for_each_lane(w.mask, [&](int i) { d[i] = T(value(i)); });
+}
+
+enum Special : uint8_t {
+    tid_x,
+    tid_y,
+    tid_z,
+    ntid_x,
+    ntid_y,
+    ntid_z,
+    ctaid_x,
+    ctaid_y,
+    ctaid_z,
+    nctaid_x,
+    nctaid_y,
+    nctaid_z,
+    laneid,
+    warpid,
+    nwarpid,
+    smid,
+    nsmid,
+    gridid,
+    lanemask_eq,
+    lanemask_le,
+    lanemask_lt,
+    lanemask_ge,
+    lanemask_gt,
+    clock_low,
+    clock_high,
+    clock_64,
+    timer,
+    timer_low,
+    timer_high,
+    dynamic_shared,
+    total_shared,
+    zero,
+    one,
+    unknown_special,
+};
+
+Special special_named(std::string_view name) {
+    struct Entry {
+        std::string_view name;
+        Special special;
+    };
+    static constexpr Entry entries[] = {
+        {"%tid.x", tid_x},
+        {"%tid.y", tid_y},
+        {"%tid.z", tid_z},
+        {"%ntid.x", ntid_x},
+        {"%ntid.y", ntid_y},
+        {"%ntid.z", ntid_z},
+        {"%ctaid.x", ctaid_x},
+        {"%ctaid.y", ctaid_y},
+        {"%ctaid.z", ctaid_z},
+        {"%nctaid.x", nctaid_x},
+        {"%nctaid.y", nctaid_y},
+        {"%nctaid.z", nctaid_z},
+        {"%laneid", laneid},
+        {"%warpid", warpid},
+        {"%nwarpid", nwarpid},
+        {"%smid", smid},
+        {"%nsmid", nsmid},
+        {"%gridid", gridid},
+        {"%lanemask_eq", lanemask_eq},
+        {"%lanemask_le", lanemask_le},
+        {"%lanemask_lt", lanemask_lt},
+        {"%lanemask_ge", lanemask_ge},
+        {"%lanemask_gt", lanemask_gt},
+        {"%clock", clock_low},
+        {"%clock_hi", clock_high},
+        {"%clock64", clock_64},
+        {"%globaltimer", timer},
+        {"%globaltimer_lo", timer_low},
+        {"%globaltimer_hi", timer_high},
+        {"%dynamic_smem_size", dynamic_shared},
+        {"%total_smem_size", total_shared},
+        {"%aggr_smem_size", total_shared},
+        // Without clusters every block is a cluster of its own.
+        {"%clusterid.x", ctaid_x},
+        {"%clusterid.y", ctaid_y},
+        {"%clusterid.z", ctaid_z},
+        {"%nclusterid.x", nctaid_x},
+        {"%nclusterid.y", nctaid_y},
+        {"%nclusterid.z", nctaid_z},
+        {"%cluster_ctaid.x", zero},
+        {"%cluster_ctaid.y", zero},
+        {"%cluster_ctaid.z", zero},
+        {"%cluster_nctaid.x", one},
+        {"%cluster_nctaid.y", one},
+        {"%cluster_nctaid.z", one},
+        {"%cluster_ctarank", zero},
+        {"%cluster_nctarank", one},
+        {"%is_explicit_cluster", zero},
+        {"%envreg1", zero},
+        {"%envreg2", zero},
+    };
+    for (const Entry& e : entries) {
+        if (e.name == name) return e.special;
+    }
+    return unknown_special;
+}
+
+uint64_t nanoseconds() {
+    return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::steady_clock::now().time_since_epoch())
+                        .count());
+}
+
+template <class T>
+void read_special(Warp& w, const Op& op) {
+    const Block& block = *w.block;
+    const Launch& launch = *block.launch;
+    const auto uniform = [&](uint64_t value) { fill<T>(w, op, [value](int) { return value; }); };
+    const auto thread = [&](int axis) {
+        const uint32_t* index = block.thread_index[axis] + w.index * warp_size;
+        fill<T>(w, op, [index](int i) { return index[i]; });
+    };
+    switch (Special(op.extra)) {
+        case tid_x:
+            return thread(0);
+        case tid_y:
+            return thread(1);
+        case tid_z:
+            return thread(2);
+        case ntid_x:
+            return uniform(launch.block.x);
+        case ntid_y:
+            return uniform(launch.block.y);
+        case ntid_z:
+            return uniform(launch.block.z);
+        case ctaid_x:
+            return uniform(block.index.x);
+        case ctaid_y:
+            return uniform(block.index.y);
+        case ctaid_z:
+            return uniform(block.index.z);
+        case nctaid_x:
+            return uniform(launch.grid.x);
+        case nctaid_y:
+            return uniform(launch.grid.y);
+        case nctaid_z:
+            return uniform(launch.grid.z);
+        case laneid:
+            return fill<T>(w, op, [](int i) { return i; });
+        case warpid:
+            return uniform(w.index);
+        case nwarpid:
+            return uniform(64);
+        case smid:
+            return uniform(block.linear % 132);
+        case nsmid:
+            return uniform(132);
+        case lanemask_eq:
+            return fill<T>(w, op, [](int i) { return 1u << i; });
+        case lanemask_le:
+            return fill<T>(w, op, [](int i) { return (2ull << i) - 1; });
+        case lanemask_lt:
+            return fill<T>(w, op, [](int i) { return (1ull << i) - 1; });
+        case lanemask_ge:
+            return fill<T>(w, op, [](int i) { return all_lanes << i; });
+        case lanemask_gt:
+            return fill<T>(w, op, [](int i) { return uint32_t(0xfffffffeull << i); });
+        case clock_low:
+        case clock_64:
+        case timer:
+        case timer_low:
+            return uniform(nanoseconds());
+        case clock_high:
+        case timer_high:
+            return uniform(nanoseconds() >> 32);
+        case dynamic_shared:
+            return uniform(launch.shared_bytes);
+        case total_shared:
+            return uniform(block.shared_bytes);
+        case one:
+            return uniform(1);
+        default:
+            return uniform(0);
+    }
+}
+
+// mov.b64 {lo, hi}, d and the like: operand[4] split into `extra` elements.
+template <class Whole, class Part>
+void unpack(Warp& w, const Op& op) {
+    const Whole* s = w.lanes<const Whole>(op.operand[4]);
+    alignas(64) Whole source[warp_size];
+    std::memcpy(source, s, sizeof source);
+    for (int n = 0; n < op.extra; ++n) {
+        if (op.operand[n] == no_operand) continue;
+        Part* d = w.lanes<Part>(op.operand[n]);
+        const int shift = int(8 * sizeof(Part)) * n;
+        const LaneMask mask = w.mask;
+        for (int i = 0; i < warp_size; ++i)
+            d[i] = has_lane(mask, i) ? Part(source[i] >> shift) : d[i];
+    }
+}
+
+// mov.b64 d, {lo, hi}: `extra` elements in operands 1 to 4 joined into operand 0.
+template <class Whole, class Part>
+void pack(Warp& w, const Op& op) {
+    alignas(64) Whole value[warp_size] = {};
+    for (int n = 0; n < op.extra; ++n) {
+        const Part* s = w.lanes<const Part>(op.operand[1 + n]);
+        const int shift = int(8 * sizeof(Part)) * n;
+        for (int i = 0; i < warp_size; ++i) value[i] |= Whole(s[i]) << shift;
+    }
+    Whole* d = w.lanes<Whole>(op.operand[0]);
+    const LaneMask mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? value[i] : d[i];
+}
+
+template <class T>
+void add_constant(Warp& w, const Op& op) {
+    T* d = w.lanes<T>(op.operand[0]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const T by = T(op.immediate);
+    const LaneMask mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? T(a[i] + by) : d[i];
+}
+
+// isspacep: in [immediate, immediate + window), or (0) at or above the modules' memory.
+void is_in_window(Warp& w, const Op& op) {
+    const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
+    LaneMask value = 0;
+    for (int i = 0; i < warp_size; ++i) {
+        const bool in =
+            op.immediate ? a[i] - uint64_t(op.immediate) < window_bytes : a[i] >= module_base;
+        value |= LaneMask(in) << i;
+    }
+    LaneMask& d = w.predicate(op.operand[0]);
+    d = (d & ~w.mask) | (value & w.mask);
+}
+
+void nothing(Warp&, const Op&) {}
+
+uint64_t window_of(std::string_view space) {
+    if (space.starts_with("shared")) return shared_window;
+    if (space == "local") return local_window;
+    return space == "param" || space == "param::entry" ? param_window : 0;
+}
+
+Handler packing(Type whole, size_t parts, bool join) {
+    switch (ptx::size_of(whole) * 10 + parts) {
+        case 82:
+            return join ? &pack<uint64_t, uint32_t> : &unpack<uint64_t, uint32_t>;
+        case 84:
+            return join ? &pack<uint64_t, uint16_t> : &unpack<uint64_t, uint16_t>;
+        case 42:
+            return join ? &pack<uint32_t, uint16_t> : &unpack<uint32_t, uint16_t>;
+        case 44:
+            return join ? &pack<uint32_t, uint8_t> : &unpack<uint32_t, uint8_t>;
+        case 22:
+            return join ? &pack<uint16_t, uint8_t> : &unpack<uint16_t, uint8_t>;
+        default:
+            return nullptr;
+    }
+}
+
+}  // namespace
+
+Selection select_special(std::string_view name, Type type) {
+    Selection s = selection(
+        ptx::size_of(type) == 8 ? &read_special<uint64_t> : &read_special<uint32_t>, {type});
+    s.extra = special_named(name);
+    if (s.extra == unknown_special) s.run = nullptr;
+    return s;
+}
+
+Selection select_move(const ptx::Instruction& in, Modifiers& m) {
+    const std::string_view op = in.opcode;
+    const auto take_space = [&] {
+        return m.take_one({"global", "shared", "shared::cta", "shared::cluster", "local", "const",
+                           "param", "param::entry"});
+    };
+    if (op == "mov") {
+        if (in.operands.size() != 2) return {};
+        const Type t = m.take_type();
+        const Operand &d = in.operands[0], &s = in.operands[1];
+        if (s.kind == Operand::Kind::special) return select_special(s.name, t);
+        if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
+            const bool join = s.kind == Operand::Kind::vector;
+            Selection packed = selection(packing(t, (join ? s : d).elements.size(), join), {t, t});
+            packed.extra = uint8_t((join ? s : d).elements.size());
+            return packed;
+        }
+        if (t == Type::pred) return selection(&move_predicate, {t, t});
+        const size_t width = ptx::size_of(t);
+        return selection(width == 2   ? &lanewise<same, uint16_t, uint16_t>
+                         : width == 4 ? &lanewise<same, uint32_t, uint32_t>
+                         : width == 8 ? &lanewise<same, uint64_t, uint64_t>
+                                      : nullptr,
+                         {t, t});
+    }
+    if (op == "cvta") {
+        const bool to = m.take("to");
+        const uint64_t window = window_of(take_space());
+        const Type t = m.take_type();
+        Selection s = selection(
+            ptx::size_of(t) == 8 ? &add_constant<uint64_t> : &add_constant<uint32_t>, {t, t});
+        s.immediate = to ? -int64_t(window) : int64_t(window);
+        return s;
+    }
+    if (op == "isspacep") {
+        Selection s = selection(&is_in_window, {Type::pred, Type::u64});
+        s.immediate = int64_t(window_of(take_space()));
+        return s;
+    }
+    // Hints, fences (the simulator is sequentially consistent) and events: nothing to do.
+    static constexpr std::string_view hints[] = {
+        "prefetch", "prefetchu",     "membar",         "fence",      "pmevent",
+        "discard",  "applypriority", "griddepcontrol", "setmaxnreg", "brkpt"};
+    for (const std::string_view hint : hints) {
+        if (op != hint) continue;
+        m.drop_prefix("");
+        Selection s = selection(&nothing, {});
+        s.destinations = 0;
+        return s;
+    }
+    return {};
+}
+
+Handler select_resize(Type from, uint32_t to_bytes) {
+    using sources = TypeList<Type::u8, Type::s8, Type::u16, Type::s16, Type::u32, Type::s32,
+                             Type::u64, Type::s64>;
+    return with_type<Handler>(from, sources{}, [to_bytes](auto v) -> Handler {
+        using S = decltype(v);
+        switch (to_bytes) {
+            case 1:
+                return &lanewise<cast<uint8_t>, uint8_t, S>;
+            case 2:
+                return &lanewise<cast<uint16_t>, uint16_t, S>;
+            case 4:
+                return &lanewise<cast<uint32_t>, uint32_t, S>;
+            default:
+                return &lanewise<cast<uint64_t>, uint64_t, S>;
+        }
+    });
+}
+
+// The address of the frame's local memory plus op.immediate, 32 or 64 bits (op.extra bytes).
+void local_address(Warp& w, const Op& op) {
+    const uint64_t address = w.current.frame.local + uint64_t(op.immediate);
+    if (op.extra == 8) return fill<uint64_t>(w, op, [address](int) { return address; });
+    fill<uint32_t>(w, op, [address](int) { return address; });
+}
+
+// A guarded op runs for the lanes its predicate leaves.
+void guarded(Warp& w, const Op& op) {
+    const LaneMask all = w.mask;
+    const LaneMask p = w.predicate(op.guard);
+    w.mask = all & (op.guard_negated ? ~p : p);
+    if (w.mask) op.inner(w, op);
+    w.mask = all;
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

@@ -1,0 +1,113 @@
+// Arithmetic with a directed rounding: .rz, .rm and .rp of add, sub, mul, fma, div, rcp and sqrt.
+//
+// The host's own rounding mode is switched around the loop; the file is compiled with
+// -frounding-math so that the compiler moves nothing across the switch.
+#include <cfenv>
+#include <cmath>
+
+#include "sim/floats.hpp"
+#include "sim/lanewise.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Type;
+
+struct add {
+    template <class T>
+    static T of(T a, T b, T) {
+        return a + b;
+    }
+};
+struct sub {
+    template <class T>
+    static T of(T a, T b, T) {
+        return a - b;
+    }
+};
+struct mul {
+    template <class T>
+    static T of(T a, T b, T) {
+        return a * b;
+    }
+};
+struct divide {
+    template <class T>
+    static T of(T a, T b, T) {
+        return a / b;
+    }
+};
+struct fma {
+    static float of(float a, float b, float c) { return std::fma(a, b, c); }
+    static double of(double a, double b, double c) { return std::fma(a, b, c); }
+};
+struct reciprocal {
+    template <class T>
+    static T of(T a, T, T) {
+        return T(1) / a;
+    }
+};
+struct square_root {
+    template <class T>
+    static T of(T a, T, T) {
+        return std::sqrt(a);
+    }
+};
+
+enum : uint8_t { flush_bit = 4, saturate_bit = 8 };
+
+// d = F(a, b, c) in the rounding mode of op.extra; operands the operation has not are a again.
+template <class F, class T>
+void rounded(Warp& w, const Op& op) {
+    const auto source = [&](int n) {
+        return w.lanes<const T>(op.operand[op.operand[n] == no_operand ? 1 : n]);
+    };
+    T* d = w.lanes<T>(op.operand[0]);
+    const T *a = source(1), *b = source(2), *c = source(3);
+    constexpr int modes[] = {FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+    const bool ftz = op.extra & flush_bit;
+    const auto in = [&](T x) { return sizeof(T) == 4 && ftz ? T(flush(float(x))) : x; };
+    std::fesetround(modes[op.extra & 3]);
+    for_each_lane(w.mask, [&](int i) {
+        const volatile T x = in(a[i]), y = in(b[i]), z = in(c[i]);  // not folded, not moved
+        T r = in(F::of(T(x), T(y), T(z)));
+        if (op.extra & saturate_bit) r = r > 0 ? (r < 1 ? r : T(1)) : T(0);
+        d[i] = r;
+    });
+    std::fesetround(FE_TONEAREST);
+}
+
+}  // namespace
+
+Selection select_rounding(const ptx::Instruction& in, Modifiers& m) {
+    const Type type = Modifiers(m).take_type();
+    if (type != Type::f32 && type != Type::f64) return {};
+    const std::string_view op = in.opcode;
+    if (op != "add" && op != "sub" && op != "mul" && op != "fma" && op != "mad" && op != "div" &&
+        op != "rcp" && op != "sqrt") {
+        return {};
+    }
+    const std::string_view mode = m.take_one({"rz", "rm", "rp"});
+    if (mode.empty()) return {};
+    Selection s;
+    s.extra = mode == "rz" ? 0 : mode == "rm" ? 1 : 2;
+    if (m.take("ftz")) s.extra |= flush_bit;
+    if (m.take("sat")) s.extra |= saturate_bit;
+    m.take_type();
+    s.run = with_type<Handler>(type, floats{}, [&](auto v) -> Handler {
+        using T = decltype(v);
+        if (op == "add") return &rounded<add, T>;
+        if (op == "sub") return &rounded<sub, T>;
+        if (op == "mul") return &rounded<mul, T>;
+        if (op == "div") return &rounded<divide, T>;
+        if (op == "rcp") return &rounded<reciprocal, T>;
+        if (op == "sqrt") return &rounded<square_root, T>;
+        return &rounded<fma, T>;
+    });
+    s.types.assign(in.operands.size(), type);
+    return s;
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

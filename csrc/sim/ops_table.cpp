@@ -1,0 +1,19 @@
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+const OpTable& op_table() {
+    static constexpr OpTable table = {
+        {&select_integer, &select_logic, &select_floating, &select_rounding, &select_half,
+         &select_convert, &select_compare, &select_move, &select_warp},
+        &select_special,
+        &select_resize,
+        &guarded,
+        &local_address,
+        &load_mover,
+        &store_mover,
+        &atomic_mover};
+    return table;
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

@@ -1,0 +1,290 @@
+// Moving data between registers and memory, once addresses are resolved: loads, stores, atomics.
+#include <atomic>
+#include <cstring>
+
+#include "sim/floats.hpp"
+#include "sim/lanewise.hpp"
+#include "sim/memory.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Type;
+
+template <class M>
+inline M read(const std::byte* p) {
+    M value;
+    std::memcpy(&value, p, sizeof value);
+    return value;
+}
+
+// Registers (operands 0 to V-1) from V elements of M a lane; R is a register's lane, at least as
+// wide as M and extended by M's sign.
+template <class M, class R, int V>
+void load(Warp& w, const Op& op, const Resolved& r) {
+    for (int v = 0; v < V; ++v) {
+        if (op.operand[v] == no_operand) continue;
+        R* d = w.lanes<R>(op.operand[v]);
+        switch (r.shape) {
+            case Shape::uniform: {
+                const R value = R(read<M>(r.host + v * sizeof(M)));
+                for (int i = 0; i < warp_size; ++i) d[i] = value;
+                break;
+            }
+            case Shape::consecutive: {
+                const std::byte* s = r.host + v * sizeof(M);
+                for (int i = 0; i < warp_size; ++i) d[i] = R(read<M>(s + i * sizeof(M) * V));
+                break;
+            }
+            case Shape::scattered:
+                for_each_lane(r.mask, [&](int i) { d[i] = R(read<M>(r.lane[i] + v * sizeof(M))); });
+        }
+    }
+}
+
+template <class M, class R, int V>
+void store(Warp& w, const Op& op, const Resolved& r) {
+    for (int v = 0; v < V; ++v) {
+        const R* s = w.lanes<const R>(op.operand[v]);
+        const auto put = [&](std::byte* p, R value) {
+            const M m = M(value);
+            std::memcpy(p, &m, sizeof m);
+        };
+        switch (r.shape) {
+            case Shape::uniform:
+                put(r.host + v * sizeof(M), s[warp_size - 1]);
+                break;
+            case Shape::consecutive: {
+                std::byte* d = r.host + v * sizeof(M);
+                for (int i = 0; i < warp_size; ++i) put(d + i * sizeof(M) * V, s[i]);
+                break;
+            }
+            case Shape::scattered:
+                for_each_lane(r.mask, [&](int i) { put(r.lane[i] + v * sizeof(M), s[i]); });
+        }
+    }
+}
+
+template <template <class, class, int> class Make, class M>
+Mover with_register(uint32_t register_bytes, int elements) {
+    using U8 = std::conditional_t<std::is_signed_v<M>, int64_t, uint64_t>;
+    using U4 = std::conditional_t<std::is_signed_v<M>, int32_t, uint32_t>;
+    using U2 = std::conditional_t<std::is_signed_v<M>, int16_t, uint16_t>;
+    const auto by_count = [&](auto reg) -> Mover {
+        using R = decltype(reg);
+        if constexpr (sizeof(R) < sizeof(M))
+            return nullptr;
+        else
+            return elements == 1   ? Make<M, R, 1>::mover()
+                   : elements == 2 ? Make<M, R, 2>::mover()
+                   : elements == 4 ? Make<M, R, 4>::mover()
+                                   : nullptr;
+    };
+    return register_bytes == 8   ? by_count(U8{})
+           : register_bytes == 4 ? by_count(U4{})
+                                 : by_count(U2{});
+}
+
+template <class M, class R, int V>
+struct MakeLoad {
+    static Mover mover() { return &load<M, R, V>; }
+};
+template <class M, class R, int V>
+struct MakeStore {
+    static Mover mover() { return &store<M, R, V>; }
+};
+
+template <template <class, class, int> class Make>
+Mover by_memory_type(Type type, uint32_t register_bytes, int elements) {
+    switch (type) {
+        case Type::s8:
+            return with_register<Make, int8_t>(register_bytes, elements);
+        case Type::s16:
+            return with_register<Make, int16_t>(register_bytes, elements);
+        case Type::s32:
+            return with_register<Make, int32_t>(register_bytes, elements);
+        default:
+            break;
+    }
+    switch (ptx::size_of(type)) {
+        case 1:
+            return with_register<Make, uint8_t>(register_bytes, elements);
+        case 2:
+            return with_register<Make, uint16_t>(register_bytes, elements);
+        case 4:
+            return with_register<Make, uint32_t>(register_bytes, elements);
+        case 8:
+            return with_register<Make, uint64_t>(register_bytes, elements);
+        default:
+            return nullptr;
+    }
+}
+
+// What an atomic leaves in memory, given what it finds (m) and its operands (PTX ISA, "atom").
+struct add {
+    template <class T>
+    static T of(T m, T b, T) {
+        if constexpr (std::is_integral_v<T>)
+            return T(std::make_unsigned_t<T>(m) + std::make_unsigned_t<T>(b));
+        else
+            return m + b;
+    }
+};
+struct minimum {
+    template <class T>
+    static T of(T m, T b, T) {
+        return b < m ? b : m;
+    }
+};
+struct maximum {
+    template <class T>
+    static T of(T m, T b, T) {
+        return m < b ? b : m;
+    }
+};
+struct exchange {
+    template <class T>
+    static T of(T, T b, T) {
+        return b;
+    }
+};
+struct compare_and_swap {
+    template <class T>
+    static T of(T m, T b, T c) {
+        return m == b ? c : m;
+    }
+};
+struct bit_and {
+    template <class T>
+    static T of(T m, T b, T) {
+        return m & b;
+    }
+};
+struct bit_or {
+    template <class T>
+    static T of(T m, T b, T) {
+        return m | b;
+    }
+};
+struct bit_xor {
+    template <class T>
+    static T of(T m, T b, T) {
+        return m ^ b;
+    }
+};
+struct increment {
+    template <class T>
+    static T of(T m, T b, T) {
+        return m >= b ? 0 : m + 1;
+    }
+};
+struct decrement {
+    template <class T>
+    static T of(T m, T b, T) {
+        return m == 0 || m > b ? b : m - 1;
+    }
+};
+template <class Format>
+struct add_half {
+    static uint16_t of(uint16_t m, uint16_t b, uint16_t) {
+        return Format::narrow(Format::widen(m) + Format::widen(b));
+    }
+};
+template <class Format>
+struct add_halves {
+    static uint32_t of(uint32_t m, uint32_t b, uint32_t) {
+        return add_half<Format>::of(uint16_t(m), uint16_t(b), 0) |
+               uint32_t(add_half<Format>::of(uint16_t(m >> 16), uint16_t(b >> 16), 0)) << 16;
+    }
+};
+
+template <size_t bytes>
+struct Word;
+template <>
+struct Word<2> {
+    using type = uint16_t;
+};
+template <>
+struct Word<4> {
+    using type = uint32_t;
+};
+template <>
+struct Word<8> {
+    using type = uint64_t;
+};
+
+// Lane after lane; operands: 0 the old value (or none), 1 b, 2 c.
+template <class F, class T>
+void atomic(Warp& w, const Op& op, const Resolved& r) {
+    using U = typename Word<sizeof(T)>::type;
+    T* d = op.operand[0] == no_operand ? nullptr : w.lanes<T>(op.operand[0]);
+    const T* b = w.lanes<const T>(op.operand[1]);
+    const T* c = op.operand[2] == no_operand ? b : w.lanes<const T>(op.operand[2]);
+    for_each_lane(r.mask, [&](int i) {
+        std::byte* p = r.shape == Shape::scattered ? r.lane[i]
+                       : r.shape == Shape::uniform ? r.host
+                                                   : r.host + size_t(i) * sizeof(T);
+        T found;
+        if (r.shared_by_blocks) {
+            U* word = reinterpret_cast<U*>(p);
+            U old = __atomic_load_n(word, __ATOMIC_RELAXED);
+            while (!__atomic_compare_exchange_n(
+                word, &old, std::bit_cast<U>(F::of(std::bit_cast<T>(old), b[i], c[i])), true,
+                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            }
+            found = std::bit_cast<T>(old);
+        } else {
+            found = read<T>(p);
+            const T value = F::of(found, b[i], c[i]);
+            std::memcpy(p, &value, sizeof value);
+        }
+        if (d) d[i] = found;
+    });
+}
+
+template <class F, Type... types>
+Mover atomic_of(Type type, TypeList<types...> list) {
+    return with_type<Mover>(type, list, [](auto v) -> Mover { return &atomic<F, decltype(v)>; });
+}
+
+}  // namespace
+
+Mover load_mover(Type memory, uint32_t register_bytes, int elements) {
+    return by_memory_type<MakeLoad>(memory, register_bytes, elements);
+}
+Mover store_mover(Type memory, uint32_t register_bytes, int elements) {
+    return by_memory_type<MakeStore>(memory, register_bytes, elements);
+}
+
+Mover atomic_mover(std::string_view op, Type type) {
+    using sums = TypeList<Type::u32, Type::s32, Type::u64, Type::s64, Type::f32, Type::f64>;
+    using words = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
+    using raw = TypeList<Type::b16, Type::b32, Type::b64>;
+    if (op == "add") {
+        switch (type) {
+            case Type::f16:
+                return &atomic<add_half<half_format>, uint16_t>;
+            case Type::bf16:
+                return &atomic<add_half<bfloat_format>, uint16_t>;
+            case Type::f16x2:
+                return &atomic<add_halves<half_format>, uint32_t>;
+            case Type::bf16x2:
+                return &atomic<add_halves<bfloat_format>, uint32_t>;
+            default:
+                return atomic_of<add>(type, sums{});
+        }
+    }
+    if (op == "min") return atomic_of<minimum>(type, words{});
+    if (op == "max") return atomic_of<maximum>(type, words{});
+    if (op == "exch") return atomic_of<exchange>(type, raw{});
+    if (op == "cas") return atomic_of<compare_and_swap>(type, raw{});
+    if (op == "and") return atomic_of<bit_and>(type, raw{});
+    if (op == "or") return atomic_of<bit_or>(type, raw{});
+    if (op == "xor") return atomic_of<bit_xor>(type, raw{});
+    if (op == "inc") return atomic_of<increment>(type, TypeList<Type::u32>{});
+    return op == "dec" ? atomic_of<decrement>(type, TypeList<Type::u32>{}) : nullptr;
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

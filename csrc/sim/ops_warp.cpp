@@ -1,0 +1,265 @@
+// Exchanges between the lanes of a warp: shuffles, votes, matches, reductions.
+//
+// The scheduler has brought the lanes of the member mask together (Control::synchronize) before one
+// of these runs; the member mask is the last operand.
+#include <cstring>
+
+#include "sim/lanewise.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Type;
+
+inline void store(Warp& w, Locator at, LaneMask value) {
+    if (at == no_operand) return;
+    LaneMask& d = w.predicate(at);
+    d = (d & ~w.mask) | (value & w.mask);
+}
+
+enum Mode : uint8_t { up, down, butterfly, index };
+
+// shfl d|p, a, b, c (PTX ISA, "shfl.sync"): operands d, p, a, b, c.
+void shuffle(Warp& w, const Op& op) {
+    alignas(64) uint32_t a[warp_size];
+    std::memcpy(a, w.lanes<const uint32_t>(op.operand[2]), sizeof a);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[3]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[4]);
+    uint32_t result[warp_size];
+    LaneMask valid = 0;
+    for_each_lane(w.mask, [&](int lane) {
+        const int by = int(b[lane] & 31), clamp = int(c[lane] & 31),
+                  segment = int(c[lane] >> 8 & 31);
+        const int most = (lane & segment) | (clamp & ~segment), least = lane & segment;
+        int from = lane;
+        bool in = false;
+        switch (Mode(op.extra)) {
+            case up:
+                from = lane - by;
+                in = from >= most;
+                break;
+            case down:
+                from = lane + by;
+                in = from <= most;
+                break;
+            case butterfly:
+                from = lane ^ by;
+                in = from <= most;
+                break;
+            case index:
+                from = least | (by & ~segment);
+                in = from <= most;
+                break;
+        }
+        result[lane] = a[in ? from : lane];
+        valid |= LaneMask(in) << lane;
+    });
+    if (op.operand[0] != no_operand) {
+        uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+        for_each_lane(w.mask, [&](int lane) { d[lane] = result[lane]; });
+    }
+    store(w, op.operand[1], valid);
+}
+
+inline LaneMask members(Warp& w, Locator at) {
+    return w.lanes<const uint32_t>(at)[std::countr_zero(w.mask)] & w.mask;
+}
+
+enum Vote : uint8_t { all_vote, any_vote, uni_vote, ballot_vote };
+
+// vote d, p, members; bit 7 of extra: the predicate is negated.
+void vote(Warp& w, const Op& op) {
+    const LaneMask among = members(w, op.operand[2]);
+    LaneMask p = w.predicate(op.operand[1]);
+    if (op.extra & 0x80) p = ~p;
+    p &= among;
+    switch (Vote(op.extra & 3)) {
+        case all_vote:
+            return store(w, op.operand[0], p == among ? all_lanes : 0);
+        case any_vote:
+            return store(w, op.operand[0], p ? all_lanes : 0);
+        case uni_vote:
+            return store(w, op.operand[0], p == among || p == 0 ? all_lanes : 0);
+        case ballot_vote: {
+            uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+            for_each_lane(w.mask, [&](int i) { d[i] = p; });
+        }
+    }
+}
+
+// match d, a, members: the lanes that hold my value.
+template <class T>
+void match_any(Warp& w, const Op& op) {
+    const LaneMask among = members(w, op.operand[2]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    uint32_t found[warp_size] = {};
+    for_each_lane(w.mask, [&](int i) {
+        for_each_lane(among, [&](int j) { found[i] |= LaneMask(a[i] == a[j]) << j; });
+    });
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    for_each_lane(w.mask, [&](int i) { d[i] = found[i]; });
+}
+
+// match d|p, a, members: all of them if all hold one value.
+template <class T>
+void match_all(Warp& w, const Op& op) {
+    const LaneMask among = members(w, op.operand[3]);
+    const T* a = w.lanes<const T>(op.operand[2]);
+    const T first = a[std::countr_zero(among ? among : w.mask)];
+    bool equal = true;
+    for_each_lane(among, [&](int i) { equal = equal && a[i] == first; });
+    if (op.operand[0] != no_operand) {
+        uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+        for_each_lane(w.mask, [&](int i) { d[i] = equal ? among : 0; });
+    }
+    store(w, op.operand[1], equal ? all_lanes : 0);
+}
+
+struct sum {
+    template <class T>
+    static T of(T a, T b) {
+        return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
+    }
+};
+struct least {
+    template <class T>
+    static T of(T a, T b) {
+        return b < a ? b : a;
+    }
+};
+struct most {
+    template <class T>
+    static T of(T a, T b) {
+        return a < b ? b : a;
+    }
+};
+struct conjunction {
+    template <class T>
+    static T of(T a, T b) {
+        return a & b;
+    }
+};
+struct disjunction {
+    template <class T>
+    static T of(T a, T b) {
+        return a | b;
+    }
+};
+struct parity {
+    template <class T>
+    static T of(T a, T b) {
+        return a ^ b;
+    }
+};
+
+template <class F, class T>
+void reduce(Warp& w, const Op& op) {
+    const LaneMask among = members(w, op.operand[2]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    T value = a[std::countr_zero(among ? among : w.mask)];
+    for_each_lane(among & (among - 1), [&](int i) { value = F::of(value, a[i]); });
+    T* d = w.lanes<T>(op.operand[0]);
+    for_each_lane(w.mask, [&](int i) { d[i] = value; });
+}
+
+void active_mask(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const LaneMask mask = w.mask;
+    for_each_lane(mask, [&](int i) { d[i] = mask; });
+}
+
+// elect d|p, members: the first of them.
+void elect(Warp& w, const Op& op) {
+    const LaneMask among = members(w, op.operand[2]);
+    const uint32_t leader = uint32_t(std::countr_zero(among ? among : w.mask));
+    if (op.operand[0] != no_operand) {
+        uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+        for_each_lane(w.mask, [&](int i) { d[i] = leader; });
+    }
+    store(w, op.operand[1], 1u << leader);
+}
+
+void nothing(Warp&, const Op&) {}
+
+Selection synchronizing(Handler run, std::vector<Type> types, uint8_t destinations,
+                        uint8_t extra = 0) {
+    Selection s = selection(run, std::move(types));
+    s.destinations = destinations;
+    s.extra = extra;
+    s.synchronizes = true;
+    return s;
+}
+
+template <class T>
+Handler reduction(std::string_view what) {
+    if (what == "add") return &reduce<sum, T>;
+    if (what == "min") return &reduce<least, T>;
+    if (what == "max") return &reduce<most, T>;
+    if (what == "and") return &reduce<conjunction, T>;
+    return what == "or" ? &reduce<disjunction, T> : &reduce<parity, T>;
+}
+
+}  // namespace
+
+Selection select_warp(const ptx::Instruction& in, Modifiers& m) {
+    const std::string_view op = in.opcode;
+    if (op == "shfl") {
+        const bool sync = m.take("sync");
+        const std::string_view mode = m.take_one({"up", "down", "bfly", "idx"});
+        const Type t = m.take_type();
+        Selection s = synchronizing(&shuffle, {t, Type::pred, t, Type::u32, Type::u32}, 2,
+                                    mode == "up"     ? up
+                                    : mode == "down" ? down
+                                    : mode == "bfly" ? butterfly
+                                                     : index);
+        if (sync) s.types.push_back(Type::u32);
+        s.synchronizes = sync;
+        return s;
+    }
+    if (op == "vote") {
+        if (!m.take("sync")) return {};
+        const std::string_view what = m.take_one({"all", "any", "uni", "ballot"});
+        const Type t = m.take_type();
+        return synchronizing(&vote, {t, Type::pred, Type::u32}, 1,
+                             what == "all"   ? all_vote
+                             : what == "any" ? any_vote
+                             : what == "uni" ? uni_vote
+                                             : ballot_vote);
+    }
+    if (op == "match") {
+        m.take("sync");
+        const bool all = m.take_one({"any", "all"}) == "all";
+        const Type t = m.take_type();
+        const bool wide = ptx::size_of(t) == 8;
+        if (all)
+            return synchronizing(wide ? &match_all<uint64_t> : &match_all<uint32_t>,
+                                 {Type::b32, Type::pred, t, Type::u32}, 2);
+        return synchronizing(wide ? &match_any<uint64_t> : &match_any<uint32_t>,
+                             {Type::b32, t, Type::u32}, 1);
+    }
+    if (op == "redux") {
+        m.take("sync");
+        const std::string_view what = m.take_one({"add", "min", "max", "and", "or", "xor"});
+        const Type t = m.take_type();
+        if (t == Type::f32) return {};
+        return synchronizing(t == Type::s32 ? reduction<int32_t>(what) : reduction<uint32_t>(what),
+                             {t, t, Type::u32}, 1);
+    }
+    if (op == "activemask") {
+        m.take_type();
+        return selection(&active_mask, {Type::b32});
+    }
+    if (op == "elect") {
+        m.take("sync");
+        return synchronizing(&elect, {Type::b32, Type::pred, Type::u32}, 2);
+    }
+    if (op == "bar" && m.take("warp")) {
+        m.take("sync");
+        return synchronizing(&nothing, {Type::u32}, 0);
+    }
+    return {};
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

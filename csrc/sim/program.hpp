@@ -1,0 +1,178 @@
+// A kernel ready to run: PTX decoded once into operations on lanes.
+//
+// METHOD
+// Each PTX instruction becomes one Op (a few become several), a record of fixed size that holds the
+// function that executes it for a warp and where its operands lie. Virtual registers whose live
+// ranges do not overlap share a slot, so that a warp's registers stay in the host's first-level
+// cache. An operand is a locator: where a slot lies in the frame's registers, or, with the lowest
+// bit set, in the table of constants, which are registers too (32 equal lanes). So every form of an
+// instruction, with registers or immediates, is executed by the same code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ptx/control_flow.hpp"
+#include "ptx/module.hpp"
+#include "sim/address_space.hpp"
+#include "sim/lanes.hpp"
+
+namespace coalesce::sim {
+
+struct Warp;
+struct Op;
+
+// Executes an operation for the lanes of warp.mask.
+using Handler = void (*)(Warp& warp, const Op& op);
+
+// Moves data between registers and the memory found for a warp's addresses; see memory.hpp.
+struct Resolved;
+using Mover = void (*)(Warp& warp, const Op& op, const Resolved& where);
+
+// A register slot: byte offset << 1, lowest bit set for a constant.
+using Locator = uint32_t;
+inline constexpr Locator no_operand = UINT32_MAX;
+
+// What the scheduler does at an operation; everything else is `none`: execute it and go on.
+enum class Control : uint8_t {
+    none,
+    synchronize,   // shfl, vote, match, bar.warp.sync: needs the lanes of a member mask together
+    branch,        // bra
+    branch_table,  // brx.idx
+    call,
+    call_indirect,
+    ret,
+    exit,
+    barrier,  // bar, barrier: the block's threads
+    join,     // the next op starts a block where lanes may meet again
+    yield,    // nanosleep: let other warps run
+};
+
+struct Op {
+    Handler run = nullptr;
+    Handler inner = nullptr;  // what a guarded op runs for the lanes its guard leaves
+    Mover mover = nullptr;    // memory: moves the data once the addresses are known
+    int64_t immediate = 0;    // address offset, member of a table, flags: the handler's
+    Locator operand[6] = {no_operand, no_operand, no_operand, no_operand, no_operand, no_operand};
+    Locator guard = no_operand;  // predicate
+    uint32_t pc = 0;             // index into Program::instructions
+    uint32_t target = 0;         // branch: op; call: function; table: index
+    Control control = Control::none;
+    bool guard_negated = false;
+    bool starts = true;           // the first op of its instruction (false: one of its helpers)
+    bool narrow_address = false;  // memory: the address register has 32 bits
+    bool frame_relative = false;  // memory: relative to the frame's local memory
+    uint8_t extra = 0;            // the handler's
+    uint8_t bytes = 0;            // memory: of a lane's access
+};
+
+// What a barrier instruction does besides (Op::extra of Control::barrier).
+enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
+
+// What messages and reports say of an instruction.
+struct InstructionInfo {
+    std::string text;
+    ptx::SourceLine source;
+    uint32_t function = 0;
+};
+
+struct FunctionInfo {
+    std::string name;
+    uint32_t entry = 0;           // op
+    uint32_t register_bytes = 0;  // of a frame, all lanes
+    uint32_t local_bytes = 0;     // of a frame, a lane: .local variables and .param space
+};
+
+// A function call: which bytes of the caller's .param space go to the callee's (arguments laid out
+// in order by their alignment, results after them) and back. The .param space of a function lies in
+// its frame's local memory.
+struct CallSite {
+    struct Copy {
+        uint32_t caller, callee, bytes;
+    };
+    std::vector<Copy> arguments;
+    std::vector<Copy> results;
+    uint32_t function = 0;  // of a direct call
+    enum class Builtin : uint8_t { none, vprintf, assertfail } builtin = Builtin::none;
+};
+
+// A kernel parameter as the .param space lays it out.
+struct ParameterInfo {
+    std::string name;
+    ptx::Type type;
+    uint32_t offset, bytes, alignment;
+    bool pointer;
+};
+
+// Module-scope variables: one copy that lives as long as the module, at fixed addresses.
+struct ModuleMemory {
+    struct Item {
+        std::string name;
+        uint64_t address;
+        std::vector<std::byte> bytes;
+        bool writable;
+    };
+    std::vector<Item> items;
+    std::unordered_map<std::string, uint64_t> address_of;
+    void map_into(AddressSpace& memory);
+};
+
+struct Program {
+    std::string kernel;
+    std::vector<Op> ops;
+    std::vector<uint32_t> segment_end;    // op -> one past the next op that is not Control::none
+    std::vector<uint32_t> reconvergence;  // op of a branch -> op where its lanes meet, or no_op
+    std::vector<InstructionInfo> instructions;
+    std::vector<FunctionInfo> functions;  // [0] is the kernel
+    std::vector<CallSite> calls;
+    std::unordered_map<uint64_t, uint32_t>
+        function_of_address;                    // number in code_window -> function
+    std::vector<std::vector<uint32_t>> tables;  // branch_table: ops
+    std::vector<std::byte> constants;
+    std::vector<ParameterInfo> parameters;
+    uint32_t parameter_bytes = 0;
+    uint32_t shared_bytes = 0;  // static; dynamic shared memory starts at shared_end aligned
+    std::shared_ptr<ModuleMemory> memory;
+    std::map<uint32_t, std::string> files;  // of SourceLine
+    std::vector<std::string> source;        // lines of the CUDA source, where known
+    uint32_t local_bytes = 0;               // a lane's stack, for the deepest chain of calls
+    bool recursive = false;                 // or calls through pointers: the depth is not known
+    uint32_t max_block_threads = 0;         // .maxntid / .reqntid product; 0: none
+    std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
+        shared_variables;  // offset, bytes
+};
+
+inline constexpr uint32_t no_op = UINT32_MAX;
+
+// A handler chosen for a PTX instruction, and the types of its operands (destinations first), which
+// say how wide registers are read and how immediates are converted.
+struct Selection {
+    Handler run = nullptr;
+    std::vector<ptx::Type> types;
+    uint8_t destinations = 1;
+    int64_t immediate = 0;
+    uint8_t extra = 0;
+    bool synchronizes = false;  // the last operand is a member mask
+};
+
+// The handlers of one instruction set and one observer; see isa.hpp and engine.hpp.
+struct Engine;
+
+// Module memory of a parsed module, to be shared by the programs made from it.
+[[nodiscard]] std::shared_ptr<ModuleMemory> lay_out_memory(const ptx::Module& module);
+
+// Decodes the entry for an engine. Throws UnsupportedInstruction for what cannot be executed and
+// LaunchError if there is no such entry.
+[[nodiscard]] Program decode(const ptx::Module& module, const ptx::Function& entry,
+                             std::shared_ptr<ModuleMemory> memory, const Engine& engine);
+
+// The offsets of an entry's parameters.
+[[nodiscard]] std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry,
+                                                            uint32_t& total_bytes);
+
+}  // namespace coalesce::sim

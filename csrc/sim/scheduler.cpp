@@ -1,0 +1,387 @@
+#include "sim/scheduler.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "errors.hpp"
+#include "sim/device_print.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+constexpr uint32_t most_calls_deep = 10000;
+
+int32_t new_join(Warp& w, const Join& join) {
+    if (w.free_joins.empty()) {
+        w.joins.push_back(join);
+        return int32_t(w.joins.size()) - 1;
+    }
+    const int32_t at = w.free_joins.back();
+    w.free_joins.pop_back();
+    w.joins[size_t(at)] = join;
+    return at;
+}
+
+void arrive(Warp& w, int32_t at, LaneMask lanes);
+
+// A path that stands at its pc: at the place of its own join it has arrived there instead.
+void place(Warp& w, const Path& path) {
+    if (path.join >= 0) {
+        const Join& join = w.joins[size_t(path.join)];
+        if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
+    }
+    // Lanes that came to one place by different ways go on together.
+    for (Path& p : w.paths) {
+        if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
+            p.frame.registers == path.frame.registers && p.frame.function == path.frame.function) {
+            p.mask |= path.mask;
+            return;
+        }
+    }
+    w.paths.push_back(path);
+}
+
+// If every pending lane has arrived, the join's path goes on; true if the join is gone.
+bool settle(Warp& w, int32_t at) {
+    const Join join = w.joins[size_t(at)];
+    if (join.arrived != join.pending) return false;
+    w.free_joins.push_back(at);
+    if (join.arrived) {
+        Path path;
+        path.pc = join.pc;
+        path.mask = join.arrived;
+        path.join = join.parent;
+        path.frame = join.frame;
+        place(w, path);
+    }
+    return true;
+}
+
+void arrive(Warp& w, int32_t at, LaneMask lanes) {
+    w.joins[size_t(at)].arrived |= lanes;
+    settle(w, at);
+}
+
+std::byte* local_memory(Warp& w, int lane, uint32_t offset) {
+    return w.local.data() + size_t(lane) * w.block->program->local_bytes + offset;
+}
+
+template <class T>
+T read_local(Warp& w, int lane, uint32_t offset) {
+    T value;
+    std::memcpy(&value, local_memory(w, lane, w.current.frame.local + offset), sizeof value);
+    return value;
+}
+
+void call_builtin(Warp& w, const CallSite& site, const Op& op) {
+    using enum CallSite::Builtin;
+    if (site.builtin == assertfail) throw_assertion(w, op, site);
+    for_each_lane(w.current.mask, [&](int lane) {
+        const uint64_t format = read_local<uint64_t>(w, lane, site.arguments.at(0).caller);
+        const uint64_t arguments = read_local<uint64_t>(w, lane, site.arguments.at(1).caller);
+        const int32_t printed = device_printf(w, lane, format, arguments);
+        for (const CallSite::Copy& r : site.results) {
+            std::memcpy(local_memory(w, lane, w.current.frame.local + r.caller), &printed,
+                        sizeof printed);
+        }
+    });
+}
+
+}  // namespace
+
+void run_path(Warp& w, const Path& path) {
+    w.current = path;
+    w.running = true;
+    w.mask = path.mask;
+    const Program& program = *w.block->program;
+    const size_t needed =
+        path.frame.registers + program.functions[path.frame.function].register_bytes;
+    if (w.registers.size() < needed) w.registers.resize(std::max(needed, w.registers.size() * 2));
+    w.bank[0] = w.registers.data() + path.frame.registers;
+    w.bank[1] = const_cast<std::byte*>(program.constants.data());
+}
+
+void go_to(Warp& w, uint32_t pc) {
+    w.current.pc = pc;
+    if (w.current.join < 0) return;
+    const Join& join = w.joins[size_t(w.current.join)];
+    if (join.call || join.pc != pc) return;
+    w.running = false;
+    arrive(w, w.current.join, w.current.mask);
+}
+
+void part(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting) {
+    Path path = w.current;
+    const LaneMask all = path.mask;
+    if (meeting != no_op) {
+        // A loop that lanes leave one by one meets at one place: its join serves them all.
+        const bool same = path.join >= 0 && !w.joins[size_t(path.join)].call &&
+                          w.joins[size_t(path.join)].pc == meeting;
+        if (!same) path.join = new_join(w, {meeting, all, 0, path.join, path.frame, false});
+    }
+    w.running = false;
+    Path other = path;
+    other.mask = taken;
+    other.pc = target;
+    path.mask = all & ~taken;
+    path.pc = otherwise;
+    place(w, other);
+    place(w, path);
+}
+
+void leave(Warp& w) {
+    const LaneMask lanes = w.current.mask;
+    w.live &= ~lanes;
+    w.running = false;
+    for (int32_t j = w.current.join; j >= 0; j = w.joins[size_t(j)].parent)
+        w.joins[size_t(j)].pending &= ~lanes;
+    // Lanes that already wait at the innermost join may have waited for these only; a join that
+    // nobody waits at is gone, and the next one may be complete.
+    for (int32_t j = w.current.join; j >= 0;) {
+        const Join join = w.joins[size_t(j)];
+        if (!settle(w, j) || join.arrived) break;
+        j = join.parent;
+    }
+}
+
+void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
+    const Program& program = *w.block->program;
+    const Path caller = w.current;
+    const FunctionInfo& from = program.functions[caller.frame.function];
+    const FunctionInfo& to = program.functions[function];
+    Path path = caller;
+    path.join = new_join(w, {after, caller.mask, 0, caller.join, caller.frame, true});
+    path.pc = to.entry;
+    path.frame = {function, caller.frame.registers + from.register_bytes,
+                  caller.frame.local + from.local_bytes, caller.frame.depth + 1};
+    if (path.frame.local + to.local_bytes > program.local_bytes ||
+        path.frame.depth > most_calls_deep) {
+        throw LaunchError("stack overflow: " + to.name + " is called " +
+                          std::to_string(path.frame.depth) + " deep and a thread's stack has " +
+                          std::to_string(program.local_bytes) + " bytes\n  " +
+                          where(program, program.ops[caller.pc]));
+    }
+    for_each_lane(caller.mask, [&](int lane) {
+        for (const CallSite::Copy& a : site.arguments) {
+            std::memcpy(local_memory(w, lane, path.frame.local + a.callee),
+                        local_memory(w, lane, caller.frame.local + a.caller), a.bytes);
+        }
+    });
+    run_path(w, path);
+}
+
+void give_back(Warp& w) {
+    int32_t at = w.current.join;
+    const Join& join = w.joins[size_t(at)];
+    const Program& program = *w.block->program;
+    // The call is the op before the one to return to.
+    const CallSite& site = program.calls[program.ops[join.pc - 1].target];
+    for_each_lane(w.current.mask, [&](int lane) {
+        for (const CallSite::Copy& r : site.results) {
+            std::memcpy(local_memory(w, lane, join.frame.local + r.caller),
+                        local_memory(w, lane, w.current.frame.local + r.callee), r.bytes);
+        }
+    });
+    w.running = false;
+    arrive(w, at, w.current.mask);
+}
+
+void call(Warp& w, const Op& op, uint32_t at) {
+    const CallSite& site = w.block->program->calls[op.target];
+    if (site.builtin == CallSite::Builtin::none) return enter(w, site, site.function, at + 1);
+    call_builtin(w, site, op);
+    go_to(w, at + 1);
+}
+
+void call_indirect(Warp& w, const Op& op, uint32_t at) {
+    const uint64_t* address = w.lanes<const uint64_t>(op.operand[1]);
+    const uint64_t first = address[std::countr_zero(w.current.mask)];
+    LaneMask same = 0;
+    for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
+    if (same != w.current.mask) {
+        // The others come back to this op; all meet behind it.
+        return part(w, same, at, at, at + 1);
+    }
+    const Program& program = *w.block->program;
+    const uint64_t number = (first - code_window) / 16;
+    const auto found = first < code_window ? program.function_of_address.end()
+                                           : program.function_of_address.find(number);
+    if (found == program.function_of_address.end()) {
+        throw LaunchError("a call through a pointer that is no function's address\n  " +
+                          where(program, op) + "\n  " +
+                          thread_name(w, std::countr_zero(w.current.mask)));
+    }
+    enter(w, program.calls[op.target], found->second, at + 1);
+}
+
+void branch_table(Warp& w, const Op& op, uint32_t at) {
+    const Program& program = *w.block->program;
+    const std::vector<uint32_t>& table = program.tables[op.target];
+    const uint32_t* index = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t first = index[std::countr_zero(w.current.mask)];
+    LaneMask same = 0;
+    for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(index[i] == first) << i; });
+    if (first >= table.size())
+        throw LaunchError("a switch jumps outside its table\n  " + where(program, op));
+    if (same == w.current.mask) return go_to(w, table[first]);
+    part(w, same, table[first], at, program.reconvergence[at]);
+}
+
+bool gather(Warp& w, const Op& op, uint32_t at) {
+    LaneMask here = w.current.mask;
+    if (op.guard != no_operand) {
+        const LaneMask p = w.predicate(op.guard);
+        here &= op.guard_negated ? ~p : p;
+        if (!here) return true;
+    }
+    // The member mask is the last operand an op has.
+    int last = 5;
+    while (op.operand[last] == no_operand) --last;
+    const LaneMask members =
+        w.lanes<const uint32_t>(op.operand[last])[std::countr_zero(here)] & w.live;
+    if (!(members & ~here)) return true;
+
+    LaneMask together = here;
+    const bool any_place = last == 0;  // bar.warp.sync: lanes may wait anywhere
+    for (const Path& p : w.paths) {
+        if (p.wait != Wait::lanes) continue;
+        const bool same = p.pc == at && p.frame.registers == w.current.frame.registers;
+        const bool syncs = any_place && w.block->program->ops[p.pc].operand[1] == no_operand &&
+                           w.block->program->ops[p.pc].operand[0] != no_operand;
+        if (same || syncs) together |= p.mask;
+    }
+    if (members & ~together) {
+        Path waiting = w.current;
+        waiting.wait = Wait::lanes;
+        waiting.members = members;
+        waiting.pc = at;
+        w.paths.push_back(waiting);
+        w.running = false;
+        return false;
+    }
+    w.mask = together;
+    return true;
+}
+
+void release(Warp& w) {
+    if (w.mask != w.current.mask) {
+        const LaneMask together = w.mask;
+        std::vector<Path> moved;
+        std::erase_if(w.paths, [&](const Path& p) {
+            if (p.wait != Wait::lanes || (p.mask & ~together)) return false;
+            moved.push_back(p);
+            return true;
+        });
+        for (Path& p : moved) {
+            p.wait = Wait::none;
+            ++p.pc;
+            place(w, p);
+        }
+        w.mask = w.current.mask;
+    }
+}
+
+void reach_barrier(Warp& w, const Op& op, uint32_t at) {
+    Block& block = *w.block;
+    const Program& program = *block.program;
+    const int lane = std::countr_zero(w.current.mask);
+    const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[lane];
+    if (id >= 16)
+        throw LaunchError("barrier " + std::to_string(id) +
+                          " does not exist; a block has barriers 0 to 15\n  " + where(program, op));
+    Barrier& barrier = block.barriers[id];
+    const BarrierKind kind = BarrierKind(op.extra);
+    const bool everyone = op.operand[2] == no_operand;
+    const uint32_t expected =
+        everyone ? block.threads : w.lanes<const uint32_t>(op.operand[2])[lane];
+
+    // Threads a partial warp lacks count as arrived where a barrier counts whole warps.
+    uint32_t count = uint32_t(std::popcount(w.current.mask));
+    if (!everyone && (w.index + 1) * warp_size > block.threads && w.current.mask == w.live)
+        count = warp_size;
+    barrier.expected = expected;
+    barrier.arrived += count;
+    if (op.operand[3] != no_operand) {
+        const LaneMask p = w.predicate(op.operand[3]);
+        barrier.true_count += uint32_t(std::popcount((op.immediate ? ~p : p) & w.current.mask));
+        barrier.contributors += uint32_t(std::popcount(w.current.mask));
+    }
+    if (kind == BarrierKind::arrive) {
+        go_to(w, at + 1);
+    } else {
+        Path waiting = w.current;
+        waiting.pc = at;
+        waiting.wait = Wait::barrier;
+        waiting.barrier = uint8_t(id);
+        w.paths.push_back(waiting);
+        w.running = false;
+    }
+    if (barrier.arrived < barrier.expected) return;
+
+    // Everyone is here. Lanes of one warp that came to different barrier instructions did so in a
+    // way the language leaves undefined (they must all evaluate the condition alike).
+    for (Warp& other : block.warps) {
+        if (other.index >= block.warp_count) continue;
+        uint32_t first = no_op;
+        for (const Path& p : other.paths) {
+            if (p.wait != Wait::barrier || p.barrier != id) continue;
+            if (first == no_op) first = p.pc;
+            if (p.pc != first) throw_deadlock(block);
+        }
+    }
+    const uint32_t truths = barrier.true_count;
+    const bool all = barrier.true_count == barrier.contributors;
+    barrier = {};
+    for (Warp& other : block.warps) {
+        if (other.index >= block.warp_count) continue;
+        std::vector<Path> released;
+        std::erase_if(other.paths, [&](const Path& p) {
+            if (p.wait != Wait::barrier || p.barrier != id) return false;
+            released.push_back(p);
+            return true;
+        });
+        for (Path& p : released) {
+            const Op& its = program.ops[p.pc];
+            if (its.operand[0] != no_operand) {
+                const bool running = other.running;
+                const Path current = other.current;
+                run_path(other, p);
+                const BarrierKind result = BarrierKind(its.extra);
+                if (result == BarrierKind::popc) {
+                    uint32_t* d = other.lanes<uint32_t>(its.operand[0]);
+                    for_each_lane(p.mask, [&](int i) { d[i] = truths; });
+                } else {
+                    LaneMask& d = other.predicate(its.operand[0]);
+                    const bool value = result == BarrierKind::all ? all : truths > 0;
+                    d = value ? d | p.mask : d & ~p.mask;
+                }
+                if (running)
+                    run_path(other, current);
+                else
+                    other.running = false;
+            }
+            p.wait = Wait::none;
+            ++p.pc;
+            place(other, p);
+        }
+    }
+}
+
+bool next_path(Warp& w) {
+    for (size_t i = w.paths.size(); i-- > 0;) {
+        if (w.paths[i].wait != Wait::none) continue;
+        const Path path = w.paths[i];
+        w.paths.erase(w.paths.begin() + ptrdiff_t(i));
+        run_path(w, path);
+        return true;
+    }
+    return false;
+}
+
+void rotate(Warp& w) {
+    w.paths.insert(w.paths.begin(), w.current);
+    w.running = false;
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,55 @@
+// Which path of a warp runs, where paths part and meet, and what a block waits for.
+//
+// These functions run once per branch, call or barrier, not per lane, and are compiled once for all
+// instruction sets. warp.hpp describes paths and joins.
+#pragma once
+
+#include "sim/memory.hpp"
+#include "sim/warp.hpp"
+
+namespace coalesce::sim {
+
+// Makes `path` the one that runs, with the registers of its frame.
+void run_path(Warp& warp, const Path& path);
+
+// Moves the running path to op `pc`; if its join is there, the path ends and may revive another.
+void go_to(Warp& warp, uint32_t pc);
+
+// Parts the running path: lanes of `taken` go to `target`, the others to `otherwise`, to meet again
+// at `meeting` (no_op: only by leaving the function).
+void part(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
+
+// Lanes of the running path leave the kernel; the path ends.
+void leave(Warp& warp);
+
+// Enters function `function` with the whole running path; `after` is the op to return to.
+void enter(Warp& warp, const CallSite& site, uint32_t function, uint32_t after);
+
+// The running path returns from its function.
+void give_back(Warp& warp);
+
+// Executes brx.idx, an indirect call (which may part the path), a call of a built-in function.
+void branch_table(Warp& warp, const Op& op, uint32_t at);
+void call_indirect(Warp& warp, const Op& op, uint32_t at);
+void call(Warp& warp, const Op& op, uint32_t at);
+
+// Brings the lanes of a member mask together. True if they are: warp.mask then holds the lanes that
+// execute the op, and the waiting paths that were needed go on behind it by themselves. False if
+// the running path now waits.
+bool gather(Warp& warp, const Op& op, uint32_t at);
+// Ends what gather began.
+void release(Warp& warp);
+
+// The running path reaches a barrier. It waits unless it was the last, or only arrives.
+void reach_barrier(Warp& warp, const Op& op, uint32_t at);
+
+// Picks another path of the warp that can run; false if there is none.
+bool next_path(Warp& warp);
+
+// Puts the running path behind the warp's others.
+void rotate(Warp& warp);
+
+// The error for a block none of whose paths can run: who waits where, and who is gone.
+[[noreturn]] void throw_deadlock(const Block& block);
+
+}  // namespace coalesce::sim

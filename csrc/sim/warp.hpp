@@ -1,0 +1,122 @@
+// A warp: 32 lanes, their registers, and the paths they are on.
+//
+// METHOD
+// Lanes that execute together are a path. When a branch parts them, each side becomes a path of its
+// own, and a join remembers which lanes are to meet where (the branch's immediate post-dominator).
+// A path that reaches its join's place hands its lanes over and ends; when all pending lanes have
+// arrived, one path goes on with all of them. Lanes that exit are no longer awaited. Any path of a
+// warp may run next, so one that spins on a lock cannot starve the one that holds it: this is the
+// independent thread scheduling of compute capability 7.0 and later.
+//
+// A call is a join too: its place is the instruction after the call, reached by `ret`. Frames lie
+// on a stack of registers; two paths at the same depth share the bytes, never the lanes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sim/lanes.hpp"
+#include "sim/launch.hpp"
+#include "sim/program.hpp"
+
+namespace coalesce::sim {
+
+struct Block;
+
+struct Frame {
+    uint32_t function = 0;
+    uint32_t registers = 0;  // byte offset into Warp::registers
+    uint32_t local = 0;      // byte offset into each lane's local memory
+    uint32_t depth = 0;
+};
+
+enum class Wait : uint8_t { none, barrier, lanes };
+
+struct Path {
+    uint32_t pc = 0;  // op
+    LaneMask mask = 0;
+    int32_t join = -1;
+    Frame frame;
+    Wait wait = Wait::none;
+    uint8_t barrier = 0;
+    LaneMask members = 0;  // Wait::lanes: the lanes that must come together
+};
+
+struct Join {
+    uint32_t pc = 0;
+    LaneMask pending = 0;
+    LaneMask arrived = 0;
+    int32_t parent = -1;
+    Frame frame;
+    bool call = false;  // reached by ret, not by running into pc
+};
+
+// A pending cp.async of one warp instruction, performed when it is waited for, so that a missing
+// wait shows.
+struct AsyncCopy {
+    uint32_t pc;
+    uint8_t bytes;
+    LaneMask mask;
+    std::byte* destination[warp_size];
+    const std::byte* source[warp_size];
+    uint8_t source_bytes[warp_size];  // the rest is filled with zeros
+};
+
+struct Warp {
+    // What handlers touch at every instruction.
+    std::byte* bank[2] = {nullptr, nullptr};  // registers of the current frame; constants
+    LaneMask mask = 0;                        // lanes the current instruction acts on
+    LaneMask live = 0;                        // lanes that have not exited
+    LaneMask carry = 0;                       // the CC.CF flag
+    uint32_t index = 0;                       // in the block
+    Block* block = nullptr;
+
+    // The path that is running, and the others.
+    Path current;
+    bool running = false;
+    std::vector<Path> paths;
+    std::vector<Join> joins;
+    std::vector<int32_t> free_joins;
+
+    std::vector<std::byte> registers;
+    std::vector<std::byte> local;       // [lane][Program::local_bytes]
+    std::vector<AsyncCopy> async_open;  // not yet committed
+    std::vector<std::vector<AsyncCopy>> async_groups;
+
+    alignas(64) uint64_t address[warp_size];  // scratch of memory instructions
+
+    template <class T>
+    [[nodiscard]] T* lanes(Locator at) {
+        return reinterpret_cast<T*>(bank[at & 1] + (at >> 1));
+    }
+    [[nodiscard]] LaneMask& predicate(Locator at) { return *lanes<LaneMask>(at); }
+    [[nodiscard]] bool done() const { return live == 0; }
+};
+
+// A named barrier of a block (bar.sync 0 to 15).
+struct Barrier {
+    uint32_t arrived = 0;     // threads
+    uint32_t expected = 0;    // 0: nobody waits
+    uint32_t true_count = 0;  // bar.red: threads whose predicate holds
+    uint32_t contributors = 0;
+};
+
+struct Block {
+    const Program* program = nullptr;
+    const Launch* launch = nullptr;
+    AddressSpace* memory = nullptr;
+    void* observer = nullptr;  // of the engine's observer type
+    Dim3 index;
+    uint64_t linear = 0;
+    uint32_t threads = 0;
+    uint32_t warp_count = 0;
+    std::byte* shared = nullptr;
+    uint32_t shared_bytes = 0;
+    uint16_t* hints = nullptr;             // an AddressSpace hint for each instruction
+    const uint32_t* thread_index[3] = {};  // threadIdx.{x,y,z} by linear thread, padded to warps
+    std::vector<Warp> warps;
+    Barrier barriers[16];
+};
+
+}  // namespace coalesce::sim
