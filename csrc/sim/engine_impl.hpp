@@ -25,6 +25,9 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 inline constexpr int64_t slice_ops = 1 << 16;
+// Slices of a block in a row in which no path ended or waited, after which lanes that wait behind a
+// branch may go on (free_waiting_lanes).
+inline constexpr int most_stalled_slices = 32;
 
 // What the workers of a launch share.
 struct GridState {
@@ -138,14 +141,21 @@ class Worker {
 
     // Runs paths of the warp until none can run or the slice is over.
     void run_warp(Warp& w) {
-        left_ = slice_ops;
+        left_ = slice();
         do {
             run_current(w);
             if (left_ <= 0) {
                 end_slice();
-                if (w.running) rotate(w);
+                if (w.running) {
+                    rotate(w);
+                    if (spins_ || ++stalled_slices_ > most_stalled_slices) {
+                        spins_ = free_waiting_lanes(w) || spins_;
+                        stalled_slices_ = 0;
+                    }
+                }
                 return;
             }
+            stalled_slices_ = 0;
         } while (next_path(w));
     }
 
@@ -211,10 +221,12 @@ class Worker {
         part(w, taken, op.target, at + 1, program_.reconvergence[at]);
     }
 
+    [[nodiscard]] int64_t slice() const { return spins_ ? slice_ops >> 6 : slice_ops; }
+
     void end_slice() {
         if (grid_.stop) throw Stopped{};
         if (launch_.instruction_limit == 0) return;
-        if ((grid_.instructions_left -= slice_ops - left_) < 0) {
+        if ((grid_.instructions_left -= slice() - left_) < 0) {
             throw LaunchError(program_.kernel + ": stopped after the limit of " +
                               std::to_string(launch_.instruction_limit) +
                               " warp instructions; block (" + std::to_string(block_.index.x) +
@@ -229,6 +241,8 @@ class Worker {
     Observer& observer_;
     Block block_;
     int64_t left_ = 0;
+    int stalled_slices_ = 0;
+    bool spins_ = false;  // lanes of this kernel were seen to wait for each other
     std::vector<std::byte> shared_;
     std::vector<uint16_t> hints_;
     std::vector<uint32_t> thread_index_[3];

@@ -177,47 +177,66 @@ void throw_trap(Warp& w, const Op& op) {
 }
 
 void throw_deadlock(const Block& block) {
-    // Who waits, by what they wait for and where.
+    // Who waits, by where and what for. Lanes that wait to meet others behind a branch are listed
+    // too: they are the ones that did not come.
     struct Group {
         uint64_t threads = 0;
         const Warp* warp = nullptr;
         LaneMask lanes = 0;
+        void add(const Warp& w, LaneMask mask) {
+            threads += uint32_t(std::popcount(mask));
+            if (!warp) warp = &w, lanes = mask;
+        }
     };
-    std::map<std::pair<uint32_t, Wait>, Group> groups;
-    uint64_t gone = 0, elsewhere = 0;
+    enum Reason { at_barrier, at_lanes, behind_branch };
+    std::map<std::pair<uint32_t, Reason>, Group> groups;
+    uint64_t gone = 0;
+    bool barrier = false;
     for (const Warp& w : block.warps) {
         const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
         gone += threads - uint32_t(std::popcount(w.live));
-        LaneMask waiting = 0;
+        LaneMask left = w.live;
         for (const Path& p : w.paths) {
             if (p.wait == Wait::none) continue;
-            Group& g = groups[{p.pc, p.wait}];
-            g.threads += uint32_t(std::popcount(p.mask));
-            if (!g.warp) g.warp = &w, g.lanes = p.mask;
-            waiting |= p.mask;
+            barrier = barrier || p.wait == Wait::barrier;
+            groups[{p.pc, p.wait == Wait::barrier ? at_barrier : at_lanes}].add(w, p.mask);
+            left &= ~p.mask;
         }
-        elsewhere += uint32_t(std::popcount(w.live & ~waiting));
+        for (size_t j = 0; j < w.joins.size() && left; ++j) {
+            const bool free = std::find(w.free_joins.begin(), w.free_joins.end(), int32_t(j)) !=
+                              w.free_joins.end();
+            if (free || !(w.joins[j].arrived & left)) continue;
+            groups[{w.joins[j].pc, behind_branch}].add(w, w.joins[j].arrived & left);
+            left &= ~w.joins[j].arrived;
+        }
     }
-    bool barrier = false;
-    for (const auto& [key, group] : groups) barrier = barrier || key.second == Wait::barrier;
     std::string message = barrier ? "a barrier that only some threads of the block reach"
                                   : "lanes wait for lanes of their warp that never come";
     message +=
         ": block " + triple(block.index.x, block.index.y, block.index.z) + " can never go on";
+    const Program& program = *block.program;
     for (const auto& [key, group] : groups) {
-        message += "\n  " + plural(group.threads, "thread") +
-                   (group.threads == 1 ? " waits" : " wait") + " at " +
-                   (key.second == Wait::barrier ? "the barrier" : "the warp synchronisation") +
-                   " in " + where(*block.program, block.program->ops[key.first]);
-        message += " (first " + thread_name(*group.warp, std::countr_zero(group.lanes)) + ", " +
-                   lane_list(group.lanes) + " of warp " + std::to_string(group.warp->index) + ")";
+        const Op& op = program.ops[key.first];
+        const bool one = group.threads == 1;
+        message += "\n  " + plural(group.threads, "thread");
+        if (key.second == behind_branch && op.control == Control::exit) {
+            message +=
+                one ? " has gone to the end of the kernel" : " have gone to the end of the kernel";
+        } else {
+            message += one ? " waits" : " wait";
+            message += key.second == at_barrier ? " at the barrier in "
+                       : key.second == at_lanes ? " at the warp synchronisation in "
+                                                : " behind a branch, before ";
+            message += where(program, op);
+        }
+        message += "\n    (first " + thread_name(*group.warp, std::countr_zero(group.lanes)) +
+                   ", " + lane_list(group.lanes) + " of warp " + std::to_string(group.warp->index) +
+                   ")";
     }
-    if (gone)
-        message += "\n  " + plural(gone, "thread") + (gone == 1 ? " has" : " have") +
-                   " already left the kernel";
-    if (elsewhere)
-        message += "\n  " + plural(elsewhere, "thread") + (elsewhere == 1 ? " waits" : " wait") +
-                   " to meet these again behind a branch";
+    if (gone) {
+        message +=
+            "\n  " + plural(gone, "thread") + (gone == 1 ? " has" : " have") + " left the kernel";
+    }
     throw LaunchError(message);
 }
 

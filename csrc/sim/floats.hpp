@@ -1,10 +1,14 @@
-// Small facts about floating-point formats: denormals to zero, half and bfloat16.
+// Small facts about floating-point formats: denormals to zero, the canonical NaN, half and bfloat16.
 //
 // A half (f16: 1 sign, 5 exponent, 10 fraction bits) and a bfloat16 (1, 8, 7) are kept as their 16
 // bits. Arithmetic on them is done in a wider format and rounded once: float holds every product
 // and sum of two of them exactly enough that the second rounding changes nothing (Figueroa, "When
-// is double rounding innocuous?", 1995: p' >= 2p + 2), double does so for fma up to ties it cannot
-// see.
+// is double rounding innocuous?", 1995: p' >= 2p + 2). Where a wider result may itself be rounded
+// (fma in double, a 64-bit integer in double), it is rounded to odd, which no later rounding to
+// fewer bits can mistake for a tie (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+// sums: proved algorithms using rounding to odd", 2008).
+//
+// Everything is written without branches, so that loops over lanes become vector code.
 #pragma once
 
 #include <bit>
@@ -16,83 +20,151 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
+// How a result is rounded: .rn (to nearest, ties to even), .rz, .rm, .rp.
+enum class Rounding : uint8_t { nearest, zero, down, up };
+
 // Subnormals to zero of the same sign (.ftz).
 inline float flush(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
     return (b & 0x7f800000u) == 0 ? std::bit_cast<float>(b & 0x80000000u) : x;
 }
+inline double flush(double x) {
+    const uint64_t b = std::bit_cast<uint64_t>(x);
+    return (b & 0x7ff0000000000000u) == 0 ? std::bit_cast<double>(b & 0x8000000000000000u) : x;
+}
+
+// Single-precision arithmetic returns one NaN, 0x7fffffff, whatever the operands' (CUDA
+// Programming Guide, "Floating-Point Standard"); the host's has another sign and keeps payloads.
+inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
+inline double canonical(double x) { return x; }
 
 inline float half_to_float(uint16_t h) {
     const uint32_t sign = uint32_t(h & 0x8000) << 16;
     const uint32_t magnitude = h & 0x7fff;
-    if (magnitude >= 0x7c00)
-        return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ff) << 13);
     // A subnormal half is a normal float: scaling by a power of two is exact.
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+    const uint32_t special = 0x7f800000u | (magnitude & 0x3ff) << 13;
+    return std::bit_cast<float>(
+        sign | (magnitude >= 0x7c00 ? special : std::bit_cast<uint32_t>(scaled)));
 }
 
 inline float bfloat_to_float(uint16_t b) { return std::bit_cast<float>(uint32_t{b} << 16); }
 
-// Rounds to nearest, ties to even, in a format with `fraction` bits and the given exponent range.
-template <int fraction, int min_exponent, int max_exponent>
-inline double round_to_format(double x) {
-    if (!(std::abs(x) <= std::numeric_limits<double>::max()) || x == 0) return x;
-    int exponent = 0;
-    std::frexp(x, &exponent);  // |x| in [2^(exponent-1), 2^exponent)
-    const int e = exponent - 1 < min_exponent ? min_exponent : exponent - 1;
-    const double unit = std::ldexp(1.0, e - fraction);
-    const double r = std::nearbyint(x / unit) * unit;
-    const double largest = std::ldexp(2.0 - std::ldexp(1.0, -fraction), max_exponent);
-    return std::abs(r) > largest ? std::copysign(std::numeric_limits<double>::infinity(), x) : r;
-}
-
-inline uint16_t half_bits(double exact_half) {
-    if (std::isnan(exact_half)) return 0x7fff;
-    const uint16_t sign = std::signbit(exact_half) ? 0x8000 : 0;
-    const double a = std::abs(exact_half);
-    if (std::isinf(a)) return sign | 0x7c00;
-    if (a < 0x1p-14) return sign | uint16_t(a * 0x1p24);
-    const uint64_t b = std::bit_cast<uint64_t>(a);
-    return sign | uint16_t(((b >> 52) - 1023 + 15) << 10) | uint16_t(b >> 42 & 0x3ff);
-}
-
-inline uint16_t double_to_half(double x) { return half_bits(round_to_format<10, -14, 15>(x)); }
-
 inline uint16_t float_to_half(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
-    const uint16_t sign = uint16_t(b >> 16 & 0x8000);
+    const uint32_t sign = b >> 16 & 0x8000;
     const uint32_t a = b & 0x7fffffff;
-    if (a > 0x7f800000) return 0x7fff;
-    if (a >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16 or more
-    if (a < 0x38800000) {                       // below 2^-14: adding 1/2 leaves units of 2^-24
-        const float shifted = std::bit_cast<float>(a) + 0.5f;
-        return sign | uint16_t(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
-    }
-    return sign | uint16_t((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13);
+    // Below 2^-14 adding 1/2 leaves units of 2^-24.
+    const float shifted = std::bit_cast<float>(a) + 0.5f;
+    const uint32_t small = std::bit_cast<uint32_t>(shifted) - 0x3f000000;
+    const uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
+    // From 0x477ff000 on it rounds to 2^16 or more.
+    const uint32_t magnitude = a < 0x38800000 ? small : a >= 0x477ff000 ? 0x7c00 : normal;
+    return uint16_t(a > 0x7f800000 ? 0x7fff : sign | magnitude);
 }
 
 inline uint16_t float_to_bfloat(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
-    if ((b & 0x7fffffff) > 0x7f800000) return 0x7fff;
-    return uint16_t((b + 0x7fff + (b >> 16 & 1)) >> 16);
+    const uint32_t rounded = (b + 0x7fff + (b >> 16 & 1)) >> 16;
+    return uint16_t((b & 0x7fffffff) > 0x7f800000 ? 0x7fff : rounded);
 }
 
-inline uint16_t double_to_bfloat(double x) {
-    if (std::isnan(x)) return 0x7fff;
-    return uint16_t(std::bit_cast<uint32_t>(float(round_to_format<7, -126, 127>(x))) >> 16);
+// Rounds to a format with `fraction` bits and the given exponents of its normal numbers.
+template <int fraction, int min_exponent, int max_exponent, Rounding mode = Rounding::nearest>
+inline double round_to_format(double x) {
+    const uint64_t biased = std::bit_cast<uint64_t>(x) >> 52 & 0x7ff;
+    constexpr uint64_t least = uint64_t(min_exponent + 1023);
+    // At most what overflows anyway, so that the sums of exponents below stay in range.
+    constexpr uint64_t most = uint64_t(max_exponent + 1 + 1023);
+    const uint64_t e = biased < least ? least : biased > most ? most : biased;
+    // Adding and subtracting 1.5 * 2^(e + 52 - fraction) leaves units of 2^(e - fraction).
+    const double magic = std::bit_cast<double>((e + 52 - fraction) << 52 | uint64_t{1} << 51);
+    double r = (x + magic) - magic;
+    if constexpr (mode != Rounding::nearest) {
+        const double unit = std::bit_cast<double>((e - fraction) << 52);
+        const bool negative = std::signbit(x);
+        const bool shrink = mode == Rounding::zero || (mode == Rounding::down) != negative;
+        const double away = negative ? -unit : unit;
+        if (shrink && std::abs(r) > std::abs(x)) r -= away;
+        if (!shrink && std::abs(r) < std::abs(x)) r += away;
+    }
+    // 2^max_exponent times (2 - 2^-fraction) is the largest number, half a unit more the tie.
+    constexpr double top = max_exponent < 64 ? double(uint64_t{1} << max_exponent) : 0x1p127;
+    constexpr double unit_of_top = top / double(uint64_t{1} << fraction);
+    constexpr double largest = 2 * top - unit_of_top;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const double a = std::abs(x);
+    if constexpr (mode == Rounding::nearest) {
+        r = a >= largest + unit_of_top / 2 ? infinity : r;
+    } else {
+        const bool outwards = mode != Rounding::zero && (mode == Rounding::down) == std::signbit(x);
+        if (a > largest) r = a == infinity || outwards ? infinity : largest;
+    }
+    r = std::copysign(r, x);
+    return x == x ? r : x;
 }
 
+// The formats as types: how 16 bits become a float and numbers become 16 bits.
 struct half_format {
+    static constexpr uint16_t exponent_bits = 0x7c00;
     static float widen(uint16_t h) { return half_to_float(h); }
     static uint16_t narrow(float x) { return float_to_half(x); }
-    static uint16_t narrow(double x) { return double_to_half(x); }
+    static uint16_t narrow(double x) { return round<Rounding::nearest>(x); }
+    template <Rounding mode>
+    static uint16_t round(double x) {
+        return float_to_half(float(round_to_format<10, -14, 15, mode>(x)));
+    }
 };
 
 struct bfloat_format {
+    static constexpr uint16_t exponent_bits = 0x7f80;
     static float widen(uint16_t h) { return bfloat_to_float(h); }
     static uint16_t narrow(float x) { return float_to_bfloat(x); }
-    static uint16_t narrow(double x) { return double_to_bfloat(x); }
+    static uint16_t narrow(double x) { return round<Rounding::nearest>(x); }
+    template <Rounding mode>
+    static uint16_t round(double x) {
+        return float_to_bfloat(float(round_to_format<7, -126, 127, mode>(x)));
+    }
 };
+
+// A format whose subnormals are read and written as zeros (.ftz).
+template <class Format>
+struct flushed_format {
+    static uint16_t flush_bits(uint16_t h) {
+        return uint16_t((h & Format::exponent_bits) == 0 ? h & 0x8000 : h);
+    }
+    static float widen(uint16_t h) { return Format::widen(flush_bits(h)); }
+    template <class T>
+    static uint16_t narrow(T x) {
+        return flush_bits(Format::narrow(x));
+    }
+};
+
+// a * b + c rounded to odd, for operands whose product a double holds exactly.
+inline double fma_to_odd(double a, double b, double c) {
+    const double product = a * b;
+    const double sum = product + c;
+    // Knuth's two-sum: sum + error is exact.
+    const double virtual_c = sum - product;
+    const double error = (product - (sum - virtual_c)) + (c - virtual_c);
+    const int64_t bits = std::bit_cast<int64_t>(sum);
+    const bool inexact = error > 0 || error < 0;  // no for NaN: the sum is not finite
+    const int64_t step = (error > 0) == (sum > 0) ? 1 : -1;
+    return std::bit_cast<double>(inexact && (bits & 1) == 0 ? bits + step : bits);
+}
+
+// An integer as a double, rounded to odd.
+template <class T>
+inline double integer_to_odd(T x) {
+    if constexpr (sizeof(T) < 8) {
+        return double(x);
+    } else {
+        // Above 2^53 the low 11 bits of 64 are more than a double holds; one of them stands for all.
+        const bool negative = x < T(0);
+        uint64_t a = negative ? 0 - uint64_t(x) : uint64_t(x);
+        if (a >> 53) a = (a & ~uint64_t{0xfff}) | uint64_t((a & 0xfff) != 0) << 12 | (a & 0x1000);
+        return negative ? -double(a) : double(a);
+    }
+}
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -63,6 +63,18 @@ void arrive(Warp& w, int32_t at, LaneMask lanes) {
     settle(w, at);
 }
 
+// The join for lanes of the running path that part now and meet at `meeting`. A loop that lanes
+// leave one by one meets at one place: its join serves them all.
+int32_t meet_at(Warp& w, uint32_t meeting) {
+    const int32_t current = w.current.join;
+    if (meeting == no_op) return current;
+    if (current >= 0) {
+        const Join& join = w.joins[size_t(current)];
+        if (!join.call && join.pc == meeting) return current;
+    }
+    return new_join(w, {meeting, w.current.mask, 0, current, w.current.frame, false});
+}
+
 std::byte* local_memory(Warp& w, int lane, uint32_t offset) {
     return w.local.data() + size_t(lane) * w.block->program->local_bytes + offset;
 }
@@ -113,18 +125,12 @@ void go_to(Warp& w, uint32_t pc) {
 
 void part(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting) {
     Path path = w.current;
-    const LaneMask all = path.mask;
-    if (meeting != no_op) {
-        // A loop that lanes leave one by one meets at one place: its join serves them all.
-        const bool same = path.join >= 0 && !w.joins[size_t(path.join)].call &&
-                          w.joins[size_t(path.join)].pc == meeting;
-        if (!same) path.join = new_join(w, {meeting, all, 0, path.join, path.frame, false});
-    }
+    path.join = meet_at(w, meeting);
     w.running = false;
     Path other = path;
     other.mask = taken;
     other.pc = target;
-    path.mask = all & ~taken;
+    path.mask &= ~taken;
     path.pc = otherwise;
     place(w, other);
     place(w, path);
@@ -201,7 +207,14 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
     if (same != w.current.mask) {
         // The others come back to this op; all meet behind it.
-        return part(w, same, at, at, at + 1);
+        const int32_t join = meet_at(w, at + 1);
+        Path others = w.current;
+        others.join = join;
+        others.pc = at;
+        others.mask &= ~same;
+        w.paths.push_back(others);
+        w.current.join = join;
+        w.current.mask = w.mask = same;
     }
     const Program& program = *w.block->program;
     const uint64_t number = (first - code_window) / 16;
@@ -374,6 +387,25 @@ bool next_path(Warp& w) {
         const Path path = w.paths[i];
         w.paths.erase(w.paths.begin() + ptrdiff_t(i));
         run_path(w, path);
+        return true;
+    }
+    return false;
+}
+
+bool free_waiting_lanes(Warp& w) {
+    for (size_t j = 0; j < w.joins.size(); ++j) {
+        Join& join = w.joins[j];
+        const bool free =
+            std::find(w.free_joins.begin(), w.free_joins.end(), int32_t(j)) != w.free_joins.end();
+        if (free || join.call || join.arrived == 0 || join.arrived == join.pending) continue;
+        Path path;
+        path.pc = join.pc;
+        path.mask = join.arrived;
+        path.join = join.parent;
+        path.frame = join.frame;
+        join.pending &= ~join.arrived;
+        join.arrived = 0;
+        place(w, path);
         return true;
     }
     return false;

@@ -46,6 +46,11 @@ void reach_barrier(Warp& warp, const Op& op, uint32_t at);
 // Picks another path of the warp that can run; false if there is none.
 bool next_path(Warp& warp);
 
+// Lets lanes that wait behind a branch go on without the others, who do not come: what the
+// independent thread scheduling of the hardware guarantees to a lane that holds a lock its
+// neighbours spin on. True if there were any.
+bool free_waiting_lanes(Warp& warp);
+
 // Puts the running path behind the warp's others.
 void rotate(Warp& warp);
 
