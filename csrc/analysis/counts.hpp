@@ -57,7 +57,7 @@ class CountObserver {
         InstructionCounts& c = sites_[e.pc];
         if (e.access == sim::Access::async_copy && e.space == ptx::Space::shared) return;
         const uint32_t lanes = uint32_t(std::popcount(e.mask));
-        c.space = e.space == ptx::Space::constant ? ptx::Space::global : e.space;
+        c.space = e.space;
         c.access = e.access;
         ++c.requests;
         c.accesses += lanes;

@@ -272,7 +272,7 @@ class Program {
         for (const analysis::InstructionCounts& c : counts.instructions) {
             if (c.space == Space::shared) {
                 work.shared_wavefronts += c.wavefronts;
-            } else if (c.requests) {
+            } else if (c.requests && c.space != Space::constant) {
                 work.first_level_cycles += std::max(2 * c.requests, c.lines);
                 sectors += c.sectors;
             }

@@ -5,9 +5,13 @@
 // family knows, is an UnsupportedInstruction with its CUDA source line.
 #include "sim/decode.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "errors.hpp"
 #include "sim/memory.hpp"
@@ -34,6 +38,19 @@ bool is_signed(Type type) {
 
 Type unsigned_of(uint32_t bytes) {
     return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
+}
+
+// A mangled name as C++ writes it, without its parameters; any other name as it is.
+std::string readable(const std::string& name) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> text(
+        abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+    if (status != 0) return name;
+    std::string plain = text.get();
+    plain = plain.substr(0, plain.find('('));
+    // A template's name starts with its result's type.
+    const size_t space = plain.find(' ');
+    return space < plain.find('<') ? plain.substr(space + 1) : plain;
 }
 
 // An immediate as the bits of a lane of the type.
@@ -65,7 +82,8 @@ Program decode(const ptx::Module& module, const ptx::Function& entry,
 }
 
 Program Decoder::decode(const ptx::Function& entry) {
-    program_.kernel = entry.name;
+    program_.kernel = readable(entry.name);
+    program_.source_file = entry.source.file;
     program_.parameters = lay_out_parameters(entry, program_.parameter_bytes);
     for (const char* directive : {"maxntid", "reqntid"}) {
         const auto found = entry.directives.find(directive);
@@ -119,6 +137,16 @@ void Decoder::decode_function(uint32_t index) {
     allocate_registers(scope);
     lay_out_frame(index);
 
+    if (index == 0) {
+        // Lanes that are done leave at once instead of meeting to leave: others may wait for lanes
+        // that have not left (`if (i >= n) return;` before a shuffle by a full mask).
+        for (ptx::Block& b : scope.flow.blocks) {
+            if (b.reconvergence == ptx::no_block) continue;
+            const ptx::Instruction& in = f.body[scope.flow.blocks[b.reconvergence].first];
+            if (in.guard < 0 && (in.opcode == "ret" || in.opcode == "exit"))
+                b.reconvergence = ptx::no_block;
+        }
+    }
     scope.is_meeting.assign(scope.flow.blocks.size(), false);
     for (const ptx::Block& b : scope.flow.blocks) {
         if (b.reconvergence != ptx::no_block) scope.is_meeting[b.reconvergence] = true;
@@ -297,7 +325,13 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             op.operand[operand] = destination(o, type);
         } else {
             op.operand[operand] = source(o, type);
-            if (type == Type::pred && o.negated) op.extra |= 0x80;
+            if (type == Type::pred && o.negated) {
+                // Comparisons and votes negate it themselves.
+                if (in.opcode == "setp" || in.opcode == "set" || in.opcode == "vote")
+                    op.extra |= 0x80;
+                else
+                    op.operand[operand] = negated(op.operand[operand]);
+            }
         }
     }
     resize_operands(in, op, selection);
@@ -379,6 +413,15 @@ Locator Decoder::scratch() {
     scope_->frame_bytes += 8 * warp_size;
     scope_->scratch.push_back(at << 1);
     return at << 1;
+}
+
+// The opposite of a predicate, in a scratch register.
+Locator Decoder::negated(Locator predicate) {
+    Op op;
+    op.run = engine_.ops->predicate_not;
+    op.operand[0] = scratch();
+    op.operand[1] = predicate;
+    return append(op).operand[0];
 }
 
 uint32_t Decoder::register_bytes(const Operand& operand) const {

@@ -73,6 +73,7 @@ class Decoder {
     Locator destination(const ptx::Operand& operand, ptx::Type type);
     Locator constant(uint64_t bits, uint32_t width);  // width in bytes a lane; 0: a predicate
     Locator scratch();                                // 8 bytes a lane
+    Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
     [[nodiscard]] Locator slot(int32_t reg) const { return scope_->slots[size_t(reg)]; }
     uint64_t address_of_symbol(const ptx::Operand& operand);

@@ -18,8 +18,9 @@ namespace {
 int row_of(Space space) {
     switch (space) {
         case Space::global:
-        case Space::constant:
             return 0;
+        case Space::constant:
+            return 5;
         case Space::shared:
             return 1;
         case Space::local:
@@ -156,6 +157,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     m.take("noftz");
     const std::string_view operation =
         m.take_one({"add", "min", "max", "exch", "cas", "and", "or", "xor", "inc", "dec"});
+    const std::string_view vector = m.take_one({"v2", "v4", "v8"});
     Type type = m.take_type();
     if (!m.empty() || type == Type::none) return false;
     if (operation == "exch" || operation == "cas" || operation == "and" || operation == "or" ||
@@ -165,21 +167,34 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
                                          : Type::b64;
     }
     const size_t first = returns ? 1 : 0;
-    if (in.operands.size() < first + 2) return false;
+    if (in.operands.size() < first + (operation == "cas" ? 3 : 2)) return false;
     Op op;
     op.bytes = uint8_t(ptx::size_of(type));
     op.mover = engine_.ops->atomic_mover(operation, type);
-    if (!op.mover) return false;
-    set_address(op, in.operands[first], space);
-    if (returns) op.operand[0] = destination(in.operands[0], type);
-    op.operand[1] = source(in.operands[first + 1], type);
-    if (operation == "cas") {
-        if (in.operands.size() < first + 3) return false;
-        op.operand[2] = source(in.operands[first + 2], type);
-    }
     op.run = engine_.memory.access[row_of(space)][returns ? 2 : 3];
-    if (!op.run) return false;
-    emit(in, op);
+    if (!op.mover || !op.run) return false;
+    set_address(op, in.operands[first], space);
+    if (operation == "cas") op.operand[2] = source(in.operands[first + 2], type);
+    if (vector.empty()) {
+        if (returns) op.operand[0] = destination(in.operands[0], type);
+        op.operand[1] = source(in.operands[first + 1], type);
+        emit(in, op);
+        return true;
+    }
+    // A vector is atomic element by element (PTX ISA, "atom"), and so is executed.
+    const size_t elements = size_t(vector[1] - '0');
+    const Operand& values = in.operands[first + 1];
+    const auto elements_of = [&](const Operand& o) {
+        return o.kind == Operand::Kind::vector ? o.elements.size() : 0;
+    };
+    if (elements_of(values) != elements || (returns && elements_of(in.operands[0]) != elements))
+        return false;
+    for (size_t n = 0; n < elements; ++n) {
+        if (returns) op.operand[0] = destination(in.operands[0].elements[n], type);
+        op.operand[1] = source(values.elements[n], type);
+        emit(in, op);
+        op.immediate += op.bytes;
+    }
     return true;
 }
 
@@ -200,6 +215,7 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         if (!(m.take("shared") || m.take("shared::cta")) || !m.take("global") || !m.empty())
             return false;
         if (in.operands.size() < 3 || in.operands[2].kind != Operand::Kind::integer) return false;
+        if (const uint64_t n = in.operands[2].bits; n != 4 && n != 8 && n != 16) return false;
         op.bytes = uint8_t(in.operands[2].bits);
         // The shared address goes with its own offset in op.target, the global one as usual.
         Op destination;
@@ -208,7 +224,16 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         op.operand[0] = destination.operand[5];
         op.extra = destination.narrow_address;
         op.target = uint32_t(destination.immediate);
-        if (in.operands.size() > 3) op.operand[1] = source(in.operands[3], Type::u32);
+        if (in.operands.size() > 3) {
+            // The size of the source, or a predicate to ignore it.
+            const Operand& size = in.operands[3];
+            if (size.kind == Operand::Kind::reg && register_bytes(size) == 0) {
+                op.operand[2] = slot(size.reg);
+                if (size.negated) op.extra |= 2;
+            } else {
+                op.operand[1] = source(size, Type::u32);
+            }
+        }
         op.run = engine_.memory.async_copy;
     }
     if (!m.empty()) return false;

@@ -1,6 +1,5 @@
 #include "sim/device_print.hpp"
 
-#include <array>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -64,13 +63,28 @@ class Arguments {
 
 template <class T>
 void print_one(std::string& out, const std::string& spec, T value) {
-    std::array<char, 512> buffer;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #pragma GCC diagnostic ignored "-Wformat-security"
-    const int n = std::snprintf(buffer.data(), buffer.size(), spec.c_str(), value);
+    const int n = std::snprintf(nullptr, 0, spec.c_str(), value);
+    if (n <= 0) return;
+    const size_t before = out.size();
+    out.resize(before + size_t(n) + 1);  // snprintf ends it with a zero
+    std::snprintf(&out[before], size_t(n) + 1, spec.c_str(), value);
 #pragma GCC diagnostic pop
-    if (n > 0) out.append(buffer.data(), std::min<size_t>(size_t(n), buffer.size() - 1));
+    out.pop_back();
+}
+
+// An integer argument of the conversion's length: 'h' twice, once, none, 'l' once or twice.
+int64_t integer_argument(Arguments& arguments, int length) {
+    if (length > 0) return int64_t(arguments.next(8));
+    const int32_t value = int32_t(arguments.next(4));
+    return length == 0 ? value : length == -1 ? int16_t(value) : int8_t(value);
+}
+uint64_t unsigned_argument(Arguments& arguments, int length) {
+    if (length > 0) return arguments.next(8);
+    const uint32_t value = uint32_t(arguments.next(4));
+    return length == 0 ? value : length == -1 ? uint16_t(value) : uint8_t(value);
 }
 
 }  // namespace
@@ -89,7 +103,7 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
         }
         // %[flags][width][.precision][length]conversion; '*' takes an int.
         std::string spec = "%";
-        int longs = 0;
+        int length = 0;
         bool done = false;
         while (++i < format->size() && !done) {
             const char s = (*format)[i];
@@ -98,27 +112,31 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
                     out += '%';
                     done = true;
                     break;
-                case '*':
-                    spec += std::to_string(int32_t(arguments.next(4)));
+                case '*': {
+                    const int32_t value = int32_t(arguments.next(4));
                     ++count;
+                    // A negative precision is none.
+                    if (spec.back() == '.' && value < 0)
+                        spec.pop_back();
+                    else
+                        spec += std::to_string(value);
                     break;
+                }
                 case 'l':
-                    ++longs;
-                    break;
                 case 'z':
                 case 't':
                 case 'j':
-                    longs = 2;
+                    length = 1;
                     break;
                 case 'h':
+                    --length;
+                    break;
                 case 'L':
                     break;
                 case 'd':
                 case 'i':
-                    if (longs)
-                        print_one(out, spec + "lld", static_cast<long long>(arguments.next(8)));
-                    else
-                        print_one(out, spec + "d", int32_t(arguments.next(4)));
+                    print_one(out, spec + "lld",
+                              static_cast<long long>(integer_argument(arguments, length)));
                     ++count;
                     done = true;
                     break;
@@ -126,11 +144,9 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
                 case 'x':
                 case 'X':
                 case 'o':
-                    if (longs)
-                        print_one(out, spec + "ll" + s,
-                                  static_cast<unsigned long long>(arguments.next(8)));
-                    else
-                        print_one(out, spec + s, uint32_t(arguments.next(4)));
+                    print_one(
+                        out, spec + "ll" + s,
+                        static_cast<unsigned long long>(unsigned_argument(arguments, length)));
                     ++count;
                     done = true;
                     break;
@@ -156,13 +172,16 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
                     ++count;
                     done = true;
                     break;
-                case 's':
-                    print_one(
-                        out, spec + "s",
-                        read_string(w, lane, arguments.next(8)).value_or("(bad address)").c_str());
+                case 's': {
+                    const uint64_t address = arguments.next(8);
+                    print_one(out, spec + "s",
+                              address == 0
+                                  ? "(null)"
+                                  : read_string(w, lane, address).value_or("(bad address)").c_str());
                     ++count;
                     done = true;
                     break;
+                }
                 default:
                     spec += s;
                     break;

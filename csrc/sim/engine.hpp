@@ -18,8 +18,9 @@ namespace coalesce::sim {
 
 // Handlers of memory instructions; see memory_ops.hpp.
 struct MemoryHandlers {
-    // [space][access]: global, shared, local, param, generic; load, store, atomic, reduction.
-    Handler access[5][4];
+    // [space][access]: global, shared, local, param, generic, constant; load, store, atomic,
+    // reduction.
+    Handler access[6][4];
     Handler shared_word_load, shared_word_store;
     Handler load_parameter;
     Handler async_copy, async_commit, async_wait;

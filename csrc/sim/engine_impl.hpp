@@ -12,7 +12,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -28,6 +30,10 @@ inline constexpr int64_t slice_ops = 1 << 16;
 // Slices of a block in a row in which no path ended or waited, after which lanes that wait behind a
 // branch may go on (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
+
+// Blocks an H200 holds at once: 132 multiprocessors of 2048 threads (CUDA C++ Programming Guide).
+inline constexpr uint64_t resident_multiprocessors = 132;
+inline constexpr uint32_t resident_threads = 2048;
 
 // What the workers of a launch share.
 struct GridState {
@@ -58,41 +64,42 @@ class Worker {
           launch_(launch),
           grid_(grid),
           observer_(*static_cast<Observer*>(observer)) {
-        block_.program = &program;
-        block_.launch = &launch;
-        block_.memory = &memory;
-        block_.observer = observer;
-        block_.threads = uint32_t(launch.block.count());
-        block_.warp_count = (block_.threads + warp_size - 1) / warp_size;
-        block_.shared_bytes = program.shared_bytes + launch.shared_bytes;
-        shared_.resize(block_.shared_bytes + 64);
-        block_.shared =
-            shared_.data() + (64 - reinterpret_cast<uintptr_t>(shared_.data()) % 64) % 64;
+        shared_.program = &program;
+        shared_.launch = &launch;
+        shared_.memory = &memory;
+        shared_.observer = observer;
         hints_.resize(program.instructions.size());
-        block_.hints = hints_.data();
-        for (int axis = 0; axis < 3; ++axis)
-            thread_index_[axis].resize(size_t(block_.warp_count) * warp_size);
-        for (uint32_t t = 0; t < block_.warp_count * warp_size; ++t) {
-            thread_index_[0][t] = t % launch.block.x;
-            thread_index_[1][t] = t / launch.block.x % launch.block.y;
-            thread_index_[2][t] = t / launch.block.x / launch.block.y;
-        }
-        for (int axis = 0; axis < 3; ++axis) block_.thread_index[axis] = thread_index_[axis].data();
-        block_.warps.resize(block_.warp_count);
-        for (uint32_t i = 0; i < block_.warp_count; ++i) {
-            Warp& w = block_.warps[i];
-            w.index = i;
-            w.block = &block_;
-            w.registers.resize(program.functions[0].register_bytes + 64);
-            w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
-        }
+        shared_.hints = hints_.data();
+        const uint32_t threads = uint32_t(launch.block.count());
+        index_threads(shared_, launch.block, thread_index_);
+        // As many blocks as the GPU holds at once may wait for each other.
+        const uint64_t resident =
+            resident_multiprocessors * std::max(1u, resident_threads / threads);
+        most_waiting_ = std::max<uint64_t>(1, resident / worker_count(launch));
     }
 
     void run() {
         try {
             const uint64_t blocks = launch_.grid.count();
-            for (uint64_t b = grid_.next_block++; b < blocks && !grid_.stop; b = grid_.next_block++)
-                run_block(b);
+            std::deque<std::unique_ptr<Block>> waiting;
+            std::unique_ptr<Block> spare;
+            while (!grid_.stop) {
+                std::unique_ptr<Block> block;
+                const uint64_t next = waiting.size() < most_waiting_ ? grid_.next_block++ : blocks;
+                if (next < blocks) {
+                    block = spare ? std::move(spare) : std::make_unique<Block>(shared_);
+                    start(*block, next);
+                } else if (!waiting.empty()) {
+                    block = std::move(waiting.front());
+                    waiting.pop_front();
+                } else {
+                    break;
+                }
+                if (run_block(*block))
+                    spare = std::move(block);
+                else
+                    waiting.push_back(std::move(block));
+            }
         } catch (const Stopped&) {
         } catch (...) {
             grid_.fail(std::current_exception());
@@ -100,33 +107,12 @@ class Worker {
     }
 
   private:
-    void run_block(uint64_t linear) {
-        block_.linear = linear;
-        block_.index = {uint32_t(linear % launch_.grid.x),
-                        uint32_t(linear / launch_.grid.x % launch_.grid.y),
-                        uint32_t(linear / launch_.grid.x / launch_.grid.y)};
-        // Shared memory is not cleared on a GPU; NaNs show up where it is read before it is
-        // written.
-        std::fill_n(block_.shared, block_.shared_bytes, std::byte{0xff});
-        std::fill(std::begin(block_.barriers), std::end(block_.barriers), Barrier{});
-        for (Warp& w : block_.warps) {
-            const uint32_t threads =
-                std::min<uint32_t>(warp_size, block_.threads - w.index * warp_size);
-            w.live = threads == warp_size ? all_lanes : (1u << threads) - 1;
-            w.paths.clear();
-            w.joins.clear();
-            w.free_joins.clear();
-            w.async_open.clear();
-            w.async_groups.clear();
-            w.running = false;
-            Path path;
-            path.pc = program_.functions[0].entry;
-            path.mask = w.live;
-            w.paths.push_back(path);
-        }
+    // Runs the block to its end, or until all it does is wait for something outside it (false).
+    bool run_block(Block& block) {
+        stalled_slices_ = 0;
         for (;;) {
             bool progress = false, done = true;
-            for (Warp& w : block_.warps) {
+            for (Warp& w : block.warps) {
                 if (w.done()) continue;
                 done = false;
                 if (next_path(w)) {
@@ -134,8 +120,13 @@ class Worker {
                     run_warp(w);
                 }
             }
-            if (done) return;
-            if (!progress) throw_deadlock(block_);
+            if (done) return true;
+            if (!progress) throw_deadlock(block);
+            if (stalled_slices_ > most_stalled_slices) {
+                short_slices_ = true;
+                std::this_thread::yield();
+                return false;
+            }
         }
     }
 
@@ -145,11 +136,13 @@ class Worker {
         do {
             run_current(w);
             if (left_ <= 0) {
-                end_slice();
+                end_slice(*w.block);
                 if (w.running) {
                     rotate(w);
-                    if (spins_ || ++stalled_slices_ > most_stalled_slices) {
-                        spins_ = free_waiting_lanes(w) || spins_;
+                    ++stalled_slices_;
+                    if ((spins_ || stalled_slices_ > most_stalled_slices) &&
+                        free_waiting_lanes(w)) {
+                        spins_ = short_slices_ = true;
                         stalled_slices_ = 0;
                     }
                 }
@@ -221,17 +214,17 @@ class Worker {
         part(w, taken, op.target, at + 1, program_.reconvergence[at]);
     }
 
-    [[nodiscard]] int64_t slice() const { return spins_ ? slice_ops >> 6 : slice_ops; }
+    [[nodiscard]] int64_t slice() const { return short_slices_ ? slice_ops >> 6 : slice_ops; }
 
-    void end_slice() {
+    void end_slice(const Block& block) {
         if (grid_.stop) throw Stopped{};
         if (launch_.instruction_limit == 0) return;
         if ((grid_.instructions_left -= slice() - left_) < 0) {
             throw LaunchError(program_.kernel + ": stopped after the limit of " +
                               std::to_string(launch_.instruction_limit) +
-                              " warp instructions; block (" + std::to_string(block_.index.x) +
-                              ", " + std::to_string(block_.index.y) + ", " +
-                              std::to_string(block_.index.z) + ") was still running");
+                              " warp instructions; block (" + std::to_string(block.index.x) + ", " +
+                              std::to_string(block.index.y) + ", " + std::to_string(block.index.z) +
+                              ") was still running");
         }
     }
 
@@ -239,11 +232,12 @@ class Worker {
     const Launch& launch_;
     GridState& grid_;
     Observer& observer_;
-    Block block_;
+    Block shared_;  // what the blocks of this worker have in common
+    uint64_t most_waiting_ = 1;
     int64_t left_ = 0;
     int stalled_slices_ = 0;
-    bool spins_ = false;  // lanes of this kernel were seen to wait for each other
-    std::vector<std::byte> shared_;
+    bool spins_ = false;         // lanes of this kernel were seen to wait for each other
+    bool short_slices_ = false;  // they, or its blocks
     std::vector<uint16_t> hints_;
     std::vector<uint32_t> thread_index_[3];
 };

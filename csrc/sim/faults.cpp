@@ -87,6 +87,10 @@ std::string where(const Program& program, const Op& op) {
     std::string text = "kernel " + program.kernel;
     if (in.source.line == 0) return text + ", at " + in.text;
     text += ", line " + std::to_string(in.source.line);
+    if (in.source.file != program.source_file) {
+        const auto file = program.files.find(in.source.file);
+        return text + (file == program.files.end() ? "" : " of " + file->second);
+    }
     if (in.source.line <= program.source.size()) {
         const std::string& line = program.source[in.source.line - 1];
         const size_t start = line.find_first_not_of(" \t");
@@ -101,7 +105,7 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
     const uint64_t address = addresses[lane];
     const std::string what = std::string(verb(access)) + " of " + plural(op.bytes, "byte");
     std::string message, detail;
-    if (space == ptx::Space::global) {
+    if (space == ptx::Space::global || space == ptx::Space::constant) {
         const AddressSpace& memory = *w.block->memory;
         const Buffer* b = memory.nearest(address);
         const bool near =

@@ -159,10 +159,11 @@ inline double integer_to_odd(T x) {
     if constexpr (sizeof(T) < 8) {
         return double(x);
     } else {
-        // Above 2^53 the low 11 bits of 64 are more than a double holds; one of them stands for all.
+        // Above 2^53 a double may not hold the low bits; the lowest one kept stands for all.
         const bool negative = x < T(0);
         uint64_t a = negative ? 0 - uint64_t(x) : uint64_t(x);
-        if (a >> 53) a = (a & ~uint64_t{0xfff}) | uint64_t((a & 0xfff) != 0) << 12 | (a & 0x1000);
+        const uint64_t kept = (a & ~uint64_t{0xfff}) | uint64_t((a & 0xfff) != 0) << 12;
+        a = a >> 53 ? kept : a;
         return negative ? -double(a) : double(a);
     }
 }

@@ -33,13 +33,14 @@ struct OpTable {
     // The families of arithmetic instructions, each in its ops_*.cpp. A family returns a selection
     // without handler for an instruction it does not know.
     using Family = Selection (*)(const ptx::Instruction& instruction, Modifiers& modifiers);
-    static constexpr int family_count = 9;
+    static constexpr int family_count = 11;
     Family families[family_count];
     // Reads a special register (%tid.x) into operand 0.
     Selection (*special)(std::string_view name, ptx::Type type);
     // Copies a register of `from` lanes to one of `to_bytes` lanes, extended by the type's sign.
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
     Handler guarded;        // runs op.inner for the lanes the guard leaves
+    Handler predicate_not;  // predicate 0 = not predicate 1
     Handler local_address;  // the address of the frame's local memory plus op.immediate
     Mover (*load_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store_mover)(ptx::Type memory, uint32_t register_bytes, int elements);

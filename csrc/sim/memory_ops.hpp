@@ -47,11 +47,16 @@ inline void read_addresses(Warp& w, const Op& op) {
     }
 }
 
+// base + by, also for lanes that are not active, whose addresses mean nothing.
+inline std::byte* displaced(std::byte* base, uint64_t by) {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
+}
+
 // The lanes of w.mask whose address fails the test.
 template <class F>
 inline LaneMask lanes_where(const Warp& w, F&& test) {
     LaneMask m = 0;
-    for_each_lane(w.mask, [&](int i) { m |= LaneMask(test(w.address[i])) << i; });
+    for_each_lane(w.mask, [&](int i) { m |= LaneMask(bool(test(w.address[i]))) << i; });
     return m;
 }
 
@@ -88,7 +93,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
         fault(Fault::misaligned, lanes_where(w, [&](uint64_t a) { return a & (bytes - 1); }));
     }
 
-    if constexpr (space == ptx::Space::global) {
+    if constexpr (space == ptx::Space::global || space == ptx::Space::constant) {
         uint16_t& hint = w.block->hints[op.pc];
         const AddressSpace& memory = *w.block->memory;
         if (const Buffer* b = memory.find(low, high - low + bytes, hint)) [[likely]] {
@@ -96,8 +101,9 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
             if (r.shape != Shape::scattered) {
                 r.host = b->host + (low - b->address);
             } else {
-                std::byte* const origin = b->host - b->address;
-                for (int i = 0; i < warp_size; ++i) r.lane[i] = origin + w.address[i];
+                const uint64_t origin = 0 - b->address;
+                for (int i = 0; i < warp_size; ++i)
+                    r.lane[i] = displaced(b->host, origin + w.address[i]);
             }
             return;
         }
@@ -123,7 +129,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
         }
         r.shape = Shape::scattered;
         std::byte* const base = w.local.data();
-        for (int i = 0; i < warp_size; ++i) r.lane[i] = base + uint64_t(i) * size + w.address[i];
+        for (int i = 0; i < warp_size; ++i)
+            r.lane[i] = displaced(base, uint64_t(i) * size + w.address[i]);
     } else {
         const bool shared = space == ptx::Space::shared;
         std::byte* const base =
@@ -137,7 +144,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
         if (r.shape != Shape::scattered) {
             r.host = base + low;
         } else {
-            for (int i = 0; i < warp_size; ++i) r.lane[i] = base + w.address[i];
+            for (int i = 0; i < warp_size; ++i) r.lane[i] = displaced(base, w.address[i]);
         }
     }
 }
@@ -249,19 +256,34 @@ inline void load_parameter(Warp& w, const Op& op) {
 inline void finish(AsyncCopy& copy, LaneMask lanes) {
     for_each_lane(copy.mask & lanes, [&](int i) {
         std::memset(copy.destination[i], 0, copy.bytes);
-        std::memcpy(copy.destination[i], copy.source[i], copy.source_bytes[i]);
+        if (copy.source_bytes[i])
+            std::memcpy(copy.destination[i], copy.source[i], copy.source_bytes[i]);
     });
     copy.mask &= ~lanes;
 }
 
-// cp.async: operand 0 the shared address, 5 the global one, 1 the number of bytes to read (or
-// none).
+// How many bytes of its source each lane of a cp.async reads; the rest of op.bytes becomes zeros.
+inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
+    const uint32_t* size =
+        op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);
+    LaneMask ignored = 0;
+    if (op.operand[2] != no_operand)
+        ignored = w.predicate(op.operand[2]) ^ (op.extra & 2 ? all_lanes : 0u);
+    for_each_lane(w.mask, [&](int i) {
+        const uint32_t n = size ? std::min<uint32_t>(size[i], op.bytes) : op.bytes;
+        copy.source_bytes[i] = uint8_t(has_lane(ignored, i) ? 0 : n);
+    });
+}
+
+// cp.async: operand 0 the shared address (narrow: bit 0 of extra), 5 the global one, 1 the number
+// of bytes to read (or none), 2 a predicate to read nothing (or none; bit 1 of extra: negated).
 template <class Observer>
 void async_copy(Warp& w, const Op& op) {
     AsyncCopy copy{};
     copy.pc = op.pc;
     copy.bytes = op.bytes;
     copy.mask = w.mask;
+    read_source_bytes(w, op, copy);
     Resolved r;
     const auto each = [&](auto&& put) {
         for_each_lane(w.mask, [&](int i) {
@@ -270,10 +292,36 @@ void async_copy(Warp& w, const Op& op) {
                                                : r.host + size_t(i) * op.bytes);
         });
     };
+    // A lane that reads nothing may have any source address, one that reads a part needs only that.
+    const LaneMask all = w.mask;
+    LaneMask whole = 0, part = 0;
+    for_each_lane(all, [&](int i) {
+        LaneMask& m = copy.source_bytes[i] == op.bytes ? whole : part;
+        if (copy.source_bytes[i] > 0) m |= 1u << i;
+    });
     read_addresses(w, op);
-    resolve<ptx::Space::global>(w, op, Access::async_copy, r);
-    announce<Observer>(w, op, ptx::Space::global, Access::async_copy, r.shape);
-    each([&](int i, std::byte* p) { copy.source[i] = p; });
+    if (whole) {
+        w.mask = whole;
+        resolve<ptx::Space::global>(w, op, Access::async_copy, r);
+        each([&](int i, std::byte* p) { copy.source[i] = p; });
+    }
+    for_each_lane(part, [&](int i) {
+        const auto fault = [&](Fault why) {
+            throw_memory_fault(w, op, Access::async_copy, ptx::Space::global, why, 1u << i,
+                               w.address);
+        };
+        if (w.address[i] & (op.bytes - 1u)) fault(Fault::misaligned);
+        const Buffer* b =
+            w.block->memory->find(w.address[i], copy.source_bytes[i], w.block->hints[op.pc]);
+        if (!b) fault(Fault::outside);
+        copy.source[i] = b->host + (w.address[i] - b->address);
+    });
+    w.mask = whole | part;
+    if (w.mask) {
+        const Shape shape = part || whole != all ? Shape::scattered : r.shape;
+        announce<Observer>(w, op, ptx::Space::global, Access::async_copy, shape);
+    }
+    w.mask = all;
 
     Op destination = op;
     destination.operand[5] = op.operand[0];
@@ -283,12 +331,6 @@ void async_copy(Warp& w, const Op& op) {
     resolve<ptx::Space::shared>(w, destination, Access::store, r);
     announce<Observer>(w, destination, ptx::Space::shared, Access::async_copy, r.shape);
     each([&](int i, std::byte* p) { copy.destination[i] = p; });
-
-    const uint32_t* size =
-        op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);
-    for_each_lane(w.mask, [&](int i) {
-        copy.source_bytes[i] = uint8_t(size ? std::min<uint32_t>(size[i], op.bytes) : op.bytes);
-    });
     w.async_open.push_back(copy);
 }
 
@@ -328,7 +370,8 @@ MemoryHandlers memory_handlers() {
          {&access_memory<Observer, local, L>, &access_memory<Observer, local, S>, nullptr, nullptr},
          {&access_memory<Observer, param, L>, nullptr, nullptr, nullptr},
          {&access_generic<Observer, L>, &access_generic<Observer, S>, &access_generic<Observer, A>,
-          &access_generic<Observer, R>}},
+          &access_generic<Observer, R>},
+         {&access_memory<Observer, constant, L>, nullptr, nullptr, nullptr}},
         &access_shared_word<Observer, L>,
         &access_shared_word<Observer, S>,
         &load_parameter,

@@ -222,13 +222,24 @@ void select_by_predicate(Warp& w, const Op& op) {
     }
 }
 
-template <class C>
+template <class C, bool ftz>
 struct select_by_sign {
     template <class T>
     static T of(T a, T b, C c) {
+        if constexpr (ftz) c = flush(c);
         return c >= 0 ? a : b;
     }
 };
+
+// slct a, b, c for the width of a and b.
+template <class C, bool ftz = false>
+Handler by_sign(size_t width) {
+    using F = select_by_sign<C, ftz>;
+    return width == 2   ? &lanewise<F, uint16_t, uint16_t, uint16_t, C>
+           : width == 4 ? &lanewise<F, uint32_t, uint32_t, uint32_t, C>
+           : width == 8 ? &lanewise<F, uint64_t, uint64_t, uint64_t, C>
+                        : nullptr;
+}
 
 // Which handlers a comparison has, for a set or setp of some types.
 template <class Pick>
@@ -273,7 +284,8 @@ Handler by_type(Type type, bool ftz) {
         case Type::f64:
             return Make<F, as_is<double>>::handler();
         case Type::f16:
-            return Make<F, as_wide<half_format>>::handler();
+            return ftz ? Make<F, as_wide<flushed_format<half_format>>>::handler()
+                       : Make<F, as_wide<half_format>>::handler();
         case Type::bf16:
             return Make<F, as_wide<bfloat_format>>::handler();
         default:
@@ -324,21 +336,12 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
     }
     if (op == "slct") {
         const bool ftz = m.take("ftz");
-        (void)ftz;  // a subnormal and its flushed zero select alike but for -x
         const Type t = m.take_type(), c = m.take_type();
         const size_t width = ptx::size_of(t);
-        Handler run = nullptr;
-        if (c == Type::f32)
-            run = width == 2 ? &lanewise<select_by_sign<float>, uint16_t, uint16_t, uint16_t, float>
-                  : width == 4
-                      ? &lanewise<select_by_sign<float>, uint32_t, uint32_t, uint32_t, float>
-                      : &lanewise<select_by_sign<float>, uint64_t, uint64_t, uint64_t, float>;
-        if (c == Type::s32)
-            run = width == 2
-                      ? &lanewise<select_by_sign<int32_t>, uint16_t, uint16_t, uint16_t, int32_t>
-                  : width == 4
-                      ? &lanewise<select_by_sign<int32_t>, uint32_t, uint32_t, uint32_t, int32_t>
-                      : &lanewise<select_by_sign<int32_t>, uint64_t, uint64_t, uint64_t, int32_t>;
+        const Handler run = c == Type::s32   ? by_sign<int32_t>(width)
+                            : c != Type::f32 ? nullptr
+                            : ftz            ? by_sign<float, true>(width)
+                                             : by_sign<float>(width);
         return selection(run, {t, t, t, c});
     }
     if (op != "setp" && op != "set") return {};
@@ -365,11 +368,14 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
         if (op == "setp") {
             if (packed)
                 return bfloat ? &set_predicate_packed<F, bfloat_format>
+                       : ftz  ? &set_predicate_packed<F, flushed_format<half_format>>
                               : &set_predicate_packed<F, half_format>;
             return by_type<F, Setp>(t, ftz);
         }
         if (packed)
-            return bfloat ? &set_value_packed<F, bfloat_format> : &set_value_packed<F, half_format>;
+            return bfloat ? &set_value_packed<F, bfloat_format>
+                   : ftz  ? &set_value_packed<F, flushed_format<half_format>>
+                          : &set_value_packed<F, half_format>;
         return ptx::size_of(d) == 2 ? by_type<F, Set16>(t, ftz) : by_type<F, Set32>(t, ftz);
     });
     if (op == "set") {

@@ -28,14 +28,16 @@ inline T to_integral(T x) {
     }
 }
 
-// Floating to integer: out of range clamps, a NaN is 0 (of a 64-bit result the most negative).
+// Floating to integer: out of range clamps, a NaN is 0, or the highest bit alone if either side has
+// 64 bits.
 template <Round r, class D>
 struct float_to_integer {
     template <class S>
     static D of(S x) {
         const S whole = to_integral<r>(x);
         constexpr S top = S(std::numeric_limits<D>::max() / 2 + 1) * S(2);  // 2^n, exact
-        if (whole != whole) return sizeof(D) == 8 ? D(uint64_t{1} << 63) : D(0);
+        constexpr bool wide = sizeof(D) == 8 || sizeof(S) == 8;
+        if (whole != whole) return wide ? D(uint64_t{1} << (8 * sizeof(D) - 1)) : D(0);
         if (whole >= top) return std::numeric_limits<D>::max();
         if (whole < S(std::numeric_limits<D>::min())) return std::numeric_limits<D>::min();
         return D(whole);
@@ -69,7 +71,7 @@ struct integer_to_float {
 template <Round r>
 struct double_to_float {
     static float of(double x) {
-        const float nearest = float(x);
+        const float nearest = canonical(float(x));
         if (r == Round::rn || r == Round::none || x != x) return nearest;
         return redirect<r>(nearest, double(nearest) > x ? 1 : double(nearest) < x ? -1 : 0);
     }
@@ -126,23 +128,26 @@ struct flushed_result {
     }
 };
 
-template <class Format, bool relu, bool sat>
+// What a conversion to a half does to a value before it is rounded.
+enum class Clip : uint8_t { none, relu, sat };
+
+constexpr Rounding rounding_of(Round r) {
+    return r == Round::rz   ? Rounding::zero
+           : r == Round::rm ? Rounding::down
+           : r == Round::rp ? Rounding::up
+                            : Rounding::nearest;
+}
+
+template <class Format, Round r, Clip clip = Clip::none>
 struct narrow {
     template <class S>
     static uint16_t of(S x) {
-        if (relu && x < 0) x = 0;
-        if (sat) x = x > 0 ? (x < 1 ? x : S(1)) : S(0);
-        return Format::narrow(x);
-    }
-};
-// Towards zero the fraction is cut off.
-template <class Format, bool relu>
-struct cut {
-    static uint16_t of(float x) {
-        if (relu && x < 0) x = 0;
-        const uint16_t nearest = Format::narrow(x);
-        const float back = Format::widen(nearest);
-        return back == back && std::abs(back) > std::abs(x) ? uint16_t(nearest - 1) : nearest;
+        if (clip == Clip::relu) x = x < 0 ? S(0) : x;
+        if (clip == Clip::sat) x = x > 0 ? (x < 1 ? x : S(1)) : S(0);
+        if constexpr (rounding_of(r) == Rounding::nearest)
+            return Format::narrow(x);
+        else
+            return Format::template round<rounding_of(r)>(x);
     }
 };
 template <class Format>
@@ -154,9 +159,12 @@ template <class Format, class F>
 struct after_widening {
     static auto of(uint16_t x) { return F::of(Format::widen(x)); }
 };
-template <class Format, class S>
+template <class Format, Round r, Clip clip = Clip::none>
 struct integer_to_half {
-    static uint16_t of(S x) { return Format::narrow(double(x)); }
+    template <class S>
+    static uint16_t of(S x) {
+        return narrow<Format, r, clip>::of(integer_to_odd(x));
+    }
 };
 // d = {a, b}: the first source is the upper half.
 template <class F>
@@ -206,6 +214,14 @@ Handler by_float(Type t, Pick pick) {
     return with_type<Handler>(t, floats{}, pick);
 }
 
+template <class Format, class S>
+Handler from_integer_to_half(Round r, bool sat) {
+    if (sat) return &lanewise<integer_to_half<Format, Round::rn, Clip::sat>, uint16_t, S>;
+    return by_round(r, [](auto mode) -> Handler {
+        return &lanewise<integer_to_half<Format, decltype(mode)::value>, uint16_t, S>;
+    });
+}
+
 Handler from_integer(Type d, Type s, Round r, bool sat) {
     return by_integer(s, [&](auto source) -> Handler {
         using S = decltype(source);
@@ -215,8 +231,8 @@ Handler from_integer(Type d, Type s, Round r, bool sat) {
                 return sat ? &lanewise<clamp_integer<D>, D, S> : &lanewise<cast<D>, D, S>;
             });
         }
-        if (d == Type::f16) return &lanewise<integer_to_half<half_format, S>, uint16_t, S>;
-        if (d == Type::bf16) return &lanewise<integer_to_half<bfloat_format, S>, uint16_t, S>;
+        if (d == Type::f16) return from_integer_to_half<half_format, S>(r, sat);
+        if (d == Type::bf16) return from_integer_to_half<bfloat_format, S>(r, sat);
         return by_float(d, [&](auto result) -> Handler {
             using D = decltype(result);
             return by_round(r, [&](auto mode) -> Handler {
@@ -275,24 +291,23 @@ Handler float_to_float(Type d, Type s, Round r, bool integral_result, bool ftz, 
 
 template <class Format>
 Handler to_half(Type s, Round r, bool relu, bool sat) {
-    if (s == Type::f64)
-        return relu ? nullptr : &lanewise<narrow<Format, false, false>, uint16_t, double>;
-    if (r == Round::rz)
-        return relu ? &lanewise<cut<Format, true>, uint16_t, float>
-                    : &lanewise<cut<Format, false>, uint16_t, float>;
-    if (r == Round::rm || r == Round::rp) return nullptr;
-    if (relu) return &lanewise<narrow<Format, true, false>, uint16_t, float>;
-    return sat ? &lanewise<narrow<Format, false, true>, uint16_t, float>
-               : &lanewise<narrow<Format, false, false>, uint16_t, float>;
+    return by_round(r, [&](auto mode) -> Handler {
+        constexpr Round R = decltype(mode)::value;
+        if (s == Type::f64)
+            return relu || sat ? nullptr : &lanewise<narrow<Format, R>, uint16_t, double>;
+        return relu  ? &lanewise<narrow<Format, R, Clip::relu>, uint16_t, float>
+               : sat ? &lanewise<narrow<Format, R, Clip::sat>, uint16_t, float>
+                     : &lanewise<narrow<Format, R>, uint16_t, float>;
+    });
 }
 
 template <class Format>
 Handler to_packed(Round r, bool relu) {
-    if (r == Round::rz)
-        return relu ? &lanewise<packed<cut<Format, true>>, uint32_t, float, float>
-                    : &lanewise<packed<cut<Format, false>>, uint32_t, float, float>;
-    return relu ? &lanewise<packed<narrow<Format, true, false>>, uint32_t, float, float>
-                : &lanewise<packed<narrow<Format, false, false>>, uint32_t, float, float>;
+    return by_round(r, [&](auto mode) -> Handler {
+        constexpr Round R = decltype(mode)::value;
+        return relu ? &lanewise<packed<narrow<Format, R, Clip::relu>>, uint32_t, float, float>
+                    : &lanewise<packed<narrow<Format, R>>, uint32_t, float, float>;
+    });
 }
 
 // Half to half: rounding to an integral value, or no change at all.
@@ -300,15 +315,68 @@ template <class Format, Round r>
 struct half_integral {
     static uint16_t of(uint16_t x) { return Format::narrow(to_integral<r>(Format::widen(x))); }
 };
-template <class From, class To>
-struct half_to_other {
-    static uint16_t of(uint16_t x) { return To::narrow(From::widen(x)); }
+template <class Format>
+struct half_saturated {
+    static uint16_t of(uint16_t x) {
+        return narrow<Format, Round::rn, Clip::sat>::of(Format::widen(x));
+    }
 };
+template <class From, class To, Round r>
+struct half_to_other {
+    static uint16_t of(uint16_t x) { return narrow<To, r>::of(From::widen(x)); }
+};
+
+template <class Format>
+Handler half_to_same(Round r, bool integral_result, bool sat) {
+    if (sat && integral_result) return nullptr;
+    if (sat) return &lanewise<half_saturated<Format>, uint16_t, uint16_t>;
+    if (!integral_result) return &lanewise<same, uint16_t, uint16_t>;
+    return by_round(r, [](auto mode) -> Handler {
+        return &lanewise<half_integral<Format, decltype(mode)::value>, uint16_t, uint16_t>;
+    });
+}
+
+template <class From, class To>
+Handler half_to_half(Round r, bool sat) {
+    if (sat) return nullptr;
+    return by_round(r, [](auto mode) -> Handler {
+        return &lanewise<half_to_other<From, To, decltype(mode)::value>, uint16_t, uint16_t>;
+    });
+}
+
+// cvt.pack: two integers clamped to D, the first above the second; narrow pairs go below c.
+template <class D>
+struct clamped_pair {
+    static uint32_t of(int32_t a, int32_t b) {
+        using U = std::make_unsigned_t<D>;
+        return uint32_t(U(clamp_integer<D>::of(a))) << (8 * sizeof(D)) |
+               U(clamp_integer<D>::of(b));
+    }
+    static uint32_t of(int32_t a, int32_t b, uint32_t c) { return of(a, b) | c << 16; }
+};
+
+Selection select_pack(Modifiers& m) {
+    if (!m.take("sat")) return {};
+    const Type d = m.take_type();
+    if (m.take_type() != Type::s32) return {};
+    const Type c = m.take_type();
+    if (c == Type::none) {
+        return selection(d == Type::u16   ? &lanewise<clamped_pair<uint16_t>, uint32_t, int, int>
+                         : d == Type::s16 ? &lanewise<clamped_pair<int16_t>, uint32_t, int, int>
+                                          : nullptr,
+                         {Type::b32, Type::s32, Type::s32});
+    }
+    return selection(d == Type::u8   ? &lanewise<clamped_pair<uint8_t>, uint32_t, int, int, uint32_t>
+                     : d == Type::s8 ? &lanewise<clamped_pair<int8_t>, uint32_t, int, int, uint32_t>
+                                     : nullptr,
+                     {Type::b32, Type::s32, Type::s32, Type::b32});
+}
 
 }  // namespace
 
 Selection select_convert(const ptx::Instruction& in, Modifiers& m) {
     if (in.opcode != "cvt") return {};
+    if (m.take("pack")) return select_pack(m);
     Round r = Round::none;
     bool integral_result = false;
     const std::string_view mode =
@@ -360,17 +428,12 @@ Selection select_convert(const ptx::Instruction& in, Modifiers& m) {
             run = half ? &lanewise<widen<half_format>, float, uint16_t>
                        : &lanewise<widen<bfloat_format>, float, uint16_t>;
     } else if (is_half(d) && is_half(s)) {
-        if (d != s)
-            run = d == Type::f16
-                      ? &lanewise<half_to_other<bfloat_format, half_format>, uint16_t, uint16_t>
-                      : &lanewise<half_to_other<half_format, bfloat_format>, uint16_t, uint16_t>;
+        if (d == s)
+            run = d == Type::f16 ? half_to_same<half_format>(r, integral_result, sat)
+                                 : half_to_same<bfloat_format>(r, integral_result, sat);
         else
-            run = by_round(r, [&](auto rounding) -> Handler {
-                constexpr Round R = decltype(rounding)::value;
-                return d == Type::f16
-                           ? &lanewise<half_integral<half_format, R>, uint16_t, uint16_t>
-                           : &lanewise<half_integral<bfloat_format, R>, uint16_t, uint16_t>;
-            });
+            run = d == Type::f16 ? half_to_half<bfloat_format, half_format>(r, sat)
+                                 : half_to_half<half_format, bfloat_format>(r, sat);
     }
     return selection(run, {d, s});
 }

@@ -142,9 +142,17 @@ struct saturated {
 };
 template <class F>
 struct flushed {
+    template <class T, class... More>
+    static T of(T a, More... more) {
+        return flush(F::of(flush(a), flush(more)...));
+    }
+};
+// What computes a result, against what changes a sign, returns the canonical NaN.
+template <class F>
+struct computed {
     template <class... T>
-    static float of(T... a) {
-        return flush(F::of(flush(a)...));
+    static auto of(T... a) {
+        return canonical(F::of(a...));
     }
 };
 
@@ -172,10 +180,11 @@ struct not_a_number {
         return a != a;
     }
 };
+// Zeros count as normal.
 struct normal {
     template <class T>
     static bool of(T a) {
-        return finite::of(a) && std::abs(a) >= std::numeric_limits<T>::min();
+        return finite::of(a) && (a == 0 || std::abs(a) >= std::numeric_limits<T>::min());
     }
 };
 struct subnormal {
@@ -194,21 +203,35 @@ void test(Warp& w, const Op& op) {
     d = (d & ~w.mask) | (value & w.mask);
 }
 
+using single = TypeList<Type::f32>;
+
 template <class F, int N>
-Selection arithmetic(Type type, bool ftz, bool sat) {
-    using single = TypeList<Type::f32>;
+Selection arithmetic(Type type, bool ftz, bool sat = false) {
     if (ftz && sat) return select<flushed<saturated<F>>, N>(type, single{});
-    if (ftz) return select<flushed<F>, N>(type, single{});
-    return sat ? select<saturated<F>, N>(type, single{}) : select<F, N>(type, floats{});
+    if (ftz) return select<flushed<computed<F>>, N>(type, single{});
+    return sat ? select<saturated<F>, N>(type, single{}) : select<computed<F>, N>(type, floats{});
+}
+
+// abs, neg: only the sign changes.
+template <class F>
+Selection sign(Type type, bool ftz) {
+    return ftz ? select<flushed<F>, 1>(type, single{}) : select<F, 1>(type, floats{});
+}
+
+// The approximations of f64, which exist with .ftz too.
+template <class F>
+Selection approximate_double(bool ftz) {
+    using wide = TypeList<Type::f64>;
+    return ftz ? select<flushed<F>, 1>(Type::f64, wide{}) : select<F, 1>(Type::f64, wide{});
 }
 
 template <class F>
 Selection approximate(Modifiers& m) {
     m.take("approx");
     const bool ftz = m.take("ftz");
-    return m.take_type() != Type::f32 ? Selection{}
-           : ftz                      ? select<flushed<F>, 1>(Type::f32, TypeList<Type::f32>{})
-                                      : select<F, 1>(Type::f32, TypeList<Type::f32>{});
+    if (m.take_type() != Type::f32) return {};
+    return ftz ? select<flushed<computed<F>>, 1>(Type::f32, single{})
+               : select<computed<F>, 1>(Type::f32, single{});
 }
 
 template <class F>
@@ -218,13 +241,13 @@ Selection extreme(const ptx::Instruction& in, Modifiers& m) {
     const Type t = m.take_type();
     if (in.operands.size() == 4) {
         if (xorsign) return {};
-        return nan ? arithmetic<of_three<nan_wins<F>>, 3>(t, ftz, false)
-                   : arithmetic<of_three<F>, 3>(t, ftz, false);
+        return nan ? arithmetic<of_three<nan_wins<F>>, 3>(t, ftz)
+                   : arithmetic<of_three<F>, 3>(t, ftz);
     }
     if (xorsign)
-        return nan ? arithmetic<xorsign_abs<nan_wins<F>>, 2>(t, ftz, false)
-                   : arithmetic<xorsign_abs<F>, 2>(t, ftz, false);
-    return nan ? arithmetic<nan_wins<F>, 2>(t, ftz, false) : arithmetic<F, 2>(t, ftz, false);
+        return nan ? arithmetic<xorsign_abs<nan_wins<F>>, 2>(t, ftz)
+                   : arithmetic<xorsign_abs<F>, 2>(t, ftz);
+    return nan ? arithmetic<nan_wins<F>, 2>(t, ftz) : arithmetic<F, 2>(t, ftz);
 }
 
 }  // namespace
@@ -248,18 +271,17 @@ Selection select_floating(const ptx::Instruction& in, Modifiers& m) {
         m.take_one({"rn", "approx", "full"});
         const bool ftz = m.take("ftz");
         m.take_type();
-        if (op == "div") return arithmetic<divide, 2>(type, ftz, false);
-        if (op == "rcp")
-            return ftz && type == Type::f64 ? select<reciprocal, 1>(type, floats{})
-                                            : arithmetic<reciprocal, 1>(type, ftz, false);
-        return arithmetic<square_root, 1>(type, ftz, false);
+        if (op == "div") return arithmetic<divide, 2>(type, ftz);
+        if (op == "sqrt") return arithmetic<square_root, 1>(type, ftz);
+        return ftz && type == Type::f64 ? approximate_double<reciprocal>(ftz)
+                                        : arithmetic<reciprocal, 1>(type, ftz);
     }
     if (op == "rsqrt") {
         m.take("approx");
         const bool ftz = m.take("ftz");
         m.take_type();
-        return type == Type::f64 ? select<reciprocal_root, 1>(type, floats{})
-                                 : arithmetic<reciprocal_root, 1>(type, ftz, false);
+        return type == Type::f64 ? approximate_double<reciprocal_root>(ftz)
+                                 : arithmetic<reciprocal_root, 1>(type, ftz);
     }
     if (op == "sin") return approximate<sine>(m);
     if (op == "cos") return approximate<cosine>(m);
@@ -269,8 +291,7 @@ Selection select_floating(const ptx::Instruction& in, Modifiers& m) {
     if (op == "abs" || op == "neg") {
         const bool ftz = m.take("ftz");
         m.take_type();
-        return op == "abs" ? arithmetic<absolute, 1>(type, ftz, false)
-                           : arithmetic<negate, 1>(type, ftz, false);
+        return op == "abs" ? sign<absolute>(type, ftz) : sign<negate>(type, ftz);
     }
     if (op == "min") return extreme<minimum>(in, m);
     if (op == "max") return extreme<maximum>(in, m);

@@ -22,9 +22,7 @@ struct mul {
     static float of(float a, float b) { return a * b; }
 };
 struct fma {
-    static double of(float a, float b, float c) {
-        return std::fma(double(a), double(b), double(c));
-    }
+    static double of(float a, float b, float c) { return fma_to_odd(a, b, c); }
 };
 struct minimum {
     static float of(float a, float b) {
@@ -36,6 +34,12 @@ struct maximum {
         return a != a ? b : b != b ? a : a == b ? (std::signbit(a) ? b : a) : a < b ? b : a;
     }
 };
+struct negate {
+    static float of(float a) { return -a; }
+};
+struct absolute {
+    static float of(float a) { return std::abs(a); }
+};
 struct hyperbolic_tangent {
     static float of(float a) { return std::tanh(a); }
 };
@@ -46,20 +50,32 @@ template <class F>
 struct nan_wins {
     static float of(float a, float b) { return a != a || b != b ? NAN : F::of(a, b); }
 };
+// The magnitudes' extreme, with the product of the signs.
+template <class F>
+struct xorsign_abs {
+    static float of(float a, float b) {
+        const float m = std::abs(F::of(std::abs(a), std::abs(b)));
+        return std::signbit(a) != std::signbit(b) ? -m : m;
+    }
+};
+// Clamps to [0, 1]; a NaN becomes 0.
 template <class F>
 struct saturated {
     template <class... T>
     static auto of(T... a) {
         const auto r = F::of(a...);
-        return r > 0 ? (r < 1 ? r : 1) : decltype(r)(0);
+        using R = std::remove_const_t<decltype(r)>;
+        return r > R(0) ? (r < R(1) ? r : R(1)) : R(0);
     }
 };
+// Negative results become 0; a NaN stays one.
 template <class F>
 struct relu {
     template <class... T>
     static auto of(T... a) {
         const auto r = F::of(a...);
-        return r != r || r > 0 ? r : decltype(r)(0);
+        using R = std::remove_const_t<decltype(r)>;
+        return r != r || r > R(0) ? r : R(0);
     }
 };
 
@@ -118,10 +134,52 @@ Selection on_format(Type type) {
     return s;
 }
 
+// Only f16 has .ftz.
 template <class F, int N>
-Selection arithmetic(Type type, bool sat, bool with_relu) {
-    if (sat) return on_format<saturated<F>, N>(type);
-    return with_relu ? on_format<relu<F>, N>(type) : on_format<F, N>(type);
+Selection flushed(Type type) {
+    const auto sources = std::make_index_sequence<N>{};
+    using Format = flushed_format<half_format>;
+    Selection s;
+    if (type == Type::f16) s.run = uniform_handler<one<F, Format>, uint16_t>(sources);
+    if (type == Type::f16x2) s.run = uniform_handler<two<F, Format>, uint32_t>(sources);
+    s.types.assign(N + 1, type);
+    return s;
+}
+
+// ex2.approx.ftz is of bfloat16.
+Selection flushed_exp_2(Type type) {
+    using Format = flushed_format<bfloat_format>;
+    return type == Type::bf16
+               ? selection(&lanewise<one<exp_2, Format>, uint16_t, uint16_t>, {type, type})
+               : selection(&lanewise<two<exp_2, Format>, uint32_t, uint32_t>, {type, type});
+}
+
+// What an instruction asks for besides its operation.
+struct Wanted {
+    bool ftz, sat, relu;
+};
+
+template <class F, int N>
+Selection arithmetic(Type type, Wanted how) {
+    if (how.ftz) {
+        if (how.sat) return flushed<saturated<F>, N>(type);
+        return how.relu ? flushed<relu<F>, N>(type) : flushed<F, N>(type);
+    }
+    if (how.sat) return on_format<saturated<F>, N>(type);
+    return how.relu ? on_format<relu<F>, N>(type) : on_format<F, N>(type);
+}
+
+template <class F>
+Selection extreme(Type type, bool ftz) {
+    return ftz ? flushed<F, 2>(type) : on_format<F, 2>(type);
+}
+
+template <class F>
+Selection extreme(Type type, bool ftz, bool nan, bool xorsign) {
+    if (xorsign)
+        return nan ? extreme<xorsign_abs<nan_wins<F>>>(type, ftz)
+                   : extreme<xorsign_abs<F>>(type, ftz);
+    return nan ? extreme<nan_wins<F>>(type, ftz) : extreme<F>(type, ftz);
 }
 
 }  // namespace
@@ -131,24 +189,29 @@ Selection select_half(const ptx::Instruction& in, Modifiers& m) {
     const bool packed = type == Type::f16x2 || type == Type::bf16x2;
     if (!packed && type != Type::f16 && type != Type::bf16) return {};
     const std::string_view op = in.opcode;
-    if (op == "add" || op == "sub" || op == "mul" || op == "fma" || op == "min" || op == "max") {
+    if (op == "add" || op == "sub" || op == "mul" || op == "fma") {
         m.take("rn");
-        m.take("ftz");  // half subnormals that float holds exactly stay exact
-        const bool sat = m.take("sat"), with_relu = m.take("relu"), nan = m.take("NaN");
+        Wanted how;
+        how.ftz = m.take("ftz");
+        how.sat = m.take("sat");
+        how.relu = m.take("relu");
         m.take_type();
-        if (op == "add") return arithmetic<add, 2>(type, sat, with_relu);
-        if (op == "sub") return arithmetic<sub, 2>(type, sat, with_relu);
-        if (op == "mul") return arithmetic<mul, 2>(type, sat, with_relu);
-        if (op == "fma") return arithmetic<fma, 3>(type, sat, with_relu);
-        if (op == "min")
-            return nan ? arithmetic<nan_wins<minimum>, 2>(type, sat, with_relu)
-                       : arithmetic<minimum, 2>(type, sat, with_relu);
-        return nan ? arithmetic<nan_wins<maximum>, 2>(type, sat, with_relu)
-                   : arithmetic<maximum, 2>(type, sat, with_relu);
+        if (op == "add") return arithmetic<add, 2>(type, how);
+        if (op == "sub") return arithmetic<sub, 2>(type, how);
+        if (op == "mul") return arithmetic<mul, 2>(type, how);
+        return arithmetic<fma, 3>(type, how);
+    }
+    if (op == "min" || op == "max") {
+        const bool ftz = m.take("ftz"), nan = m.take("NaN"),
+                   xorsign = m.take("xorsign") && m.take("abs");
+        m.take_type();
+        return op == "min" ? extreme<minimum>(type, ftz, nan, xorsign)
+                           : extreme<maximum>(type, ftz, nan, xorsign);
     }
     if (op == "neg" || op == "abs") {
-        m.take("ftz");
+        const bool ftz = m.take("ftz");
         m.take_type();
+        if (ftz) return op == "neg" ? flushed<negate, 1>(type) : flushed<absolute, 1>(type);
         Selection s;
         if (packed)
             s.run = op == "neg" ? &lanewise<flip_bits<0x80008000u>, uint32_t, uint32_t>
@@ -161,8 +224,11 @@ Selection select_half(const ptx::Instruction& in, Modifiers& m) {
     }
     if (op == "tanh" || op == "ex2") {
         m.take("approx");
-        m.take("ftz");
+        const bool ftz = m.take("ftz");
         m.take_type();
+        if (ftz && op == "ex2" && (type == Type::bf16 || type == Type::bf16x2))
+            return flushed_exp_2(type);
+        if (ftz) return {};
         return op == "tanh" ? on_format<hyperbolic_tangent, 1>(type) : on_format<exp_2, 1>(type);
     }
     return {};

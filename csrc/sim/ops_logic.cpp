@@ -144,12 +144,12 @@ int mask_and(int a, int b) { return a & b; }
 int mask_or(int a, int b) { return a | b; }
 int mask_xor(int a, int b) { return a ^ b; }
 
+}  // namespace
+
 void predicate_not(Warp& w, const Op& op) {
     LaneMask& d = w.predicate(op.operand[0]);
     d = (d & ~w.mask) | (~w.predicate(op.operand[1]) & w.mask);
 }
-
-}  // namespace
 
 Selection select_logic(const ptx::Instruction& in, Modifiers& m) {
     const std::string_view op = in.opcode;

@@ -1,5 +1,6 @@
 // Moves: registers, special registers, packing, address space conversions (PTX ISA, "Data Movement
 // and Conversion Instructions" but for loads and stores, which are in memory_ops.hpp).
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -257,6 +258,21 @@ void add_constant(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? T(a[i] + by) : d[i];
 }
 
+// Other host threads see what this one wrote before.
+void fence(Warp&, const Op&) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+// isspacep.const: in one of the module's variables that cannot be written.
+void is_constant(Warp& w, const Op& op) {
+    const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
+    LaneMask value = 0;
+    for_each_lane(w.mask, [&](int i) {
+        const Buffer* b = w.block->memory->find(a[i], 1, w.block->hints[op.pc]);
+        value |= LaneMask(b && !b->writable && a[i] < global_base) << i;
+    });
+    LaneMask& d = w.predicate(op.operand[0]);
+    d = (d & ~w.mask) | (value & w.mask);
+}
+
 // isspacep: in [immediate, immediate + window), or (0) at or above the modules' memory.
 void is_in_window(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
@@ -298,8 +314,11 @@ Handler packing(Type whole, size_t parts, bool join) {
 }  // namespace
 
 Selection select_special(std::string_view name, Type type) {
-    Selection s = selection(
-        ptx::size_of(type) == 8 ? &read_special<uint64_t> : &read_special<uint32_t>, {type});
+    const size_t width = ptx::size_of(type);
+    Selection s = selection(width == 8   ? &read_special<uint64_t>
+                            : width == 4 ? &read_special<uint32_t>
+                                         : &read_special<uint16_t>,
+                            {type});
     s.extra = special_named(name);
     if (s.extra == unknown_special) s.run = nullptr;
     return s;
@@ -340,18 +359,20 @@ Selection select_move(const ptx::Instruction& in, Modifiers& m) {
         return s;
     }
     if (op == "isspacep") {
-        Selection s = selection(&is_in_window, {Type::pred, Type::u64});
-        s.immediate = int64_t(window_of(take_space()));
+        const std::string_view space = take_space();
+        Selection s =
+            selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
+        s.immediate = int64_t(window_of(space));
         return s;
     }
-    // Hints, fences (the simulator is sequentially consistent) and events: nothing to do.
+    // Hints and events: nothing to do. Fences order what different host threads do.
     static constexpr std::string_view hints[] = {
         "prefetch", "prefetchu",     "membar",         "fence",      "pmevent",
         "discard",  "applypriority", "griddepcontrol", "setmaxnreg", "brkpt"};
     for (const std::string_view hint : hints) {
         if (op != hint) continue;
         m.drop_prefix("");
-        Selection s = selection(&nothing, {});
+        Selection s = selection(op == "membar" || op == "fence" ? &fence : &nothing, {});
         s.destinations = 0;
         return s;
     }

@@ -68,13 +68,13 @@ void rounded(Warp& w, const Op& op) {
     const T *a = source(1), *b = source(2), *c = source(3);
     constexpr int modes[] = {FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
     const bool ftz = op.extra & flush_bit;
-    const auto in = [&](T x) { return sizeof(T) == 4 && ftz ? T(flush(float(x))) : x; };
+    const auto in = [&](T x) { return sizeof(T) == 4 && ftz ? flush(x) : x; };
     std::fesetround(modes[op.extra & 3]);
     for_each_lane(w.mask, [&](int i) {
         const volatile T x = in(a[i]), y = in(b[i]), z = in(c[i]);  // not folded, not moved
         T r = in(F::of(T(x), T(y), T(z)));
         if (op.extra & saturate_bit) r = r > 0 ? (r < 1 ? r : T(1)) : T(0);
-        d[i] = r;
+        d[i] = canonical(r);
     });
     std::fesetround(FE_TONEAREST);
 }

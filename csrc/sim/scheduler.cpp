@@ -47,6 +47,7 @@ bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;
     w.free_joins.push_back(at);
+    w.joins[size_t(at)].pending = 0;
     if (join.arrived) {
         Path path;
         path.pc = join.pc;
@@ -75,6 +76,39 @@ int32_t meet_at(Warp& w, uint32_t meeting) {
     return new_join(w, {meeting, w.current.mask, 0, current, w.current.frame, false});
 }
 
+// Where the registers of a function that the running path calls go. Paths in one function share a
+// frame, as each has its own lanes of every register; a path in another function has the bytes laid
+// out otherwise, so that its frame must lie elsewhere.
+uint32_t place_frame(const Warp& w, uint32_t function, uint32_t lowest) {
+    const Program& program = *w.block->program;
+    const uint32_t depth = w.current.frame.depth + 1;
+    const auto end = [&](const Frame& f) {
+        return f.registers + program.functions[f.function].register_bytes;
+    };
+    const auto each_frame = [&](auto&& visit) {
+        for (const Path& p : w.paths) visit(p.frame);
+        for (const Join& j : w.joins) {
+            if (j.pending) visit(j.frame);
+        }
+    };
+    uint32_t at = no_op;
+    each_frame([&](const Frame& f) {
+        if (f.function == function && f.depth == depth && f.registers >= lowest) at = f.registers;
+    });
+    if (at != no_op) return at;
+    at = lowest;
+    const uint32_t bytes = program.functions[function].register_bytes;
+    for (bool moved = true; moved;) {
+        moved = false;
+        each_frame([&](const Frame& f) {
+            if (f.registers >= at + bytes || at >= end(f)) return;
+            at = end(f);
+            moved = true;
+        });
+    }
+    return at;
+}
+
 std::byte* local_memory(Warp& w, int lane, uint32_t offset) {
     return w.local.data() + size_t(lane) * w.block->program->local_bytes + offset;
 }
@@ -101,6 +135,59 @@ void call_builtin(Warp& w, const CallSite& site, const Op& op) {
 }
 
 }  // namespace
+
+void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]) {
+    block.threads = uint32_t(extent.count());
+    block.warp_count = (block.threads + warp_size - 1) / warp_size;
+    for (int axis = 0; axis < 3; ++axis) {
+        storage[axis].resize(size_t(block.warp_count) * warp_size);
+        block.thread_index[axis] = storage[axis].data();
+    }
+    for (uint32_t t = 0; t < block.warp_count * warp_size; ++t) {
+        storage[0][t] = t % extent.x;
+        storage[1][t] = t / extent.x % extent.y;
+        storage[2][t] = t / extent.x / extent.y;
+    }
+}
+
+void start(Block& block, uint64_t linear) {
+    const Program& program = *block.program;
+    const Dim3 grid = block.launch->grid;
+    block.linear = linear;
+    block.index = {uint32_t(linear % grid.x), uint32_t(linear / grid.x % grid.y),
+                   uint32_t(linear / grid.x / grid.y)};
+    if (block.warps.empty()) {
+        block.shared_bytes = program.shared_bytes + block.launch->shared_bytes;
+        block.shared_storage.resize(block.shared_bytes + 64);
+        std::byte* const storage = block.shared_storage.data();
+        block.shared = storage + (64 - reinterpret_cast<uintptr_t>(storage) % 64) % 64;
+        block.warps.resize(block.warp_count);
+        for (uint32_t i = 0; i < block.warp_count; ++i) {
+            Warp& w = block.warps[i];
+            w.index = i;
+            w.block = &block;
+            w.registers.resize(program.functions[0].register_bytes + 64);
+            w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
+        }
+    }
+    // Shared memory is not cleared on a GPU; NaNs show up where it is read before it is written.
+    std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
+    std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
+    for (Warp& w : block.warps) {
+        const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
+        w.live = threads == warp_size ? all_lanes : (1u << threads) - 1;
+        w.paths.clear();
+        w.joins.clear();
+        w.free_joins.clear();
+        w.async_open.clear();
+        w.async_groups.clear();
+        w.running = false;
+        Path path;
+        path.pc = program.functions[0].entry;
+        path.mask = w.live;
+        w.paths.push_back(path);
+    }
+}
 
 void run_path(Warp& w, const Path& path) {
     w.current = path;
@@ -140,6 +227,10 @@ void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
     w.live &= ~lanes;
     w.running = false;
+    // Lanes that wait for some of these look again for whom they wait.
+    for (Path& p : w.paths) {
+        if (p.wait == Wait::lanes && (p.members & lanes)) p.wait = Wait::none;
+    }
     for (int32_t j = w.current.join; j >= 0; j = w.joins[size_t(j)].parent)
         w.joins[size_t(j)].pending &= ~lanes;
     // Lanes that already wait at the innermost join may have waited for these only; a join that
@@ -159,7 +250,7 @@ void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
     Path path = caller;
     path.join = new_join(w, {after, caller.mask, 0, caller.join, caller.frame, true});
     path.pc = to.entry;
-    path.frame = {function, caller.frame.registers + from.register_bytes,
+    path.frame = {function, place_frame(w, function, caller.frame.registers + from.register_bytes),
                   caller.frame.local + from.local_bytes, caller.frame.depth + 1};
     if (path.frame.local + to.local_bytes > program.local_bytes ||
         path.frame.depth > most_calls_deep) {
@@ -251,8 +342,22 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     // The member mask is the last operand an op has.
     int last = 5;
     while (op.operand[last] == no_operand) --last;
-    const LaneMask members =
-        w.lanes<const uint32_t>(op.operand[last])[std::countr_zero(here)] & w.live;
+    const uint32_t* masks = w.lanes<const uint32_t>(op.operand[last]);
+    const uint32_t named = masks[std::countr_zero(here)];
+    LaneMask same = 0;
+    for_each_lane(here, [&](int i) { same |= LaneMask(masks[i] == named) << i; });
+    if (same != here) {
+        // Several groups at once, such as the tiles of a warp: each executes the op by itself.
+        const int32_t join = meet_at(w, at + 1);
+        Path others = w.current;
+        others.join = join;
+        others.pc = at;
+        others.mask &= ~same;
+        w.paths.push_back(others);
+        w.current.join = join;
+        w.current.mask = w.mask = here = same;
+    }
+    const LaneMask members = named & w.live;
     if (!(members & ~here)) return true;
 
     LaneMask together = here;

@@ -9,6 +9,12 @@
 
 namespace coalesce::sim {
 
+// threadIdx of each linear thread of a block, padded to whole warps, into `storage`.
+void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]);
+
+// Readies a block that knows its program and launch to run as number `linear` of the grid.
+void start(Block& block, uint64_t linear);
+
 // Makes `path` the one that runs, with the registers of its frame.
 void run_path(Warp& warp, const Path& path);
 

@@ -111,7 +111,8 @@ struct Block {
     uint64_t linear = 0;
     uint32_t threads = 0;
     uint32_t warp_count = 0;
-    std::byte* shared = nullptr;
+    std::byte* shared = nullptr;  // into shared_storage, aligned
+    std::vector<std::byte> shared_storage;
     uint32_t shared_bytes = 0;
     uint16_t* hints = nullptr;             // an AddressSpace hint for each instruction
     const uint32_t* thread_index[3] = {};  // threadIdx.{x,y,z} by linear thread, padded to warps

@@ -1,0 +1,91 @@
+"""How long a launch from Python takes: with each kind of array, and CuPy's RawKernel beside it.
+
+Many asynchronous launches of a kernel that does almost nothing, on arrays that are already on the
+GPU; the time is the host's for one call. All in one run on one machine, the rounds interleaved.
+
+    python benchmarks/launch_latency.py
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import coalesce
+from coalesce.array import to_device
+
+SOURCE = """
+extern "C" __global__ void axpy(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += x[i];
+}"""
+LAUNCHES, ROUNDS, N = 5000, 9, 128
+
+
+def main() -> None:
+    status = coalesce.gpu_status()
+    if not status:
+        raise SystemExit(f"this needs a GPU; {status}")
+    device = coalesce.devices()[0]
+    kernel = coalesce.Kernel(SOURCE, "axpy", device="cuda")
+    host = np.ones(N, np.float32)
+    own = to_device(host), to_device(host)
+    calls: dict[str, Callable[[], object]] = {
+        "coalesce, DeviceArray": lambda: kernel[1, N](*own, N),
+        "coalesce, DeviceArray, np.int32": lambda: kernel[1, N](*own, size),
+    }
+    size = np.int32(N)
+    try:
+        import cupy
+
+        cupy_arrays = cupy.asarray(host), cupy.asarray(host)
+        raw = cupy.RawKernel(SOURCE, "axpy")
+        calls["coalesce, CuPy arrays"] = lambda: kernel[1, N](*cupy_arrays, N)
+        calls["CuPy RawKernel"] = lambda: raw((1,), (N,), (*cupy_arrays, size))
+    except ImportError:
+        print("CuPy is not installed")
+    try:
+        import torch
+
+        tensors = torch.ones(N, device="cuda"), torch.ones(N, device="cuda")
+        calls["coalesce, PyTorch tensors"] = lambda: kernel[1, N](*tensors, N)
+    except ImportError:
+        print("PyTorch is not installed")
+
+    gpu = coalesce._core.cuda.Device(device.ordinal)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            call()
+            gpu.synchronize()
+            start = time.perf_counter()
+            for _ in range(LAUNCHES):
+                call()
+            times[name].append((time.perf_counter() - start) / LAUNCHES)
+            gpu.synchronize()
+    print(
+        f"{device.description}, {status.driver or 'driver'}, {processor()}, "
+        f"Python {platform.python_version()}"
+    )
+    print(f"{LAUNCHES} launches a round, {ROUNDS} rounds; microseconds a launch")
+    for name, found in times.items():
+        found = [1e6 * t for t in found]
+        print(f"  {name:34} best {min(found):6.2f}   median {np.median(found):6.2f}")
+
+
+def processor() -> str:
+    """Return the processor's name, where Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+        return f"{len(names)} x {names[0]}"
+    except (OSError, IndexError):
+        return platform.processor()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""How fast NumPy arrays reach the GPU and come back: this package, CuPy and PyTorch in one run.
+
+Gigabytes a second for arrays of several sizes: to the GPU, back into an array whose pages are
+already there, and back into a new array, whose pages the system has yet to supply. Median of
+several interleaved rounds. "pinned" is PyTorch between pinned memory and the GPU: the link's own
+speed.
+
+    python benchmarks/transfers.py
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from launch_latency import processor
+
+import coalesce
+from coalesce.array import to_device
+
+MEBIBYTES, ROUNDS = (1, 16, 64, 256, 1024), 7
+
+
+def main() -> None:
+    status = coalesce.gpu_status()
+    if not status:
+        raise SystemExit(f"this needs a GPU; {status}")
+    print(f"{coalesce.devices()[0].description}, {processor()}; GB/s, median of {ROUNDS}")
+    for mebibytes in MEBIBYTES:
+        table = measure(mebibytes << 20)
+        print(f"{mebibytes:5} MiB  " + "   ".join(f"{k} {v:5.1f}" for k, v in table.items()))
+
+
+def measure(size: int) -> dict[str, float]:
+    """Return the rates of one size."""
+    host = np.random.default_rng(0).random(size // 8)
+    back = np.ones_like(host)
+    gpu = coalesce._core.cuda.Device(0)
+    own = to_device(host)
+
+    def own_set() -> None:
+        own.set(host)
+        gpu.synchronize()
+
+    calls: dict[str, Callable[[], object]] = {
+        "to: coalesce": own_set,
+        "back: coalesce": lambda: own.get(back),
+        "new: coalesce": own.get,
+    }
+    try:
+        import cupy
+
+        theirs = cupy.asarray(host)
+
+        def cupy_set() -> None:
+            theirs.set(host)
+            cupy.cuda.Device().synchronize()
+
+        calls["to: CuPy"] = cupy_set
+        calls["back: CuPy"] = lambda: theirs.get(out=back)
+        calls["new: CuPy"] = theirs.get
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        tensor = torch.from_numpy(host).cuda()
+        pinned = torch.from_numpy(host).pin_memory()
+        calls["new: torch"] = lambda: tensor.cpu().numpy()
+        calls["pinned to"] = lambda: (tensor.copy_(pinned), torch.cuda.synchronize())
+        calls["pinned back"] = lambda: (pinned.copy_(tensor), torch.cuda.synchronize())
+    except ImportError:
+        pass
+
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for round_ in range(ROUNDS + 1):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            result = call()
+            passed = time.perf_counter() - start
+            del result
+            if round_ > 0:  # the first warms up
+                times[name].append(passed)
+    return {name: size / 1e9 / float(np.median(found)) for name, found in times.items()}
+
+
+if __name__ == "__main__":
+    main()

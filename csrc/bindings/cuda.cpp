@@ -1,0 +1,271 @@
+// coalesce._core.cuda: NVRTC, the GPUs, their memory, launches. What takes time releases the GIL.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <vector>
+
+#include "bindings/bindings.hpp"
+#include "bindings/dlpack.hpp"
+#include "bindings/launcher.hpp"
+#include "cuda/device.hpp"
+#include "cuda/launch.hpp"
+#include "cuda/module.hpp"
+#include "cuda/nvrtc.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+
+namespace {
+
+using Triple = std::array<unsigned, 3>;
+using Values = std::vector<std::string>;  // one parameter's bytes each
+
+cuda::Stream stream_of(uint64_t handle) { return reinterpret_cast<cuda::Stream>(handle); }
+
+// A contiguous Python buffer held for a scope.
+class Buffer {
+  public:
+    Buffer(const py::object& object, bool writable) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) != 0)
+            throw py::error_already_set();
+    }
+    ~Buffer() { PyBuffer_Release(&view_); }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    [[nodiscard]] void* data() const { return view_.buf; }
+    [[nodiscard]] size_t size() const { return static_cast<size_t>(view_.len); }
+
+  private:
+    Py_buffer view_{};
+};
+
+// The addresses of the values, as a launch wants them; aligned copies, since a value may be a
+// double.
+class Arguments {
+  public:
+    explicit Arguments(const Values& values) {
+        for (const std::string& value : values) {
+            storage_.emplace_back((value.size() + 15) / 16 * 2 + 2);
+            std::memcpy(storage_.back().data(), value.data(), value.size());
+        }
+        for (auto& words : storage_) addresses_.push_back(words.data());
+    }
+    [[nodiscard]] void** addresses() { return addresses_.data(); }
+
+  private:
+    std::vector<std::vector<uint64_t>> storage_;
+    std::vector<void*> addresses_;
+};
+
+py::object status_of_driver() {
+    static constexpr const char* names[] = {"ok", "no driver", "failed", "no device"};
+    const cuda::Driver& driver = [&]() -> const cuda::Driver& {
+        const py::gil_scoped_release release;
+        return cuda::Driver::get();
+    }();
+    py::dict result;
+    result["status"] = names[static_cast<int>(driver.status)];
+    result["detail"] = driver.detail;
+    result["version"] = py::make_tuple(driver.version / 1000, driver.version % 1000 / 10);
+    result["devices"] = driver.devices;
+    return result;
+}
+
+py::dict resources_of(cuda::Function& function) {
+    const cuda::Function::Resources r = function.resources();
+    py::dict result;
+    result["registers"] = r.registers;
+    result["static_shared"] = r.static_shared;
+    result["local"] = r.local;
+    result["constant"] = r.constant;
+    result["max_block_threads"] = r.max_block_threads;
+    return result;
+}
+
+void launch(cuda::Function& function, Triple grid, Triple block, unsigned shared,
+            const Values& values, uint64_t stream) {
+    Arguments arguments(values);
+    const py::gil_scoped_release release;
+    cuda::launch(function, {grid, block, shared}, arguments.addresses(), stream_of(stream));
+}
+
+py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned shared,
+               const Values& values, uint64_t stream, int runs) {
+    Arguments arguments(values);
+    cuda::Timing timing;
+    {
+        const py::gil_scoped_release release;
+        timing = cuda::time(function, {grid, block, shared}, arguments.addresses(),
+                            stream_of(stream), runs, [] {
+                                const py::gil_scoped_acquire acquire;
+                                if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+                            });
+    }
+    return py::make_tuple(timing.median_ms, timing.spread, timing.runs);
+}
+
+// A parameter is ("pointer", [names]) with no names for any element type, or ("scalar", name),
+// where an empty name leaves the parameter to the fallback.
+py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Triple block,
+                       unsigned shared, const py::list& parameters, py::object fallback) {
+    LaunchPlan plan;
+    plan.function = std::move(function);
+    plan.geometry = {grid, block, shared};
+    plan.one_gpu = cuda::Driver::get().devices == 1;
+    for (const py::handle item : parameters) {
+        const auto pair = py::cast<py::tuple>(item);
+        LauncherParameter parameter;
+        parameter.pointer = py::cast<std::string>(pair[0]) == "pointer";
+        if (parameter.pointer) {
+            for (const py::handle name : py::cast<py::list>(pair[1]))
+                parameter.accepted |= scalar_bit(py::cast<std::string>(name));
+            if (parameter.accepted == 0) parameter.accepted = any_scalar;
+        } else if (const auto name = py::cast<std::string>(pair[1]); !name.empty()) {
+            parameter.accepted = scalar_bit(name);
+        }
+        plan.parameters.push_back(parameter);
+    }
+    return make_launcher(std::move(plan), std::move(fallback));
+}
+
+void add_compiler(py::module_& m) {
+    py::class_<cuda::Nvrtc>(m, "Nvrtc", "The CUDA C++ compiler, from the library at a path.")
+        .def(py::init<const std::string&>(), py::arg("path"))
+        .def_property_readonly("version", &cuda::Nvrtc::version)
+        .def_property_readonly("architectures", &cuda::Nvrtc::architectures)
+        .def(
+            "compile",
+            [](const cuda::Nvrtc& nvrtc, const std::string& source, const std::string& name,
+               const std::vector<std::string>& options,
+               const std::vector<std::pair<std::string, std::string>>& headers,
+               const std::vector<std::string>& expressions) {
+                cuda::Compilation result;
+                {
+                    const py::gil_scoped_release release;
+                    result = nvrtc.compile(source, name, options, headers, expressions);
+                }
+                return py::make_tuple(result.ptx, py::bytes(result.cubin), result.log,
+                                      result.lowered);
+            },
+            py::arg("source"), py::arg("name"), py::arg("options"), py::arg("headers"),
+            py::arg("expressions"), "-> (ptx, cubin, log, lowered names); CompileError.");
+}
+
+void add_devices(py::module_& m) {
+    m.def("driver_status", status_of_driver, "Whether there is a driver and what it sees.");
+    m.def("needed_driver", &cuda::needed_driver, "13 -> \"580\"; \"\" if not known.");
+    py::class_<cuda::Device, std::unique_ptr<cuda::Device, py::nodelete>>(m, "Device")
+        .def(py::init([](int ordinal) { return &cuda::Device::get(ordinal); }), py::arg("ordinal"),
+             py::call_guard<py::gil_scoped_release>())
+        .def_property_readonly("ordinal", &cuda::Device::ordinal)
+        .def_property_readonly("name", &cuda::Device::name)
+        .def_property_readonly("compute_capability", &cuda::Device::compute_capability)
+        .def_property_readonly("total_memory", &cuda::Device::total_memory)
+        .def_property_readonly("generation", &cuda::Device::generation)
+        .def("attribute", &cuda::Device::attribute, py::arg("number"))
+        .def(
+            "synchronize",
+            [](cuda::Device& device, uint64_t stream, const std::string& what) {
+                device.synchronize(stream_of(stream), what);
+            },
+            py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
+            py::call_guard<py::gil_scoped_release>())
+        .def("allocate", &cuda::Device::allocate, py::arg("bytes"), py::arg("what"),
+             py::call_guard<py::gil_scoped_release>())
+        .def("prepare_staging", &cuda::Device::prepare_staging,
+             py::call_guard<py::gil_scoped_release>())
+        .def("trim",
+             [](cuda::Device& device) {
+                 const cuda::Device::Scope scope(device);
+                 return device.pool().trim();
+             })
+        .def("usage",
+             [](cuda::Device& device) {
+                 const cuda::Pool::Usage usage = device.pool().usage();
+                 return py::make_tuple(usage.in_use, usage.cached);
+             })
+        .def(
+            "to_device",
+            [](cuda::Device& device, uint64_t target, const py::object& source, uint64_t stream) {
+                const Buffer buffer(source, false);
+                const py::gil_scoped_release release;
+                device.to_device(target, buffer.data(), buffer.size(), stream_of(stream));
+            },
+            py::arg("target"), py::arg("source"), py::arg("stream") = 0)
+        .def(
+            "to_host",
+            [](cuda::Device& device, const py::object& target, uint64_t source, uint64_t stream) {
+                const Buffer buffer(target, true);
+                const py::gil_scoped_release release;
+                device.to_host(buffer.data(), source, buffer.size(), stream_of(stream));
+            },
+            py::arg("target"), py::arg("source"), py::arg("stream") = 0)
+        .def(
+            "prefault",
+            [](cuda::Device& device, const py::object& target) {
+                const Buffer buffer(target, true);
+                const py::gil_scoped_release release;
+                device.prefault(buffer.data(), buffer.size());
+            },
+            py::arg("target"))
+        .def(
+            "copy",
+            [](cuda::Device& device, uint64_t target, uint64_t source, size_t bytes,
+               uint64_t stream) { device.copy(target, source, bytes, stream_of(stream)); },
+            py::arg("target"), py::arg("source"), py::arg("bytes"), py::arg("stream") = 0,
+            py::call_guard<py::gil_scoped_release>());
+    py::class_<cuda::Memory, std::shared_ptr<cuda::Memory>>(m, "Memory")
+        .def_property_readonly("address", &cuda::Memory::address)
+        .def_property_readonly("ordinal",
+                               [](const cuda::Memory& memory) { return memory.device().ordinal(); })
+        .def_property_readonly("lost", &cuda::Memory::lost)
+        .def("used_elsewhere", &cuda::Memory::used_elsewhere);
+}
+
+void add_launches(py::module_& m) {
+    py::class_<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
+        .def(py::init([](int ordinal, const py::bytes& image, const std::string& name) {
+                 const auto text = static_cast<std::string>(image);
+                 const py::gil_scoped_release release;
+                 return std::make_shared<cuda::Function>(cuda::Device::get(ordinal), text, name);
+             }),
+             py::arg("ordinal"), py::arg("image"), py::arg("name"))
+        .def_property_readonly("name", &cuda::Function::name)
+        .def("resources", resources_of);
+    m.def(
+        "admit",
+        [](cuda::Function& function, Triple grid, Triple block, unsigned shared) {
+            cuda::admit(function, {grid, block, shared});
+        },
+        py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
+        "LaunchError where the kernel cannot run so.");
+    m.def("launch", launch, py::arg("function"), py::arg("grid"), py::arg("block"),
+          py::arg("shared"), py::arg("values"), py::arg("stream") = 0);
+    m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
+          py::arg("values"), py::arg("stream"), py::arg("runs"), "-> (median ms, spread, runs)");
+    m.def("launcher", launcher_of, py::arg("function"), py::arg("grid"), py::arg("block"),
+          py::arg("shared"), py::arg("parameters"), py::arg("fallback"));
+    m.def("register_numpy_scalar", [](const py::type& type, const std::string& name) {
+        KnownTypes::get().add_numpy_scalar(reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr()),
+                                           scalar_code(name));
+    });
+    m.def("register_device_array", [](const py::type& type) {
+        KnownTypes::get().set_device_array(reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr()));
+    });
+    m.def("scalar_code", [](const std::string& name) { return scalar_code(name); });
+}
+
+}  // namespace
+
+void add_cuda(py::module_ m) {
+    add_compiler(m);
+    add_devices(m);
+    add_launches(m);
+    m.def("to_dlpack", &dlpack::export_array, py::arg("owner"), py::arg("address"),
+          py::arg("shape"), py::arg("dtype"), py::arg("ordinal"), py::arg("versioned"));
+    m.def("from_dlpack", &dlpack::import_array, py::arg("capsule"));
+}
+
+}  // namespace coalesce::bindings

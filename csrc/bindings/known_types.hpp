@@ -1,0 +1,79 @@
+// Which Python types are arrays in a GPU's memory, NumPy scalars, dtypes: looked up once a type.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/scalars.hpp"
+
+namespace coalesce::bindings {
+
+// What the launcher knows of Python types; filled as they are met, kept for the process.
+class KnownTypes {
+  public:
+    enum class Kind : uint8_t { other, device_array, cupy, torch };
+
+    static KnownTypes& get() {
+        static auto* types = new KnownTypes;  // outlives the interpreter's own teardown
+        return *types;
+    }
+
+    void add_numpy_scalar(PyTypeObject* type, int code) { scalars_.push_back({type, code}); }
+    void set_device_array(PyTypeObject* type) { arrays_.push_back({type, Kind::device_array}); }
+
+    // The element type of a NumPy scalar's class, or -1.
+    [[nodiscard]] int numpy_scalar(const PyTypeObject* type) const {
+        for (const auto& [known, code] : scalars_)
+            if (known == type) return code;
+        return -1;
+    }
+
+    Kind kind_of(PyTypeObject* type) {
+        for (const auto& [known, kind] : arrays_)
+            if (known == type) return kind;
+        const auto module = pybind11::reinterpret_steal<pybind11::object>(
+            PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+        PyErr_Clear();
+        Kind kind = Kind::other;
+        if (module && PyUnicode_Check(module.ptr())) {
+            const auto name = pybind11::cast<std::string>(module);
+            if (name.rfind("cupy", 0) == 0) kind = Kind::cupy;
+            if (name == "torch" || name.rfind("torch.nn.parameter", 0) == 0) kind = Kind::torch;
+        }
+        Py_INCREF(type);
+        arrays_.push_back({type, kind});
+        return kind;
+    }
+
+    // The mask of a dtype object (NumPy's or torch's), by its text: "float32", "torch.float32".
+    ScalarMask mask_of(PyObject* dtype) {
+        for (const auto& [known, mask] : dtypes_)
+            if (known == dtype) return mask;
+        std::string name = pybind11::str(pybind11::handle(dtype));
+        if (const size_t dot = name.find('.'); dot != std::string::npos) name.erase(0, dot + 1);
+        static constexpr std::pair<std::string_view, std::string_view> names[] = {
+            {"bool", "b1"},    {"int8", "i1"},      {"uint8", "u1"},      {"int16", "i2"},
+            {"uint16", "u2"},  {"float16", "f2"},   {"bfloat16", "V2"},   {"int32", "i4"},
+            {"uint32", "u4"},  {"float32", "f4"},   {"int64", "i8"},      {"uint64", "u8"},
+            {"float64", "f8"}, {"complex64", "c8"}, {"complex128", "c16"}};
+        ScalarMask mask = 0;
+        for (const auto& [text, code] : names)
+            if (text == name) mask = scalar_bit(code);
+        if (dtypes_.size() < 64) {
+            Py_INCREF(dtype);
+            dtypes_.push_back({dtype, mask});
+        }
+        return mask;
+    }
+
+  private:
+    std::vector<std::pair<const PyTypeObject*, int>> scalars_;
+    std::vector<std::pair<const PyTypeObject*, Kind>> arrays_;
+    std::vector<std::pair<PyObject*, ScalarMask>> dtypes_;
+};
+
+}  // namespace coalesce::bindings

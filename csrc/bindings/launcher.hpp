@@ -1,0 +1,349 @@
+// `kernel[grid, block]` on a GPU: a callable that turns Python arguments into a launch.
+//
+// METHOD
+// A launch costs the driver about 2 microseconds, so the way there has to cost little more. A
+// Launcher is a plain C type with the vectorcall protocol. It handles the common case only: every
+// array is a DeviceArray, a CuPy array or a PyTorch tensor that lies on this GPU and fits its
+// parameter, every scalar is exact. At the first argument that is anything else, nothing has
+// happened yet, and the whole call goes to `fallback`, the Python function that copies, converts
+// and explains.
+//
+// Other libraries are never imported: their arrays are known by the module of their type, and what
+// is asked of them are public attributes. The launch goes to the stream that is current in the
+// arrays' library; arrays of two libraries with different streams are left to the fallback.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <structmember.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/known_types.hpp"
+#include "bindings/scalars.hpp"
+#include "cuda/launch.hpp"
+#include "errors.hpp"
+
+namespace coalesce::bindings {
+
+// One parameter of a kernel as the launcher sees it.
+struct LauncherParameter {
+    bool pointer = false;
+    ScalarMask accepted =
+        0;  // element types of a pointer; of a scalar its one type, or 0: fallback
+};
+
+struct LaunchPlan {
+    std::shared_ptr<cuda::Function> function;
+    cuda::Geometry geometry;
+    std::vector<LauncherParameter> parameters;
+    bool one_gpu = true;  // then no array can be on another
+};
+
+struct LauncherObject {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    LaunchPlan* plan;
+    PyObject* fallback;
+};
+
+namespace launcher {
+
+// The attribute names, interned once.
+struct Names {
+    PyObject* address = PyUnicode_InternFromString("_address");
+    PyObject* code = PyUnicode_InternFromString("_code");
+    PyObject* ordinal = PyUnicode_InternFromString("_ordinal");
+    PyObject* generation = PyUnicode_InternFromString("_generation");
+    PyObject* data = PyUnicode_InternFromString("data");
+    PyObject* ptr = PyUnicode_InternFromString("ptr");
+    PyObject* device_id = PyUnicode_InternFromString("device_id");
+    PyObject* dtype = PyUnicode_InternFromString("dtype");
+    PyObject* c_contiguous = PyUnicode_InternFromString("_c_contiguous");
+    PyObject* is_cuda = PyUnicode_InternFromString("is_cuda");
+    PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
+    PyObject* is_contiguous = PyUnicode_InternFromString("is_contiguous");
+    PyObject* get_device = PyUnicode_InternFromString("get_device");
+
+    static const Names& get() {
+        static const auto* names = new Names;
+        return *names;
+    }
+};
+
+// A reference owned for a scope; null after a failed call.
+class Owned {
+  public:
+    explicit Owned(PyObject* object) : object_(object) {}
+    ~Owned() { Py_XDECREF(object_); }
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
+    explicit operator bool() const { return object_ != nullptr; }
+    [[nodiscard]] PyObject* get() const { return object_; }
+
+  private:
+    PyObject* object_;
+};
+
+inline bool as_unsigned(PyObject* object, uint64_t& value) {
+    if (object == nullptr || !PyLong_Check(object)) return false;
+    value = PyLong_AsUnsignedLongLong(object);
+    return value != static_cast<uint64_t>(-1) || PyErr_Occurred() == nullptr;
+}
+
+inline bool attribute(PyObject* object, PyObject* name, uint64_t& value) {
+    const Owned found(PyObject_GetAttr(object, name));
+    return as_unsigned(found.get(), value);
+}
+
+// A GPU array of whatever library, as far as a launch needs it.
+struct Seen {
+    uint64_t address = 0;
+    uint64_t ordinal = 0;
+    ScalarMask mask = 0;
+};
+
+inline bool see_device_array(PyObject* array, const LaunchPlan& plan, Seen& seen) {
+    const Names& names = Names::get();
+    uint64_t code = 0, generation = 0;
+    if (!attribute(array, names.address, seen.address) || !attribute(array, names.code, code) ||
+        !attribute(array, names.generation, generation))
+        return false;
+    if (generation != plan.function->device().generation()) return false;
+    seen.mask = ScalarMask{1} << code;
+    return plan.one_gpu || attribute(array, names.ordinal, seen.ordinal);
+}
+
+inline bool see_cupy(PyObject* array, const LaunchPlan& plan, Seen& seen) {
+    const Names& names = Names::get();
+    const Owned contiguous(PyObject_GetAttr(array, names.c_contiguous));
+    if (contiguous.get() != Py_True) return false;
+    const Owned data(PyObject_GetAttr(array, names.data));
+    const Owned dtype(PyObject_GetAttr(array, names.dtype));
+    if (!data || !dtype || !attribute(data.get(), names.ptr, seen.address)) return false;
+    seen.mask = KnownTypes::get().mask_of(dtype.get());
+    return plan.one_gpu || attribute(data.get(), names.device_id, seen.ordinal);
+}
+
+inline bool see_torch(PyObject* tensor, const LaunchPlan& plan, Seen& seen) {
+    const Names& names = Names::get();
+    const Owned on_gpu(PyObject_GetAttr(tensor, names.is_cuda));
+    if (on_gpu.get() != Py_True) return false;
+    const Owned contiguous(PyObject_CallMethodNoArgs(tensor, names.is_contiguous));
+    if (contiguous.get() != Py_True) return false;
+    const Owned address(PyObject_CallMethodNoArgs(tensor, names.data_ptr));
+    const Owned dtype(PyObject_GetAttr(tensor, names.dtype));
+    if (!dtype || !as_unsigned(address.get(), seen.address)) return false;
+    seen.mask = KnownTypes::get().mask_of(dtype.get());
+    if (plan.one_gpu) return true;
+    const Owned device(PyObject_CallMethodNoArgs(tensor, names.get_device));
+    return as_unsigned(device.get(), seen.ordinal);
+}
+
+// The current stream of a library, as a handle; 0 is the legacy default stream, which 1 also names.
+inline bool current_stream(KnownTypes::Kind library, int ordinal, uint64_t& stream) {
+    static PyObject* of_cupy = nullptr;
+    static PyObject* of_torch = nullptr;
+    PyObject*& function = library == KnownTypes::Kind::cupy ? of_cupy : of_torch;
+    if (function == nullptr) {
+        PyObject* modules = PyImport_GetModuleDict();
+        if (library == KnownTypes::Kind::cupy) {
+            PyObject* module = PyDict_GetItemString(modules, "cupy.cuda");
+            if (module != nullptr) function = PyObject_GetAttrString(module, "get_current_stream");
+        } else {
+            PyObject* module = PyDict_GetItemString(modules, "torch._C");
+            if (module != nullptr)
+                function = PyObject_GetAttrString(module, "_cuda_getCurrentRawStream");
+        }
+        if (function == nullptr) return false;
+    }
+    if (library == KnownTypes::Kind::cupy) {
+        const Owned found(PyObject_CallNoArgs(function));
+        if (!found || !attribute(found.get(), Names::get().ptr, stream)) return false;
+    } else {
+        const Owned number(PyLong_FromLong(ordinal));
+        const Owned found(PyObject_CallOneArg(function, number.get()));
+        if (!as_unsigned(found.get(), stream)) return false;
+    }
+    if (stream == 1) stream = 0;
+    return true;
+}
+
+template <class Integer>
+bool store_integer(PyObject* number, void* value) {
+    int overflow = 0;
+    const long long wide = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow != 0 || !std::in_range<Integer>(wide)) return false;
+    const auto narrow = static_cast<Integer>(wide);
+    std::memcpy(value, &narrow, sizeof(narrow));
+    return true;
+}
+
+// Stores a scalar of exactly the parameter's type; false leaves it to the fallback.
+inline bool store_scalar(PyObject* argument, ScalarMask accepted, void* value) {
+    constexpr size_t sizes[scalar_names.size()] = {1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16};
+    if (accepted == 0 || (accepted & (accepted - 1)) != 0) return false;
+    const int code = __builtin_ctz(accepted);
+    const std::string_view name = scalar_names[static_cast<size_t>(code)];
+    const PyTypeObject* type = Py_TYPE(argument);
+    if (type == &PyLong_Type) {
+        if (name == "i4") return store_integer<int32_t>(argument, value);
+        if (name == "u4") return store_integer<uint32_t>(argument, value);
+        if (name == "i8") return store_integer<int64_t>(argument, value);
+        return false;
+    }
+    if (type == &PyFloat_Type) {
+        const double wide = PyFloat_AS_DOUBLE(argument);
+        if (name == "f8") {
+            std::memcpy(value, &wide, sizeof(wide));
+            return true;
+        }
+        const auto narrow = static_cast<float>(wide);
+        if (name != "f4" || !(std::abs(wide) <= std::numeric_limits<float>::max())) return false;
+        std::memcpy(value, &narrow, sizeof(narrow));
+        return true;
+    }
+    // A NumPy scalar is an object header and the value, as its public header declares it.
+    if (sizes[code] > 8 || KnownTypes::get().numpy_scalar(type) != code) return false;
+    std::memcpy(value, reinterpret_cast<const char*>(argument) + sizeof(PyObject), sizes[code]);
+    return true;
+}
+
+// Fills `values` and `stream`; false leaves the call to the fallback, with no error set.
+inline bool marshal(const LaunchPlan& plan, PyObject* const* arguments, uint64_t* values,
+                    uint64_t& stream) {
+    using Kind = KnownTypes::Kind;
+    const auto ordinal = static_cast<uint64_t>(plan.function->device().ordinal());
+    bool kinds[4] = {};
+    for (size_t i = 0; i < plan.parameters.size(); ++i) {
+        const LauncherParameter& parameter = plan.parameters[i];
+        if (!parameter.pointer) {
+            if (!store_scalar(arguments[i], parameter.accepted, &values[i])) return false;
+            continue;
+        }
+        const Kind kind = KnownTypes::get().kind_of(Py_TYPE(arguments[i]));
+        Seen seen;
+        seen.ordinal = ordinal;
+        bool fits = false;
+        if (kind == Kind::device_array) fits = see_device_array(arguments[i], plan, seen);
+        if (kind == Kind::cupy) fits = see_cupy(arguments[i], plan, seen);
+        if (kind == Kind::torch) fits = see_torch(arguments[i], plan, seen);
+        if (!fits || (seen.mask & parameter.accepted) == 0 || seen.ordinal != ordinal) return false;
+        values[i] = seen.address;
+        kinds[static_cast<size_t>(kind)] = true;
+    }
+    const bool cupy = kinds[static_cast<size_t>(Kind::cupy)];
+    const bool torch = kinds[static_cast<size_t>(Kind::torch)];
+    uint64_t second = 0;
+    if (cupy && !current_stream(Kind::cupy, static_cast<int>(ordinal), stream)) return false;
+    if (torch && !current_stream(Kind::torch, static_cast<int>(ordinal), second)) return false;
+    if (cupy && torch && stream != second) return false;
+    if (torch) stream = second;
+    return !(kinds[static_cast<size_t>(Kind::device_array)] && stream != 0);
+}
+
+inline PyObject* raise(const char* type, const char* message) {
+    try {
+        const pybind11::object error = pybind11::module_::import("coalesce._core").attr(type);
+        PyErr_SetString(error.ptr(), message);
+    } catch (pybind11::error_already_set& failure) {
+        failure.restore();
+    }
+    return nullptr;
+}
+
+inline PyObject* call(PyObject* self, PyObject* const* arguments, size_t count, PyObject* names) {
+    constexpr size_t most = 64;  // parameters; a kernel with more goes the long way
+    const auto* launcher = reinterpret_cast<LauncherObject*>(self);
+    const LaunchPlan& plan = *launcher->plan;
+    const size_t given = static_cast<size_t>(PyVectorcall_NARGS(count));
+    uint64_t values[most];
+    void* pointers[most];
+    uint64_t stream = 0;
+    if (names != nullptr || given != plan.parameters.size() || given > most ||
+        !marshal(plan, arguments, values, stream)) {
+        PyErr_Clear();
+        return PyObject_Vectorcall(launcher->fallback, arguments, count, names);
+    }
+    for (size_t i = 0; i < given; ++i) pointers[i] = &values[i];
+    std::string failure;
+    const char* type = nullptr;
+    PyThreadState* state = PyEval_SaveThread();
+    try {
+        cuda::launch(*plan.function, plan.geometry, pointers,
+                     reinterpret_cast<cuda::Stream>(stream));
+    } catch (const CompileError& error) {
+        type = "CompileError";
+        failure = error.what();
+    } catch (const std::exception& error) {
+        type = "LaunchError";
+        failure = error.what();
+    }
+    PyEval_RestoreThread(state);
+    if (type != nullptr) return raise(type, failure.c_str());
+    Py_RETURN_NONE;
+}
+
+inline void destroy(PyObject* self) {
+    auto* launcher = reinterpret_cast<LauncherObject*>(self);
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    delete launcher->plan;
+    Py_CLEAR(launcher->fallback);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+inline int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(reinterpret_cast<LauncherObject*>(self)->fallback);
+    return 0;
+}
+
+inline int clear(PyObject* self) {
+    Py_CLEAR(reinterpret_cast<LauncherObject*>(self)->fallback);
+    return 0;
+}
+
+inline PyTypeObject* type() {
+    static PyTypeObject* const made = [] {
+        static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET,
+                                         offsetof(LauncherObject, vectorcall), READONLY, nullptr},
+                                        {}};
+        static PyType_Slot slots[] = {
+            {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+            {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+            {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+            {Py_tp_clear, reinterpret_cast<void*>(clear)},
+            {Py_tp_members, members},
+            {Py_tp_doc, const_cast<char*>("A kernel bound to a GPU, a grid and a block.")},
+            {}};
+        static PyType_Spec spec = {"coalesce._core.cuda.Launcher", sizeof(LauncherObject), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                       Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   slots};
+        return reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+    }();
+    return made;
+}
+
+}  // namespace launcher
+
+// A new callable. Its parameters' values must each fit 8 bytes or have `accepted` 0.
+inline pybind11::object make_launcher(LaunchPlan plan, pybind11::object fallback) {
+    PyTypeObject* type = launcher::type();
+    if (type == nullptr) throw pybind11::error_already_set();
+    auto* made = PyObject_GC_New(LauncherObject, type);
+    if (made == nullptr) throw pybind11::error_already_set();
+    made->vectorcall = launcher::call;
+    made->plan = new LaunchPlan(std::move(plan));
+    made->fallback = fallback.release().ptr();
+    PyObject_GC_Track(reinterpret_cast<PyObject*>(made));
+    return pybind11::reinterpret_steal<pybind11::object>(reinterpret_cast<PyObject*>(made));
+}
+
+}  // namespace coalesce::bindings

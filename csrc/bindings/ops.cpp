@@ -1,0 +1,68 @@
+// coalesce._core.ops: the catalogue as Python sees it.
+#include "ops/catalogue.hpp"
+
+#include <pybind11/stl.h>
+
+#include "bindings/bindings.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+namespace {
+
+py::tuple extent(const ops::Extent3& e) { return py::make_tuple(e.x, e.y, e.z); }
+
+py::tuple launch(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
+                 uint32_t item_size) {
+    if (tile == 0) tile = 32;
+    const ops::Launch l = variant.geometry({rows, cols, tile, item_size});
+    return py::make_tuple(extent(l.grid), extent(l.block), l.shared_bytes);
+}
+
+}  // namespace
+
+void add_ops(py::module_ m) {
+    m.attr("max_extent") = ops::max_extent;
+
+    py::class_<ops::Variant>(m, "Variant", "A kernel of the catalogue: one row of variants.inc.")
+        .def_readonly("operation", &ops::Variant::operation)
+        .def_readonly("name", &ops::Variant::name)
+        .def_readonly("file", &ops::Variant::file)
+        .def_readonly("sentence", &ops::Variant::sentence)
+        .def_readonly("topic", &ops::Variant::topic)
+        .def_property_readonly("entry", [](const ops::Variant& v) { return v.name; })
+        .def_property_readonly("rung", &ops::Variant::rung)
+        .def_property_readonly(
+            "arguments",
+            [](const ops::Variant& v) { return py::str(py::cast(v.arguments)).attr("split")(); })
+        .def_property_readonly(
+            "tiles",
+            [](const ops::Variant& v) {
+                return py::tuple(py::cast(std::vector<uint32_t>(v.tiles.begin(), v.tiles.end())));
+            })
+        .def_property_readonly(
+            "prepares_b",
+            [](const ops::Variant& v) { return v.preparation == ops::Preparation::transpose_b; })
+        .def(
+            "static_shared_bytes",
+            [](const ops::Variant& v, uint32_t tile, uint32_t item_size) {
+                return v.shared_elements(tile == 0 ? 32 : tile) * item_size;
+            },
+            py::arg("tile") = 0, py::arg("item_size") = 4)
+        .def("launch", &launch, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
+             py::arg("item_size") = 4,
+             "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
+
+    m.def(
+        "variants",
+        [] {
+            py::list all;
+            for (const ops::Variant& v : ops::variants()) {
+                all.append(py::cast(v, py::return_value_policy::reference));
+            }
+            return all;
+        },
+        "Every variant, in the order of the ladders.");
+}
+
+}  // namespace coalesce::bindings

@@ -1,0 +1,32 @@
+// The element types a kernel argument can have, by the names NumPy gives them in a typestr.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace coalesce::bindings {
+
+// "f4" is float32, "V2" bfloat16 (NumPy has no such type). A set of them is a bit mask.
+inline constexpr std::array<std::string_view, 15> scalar_names = {
+    "b1", "i1", "u1", "i2", "u2", "f2", "V2", "i4", "u4", "f4", "i8", "u8", "f8", "c8", "c16"};
+
+using ScalarMask = uint32_t;
+inline constexpr ScalarMask any_scalar = ~ScalarMask{0};
+
+// The number of a name: its place in scalar_names; -1 where it is none of them.
+inline int scalar_code(std::string_view name) {
+    for (size_t i = 0; i < scalar_names.size(); ++i)
+        if (scalar_names[i] == name) return static_cast<int>(i);
+    return -1;
+}
+
+inline ScalarMask scalar_bit(std::string_view name) {
+    const int code = scalar_code(name);
+    if (code < 0) throw std::invalid_argument("no such element type: " + std::string(name));
+    return ScalarMask{1} << code;
+}
+
+}  // namespace coalesce::bindings

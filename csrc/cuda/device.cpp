@@ -1,0 +1,171 @@
+#include "cuda/device.hpp"
+
+#include <array>
+#include <vector>
+
+#include "errors.hpp"
+
+namespace coalesce::cuda {
+
+namespace {
+
+std::string in_mebibytes(size_t bytes) {
+    if (bytes < (size_t{1} << 20)) return std::to_string(bytes) + " bytes";
+    return std::to_string(bytes >> 20) + " MiB";
+}
+
+}  // namespace
+
+Memory::Memory(Device& device, Pool::Block block)
+    : device_(device), block_(block), generation_(device.generation()) {}
+
+Memory::~Memory() {
+    if (lost()) return;
+    if (elsewhere_) {
+        const Device::Scope scope(device_);
+        if (device_.driver().context_synchronize() != success) return;
+    }
+    device_.pool().give_back(block_);
+}
+
+bool Memory::lost() const { return generation_ != device_.generation(); }
+
+Device& Device::get(int ordinal) {
+    const Driver& driver = Driver::get();
+    if (driver.status != Driver::Status::ok) throw DeviceUnavailable(driver.detail);
+    if (ordinal < 0 || ordinal >= driver.devices)
+        throw DeviceUnavailable("there is no GPU cuda:" + std::to_string(ordinal) +
+                                "; the driver sees " + std::to_string(driver.devices));
+    // Never destroyed: arrays may outlive everything else at interpreter exit.
+    static std::mutex mutex;
+    static auto& devices = *new std::vector<Device*>;
+    const std::lock_guard lock(mutex);
+    devices.resize(static_cast<size_t>(driver.devices));
+    Device*& device = devices[static_cast<size_t>(ordinal)];
+    if (device == nullptr) device = new Device(driver, ordinal);
+    return *device;
+}
+
+Device::Device(const Driver& driver, int ordinal)
+    : driver_(driver),
+      ordinal_(ordinal),
+      pool_({[this](Address* address, size_t bytes) {
+                 return driver_.memory_allocate(address, bytes);
+             },
+             [this](Address address) { driver_.memory_free(address); }}),
+      staging_(driver) {
+    const std::string what = "cannot open cuda:" + std::to_string(ordinal);
+    std::array<char, 256> text{};
+    driver_.check(driver_.device_get(&handle_, ordinal), what);
+    driver_.check(driver_.device_name(text.data(), static_cast<int>(text.size()), handle_), what);
+    driver_.check(driver_.device_memory(&total_memory_, handle_), what);
+    name_ = text.data();
+    if (const Result result = driver_.context_retain(&context_, handle_); result != success)
+        throw DeviceUnavailable(what + ": " + driver_.describe(result));
+}
+
+std::string Device::label() const {
+    return "cuda:" + std::to_string(ordinal_) + " (" + name_ + ")";
+}
+
+int Device::attribute(int number) const {
+    int value = 0;
+    driver_.check(driver_.device_attribute(&value, number, handle_), "cuDeviceGetAttribute");
+    return value;
+}
+
+std::pair<int, int> Device::compute_capability() const { return {attribute(75), attribute(76)}; }
+
+Device::Scope::Scope(const Device& device) : driver_(device.driver_) {
+    ContextHandle current = nullptr;
+    driver_.context_current(&current);
+    if (current == device.context_) return;
+    before_ = current;
+    driver_.context_set(device.context_);
+}
+
+Device::Scope::~Scope() {
+    if (before_ != nullptr) driver_.context_set(before_);
+}
+
+std::shared_ptr<Memory> Device::allocate(size_t bytes, const std::string& what) {
+    const Scope scope(*this);
+    Pool::Block block;
+    const Result result = pool_.take(bytes, block);
+    if (result == out_of_memory) {
+        size_t free = 0, total = 0;
+        free_memory(free, total);
+        throw LaunchError("out of GPU memory: " + what + " needs " + in_mebibytes(bytes) + "; " +
+                          label() + " has " + in_mebibytes(free) + " free of " +
+                          in_mebibytes(total) + ", and this process's arrays hold " +
+                          in_mebibytes(pool_.usage().in_use));
+    }
+    check(result, "allocating GPU memory for " + what);
+    return std::make_shared<Memory>(*this, block);
+}
+
+void Device::to_device(Address target, const void* source, size_t bytes, Stream stream) {
+    const Scope scope(*this);
+    check(staging_.to_device(target, source, bytes, stream), "copying to the GPU");
+}
+
+void Device::to_host(void* target, Address source, size_t bytes, Stream stream) {
+    const Scope scope(*this);
+    check(staging_.to_host(target, source, bytes, stream), "copying from the GPU");
+}
+
+void Device::copy(Address target, Address source, size_t bytes, Stream stream) {
+    if (bytes == 0) return;
+    const Scope scope(*this);
+    check(driver_.copy_on_device(target, source, bytes, stream), "copying on the GPU");
+}
+
+void Device::prepare_staging() {
+    const Scope scope(*this);
+    check(staging_.prepare(), "making the ring of pinned memory");
+}
+
+void Device::synchronize(Stream stream, const std::string& what) {
+    const Scope scope(*this);
+    check(driver_.stream_synchronize(stream), what);
+}
+
+void Device::free_memory(size_t& free, size_t& total) const {
+    const Scope scope(*this);
+    driver_.memory_info(&free, &total);
+}
+
+void Device::check(Result result, const std::string& what) {
+    if (result == success) return;
+    if (!is_sticky(result))
+        throw LaunchError(what + " failed on " + label() + ": " + driver_.describe(result));
+
+    const std::lock_guard lock(recovery_);
+    if (!broken_by_.empty())
+        throw LaunchError(label() + " cannot be used any more in this process, because " +
+                          broken_by_ +
+                          ".\n  Start a new process (in a notebook: restart the kernel); "
+                          "device=\"sim\" works in this one.");
+    const std::string failure = what + " failed on " + label() + ": " + driver_.describe(result);
+    const bool recovered = recover();
+    if (!recovered) broken_by_ = what + " failed with " + driver_.describe(result);
+    throw LaunchError(
+        failure +
+        "\n  A kernel faulted: this one, or one launched before it that was still running."
+        "\n  Run the same call with device=\"sim\" to learn which access, in which line." +
+        (recovered ? "\n  The GPU was reset: arrays in its memory are lost, new calls work."
+                   : "\n  The GPU cannot be used any more in this process; device=\"sim\" can."));
+}
+
+bool Device::recover() {
+    ++generation_;
+    pool_.forget();
+    staging_.forget();
+    driver_.context_set(nullptr);
+    driver_.context_release(handle_);
+    driver_.context_reset(handle_);
+    return driver_.context_retain(&context_, handle_) == success &&
+           driver_.context_set(context_) == success && driver_.context_synchronize() == success;
+}
+
+}  // namespace coalesce::cuda

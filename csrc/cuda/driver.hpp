@@ -1,0 +1,101 @@
+// The CUDA driver, loaded when first asked for.
+//
+// Declares the few driver types and functions this room uses; the machine that builds needs no CUDA
+// headers. Loading never throws: a machine without a driver is an ordinary machine, and
+// Driver::status() says which of the reasons holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "cuda/explain.hpp"
+
+namespace coalesce::cuda {
+
+struct ContextRecord;
+struct ModuleRecord;
+struct FunctionRecord;
+struct StreamRecord;
+struct EventRecord;
+using ContextHandle = ContextRecord*;
+using ModuleHandle = ModuleRecord*;
+using FunctionHandle = FunctionRecord*;
+using Stream = StreamRecord*;  // nullptr: the legacy default stream, which orders with all others
+using EventHandle = EventRecord*;
+using Address = unsigned long long;  // in device memory
+
+// member, symbol in libcuda, parameters
+#define COALESCE_DRIVER_FUNCTIONS(X)                                                         \
+    X(initialize, cuInit, (unsigned))                                                        \
+    X(driver_version, cuDriverGetVersion, (int*))                                            \
+    X(error_name, cuGetErrorName, (Result, const char**))                                    \
+    X(error_string, cuGetErrorString, (Result, const char**))                                \
+    X(device_count, cuDeviceGetCount, (int*))                                                \
+    X(device_get, cuDeviceGet, (int*, int))                                                  \
+    X(device_name, cuDeviceGetName, (char*, int, int))                                       \
+    X(device_attribute, cuDeviceGetAttribute, (int*, int, int))                              \
+    X(device_memory, cuDeviceTotalMem_v2, (size_t*, int))                                    \
+    X(context_retain, cuDevicePrimaryCtxRetain, (ContextHandle*, int))                       \
+    X(context_release, cuDevicePrimaryCtxRelease_v2, (int))                                  \
+    X(context_reset, cuDevicePrimaryCtxReset_v2, (int))                                      \
+    X(context_current, cuCtxGetCurrent, (ContextHandle*))                                    \
+    X(context_set, cuCtxSetCurrent, (ContextHandle))                                         \
+    X(context_synchronize, cuCtxSynchronize, ())                                             \
+    X(memory_info, cuMemGetInfo_v2, (size_t*, size_t*))                                      \
+    X(memory_allocate, cuMemAlloc_v2, (Address*, size_t))                                    \
+    X(memory_free, cuMemFree_v2, (Address))                                                  \
+    X(host_allocate, cuMemHostAlloc, (void**, size_t, unsigned))                             \
+    X(host_free, cuMemFreeHost, (void*))                                                     \
+    X(copy_to_device, cuMemcpyHtoDAsync_v2, (Address, const void*, size_t, Stream))          \
+    X(copy_to_host, cuMemcpyDtoHAsync_v2, (void*, Address, size_t, Stream))                  \
+    X(copy_on_device, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))              \
+    X(pointer_attribute, cuPointerGetAttribute, (void*, int, Address))                       \
+    X(stream_synchronize, cuStreamSynchronize, (Stream))                                     \
+    X(event_create, cuEventCreate, (EventHandle*, unsigned))                                 \
+    X(event_destroy, cuEventDestroy_v2, (EventHandle))                                       \
+    X(event_record, cuEventRecord, (EventHandle, Stream))                                    \
+    X(event_query, cuEventQuery, (EventHandle))                                              \
+    X(event_synchronize, cuEventSynchronize, (EventHandle))                                  \
+    X(event_elapsed, cuEventElapsedTime, (float*, EventHandle, EventHandle))                 \
+    X(stream_wait_event, cuStreamWaitEvent, (Stream, EventHandle, unsigned))                 \
+    X(module_load, cuModuleLoadDataEx, (ModuleHandle*, const void*, unsigned, int*, void**)) \
+    X(module_function, cuModuleGetFunction, (FunctionHandle*, ModuleHandle, const char*))    \
+    X(function_attribute, cuFuncGetAttribute, (int*, int, FunctionHandle))                   \
+    X(set_function_attribute, cuFuncSetAttribute, (FunctionHandle, int, int))                \
+    X(launch, cuLaunchKernel,                                                                \
+      (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+       Stream, void**, void**))
+
+struct Driver {
+    enum class Status : uint8_t {
+        ok,
+        no_driver,  // libcuda.so.1 is not there, or is no driver
+        failed,     // cuInit failed; `result` says with what
+        no_device,  // a driver, but no GPU it can use
+    };
+
+    // The one driver of the process, loaded by the first call. COALESCE_CUDA_DRIVER in the
+    // environment names another library than libcuda.so.1.
+    [[nodiscard]] static const Driver& get();
+
+    // A driver loaded from `path`; get() is this with the usual path. For tests.
+    explicit Driver(const std::string& path);
+
+    Status status = Status::no_driver;
+    std::string detail;  // why not, in the loader's or the driver's words
+    int version = 0;     // the newest CUDA the driver supports: 13000 is 13.0; 0 if unknown
+    int devices = 0;     // how many
+
+    // "CUDA_ERROR_ILLEGAL_ADDRESS (700): it read or wrote memory outside every allocation"
+    [[nodiscard]] std::string describe(Result result) const;
+
+    // Throws LaunchError "<what>: <describe(result)>" unless the result is success.
+    void check(Result result, const std::string& what) const;
+
+#define COALESCE_DECLARE(member, symbol, parameters) Result(*member) parameters = nullptr;
+    COALESCE_DRIVER_FUNCTIONS(COALESCE_DECLARE)
+#undef COALESCE_DECLARE
+};
+
+}  // namespace coalesce::cuda

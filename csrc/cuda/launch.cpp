@@ -1,0 +1,99 @@
+#include "cuda/launch.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "errors.hpp"
+
+namespace coalesce::cuda {
+
+namespace {
+
+// A pair of events around each launch of a batch, reused from batch to batch.
+class EventPairs {
+  public:
+    EventPairs(Device& device, size_t pairs)
+        : device_(device), generation_(device.generation()), events_(2 * pairs) {
+        for (EventHandle& event : events_)
+            device_.check(device_.driver().event_create(&event, 0), "cuEventCreate");
+    }
+    ~EventPairs() {
+        if (generation_ != device_.generation()) return;  // they went with the context
+        for (const EventHandle event : events_)
+            if (event != nullptr) device_.driver().event_destroy(event);
+    }
+    EventPairs(const EventPairs&) = delete;
+    EventPairs& operator=(const EventPairs&) = delete;
+
+    [[nodiscard]] size_t pairs() const { return events_.size() / 2; }
+    [[nodiscard]] EventHandle start(size_t pair) const { return events_[2 * pair]; }
+    [[nodiscard]] EventHandle stop(size_t pair) const { return events_[2 * pair + 1]; }
+
+  private:
+    Device& device_;
+    uint64_t generation_;
+    std::vector<EventHandle> events_;
+};
+
+}  // namespace
+
+void admit(Function& function, const Geometry& geometry) {
+    const auto [x, y, z] = geometry.block;
+    const Function::Resources resources = function.resources();
+    const auto limit = static_cast<unsigned long long>(resources.max_block_threads);
+    if (1ull * x * y * z > limit)
+        throw LaunchError("kernel `" + function.name() + "` with blocks of " +
+                          std::to_string(1ull * x * y * z) + " threads: its registers (" +
+                          std::to_string(resources.registers) +
+                          " a thread) or __launch_bounds__ allow " + std::to_string(limit));
+    function.allow_dynamic_shared(geometry.dynamic_shared);
+}
+
+void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream) {
+    Device& device = function.device();
+    const Device::Scope scope(device);
+    const auto& [grid, block, shared] = geometry;
+    const Result result =
+        device.driver().launch(function.handle(), grid[0], grid[1], grid[2], block[0], block[1],
+                               block[2], shared, stream, arguments, nullptr);
+    if (result != success) device.check(result, "kernel `" + function.name() + "`");
+}
+
+Timing time(Function& function, const Geometry& geometry, void** arguments, Stream stream, int runs,
+            const std::function<void()>& between) {
+    Device& device = function.device();
+    const Driver& driver = device.driver();
+    const Device::Scope scope(device);
+    const std::string what = "kernel `" + function.name() + "`";
+    launch(function, geometry, arguments, stream);
+    device.check(driver.stream_synchronize(stream), what);
+
+    // Launches are queued a batch at a time, so that a short kernel does not wait for the host
+    // between them; the first batch is small, since one run may take seconds.
+    const EventPairs events(device, 16);
+    std::vector<double> times_ms;
+    size_t batch = 1;
+    const auto done = [&] {
+        return runs > 0 ? times_ms.size() >= static_cast<size_t>(runs) : enough_runs(times_ms);
+    };
+    while (!done()) {
+        if (runs > 0) batch = std::min(batch, static_cast<size_t>(runs) - times_ms.size());
+        for (size_t i = 0; i < batch; ++i) {
+            device.check(driver.event_record(events.start(i), stream), what);
+            launch(function, geometry, arguments, stream);
+            device.check(driver.event_record(events.stop(i), stream), what);
+        }
+        device.check(driver.event_synchronize(events.stop(batch - 1)), what);
+        for (size_t i = 0; i < batch; ++i) {
+            float ms = 0;
+            device.check(driver.event_elapsed(&ms, events.start(i), events.stop(i)), what);
+            times_ms.push_back(ms);
+        }
+        between();
+        batch = times_ms.back() < 50 ? std::min(2 * batch + 2, events.pairs()) : 1;
+    }
+    return summarize(std::move(times_ms));
+}
+
+}  // namespace coalesce::cuda

@@ -1,0 +1,36 @@
+// A shared library opened at run time.
+//
+// Nothing here links to CUDA: NVRTC and the driver are opened when first needed, so importing the
+// package works on a machine that has neither, and one build serves every machine.
+#pragma once
+
+#include <string>
+
+namespace coalesce::cuda {
+
+class Library {
+  public:
+    // Opens `path` (a path, or a name for the system's loader). Check ok() before use.
+    explicit Library(const std::string& path);
+    ~Library();
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+    [[nodiscard]] bool ok() const { return handle_ != nullptr; }
+    [[nodiscard]] const std::string& error() const { return error_; }  // the loader's words
+
+    // Sets `function` to the symbol; false, and `function` null, where the library lacks it.
+    template <class Function>
+    bool find(const char* symbol, Function*& function) const {
+        function = reinterpret_cast<Function*>(address_of(symbol));
+        return function != nullptr;
+    }
+
+  private:
+    [[nodiscard]] void* address_of(const char* symbol) const;
+
+    void* handle_ = nullptr;
+    std::string error_;
+};
+
+}  // namespace coalesce::cuda

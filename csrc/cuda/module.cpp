@@ -1,0 +1,87 @@
+#include "cuda/module.hpp"
+
+#include <array>
+#include <vector>
+
+#include "errors.hpp"
+
+namespace coalesce::cuda {
+
+Function::Function(Device& device, std::string image, std::string name)
+    : device_(device), image_(std::move(image)), name_(std::move(name)) {
+    load();
+}
+
+FunctionHandle Function::handle() {
+    if (generation_.load(std::memory_order_acquire) != device_.generation()) load();
+    return handle_;
+}
+
+void Function::load() {
+    const std::lock_guard lock(mutex_);
+    const uint64_t generation = device_.generation();
+    if (generation_ == generation) return;
+    const Driver& driver = device_.driver();
+    const Device::Scope scope(device_);
+
+    std::vector<char> log(16384);
+    constexpr int error_log = 5, error_log_size = 6, line_info = 13;
+    std::array<int, 3> options{error_log, error_log_size, line_info};
+    std::array<void*, 3> values{log.data(), reinterpret_cast<void*>(log.size()),
+                                reinterpret_cast<void*>(uintptr_t{1})};
+    const Result result =
+        driver.module_load(&module_, image_.c_str(), options.size(), options.data(), values.data());
+    log.back() = '\0';
+    if (is_sticky(result)) device_.check(result, "loading kernel `" + name_ + "`");
+    if (result == out_of_memory) device_.check(result, "loading kernel `" + name_ + "`");
+    if (result != success) {
+        std::string message = "the CUDA driver refused kernel `" + name_ + "` for " +
+                              device_.label() + ": " + driver.describe(result);
+        if (log.front() != '\0') message += std::string("\n") + log.data();
+        if (result == unsupported_ptx_version)
+            message += "\n  This driver supports CUDA " + cuda_version(driver.version) +
+                       "; update the driver or compile with an NVRTC of that version.";
+        throw CompileError(message);
+    }
+    device_.check(driver.module_function(&handle_, module_, name_.c_str()),
+                  "finding kernel `" + name_ + "`");
+    dynamic_shared_ = 48 * 1024;
+    generation_ = generation;
+}
+
+int Function::attribute(int number) {
+    int value = 0;
+    const Device::Scope scope(device_);
+    device_.check(device_.driver().function_attribute(&value, number, handle()),
+                  "cuFuncGetAttribute");
+    return value;
+}
+
+Function::Resources Function::resources() {
+    Resources r;
+    r.max_block_threads = attribute(0);
+    r.static_shared = attribute(1);
+    r.constant = attribute(2);
+    r.local = attribute(3);
+    r.registers = attribute(4);
+    return r;
+}
+
+void Function::allow_dynamic_shared(unsigned bytes) {
+    const FunctionHandle function = handle();
+    if (bytes <= dynamic_shared_) return;
+    constexpr int max_dynamic_shared = 8, max_shared_opt_in = 97;
+    const Device::Scope scope(device_);
+    const Result result = device_.driver().set_function_attribute(function, max_dynamic_shared,
+                                                                  static_cast<int>(bytes));
+    if (result != success && !is_sticky(result))
+        throw LaunchError("kernel `" + name_ + "` asks for " + std::to_string(bytes) +
+                          " bytes of dynamic shared memory and has " +
+                          std::to_string(attribute(1)) + " static; a block on " + device_.label() +
+                          " may have " + std::to_string(device_.attribute(max_shared_opt_in)) +
+                          " in all");
+    device_.check(result, "kernel `" + name_ + "`");
+    dynamic_shared_ = bytes;
+}
+
+}  // namespace coalesce::cuda

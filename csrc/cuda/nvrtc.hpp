@@ -1,0 +1,50 @@
+// NVRTC: CUDA C++ text in, PTX and a cubin out.
+//
+// The library comes from the PyPI wheel, a toolkit or conda; whoever finds it hands over its path.
+// With a real architecture ("-arch=sm_90") one compilation yields both forms: the cubin for a GPU
+// and the PTX for the simulator, so what is simulated is what was compiled. NVRTC needs no GPU and
+// no driver.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace coalesce::cuda {
+
+struct Compilation {
+    std::string ptx;
+    std::string cubin;                 // empty for a virtual architecture ("-arch=compute_90")
+    std::string log;                   // warnings
+    std::vector<std::string> lowered;  // the mangled name of each name expression, in order
+};
+
+struct NvrtcFunctions;
+
+class Nvrtc {
+  public:
+    // Throws CompileError where the library cannot be opened or is not NVRTC.
+    explicit Nvrtc(const std::string& path);
+    ~Nvrtc();
+
+    // {13, 0} for CUDA 13.0.
+    [[nodiscard]] std::pair<int, int> version() const { return version_; }
+
+    // What "-arch=sm_XX" may name, ascending: {75, 80, ...}.
+    [[nodiscard]] std::vector<int> architectures() const;
+
+    // Compiles `source`, which messages and line information call `name`. `headers` are (name,
+    // text) pairs that #include finds before any folder. `expressions` name template instantiations
+    // to keep ("scale<float, 32>"). Throws CompileError, whose message is the compiler's log.
+    [[nodiscard]] Compilation compile(
+        const std::string& source, const std::string& name, const std::vector<std::string>& options,
+        const std::vector<std::pair<std::string, std::string>>& headers = {},
+        const std::vector<std::string>& expressions = {}) const;
+
+  private:
+    std::unique_ptr<NvrtcFunctions> functions_;
+    std::pair<int, int> version_{0, 0};
+};
+
+}  // namespace coalesce::cuda

@@ -1,0 +1,42 @@
+// A few threads that help one caller at a time.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace coalesce::cuda {
+
+class Workers {
+  public:
+    explicit Workers(unsigned count);
+    ~Workers();
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
+
+    [[nodiscard]] unsigned count() const { return static_cast<unsigned>(threads_.size()); }
+
+    // Runs `task` on every worker and `lead` on the calling thread; returns when all are done. What
+    // `lead` throws is thrown on; it must first make the tasks end. `task` must not throw.
+    void run(const std::function<void()>& task, const std::function<void()>& lead);
+
+    // Half of the processors, from 1 to 8: enough to outrun a PCIe link, with some left over.
+    [[nodiscard]] static unsigned usual_count();
+
+  private:
+    void loop();
+
+    std::mutex busy_;   // one caller at a time
+    std::mutex mutex_;  // guards what follows
+    std::condition_variable start_, finish_;
+    const std::function<void()>* task_ = nullptr;
+    uint64_t round_ = 0;
+    unsigned running_ = 0;
+    bool stop_ = false;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace coalesce::cuda

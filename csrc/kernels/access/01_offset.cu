@@ -1,0 +1,16 @@
+// out[i] = x[i + offset]: contiguous, but not starting where a sector starts.
+//
+// 32 floats are 128 bytes, 4 sectors when they begin on a multiple of 32 bytes. Moved by one
+// element they reach into a fifth: 5 sectors a load, one of them used in part. An offset that is a
+// multiple of 8 floats costs nothing.
+
+#ifndef ELEMENT
+#define ELEMENT float
+#endif
+
+extern "C" __global__ void offset(
+    const ELEMENT* __restrict__ x, ELEMENT* __restrict__ out, size_t n, size_t offset) {
+    const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    out[i] = x[i + offset];
+}

@@ -1,0 +1,24 @@
+// Contiguous elements read in any order inside the warp: the order costs nothing.
+//
+// A load's sectors are those its 32 addresses fall into. Which lane asks for which address does not
+// matter: reversed or shuffled, 32 neighbouring floats are 4 sectors. ORDER is the permutation, a
+// lane's element for each lane; elements that fill no whole warp stay in place.
+
+#ifndef ELEMENT
+#define ELEMENT float
+#endif
+#ifndef ORDER  // reversed
+#define ORDER \
+    31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, \
+        7, 6, 5, 4, 3, 2, 1, 0
+#endif
+
+__constant__ unsigned char order[32] = {ORDER};
+
+extern "C" __global__ void permuted(
+    const ELEMENT* __restrict__ x, ELEMENT* __restrict__ out, size_t n) {
+    const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const size_t first = i - i % 32;  // the warp's first element
+    out[i] = x[first + 32 <= n ? first + order[i % 32] : i];
+}

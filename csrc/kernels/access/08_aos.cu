@@ -1,0 +1,17 @@
+// Array of structures: each thread reads one field of its structure.
+//
+// The fields of a structure lie together, so one field of 32 neighbouring structures lies `fields`
+// elements apart: 4 * fields sectors a load (float, up to 32), and the bytes of the other fields
+// come along for nothing. 09_soa is the cure.
+
+#ifndef ELEMENT
+#define ELEMENT float
+#endif
+
+extern "C" __global__ void aos(
+    const ELEMENT* __restrict__ x, ELEMENT* __restrict__ out, size_t n, size_t fields,
+    size_t field) {
+    const size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    out[i] = x[i * fields + field];
+}

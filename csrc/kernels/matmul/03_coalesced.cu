@@ -1,0 +1,30 @@
+// A one-dimensional block that gives consecutive threads consecutive columns.
+//
+// The block has TILE * TILE threads and no y: the kernel itself says which thread computes which
+// element. With row = t / TILE and col = t % TILE the lanes of a warp share a row and step along
+// it, exactly as in 02_naive_2d: 1 sector of a and 4 sectors of b a step. Being one-dimensional
+// gains nothing by itself; the division and the remainder on the right sides do.
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE
+#define TILE 32
+#endif
+
+extern "C" __global__ void __launch_bounds__(1024) coalesced(
+    const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
+    REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int row = blockIdx.x * TILE + threadIdx.x / TILE;
+    const int col = block_y * TILE + threadIdx.x % TILE;
+    if (row >= M || col >= N) return;
+
+    REAL sum = 0;
+    for (int k = 0; k < K; ++k) {
+        sum += a[size_t(row) * K + k] * b[size_t(k) * N + col];
+    }
+
+    const size_t i = size_t(row) * N + col;
+    out[i] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i];  // beta == 0: c is not read
+}

@@ -1,0 +1,32 @@
+// B transposed beforehand, so that each thread reads a row of A and a row of B^T.
+//
+// Each thread now walks along contiguous memory, which is what a CPU's cache wants. A GPU wants
+// something else: at one instant the lanes of a warp hold neighbouring columns, and their elements
+// b[col, k] of B^T lie K elements apart. 32 sectors of b and 1 of a a step: the transposition has
+// made a coalesced load an uncoalesced one. Coalescing happens across lanes, not along a loop.
+//
+// Here `b` is B^T, stored row by row: element (k, col) of B is b[col, k].
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE
+#define TILE 32
+#endif
+
+extern "C" __global__ void __launch_bounds__(1024) transposed_b(
+    const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
+    REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int row = block_y * TILE + threadIdx.y;
+    const int col = blockIdx.x * TILE + threadIdx.x;
+    if (row >= M || col >= N) return;
+
+    REAL sum = 0;
+    for (int k = 0; k < K; ++k) {
+        sum += a[size_t(row) * K + k] * b[size_t(col) * K + k];
+    }
+
+    const size_t i = size_t(row) * N + col;
+    out[i] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i];  // beta == 0: c is not read
+}

@@ -1,0 +1,32 @@
+// The loop of a tiled kernel, in steps of TILE, but straight from global memory.
+//
+// Cutting the loop over k into tiles changes no address: each thread still reads K elements of a
+// and K of b, 1 + 4 sectors a step of the inner loop, TILE times as many as 07_tiled. The saving of
+// a tiled kernel comes from threads sharing what they load, not from the order of the loop. (The
+// inner loop matters for the result: without it only one product in TILE is added up.)
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE
+#define TILE 32
+#endif
+
+extern "C" __global__ void __launch_bounds__(1024) untiled(
+    const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
+    REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int row = block_y * TILE + threadIdx.y;
+    const int col = blockIdx.x * TILE + threadIdx.x;
+    if (row >= M || col >= N) return;
+
+    REAL sum = 0;
+    for (int k0 = 0; k0 < K; k0 += TILE) {
+        for (int k = k0; k < min(k0 + TILE, K); ++k) {
+            sum += a[size_t(row) * K + k] * b[size_t(k) * N + col];
+        }
+    }
+
+    const size_t i = size_t(row) * N + col;
+    out[i] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i];  // beta == 0: c is not read
+}

@@ -1,0 +1,40 @@
+// The tiled kernel with the tile of B written transposed into shared memory.
+//
+// The loads from global memory are those of 07_tiled, coalesced before and after. What changes is
+// the bank: b_tile[tx][ty] and b_tile[tx][k] step down a column of the tile, TILE words from lane
+// to lane, so with 32 x 32 floats all 32 lanes want the same one of the 32 banks and are served
+// one after another: 32 wavefronts for each load and store of b_tile instead of 1.
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE
+#define TILE 32
+#endif
+
+extern "C" __global__ void __launch_bounds__(1024) tiled_transposed(
+    const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
+    REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    __shared__ REAL a_tile[TILE][TILE];
+    __shared__ REAL b_tile[TILE][TILE];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    const int row = block_y * TILE + ty;
+    const int col = blockIdx.x * TILE + tx;
+
+    REAL sum = 0;
+    for (int k0 = 0; k0 < K; k0 += TILE) {
+        // Past the edge of a matrix the tile holds zeros, which add nothing.
+        a_tile[ty][tx] = row < M && k0 + tx < K ? a[size_t(row) * K + k0 + tx] : REAL(0);
+        b_tile[tx][ty] = k0 + ty < K && col < N ? b[size_t(k0 + ty) * N + col] : REAL(0);
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) {
+            sum += a_tile[ty][k] * b_tile[tx][k];
+        }
+        __syncthreads();
+    }
+    if (row >= M || col >= N) return;
+
+    const size_t i = size_t(row) * N + col;
+    out[i] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i];  // beta == 0: c is not read
+}

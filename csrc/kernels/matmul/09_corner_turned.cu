@@ -1,0 +1,44 @@
+// Corner turning: B is stored column by column, and its tile is loaded along its columns.
+//
+// A column-major B would be read with lanes K elements apart by a kernel that loads its tile row by
+// row. Turning the corner lets threadIdx.x run along what is contiguous, k, while loading: 4
+// sectors. The tile then lies transposed in shared memory, and the inner loop reads b_tile[tx][k]:
+// lanes TILE words apart, all in one bank, 32 wavefronts a load. Shared memory is not fast in every
+// order; 10_corner_turned_padded is the remedy.
+//
+// Here `b` is column-major: element (k, col) of B is b[col, k].
+
+#ifndef REAL
+#define REAL float
+#endif
+#ifndef TILE
+#define TILE 32
+#endif
+
+extern "C" __global__ void __launch_bounds__(1024) corner_turned(
+    const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
+    REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    __shared__ REAL a_tile[TILE][TILE];
+    __shared__ REAL b_tile[TILE][TILE];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    const int row = block_y * TILE + ty;
+    const int col = blockIdx.x * TILE + tx;
+    const int bcol = blockIdx.x * TILE + ty;  // the column of B that this thread loads
+
+    REAL sum = 0;
+    for (int k0 = 0; k0 < K; k0 += TILE) {
+        // Past the edge of a matrix the tile holds zeros, which add nothing.
+        a_tile[ty][tx] = row < M && k0 + tx < K ? a[size_t(row) * K + k0 + tx] : REAL(0);
+        b_tile[ty][tx] = bcol < N && k0 + tx < K ? b[size_t(bcol) * K + k0 + tx] : REAL(0);
+        __syncthreads();
+        for (int k = 0; k < TILE; ++k) {
+            sum += a_tile[ty][k] * b_tile[tx][k];
+        }
+        __syncthreads();
+    }
+    if (row >= M || col >= N) return;
+
+    const size_t i = size_t(row) * N + col;
+    out[i] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i];  // beta == 0: c is not read
+}

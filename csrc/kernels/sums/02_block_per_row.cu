@@ -1,0 +1,29 @@
+// Row sums, one block a row: a strided sum in each thread, then a tree in shared memory.
+//
+// At every step the block reads 256 neighbouring elements, so each warp's load is contiguous: 4
+// sectors (float). The 256 partial sums are then halved eight times. The lower half adds the upper
+// half, so that working threads stay neighbours: no bank conflicts, and whole warps retire.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define THREADS 256  // a block
+
+extern "C" __global__ void block_per_row(
+    const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {
+    __shared__ REAL partial[THREADS];
+    const int t = threadIdx.x;
+    const size_t row = blockIdx.x;
+
+    REAL sum = 0;
+    for (int col = t; col < cols; col += THREADS) {
+        sum += x[row * cols + col];
+    }
+    partial[t] = sum;
+
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) partial[t] += partial[t + half];
+    }
+    if (t == 0) sums[row] = partial[0];
+}

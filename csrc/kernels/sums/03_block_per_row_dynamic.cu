@@ -1,0 +1,28 @@
+// Row sums, one block a row, with shared memory whose size the launch gives.
+//
+// 02_block_per_row fixes the array's length when it is compiled. `extern __shared__` leaves it to
+// the launch, which passes the bytes beside grid and block. The loads and their cost are the same.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define THREADS 256  // a block
+
+extern "C" __global__ void block_per_row_dynamic(
+    const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {
+    extern __shared__ REAL partial[];  // THREADS elements
+    const int t = threadIdx.x;
+    const size_t row = blockIdx.x;
+
+    REAL sum = 0;
+    for (int col = t; col < cols; col += THREADS) {
+        sum += x[row * cols + col];
+    }
+    partial[t] = sum;
+
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t < half) partial[t] += partial[t + half];
+    }
+    if (t == 0) sums[row] = partial[0];
+}

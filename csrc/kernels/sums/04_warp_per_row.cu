@@ -1,0 +1,26 @@
+// Row sums, one warp a row: partial sums pass from lane to lane through registers.
+//
+// The lanes read 32 neighbouring elements a step: 4 sectors (float). __shfl_down_sync then hands
+// each lane the value of the lane 16, 8, 4, 2, 1 further on, so five steps add 32 partial sums with
+// no shared memory and no barrier: the lanes of a warp need none.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define WARPS 8  // a block: 8 rows
+
+extern "C" __global__ void warp_per_row(
+    const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {
+    const int lane = threadIdx.x % 32;
+    const int row = blockIdx.x * WARPS + threadIdx.x / 32;
+    if (row >= rows) return;  // all lanes of the warp or none
+
+    REAL sum = 0;
+    for (int col = lane; col < cols; col += 32) {
+        sum += x[size_t(row) * cols + col];
+    }
+    for (int step = 16; step > 0; step /= 2) {
+        sum += __shfl_down_sync(0xffffffff, sum, step);
+    }
+    if (lane == 0) sums[row] = sum;
+}

@@ -1,0 +1,22 @@
+// A copy, the yardstick: a transposition moves the same bytes and cannot be faster.
+//
+// Lanes step along a row of `in` and of `out`: 4 sectors of 32 bytes a load and 4 a store (float),
+// every byte used. The result is `in` itself, not its transpose.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define TILE 32  // a block moves a tile of 32 x 32 elements
+#define ROWS 8   // with 32 x 8 threads, four elements each
+
+extern "C" __global__ void copy(
+    const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int row = block_y * TILE + threadIdx.y;
+    const int col = blockIdx.x * TILE + threadIdx.x;
+    for (int j = 0; j < TILE; j += ROWS) {
+        if (row + j < rows && col < cols) {
+            out[size_t(row + j) * cols + col] = in[size_t(row + j) * cols + col];
+        }
+    }
+}

@@ -1,0 +1,22 @@
+// Each thread moves its elements straight across; the reads are coalesced, the writes are not.
+//
+// Lanes step along a row of `in`, 4 sectors a load (float), and so down a column of `out`: 32
+// addresses `rows` elements apart, 32 sectors a store, of each of which 4 bytes are written.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define TILE 32  // a block moves a tile of 32 x 32 elements
+#define ROWS 8   // with 32 x 8 threads, four elements each
+
+extern "C" __global__ void naive_read(
+    const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int row = block_y * TILE + threadIdx.y;
+    const int col = blockIdx.x * TILE + threadIdx.x;
+    for (int j = 0; j < TILE; j += ROWS) {
+        if (row + j < rows && col < cols) {
+            out[size_t(col) * rows + row + j] = in[size_t(row + j) * cols + col];
+        }
+    }
+}

@@ -1,0 +1,24 @@
+// Each thread moves its elements straight across; the writes are coalesced, the reads are not.
+//
+// Lanes step along a row of `out`, 4 sectors a store (float), and so down a column of `in`: 32
+// sectors a load. The counts of 02_naive_read with load and store exchanged, but usually the
+// faster of the two: the rest of a sector read in vain may still be in the cache when its turn
+// comes, a sector written in part has to be merged with what memory holds.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define TILE 32  // a block moves a tile of 32 x 32 elements
+#define ROWS 8   // with 32 x 8 threads, four elements each
+
+extern "C" __global__ void naive_write(
+    const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int row = block_y * TILE + threadIdx.x;
+    const int col = blockIdx.x * TILE + threadIdx.y;
+    for (int j = 0; j < TILE; j += ROWS) {
+        if (row < rows && col + j < cols) {
+            out[size_t(col + j) * rows + row] = in[size_t(row) * cols + col + j];
+        }
+    }
+}

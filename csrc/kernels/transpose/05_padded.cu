@@ -1,0 +1,34 @@
+// The tile with a column of padding: no bank conflicts.
+//
+// Rows of 33 words: lanes that step down a column are 33 words apart and meet 32 different banks.
+// One wavefront a load, for 32 words of shared memory that hold nothing.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define TILE 32  // a block moves a tile of 32 x 32 elements
+#define ROWS 8   // with 32 x 8 threads, four elements each
+
+extern "C" __global__ void padded(
+    const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    __shared__ REAL tile[TILE][TILE + 1];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+
+    const int row = block_y * TILE + ty;
+    const int col = blockIdx.x * TILE + tx;
+    for (int j = 0; j < TILE; j += ROWS) {
+        if (row + j < rows && col < cols) {
+            tile[ty + j][tx] = in[size_t(row + j) * cols + col];
+        }
+    }
+    __syncthreads();
+
+    const int out_row = blockIdx.x * TILE + ty;  // the tile's place in `out` is mirrored
+    const int out_col = block_y * TILE + tx;
+    for (int j = 0; j < TILE; j += ROWS) {
+        if (out_row + j < cols && out_col < rows) {
+            out[size_t(out_row + j) * rows + out_col] = tile[tx][ty + j];
+        }
+    }
+}

@@ -1,0 +1,35 @@
+// The tile with its columns permuted row by row: no bank conflicts and no padding.
+//
+// Element (r, c) of the tile is kept at column c ^ r. Along a row, c ^ r runs through all 32 banks
+// in another order; down a column, r changes and c ^ r runs through all 32 banks too. Nothing is
+// wasted, and rows stay aligned for wide accesses, which padding would spoil.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define TILE 32  // a block moves a tile of 32 x 32 elements
+#define ROWS 8   // with 32 x 8 threads, four elements each
+
+extern "C" __global__ void swizzled(
+    const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    __shared__ REAL tile[TILE][TILE];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+
+    const int row = block_y * TILE + ty;
+    const int col = blockIdx.x * TILE + tx;
+    for (int j = 0; j < TILE; j += ROWS) {
+        if (row + j < rows && col < cols) {
+            tile[ty + j][tx ^ (ty + j)] = in[size_t(row + j) * cols + col];
+        }
+    }
+    __syncthreads();
+
+    const int out_row = blockIdx.x * TILE + ty;  // the tile's place in `out` is mirrored
+    const int out_col = block_y * TILE + tx;
+    for (int j = 0; j < TILE; j += ROWS) {
+        if (out_row + j < cols && out_col < rows) {
+            out[size_t(out_row + j) * rows + out_col] = tile[tx][(ty + j) ^ tx];
+        }
+    }
+}

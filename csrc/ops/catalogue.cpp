@@ -1,0 +1,41 @@
+#include "ops/catalogue.hpp"
+
+#include <algorithm>
+
+namespace coalesce::ops {
+namespace {
+
+constexpr uint32_t tiles_8_16_32[] = {8, 16, 32};
+constexpr std::span<const uint32_t> any_tile{tiles_8_16_32};
+constexpr std::span<const uint32_t> no_tile{};
+
+#define VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, topic, \
+                sentence)                                                                      \
+    Variant{#operation, #name,    file,   arguments, sentence,                                 \
+            topic,      geometry, shared, tiles,     Preparation::preparation},
+constexpr Variant table[] = {
+#include "ops/variants.inc"
+};
+#undef VARIANT
+
+}  // namespace
+
+uint32_t Variant::rung() const {
+    const std::string_view base = file.substr(file.rfind('/') + 1);
+    uint32_t number = 0;
+    for (const char c : base) {
+        if (c < '0' || c > '9') break;
+        number = number * 10 + uint32_t(c - '0');
+    }
+    return number;
+}
+
+std::span<const Variant> variants() { return table; }
+
+const Variant* find(std::string_view operation, std::string_view name) {
+    const auto* found = std::ranges::find_if(
+        table, [&](const Variant& v) { return v.operation == operation && v.name == name; });
+    return found == std::end(table) ? nullptr : found;
+}
+
+}  // namespace coalesce::ops

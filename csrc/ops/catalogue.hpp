@@ -1,0 +1,44 @@
+// Every operation and variant the package ships, each a row of variants.inc.
+//
+// The catalogue is what the rest of the package knows about a kernel: where its text is, what its
+// idea is, how it is launched, which arguments it takes and what must happen before. Adding a rung
+// to a ladder is a kernel file and one row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ops/geometry.hpp"
+
+namespace coalesce::ops {
+
+// What an operation does to its operands before the variant's kernel runs.
+enum class Preparation : uint8_t {
+    none,
+    transpose_b,  // b is wanted column-major; transposed by transpose/05_padded.cu unless it is
+};
+
+struct Variant {
+    std::string_view operation;  // "matmul"
+    std::string_view name;       // "tiled"; also the name of the kernel's entry
+    std::string_view file;       // below csrc/kernels, "matmul/07_tiled.cu"
+    std::string_view arguments;  // the entry's parameters by name, in order
+    std::string_view sentence;   // the idea and its cost
+    std::string_view topic;      // where the idea is taught
+    Geometry geometry;
+    SharedElements shared_elements;
+    std::span<const uint32_t> tiles;  // values TILE may take, the default last; empty: no TILE
+    Preparation preparation;
+
+    // Its place on the operation's ladder, the number its file begins with.
+    [[nodiscard]] uint32_t rung() const;
+};
+
+// In the order of the ladders, operation by operation.
+[[nodiscard]] std::span<const Variant> variants();
+
+// nullptr where there is no such variant.
+[[nodiscard]] const Variant* find(std::string_view operation, std::string_view name);
+
+}  // namespace coalesce::ops

@@ -1,0 +1,64 @@
+// How each kernel is launched: grid, block and shared memory as functions of the shape.
+//
+// METHOD
+// A kernel's text says what a thread does with its indices; the functions here say how many threads
+// there are. Blocks on the y axis are limited to 65535, which 2 million rows exceed at TILE 32, so
+// blocks beyond that go on along z: every kernel that uses y computes
+//     block_y = blockIdx.y + gridDim.y * blockIdx.z
+// and a few blocks past the end find nothing to do. The x axis takes 2^31 - 1 blocks, more than any
+// shape accepted here needs.
+#pragma once
+
+#include <cstdint>
+
+namespace coalesce::ops {
+
+// The largest extent of a matrix: kernels hold rows and columns in an int and add up to a grid's
+// rounding on top. Access patterns have one size_t extent and no such limit.
+inline constexpr uint64_t max_extent = 2'000'000'000;
+
+struct Extent3 {
+    uint32_t x = 1, y = 1, z = 1;
+    bool operator==(const Extent3&) const = default;
+};
+
+struct Launch {
+    Extent3 grid;
+    Extent3 block;
+    uint32_t shared_bytes = 0;  // dynamic shared memory, what the launch has to ask for
+};
+
+// What a geometry depends on. matmul: the result is rows x cols. transpose and sums: the input is
+// rows x cols. access: `rows` results, cols = 1.
+struct Shape {
+    uint64_t rows = 0;
+    uint64_t cols = 0;
+    uint32_t tile = 32;      // the kernel's TILE
+    uint32_t item_size = 4;  // bytes of an element
+};
+
+// Throws std::invalid_argument for an empty shape: there is nothing to launch.
+using Geometry = Launch (*)(const Shape&);
+
+Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x runs down rows
+Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x runs along columns
+Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimension; rows on x
+Launch tiles_of_32_by_8(const Shape&);      // 32 x 8 threads, four elements each; columns on x
+Launch threads_over_rows(const Shape&);     // 256 threads a block, one a row
+Launch threads_over_columns(const Shape&);  // 256 threads a block, one a column
+Launch block_for_each_row(const Shape&);    // 256 threads for each row
+Launch block_for_each_row_dynamic(const Shape&);  // the same, and an element of shared memory each
+Launch warp_for_each_row(const Shape&);           // 8 warps a block, one a row
+Launch block_for_32_columns(const Shape&);        // 32 x 32 threads for 32 columns
+
+// Static shared memory of a kernel, in elements, as a function of TILE.
+using SharedElements = uint32_t (*)(uint32_t tile);
+
+inline uint32_t no_shared(uint32_t) { return 0; }
+inline uint32_t one_tile(uint32_t tile) { return tile * tile; }
+inline uint32_t one_padded_tile(uint32_t tile) { return tile * (tile + 1); }
+inline uint32_t two_tiles(uint32_t tile) { return 2 * tile * tile; }
+inline uint32_t two_tiles_one_padded(uint32_t tile) { return tile * tile + tile * (tile + 1); }
+inline uint32_t one_a_thread(uint32_t) { return 256; }
+
+}  // namespace coalesce::ops

@@ -1,0 +1,101 @@
+// SIMD video instructions: two 16-bit or four 8-bit operations in a register (PTX ISA, "SIMD Video
+// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and their like become these; selectors and masks
+// that pick other elements than one's own are not simulated.
+#include <limits>
+
+#include "sim/lanewise.hpp"
+#include "sim/ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+using ptx::Type;
+
+// Operations on elements, which an int32_t holds with room to spare.
+struct add {
+    static int32_t of(int32_t a, int32_t b) { return a + b; }
+};
+struct sub {
+    static int32_t of(int32_t a, int32_t b) { return a - b; }
+};
+struct average {
+    // Rounded away from zero at halves.
+    static int32_t of(int32_t a, int32_t b) { return (a + b + (a + b >= 0)) >> 1; }
+};
+struct difference {
+    static int32_t of(int32_t a, int32_t b) { return a < b ? b - a : a - b; }
+};
+struct minimum {
+    static int32_t of(int32_t a, int32_t b) { return b < a ? b : a; }
+};
+struct maximum {
+    static int32_t of(int32_t a, int32_t b) { return a < b ? b : a; }
+};
+
+enum class Then : uint8_t { merge, saturate, accumulate };
+
+// Elements of type S of the sources, results of type D: packed, clamped and packed, or summed up
+// with c.
+template <class F, class D, class S, Then then>
+struct elements {
+    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
+        constexpr int width = 8 * sizeof(D);
+        constexpr int32_t low = std::numeric_limits<D>::min(), high = std::numeric_limits<D>::max();
+        uint32_t packed = 0, sum = c;
+        for (int at = 0; at < 32; at += width) {
+            int32_t r = F::of(S(a >> at), S(b >> at));
+            if (then == Then::saturate) r = r < low ? low : r > high ? high : r;
+            packed |= uint32_t(std::make_unsigned_t<D>(r)) << at;
+            sum += uint32_t(r);
+        }
+        return then == Then::accumulate ? sum : packed;
+    }
+};
+
+template <class F, class D, class S, Then then>
+constexpr Handler handler = &lanewise<elements<F, D, S, then>, uint32_t, uint32_t, uint32_t, uint32_t>;
+
+template <class F, class Signed, class Unsigned, class S>
+Handler by_result(Type d, Then then) {
+    if (then == Then::merge) return handler<F, S, S, Then::merge>;
+    if (then == Then::accumulate) return handler<F, S, S, Then::accumulate>;
+    return d == Type::s32 ? handler<F, Signed, S, Then::saturate>
+                          : handler<F, Unsigned, S, Then::saturate>;
+}
+
+template <class F, class Signed, class Unsigned>
+Handler by_signs(Type d, Type a, Type b, Then then) {
+    if (a != b) return nullptr;
+    return a == Type::s32 ? by_result<F, Signed, Unsigned, Signed>(d, then)
+                          : by_result<F, Signed, Unsigned, Unsigned>(d, then);
+}
+
+}  // namespace
+
+Selection select_video(const ptx::Instruction& in, Modifiers& m) {
+    const std::string_view op = in.opcode;
+    if (op.size() < 5 || op[0] != 'v' || in.operands.size() != 4) return {};
+    const bool four = op.back() == '4';
+    if (!four && op.back() != '2') return {};
+    const std::string_view name = op.substr(1, op.size() - 2);
+    const Type d = m.take_type(), a = m.take_type(), b = m.take_type();
+    const Then then = m.take("sat")   ? Then::saturate
+                      : m.take("add") ? Then::accumulate
+                                      : Then::merge;
+    const auto pick = [&](auto f) {
+        using F = decltype(f);
+        return four ? by_signs<F, int8_t, uint8_t>(d, a, b, then)
+                    : by_signs<F, int16_t, uint16_t>(d, a, b, then);
+    };
+    const Handler run = name == "add"       ? pick(add{})
+                        : name == "sub"     ? pick(sub{})
+                        : name == "avrg"    ? pick(average{})
+                        : name == "absdiff" ? pick(difference{})
+                        : name == "min"     ? pick(minimum{})
+                        : name == "max"     ? pick(maximum{})
+                                            : nullptr;
+    return selection(run, {Type::b32, Type::b32, Type::b32, Type::b32});
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

@@ -1,0 +1,106 @@
+"""CUDA kernels from NumPy, on a GPU or on a warp-level simulator, with every memory access counted.
+
+>>> import coalesce
+>>> import numpy as np
+>>> a = np.ones((64, 48), np.float32)
+>>> b = np.ones((48, 32), np.float32)
+>>> coalesce.matmul(a, b, variant="tiled")[0, 0]
+np.float32(48.0)
+
+Importing the package needs no GPU, no driver and no compiler: each is looked for when a call first
+needs it. Start with `matmul`, `transpose`, `row_sums`, `column_sums` and `access`; `variants` lists
+what each can be run with and `Kernel` runs CUDA C++ of your own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coalesce._devices import Device, devices, gpu_status
+    from coalesce.array import DeviceArray, to_device
+    from coalesce.catalogue import Variant, VariantTable, source, variants
+    from coalesce.errors import (
+        CoalesceError,
+        CompileError,
+        DeviceUnavailable,
+        LaunchError,
+        MemoryFault,
+        PtxError,
+        UnsupportedInstruction,
+    )
+    from coalesce.kernel import Kernel
+    from coalesce.operations import column_sums, matmul, row_sums, transpose
+    from coalesce.patterns import access
+    from coalesce.timing import Timing
+
+__version__ = "0.1.0"
+
+# Where each public name lives. A module is imported when one of its names is first asked for, so
+# that `import coalesce` costs no more than this file (PEP 562).
+_HOMES = {
+    "CoalesceError": "errors",
+    "CompileError": "errors",
+    "Device": "_devices",
+    "DeviceArray": "array",
+    "DeviceUnavailable": "errors",
+    "Kernel": "kernel",
+    "LaunchError": "errors",
+    "MemoryFault": "errors",
+    "PtxError": "errors",
+    "Timing": "timing",
+    "UnsupportedInstruction": "errors",
+    "Variant": "catalogue",
+    "VariantTable": "catalogue",
+    "access": "patterns",
+    "column_sums": "operations",
+    "devices": "_devices",
+    "gpu_status": "_devices",
+    "matmul": "operations",
+    "row_sums": "operations",
+    "source": "catalogue",
+    "to_device": "array",
+    "transpose": "operations",
+    "variants": "catalogue",
+}
+
+__all__ = [
+    "CoalesceError",
+    "CompileError",
+    "Device",
+    "DeviceArray",
+    "DeviceUnavailable",
+    "Kernel",
+    "LaunchError",
+    "MemoryFault",
+    "PtxError",
+    "Timing",
+    "UnsupportedInstruction",
+    "Variant",
+    "VariantTable",
+    "__version__",
+    "access",
+    "column_sums",
+    "devices",
+    "gpu_status",
+    "matmul",
+    "row_sums",
+    "source",
+    "to_device",
+    "transpose",
+    "variants",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'coalesce' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"coalesce.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

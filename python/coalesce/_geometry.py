@@ -1,0 +1,82 @@
+"""A launch's grid, block and shared memory, checked before anything runs.
+
+The limits are those of every GPU since compute capability 3.0 (CUDA C++ Programming Guide,
+"Technical Specifications per Compute Capability"), so they hold on the simulator too. What depends
+on the kernel, its registers and its shared memory, is checked where the kernel is.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from coalesce.errors import LaunchError
+
+Extent = tuple[int, int, int]
+
+MOST_THREADS = 1024
+_LIMITS = {
+    "grid": (2**31 - 1, 65535, 65535),
+    "block": (1024, 1024, 64),
+}
+
+
+def extent(name: str, value: Any) -> Extent:
+    """Return `value`, an int or one to three of them, as (x, y, z) within CUDA's limits.
+
+    Raises TypeError for anything else, LaunchError for an extent that no GPU takes.
+    """
+    items = value if isinstance(value, tuple | list) else (value,)
+    if not 1 <= len(items) <= 3:
+        raise TypeError(f"{name} must have one to three extents (x, y, z); got {value!r}")
+    numbers = [_integer(f"{name} {axis}", item) for axis, item in zip("xyz", items, strict=False)]
+    x, y, z = (*numbers, 1, 1)[:3]
+    for axis, number, most in zip("xyz", (x, y, z), _LIMITS[name], strict=True):
+        if number < 1:
+            raise LaunchError(f"{name} {axis} is {number}; it must be at least 1")
+        if number > most:
+            raise LaunchError(f"{name} {axis} is {number}; CUDA allows at most {most}")
+    return x, y, z
+
+
+def check_block(block: Extent) -> None:
+    """Raise LaunchError for a block of more threads than any GPU runs."""
+    threads = block[0] * block[1] * block[2]
+    if threads > MOST_THREADS:
+        shape = " x ".join(str(number) for number in block if number > 1)
+        raise LaunchError(
+            f"a block of {shape} = {threads} threads; CUDA allows at most {MOST_THREADS}"
+        )
+
+
+def launch_of(key: Any) -> tuple[Extent, Extent, int]:
+    """Return grid, block and dynamic shared memory (bytes) of ``kernel[key]``."""
+    if not isinstance(key, tuple) or len(key) not in (2, 3):
+        raise TypeError(
+            f"a kernel is launched as kernel[grid, block](...) or kernel[grid, block, shared_bytes]"
+            f"(...); got kernel[{key!r}]"
+        )
+    grid, block = extent("grid", key[0]), extent("block", key[1])
+    check_block(block)
+    return grid, block, shared(key[2] if len(key) == 3 else 0)
+
+
+def shared(value: Any) -> int:
+    """Return the bytes of dynamic shared memory."""
+    number = _integer("shared_bytes", value)
+    if number < 0:
+        raise LaunchError(f"shared_bytes is {number}; it must not be negative")
+    if number > 2**31 - 1:
+        raise LaunchError(f"shared_bytes is {number}; no GPU has that much shared memory")
+    return number
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer; got {value!r}")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be an integer; got {type(value).__name__} {value!r}"
+        ) from None

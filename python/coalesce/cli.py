@@ -1,0 +1,167 @@
+"""The command line: ``coalesce demo | devices | variants | run``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import coalesce
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit status."""
+    options = _parser().parse_args(arguments)
+    if options.command is None:
+        _parser().print_help()
+        return 2
+    try:
+        status: int = options.command(options)
+        return status
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except (ValueError, TypeError, OSError, coalesce.CoalesceError) as error:
+        print(f"coalesce: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coalesce",
+        description="Run CUDA kernels on a GPU or on a warp-level simulator, and count what "
+        "their memory accesses cost.",
+    )
+    parser.add_argument("--version", action="version", version=f"coalesce {coalesce.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parser.set_defaults(command=None)
+
+    demo = commands.add_parser("demo", help="multiply two matrices with every variant")
+    demo.add_argument("--n", type=_positive, help="rows and columns of the matrices")
+    demo.add_argument("--device", help="cuda, cuda:1, sim, ... (default: the best there is)")
+    demo.add_argument("--variant", action="append", help="only this variant; may be repeated")
+    demo.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    demo.set_defaults(command=_demo)
+
+    devices = commands.add_parser("devices", help="list what kernels can run on")
+    devices.set_defaults(command=_devices)
+
+    variants = commands.add_parser("variants", help="list the operations and their variants")
+    variants.add_argument("operation", nargs="?", help="matmul, transpose, ... (default: all)")
+    variants.add_argument("--source", metavar="VARIANT", help="print this variant's CUDA text")
+    variants.set_defaults(command=_variants)
+
+    run = commands.add_parser(
+        "run",
+        help="run a kernel of a .cu or .ptx file",
+        description="Run a kernel. Arguments are numbers, typed as the kernel declares them, or "
+        "arrays: zeros:SHAPE, ones:SHAPE, arange:SHAPE or random:SHAPE with a dtype after a "
+        "second colon (float32 by default), as in random:64x64:float64; or a .npy file. Prints "
+        "what the arrays hold afterwards and what the run cost.",
+    )
+    run.add_argument("file", help="CUDA C++ or PTX")
+    run.add_argument("entry", help="the kernel's name")
+    run.add_argument("argument", nargs="*", help="the kernel's arguments in order")
+    run.add_argument("--grid", type=_extents, required=True, metavar="X[,Y[,Z]]", help="blocks")
+    run.add_argument("--block", type=_extents, required=True, metavar="X[,Y[,Z]]", help="threads")
+    run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
+    run.add_argument("--device", help="cuda, cuda:1, sim, ... (default: the best there is)")
+    run.add_argument("--option", action="append", default=[], help="for the compiler: -DTILE=16")
+    run.set_defaults(command=_run)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from coalesce import _demo
+
+    right = _demo.run_demo(
+        console(),
+        size=options.n,
+        device=options.device,
+        variants=tuple(options.variant or ()),
+        dtype=options.dtype,
+    )
+    return 0 if right else 1
+
+
+def _devices(options: argparse.Namespace) -> int:
+    from coalesce import _devices
+
+    del options
+    listed = coalesce.devices()
+    width = max(len(device.name) for device in listed)
+    for device in listed:
+        major, minor = device.compute_capability
+        memory = f", {device.memory / 2**30:.0f} GiB" if device.memory else ""
+        line = f"{device.name:<{width}}  {device.description}, compute capability {major}.{minor}"
+        console().print(line + memory, soft_wrap=True)
+    if listed[0].kind != "cuda":
+        console().print(f"No GPU: {_devices.gpu_status().message}", soft_wrap=True)
+    return 0
+
+
+def _variants(options: argparse.Namespace) -> int:
+    if options.source:
+        if options.operation is None:
+            raise ValueError("--source needs an operation: coalesce variants matmul --source tiled")
+        print(coalesce.source(options.operation, options.source), end="")
+    else:
+        print(coalesce.variants(options.operation))
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    from coalesce import _run_file
+
+    _run_file.run_file(
+        console(),
+        options.file,
+        options.entry,
+        options.argument,
+        grid=options.grid,
+        block=options.block,
+        shared_bytes=options.shared,
+        device=options.device,
+        options=tuple(options.option),
+    )
+    return 0
+
+
+def console() -> Console:
+    """Return where output goes: the terminal, or 100 columns without colour."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(width=100, no_color=True, highlight=False)
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
+    return value
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    try:
+        extents = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        extents = ()
+    if not 1 <= len(extents) <= 3 or min(extents) < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 to 3 positive integers, not {text!r}")
+    return extents
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""The errors a call can end with, one type each, so that they can be caught by type.
+
+All derive from `CoalesceError`. A wrong argument is a `TypeError` or a `ValueError` instead.
+"""
+
+from __future__ import annotations
+
+from coalesce._core import (
+    CoalesceError,
+    CompileError,
+    DeviceUnavailable,
+    LaunchError,
+    MemoryFault,
+    PtxError,
+    UnsupportedInstruction,
+)
+
+__all__ = [
+    "CoalesceError",
+    "CompileError",
+    "DeviceUnavailable",
+    "LaunchError",
+    "MemoryFault",
+    "PtxError",
+    "UnsupportedInstruction",
+]

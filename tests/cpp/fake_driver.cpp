@@ -1,0 +1,262 @@
+// A CUDA driver without a GPU, for tests: it is loaded in place of libcuda.so.1.
+//
+// "Device" memory is host memory, streams are always done, and a launch runs a host loop chosen by
+// the kernel's name: scale(float *x, float factor, int n), add(const float *a, const float *b,
+// float *out, int n), fault(), which breaks the context as an illegal address does. What the driver
+// pretends to be is set in the environment before it is loaded:
+//   FAKE_DRIVER_DEVICES  how many GPUs (1)     FAKE_DRIVER_VERSION  as cuDriverGetVersion's (13000)
+//   FAKE_DRIVER_NO_RECOVERY  a reset does not mend the context, as with real drivers
+//   FAKE_DRIVER_MEMORY   bytes of each (1 GiB) FAKE_DRIVER_INIT     what cuInit returns (0)
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+
+#define FAKE extern "C" __attribute__((visibility("default"))) int
+
+namespace {
+
+using Address = unsigned long long;
+using Clock = std::chrono::steady_clock;
+
+enum {
+    ok = 0,
+    invalid_value = 1,
+    out_of_memory = 2,
+    no_device = 100,
+    invalid_ptx = 218,
+    not_found = 500,
+    illegal_address = 700
+};
+
+int setting(const char* name, int otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+struct Function {
+    std::string name;
+};
+struct Event {
+    Clock::time_point time;
+};
+
+struct State {
+    std::mutex mutex;
+    std::map<Address, size_t> allocations;
+    std::map<std::string, Function> functions;
+    std::set<void*> pinned;
+    std::set<Event*> events;
+    size_t used = 0;
+    int broken = ok;  // the sticky error of the context
+    int retained = 0;
+    void* current = nullptr;
+    int context = 0;  // its address is the context's handle
+};
+
+State& state() {
+    static auto* instance = new State;
+    return *instance;
+}
+
+size_t memory() {
+    const char* text = std::getenv("FAKE_DRIVER_MEMORY");
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : size_t{1} << 30;
+}
+
+template <class T>
+T argument(void** arguments, int i) {
+    T value;
+    std::memcpy(&value, arguments[i], sizeof(value));
+    return value;
+}
+
+}  // namespace
+
+FAKE cuInit(unsigned) { return setting("FAKE_DRIVER_INIT", ok); }
+FAKE cuDriverGetVersion(int* version) {
+    *version = setting("FAKE_DRIVER_VERSION", 13000);
+    return ok;
+}
+FAKE cuGetErrorName(int error, const char** name) {
+    *name = error == illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_FAKE";
+    return ok;
+}
+FAKE cuGetErrorString(int, const char** text) {
+    *text = "a fake error";
+    return ok;
+}
+FAKE cuDeviceGetCount(int* count) {
+    *count = setting("FAKE_DRIVER_DEVICES", 1);
+    return ok;
+}
+FAKE cuDeviceGet(int* device, int ordinal) {
+    *device = ordinal;
+    return ok;
+}
+FAKE cuDeviceGetName(char* name, int size, int) {
+    std::snprintf(name, static_cast<size_t>(size), "Fake GPU");
+    return ok;
+}
+FAKE cuDeviceGetAttribute(int* value, int attribute, int) {
+    constexpr int major = 75, multiprocessors = 16, shared_opt_in = 97;
+    *value = attribute == major             ? 9
+             : attribute == multiprocessors ? 132
+             : attribute == shared_opt_in   ? 232448
+                                            : 0;
+    return ok;
+}
+FAKE cuDeviceTotalMem_v2(size_t* bytes, int) {
+    *bytes = memory();
+    return ok;
+}
+FAKE cuDevicePrimaryCtxRetain(void** context, int) {
+    *context = &state().context;
+    if (state().broken != ok) return state().broken;
+    ++state().retained;
+    return ok;
+}
+FAKE cuDevicePrimaryCtxRelease_v2(int) {
+    --state().retained;
+    return ok;
+}
+FAKE cuDevicePrimaryCtxReset_v2(int) {
+    const std::lock_guard lock(state().mutex);
+    for (const auto& [address, size] : state().allocations)
+        std::free(reinterpret_cast<void*>(address));
+    for (void* memory : state().pinned) std::free(memory);
+    for (Event* event : state().events) delete event;
+    state().events.clear();
+    state().allocations.clear();
+    state().pinned.clear();
+    state().used = 0;
+    if (std::getenv("FAKE_DRIVER_NO_RECOVERY") == nullptr) state().broken = ok;
+    return ok;
+}
+FAKE cuCtxGetCurrent(void** context) {
+    *context = state().current;
+    return ok;
+}
+FAKE cuCtxSetCurrent(void* context) {
+    state().current = context;
+    return ok;
+}
+FAKE cuCtxSynchronize() { return state().broken; }
+FAKE cuMemGetInfo_v2(size_t* free, size_t* total) {
+    *total = memory();
+    *free = memory() - state().used;
+    return ok;
+}
+FAKE cuMemAlloc_v2(Address* address, size_t size) {
+    const std::lock_guard lock(state().mutex);
+    if (state().broken != ok) return state().broken;
+    if (state().used + size > memory()) return out_of_memory;
+    *address = reinterpret_cast<Address>(std::aligned_alloc(512, (size + 511) / 512 * 512));
+    state().allocations[*address] = size;
+    state().used += size;
+    return ok;
+}
+FAKE cuMemFree_v2(Address address) {
+    const std::lock_guard lock(state().mutex);
+    const auto found = state().allocations.find(address);
+    if (found == state().allocations.end()) return invalid_value;
+    state().used -= found->second;
+    state().allocations.erase(found);
+    std::free(reinterpret_cast<void*>(address));
+    return ok;
+}
+FAKE cuMemHostAlloc(void** memory, size_t size, unsigned) {
+    *memory = std::malloc(size);
+    state().pinned.insert(*memory);
+    return state().broken;
+}
+FAKE cuMemFreeHost(void* memory) {
+    state().pinned.erase(memory);
+    std::free(memory);
+    return ok;
+}
+FAKE cuMemcpyHtoDAsync_v2(Address target, const void* source, size_t size, void*) {
+    if (state().broken == ok) std::memcpy(reinterpret_cast<void*>(target), source, size);
+    return state().broken;
+}
+FAKE cuMemcpyDtoHAsync_v2(void* target, Address source, size_t size, void*) {
+    if (state().broken == ok) std::memcpy(target, reinterpret_cast<const void*>(source), size);
+    return state().broken;
+}
+FAKE cuMemcpyDtoDAsync_v2(Address target, Address source, size_t size, void*) {
+    std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
+    return state().broken;
+}
+FAKE cuPointerGetAttribute(void*, int, Address) { return invalid_value; }
+FAKE cuStreamSynchronize(void*) { return state().broken; }
+FAKE cuStreamWaitEvent(void*, void*, unsigned) { return state().broken; }
+FAKE cuEventCreate(void** event, unsigned) {
+    auto* made = new Event;
+    state().events.insert(made);
+    *event = made;
+    return ok;
+}
+FAKE cuEventDestroy_v2(void* event) {
+    state().events.erase(static_cast<Event*>(event));
+    delete static_cast<Event*>(event);
+    return ok;
+}
+FAKE cuEventRecord(void* event, void*) {
+    static_cast<Event*>(event)->time = Clock::now();
+    return state().broken;
+}
+FAKE cuEventQuery(void*) { return state().broken; }
+FAKE cuEventSynchronize(void*) { return state().broken; }
+FAKE cuEventElapsedTime(float* ms, void* start, void* stop) {
+    const auto between = static_cast<Event*>(stop)->time - static_cast<Event*>(start)->time;
+    *ms = std::chrono::duration<float, std::milli>(between).count();
+    return ok;
+}
+FAKE cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options,
+                        void** values) {
+    constexpr int error_log = 5;
+    if (std::strncmp(static_cast<const char*>(image), "bad", 3) == 0) {
+        for (unsigned i = 0; i < count; ++i)
+            if (options[i] == error_log)
+                std::strcpy(static_cast<char*>(values[i]), "ptxas: line 7: a fake syntax error");
+        return invalid_ptx;
+    }
+    *module = &state();
+    return state().broken;
+}
+FAKE cuModuleGetFunction(void** function, void*, const char* name) {
+    if (std::strcmp(name, "missing") == 0) return not_found;
+    Function& found = state().functions[name];
+    found.name = name;
+    *function = &found;
+    return ok;
+}
+FAKE cuFuncGetAttribute(int* value, int attribute, void*) {
+    constexpr int max_threads = 0, registers = 4;
+    *value = attribute == max_threads ? 512 : attribute == registers ? 128 : 0;
+    return ok;
+}
+FAKE cuFuncSetAttribute(void*, int, int value) { return value > 232448 ? invalid_value : ok; }
+FAKE cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                    unsigned, void*, void** arguments, void**) {
+    if (state().broken != ok) return state().broken;
+    const std::string& name = static_cast<Function*>(function)->name;
+    if (name == "fault") state().broken = illegal_address;
+    if (name == "scale") {
+        auto* x = argument<float*>(arguments, 0);
+        for (int i = 0; i < argument<int>(arguments, 2); ++i) x[i] *= argument<float>(arguments, 1);
+    }
+    if (name == "add") {
+        const auto* a = argument<const float*>(arguments, 0);
+        const auto* b = argument<const float*>(arguments, 1);
+        auto* out = argument<float*>(arguments, 2);
+        for (int i = 0; i < argument<int>(arguments, 3); ++i) out[i] = a[i] + b[i];
+    }
+    return ok;
+}

@@ -1,0 +1,171 @@
+// Devices, copies, launches and recovery, on the fake driver of fake_driver.cpp.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
+#include "cuda/device.hpp"
+#include "cuda/launch.hpp"
+#include "cuda/workers.hpp"
+#include "errors.hpp"
+
+namespace coalesce::cuda {
+namespace {
+
+Device& device() {
+    setenv("COALESCE_CUDA_DRIVER", COALESCE_FAKE_DRIVER, 1);
+    return Device::get(0);
+}
+
+template <class F>
+std::string message_of(F&& f) {
+    try {
+        f();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+TEST(Driver, AMissingLibraryIsAStatus) {
+    const Driver driver("libno-such-driver.so.1");
+    EXPECT_EQ(driver.status, Driver::Status::no_driver);
+    EXPECT_NE(driver.detail.find("libno-such-driver.so.1"), std::string::npos);
+}
+
+TEST(Driver, ALibraryThatIsNoDriverIsAStatus) {
+    const Driver driver("libm.so.6");
+    EXPECT_EQ(driver.status, Driver::Status::no_driver);
+    EXPECT_NE(driver.detail.find("cuInit"), std::string::npos);
+}
+
+TEST(Driver, NoDeviceIsAStatus) {
+    setenv("FAKE_DRIVER_DEVICES", "0", 1);
+    EXPECT_EQ(Driver(COALESCE_FAKE_DRIVER).status, Driver::Status::no_device);
+    unsetenv("FAKE_DRIVER_DEVICES");
+    setenv("FAKE_DRIVER_INIT", "100", 1);
+    EXPECT_EQ(Driver(COALESCE_FAKE_DRIVER).status, Driver::Status::no_device);
+    setenv("FAKE_DRIVER_INIT", "999", 1);
+    EXPECT_EQ(Driver(COALESCE_FAKE_DRIVER).status, Driver::Status::failed);
+    unsetenv("FAKE_DRIVER_INIT");
+}
+
+TEST(Device, IsDescribed) {
+    EXPECT_EQ(device().label(), "cuda:0 (Fake GPU)");
+    EXPECT_EQ(device().compute_capability(), std::make_pair(9, 0));
+    EXPECT_THROW(Device::get(1), DeviceUnavailable);
+}
+
+TEST(Device, CopiesOfAnySizeArrive) {
+    const size_t slot = Staging::slot_bytes, piece = Staging::piece_bytes;
+    for (const size_t bytes :
+         {size_t{0}, size_t{1}, size_t{1000}, Staging::direct_down, Staging::direct_up + 1,
+          piece + 3, slot - 1, slot, slot + 1, 9 * slot + 12345, 20 * slot}) {
+        std::vector<uint8_t> sent(bytes), received(bytes, 0xEE);
+        for (size_t i = 0; i < bytes; ++i) sent[i] = static_cast<uint8_t>(i * 7 + i / 251);
+        const auto memory = device().allocate(bytes, "test");
+        device().to_device(memory->address(), sent.data(), bytes, nullptr);
+        device().prefault(received.data(), bytes);
+        device().to_host(received.data(), memory->address(), bytes, nullptr);
+        EXPECT_EQ(sent, received) << bytes << " bytes";
+    }
+}
+
+TEST(Device, OutOfMemorySaysHowMuchIsFree) {
+    const std::string message =
+        message_of([] { auto memory = device().allocate(size_t{3} << 30, "argument `x`"); });
+    EXPECT_NE(message.find("argument `x` needs 3072 MiB"), std::string::npos) << message;
+    EXPECT_NE(message.find("free of 1024 MiB"), std::string::npos) << message;
+}
+
+TEST(Launch, RunsTheKernelWithItsArguments) {
+    Function scale(device(), "image", "scale");
+    std::vector<float> x(100);
+    std::iota(x.begin(), x.end(), 0.0f);
+    const auto memory = device().allocate(400, "x");
+    device().to_device(memory->address(), x.data(), 400, nullptr);
+    Address address = memory->address();
+    float factor = 3;
+    int n = 50;
+    void* arguments[] = {&address, &factor, &n};
+    launch(scale, {}, arguments, nullptr);
+    device().to_host(x.data(), memory->address(), 400, nullptr);
+    EXPECT_EQ(x[49], 147.0f);
+    EXPECT_EQ(x[50], 50.0f);
+
+    const Timing timing = time(scale, {}, arguments, nullptr, 7, [] {});
+    EXPECT_EQ(timing.runs, 7);
+    const Timing enough = time(scale, {}, arguments, nullptr, 0, [] {});
+    EXPECT_GE(enough.runs, 5);
+    EXPECT_LE(enough.runs, 215);
+}
+
+TEST(Launch, RefusesWhatTheKernelCannotDo) {
+    Function scale(device(), "image", "scale");
+    Geometry geometry;
+    geometry.block = {600, 1, 1};
+    EXPECT_NE(message_of([&] { admit(scale, geometry); }).find("600 threads"), std::string::npos);
+    geometry.block = {32, 1, 1};
+    geometry.dynamic_shared = 300000;
+    EXPECT_NE(message_of([&] { admit(scale, geometry); }).find("232448"), std::string::npos);
+    geometry.dynamic_shared = 100000;
+    EXPECT_NO_THROW(admit(scale, geometry));
+}
+
+TEST(Module, RefusalsCarryTheDriversLog) {
+    const std::string message = message_of([] { Function(device(), "bad image", "scale"); });
+    EXPECT_NE(message.find("a fake syntax error"), std::string::npos) << message;
+    EXPECT_THROW(Function(device(), "image", "missing"), LaunchError);
+}
+
+TEST(Recovery, AFaultLosesMemoryAndNothingElse) {
+    Function fault(device(), "image", "fault");
+    Function scale(device(), "image", "scale");
+    auto memory = device().allocate(4096, "x");
+    launch(fault, {}, nullptr, nullptr);
+    const std::string message = message_of([] { device().synchronize(nullptr); });
+    EXPECT_NE(message.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << message;
+    EXPECT_NE(message.find("device=\"sim\""), std::string::npos) << message;
+    EXPECT_TRUE(memory->lost());
+    memory.reset();
+
+    float one = 1, factor = 5;
+    int n = 1;
+    const auto fresh = device().allocate(4, "x");
+    EXPECT_FALSE(fresh->lost());
+    device().to_device(fresh->address(), &one, 4, nullptr);
+    Address address = fresh->address();
+    void* arguments[] = {&address, &factor, &n};
+    launch(scale, {}, arguments, nullptr);
+    device().to_host(&one, fresh->address(), 4, nullptr);
+    EXPECT_EQ(one, 5.0f);
+}
+
+TEST(Workers, EveryWorkerRunsTheTaskOnce) {
+    Workers workers(3);
+    for (int round = 1; round <= 50; ++round) {
+        std::atomic<int> runs{0};
+        bool led = false;
+        workers.run([&] { ++runs; }, [&] { led = true; });
+        EXPECT_EQ(runs, 3);
+        EXPECT_TRUE(led);
+    }
+    EXPECT_THROW(workers.run([] {}, [] { throw LaunchError("x"); }), LaunchError);
+}
+
+// The last test of this program: the device stays broken.
+TEST(RecoveryFailure, EveryLaterCallSaysWhatBrokeTheDevice) {
+    setenv("FAKE_DRIVER_NO_RECOVERY", "1", 1);
+    Function fault(device(), "image", "fault");
+    launch(fault, {}, nullptr, nullptr);
+    const std::string first = message_of([] { device().synchronize(nullptr); });
+    EXPECT_NE(first.find("cannot be used any more in this process"), std::string::npos) << first;
+    const std::string later = message_of([&] { launch(fault, {}, nullptr, nullptr); });
+    EXPECT_NE(later.find("because waiting for the GPU failed"), std::string::npos) << later;
+    EXPECT_NE(later.find("Start a new process"), std::string::npos) << later;
+}
+
+}  // namespace
+}  // namespace coalesce::cuda

@@ -1,0 +1,82 @@
+// Every launch covers every element, stays within CUDA's limits and wastes less than a block a row.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "ops/catalogue.hpp"
+#include "ops/geometry.hpp"
+
+namespace coalesce::ops {
+namespace {
+
+uint64_t threads(const Extent3& e) { return uint64_t(e.x) * e.y * e.z; }
+
+// The rows and columns a launch reaches, from what each geometry promises.
+struct Reach {
+    uint64_t rows, cols;
+};
+
+Reach reach(Geometry geometry, const Launch& l, uint32_t tile) {
+    const uint64_t x = l.grid.x, y = uint64_t(l.grid.y) * l.grid.z;
+    if (geometry == tiles_rows_on_x || geometry == tiles_flat_block) return {x * tile, y * tile};
+    if (geometry == tiles_columns_on_x) return {y * tile, x * tile};
+    if (geometry == tiles_of_32_by_8) return {y * 32, x * 32};
+    if (geometry == threads_over_rows) return {x * l.block.x, UINT64_MAX};
+    if (geometry == threads_over_columns) return {UINT64_MAX, x * l.block.x};
+    if (geometry == block_for_each_row || geometry == block_for_each_row_dynamic)
+        return {x, UINT64_MAX};
+    if (geometry == warp_for_each_row) return {x * l.block.x / 32, UINT64_MAX};
+    if (geometry == block_for_32_columns) return {UINT64_MAX, x * 32};
+    ADD_FAILURE() << "a geometry without a promise";
+    return {0, 0};
+}
+
+TEST(Geometry, CoversEveryShapeWithinTheLimits) {
+    const uint64_t extents[] = {1,     7,      8,         31,          32,        33,
+                                65535, 524280, 2'097'120, 100'000'000, max_extent};
+    for (const Variant& v : variants()) {
+        for (const uint64_t rows : extents) {
+            for (const uint64_t cols : extents) {
+                if (rows * cols > uint64_t(1) << 40) continue;  // no GPU holds it
+                for (const uint32_t tile : {8u, 16u, 32u}) {
+                    const Launch l = v.geometry({rows, cols, tile, 4});
+                    const auto [reached_rows, reached_cols] = reach(v.geometry, l, tile);
+                    EXPECT_GE(reached_rows, rows) << v.operation << ' ' << v.name;
+                    EXPECT_GE(reached_cols, cols) << v.operation << ' ' << v.name;
+                    EXPECT_LE(l.grid.x, uint32_t(INT32_MAX));
+                    EXPECT_LE(l.grid.y, 65535u);
+                    EXPECT_LE(l.grid.z, 65535u);
+                    EXPECT_LE(threads(l.block), 1024u);
+                    // An index past the end must still fit the kernel's int.
+                    if (reached_rows != UINT64_MAX) {
+                        EXPECT_LT(reached_rows, uint64_t(INT32_MAX));
+                    }
+                    if (reached_cols != UINT64_MAX) {
+                        EXPECT_LT(reached_cols, uint64_t(INT32_MAX));
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(Geometry, FoldsRowsBeyondTheYAxisOntoZ) {
+    const Launch l = tiles_columns_on_x({65536ull * 32, 32, 32, 4});
+    EXPECT_EQ(l.grid, (Extent3{1, 32768, 2}));
+    EXPECT_EQ(tiles_columns_on_x({65535ull * 32, 32, 32, 4}).grid, (Extent3{1, 65535, 1}));
+}
+
+TEST(Geometry, AsksForDynamicSharedMemoryByElementSize) {
+    EXPECT_EQ(block_for_each_row_dynamic({5, 5, 32, 4}).shared_bytes, 1024u);
+    EXPECT_EQ(block_for_each_row_dynamic({5, 5, 32, 8}).shared_bytes, 2048u);
+    EXPECT_EQ(block_for_each_row({5, 5, 32, 8}).shared_bytes, 0u);
+}
+
+TEST(Geometry, RefusesEmptyShapes) {
+    EXPECT_THROW(tiles_columns_on_x({0, 5, 32, 4}), std::invalid_argument);
+    EXPECT_THROW(tiles_columns_on_x({5, 0, 32, 4}), std::invalid_argument);
+    EXPECT_THROW(threads_over_rows({0, 1, 32, 4}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace coalesce::ops

@@ -1,0 +1,67 @@
+// What the simulator cannot execute is said before anything runs, with the instruction and its
+// line.
+#include <gtest/gtest.h>
+
+#include "sim_fixture.hpp"
+
+namespace coalesce::sim {
+namespace {
+
+std::string refusal(const std::string& text) {
+    try {
+        run_module(text, {Words{}});
+    } catch (const UnsupportedInstruction& e) {
+        return e.what();
+    }
+    return "";
+}
+
+class Unsupported : public testing::TestWithParam<const char*> {};
+
+TEST_P(Unsupported, IsNamed) {
+    const std::string instruction = GetParam();
+    const std::string message = refusal(kernel_text(instruction + ";"));
+    EXPECT_NE(message.find("cannot execute `" + instruction + "`"), std::string::npos) << message;
+    EXPECT_NE(message.find("of the PTX"), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sim, Unsupported,
+    testing::Values("frobnicate.u32 %r0, %r1", "add.f32x2 %d0, %d1, %d2",
+                    // Modifiers that nobody gives a meaning are never ignored.
+                    "add.rn.oob.f32 %f0, %f1, %f2", "min.wrong.s32 %r0, %r1, %r2",
+                    "mul.wide.s64 %d0, %d1, %d2", "add.sat.u32 %r0, %r1, %r2",
+                    "cvt.rn.satfinite.e4m3x2.f32 %h0, %f1, %f2", "cvt.pack.s16.s32 %r0, %r1, %r2",
+                    "vadd2.u32.u32.s32 %r0, %r1, %r2, %r3", "redux.sync.min.f32 %f0, %f1, -1",
+                    "atom.global.add.u16 %h0, [%out], 1", "atom.global.min.f32 %f0, [%out], %f1",
+                    "ld.global.b128 %d0, [%in]", "cp.async.ca.shared.global [%r1], [%in], 5",
+                    "cp.async.bulk.commit_group", "mma.sync.aligned.m8n8k4 %r0, %r1, %r2, %r3",
+                    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%r1]",
+                    "tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d1, {%r1}]",
+                    "vote.ballot.b32 %r0, %p1", "bar.arrive.wrong 1, 64",
+                    "lop3.or.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1"),
+    [](const auto& info) { return std::to_string(info.index); });
+
+TEST(UnsupportedInstructions, NameTheLineOfTheSource) {
+    const std::string message =
+        refusal(kernel_text(".loc 1 42 7\n frobnicate.u32 %r0, %r1;", ".file 1 \"a.cu\"\n"));
+    EXPECT_NE(message.find("line 42 of the CUDA source"), std::string::npos) << message;
+}
+
+TEST(UnsupportedInstructions, OfFunctionsAreFoundToo) {
+    const std::string f = ".func f() { .reg .b32 %x; frobnicate.u32 %x, 1; ret; }\n";
+    EXPECT_NE(refusal(kernel_text("call f;", f)).find("frobnicate"), std::string::npos);
+    // Of a function that is never called nothing is said.
+    EXPECT_EQ(refusal(kernel_text("", f)), "");
+}
+
+TEST(UnsupportedInstructions, UnknownNames) {
+    EXPECT_NE(refusal(kernel_text("mov.u32 %r0, %pm0;")).find("%pm0"), std::string::npos);
+    const std::string external = ".extern .func (.param .b64 r) malloc (.param .b64 n);\n";
+    const std::string call =
+        "{ .param .b64 n; .param .b64 r; st.param.b64 [n], %d1; call (r), malloc, (n); }";
+    EXPECT_NE(refusal(kernel_text(call, external)).find("malloc"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace coalesce::sim

@@ -1,0 +1,144 @@
+"""Options and fixtures of every test: which device to run on, random arrays, tolerances."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import coalesce
+
+# A simulated or first-compiled example takes longer than hypothesis' default deadline.
+settings.register_profile("coalesce", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "coalesce"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        choices=("sim", "cuda"),
+        default="sim",
+        help="where to run the kernels: the simulator (default) or a GPU",
+    )
+
+
+def pytest_report_header() -> str:
+    status = coalesce.gpu_status()
+    return f"coalesce {coalesce.__version__}, numpy {np.__version__}, GPU: {status}"
+
+
+@pytest.fixture(scope="session")
+def device(request: pytest.FixtureRequest) -> str:
+    """Where to run: "sim" or "cuda"."""
+    name: str = request.config.getoption("--device")
+    if name == "cuda" and not coalesce.gpu_status():
+        pytest.skip(f"no GPU: {coalesce.gpu_status()}")
+    return name
+
+
+@pytest.fixture(scope="session")
+def on_simulator(device: str) -> str:
+    """Skip where the test looks at counts, which only the simulator has."""
+    if device != "sim":
+        pytest.skip("counts are the simulator's")
+    return device
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    """Random numbers, the same in every run."""
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> type[np.floating]:
+    """The dtypes that every variant takes."""
+    return request.param  # type: ignore[no-any-return]
+
+
+_C_TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+class Evaluate:
+    """Evaluates CUDA C++ expressions for arrays of operands, one element a thread.
+
+    ``evaluate({"sum": ("int32", "a + b")}, a=a, b=b)["sum"]`` is an array like `a`. Everything is
+    computed twice, by full warps and by warps of which an irregular half of the lanes is active,
+    and the second run must agree and leave the other lanes alone.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    @staticmethod
+    def ptx(result: str, text: str, *operands: str) -> str:
+        """An expression of inline PTX: operands are "r:expression", %0 is the result."""
+        letter = {1: "r", 2: "h", 4: "r", 8: "l"}[np.dtype(result).itemsize]
+        if result.startswith("float"):
+            letter = {4: "f", 8: "d"}[np.dtype(result).itemsize]
+        inputs = ", ".join(
+            f'"{o.partition(":")[0]}"({o.partition(":")[2]})' for o in operands
+        )
+        return f'[&]{{ {_C_TYPES[result]} r; asm volatile("{text}" : "={letter}"(r) : {inputs}); return r; }}()'
+
+    def __call__(
+        self,
+        results: Mapping[str, tuple[str, str]],
+        prelude: str = "",
+        options: Sequence[str] = (),
+        **inputs: Any,
+    ) -> dict[str, np.ndarray]:
+        operands = {name: np.ascontiguousarray(value).ravel() for name, value in inputs.items()}
+        n = next(iter(operands.values())).size
+        assert all(value.size == n for value in operands.values())
+        parameters = [f"const {_C_TYPES[v.dtype.name]} *{k}_in" for k, v in operands.items()]
+        parameters += [f"{_C_TYPES[t]} *{k}_out" for k, (t, _) in results.items()]
+        loads = "".join(
+            f"  {_C_TYPES[v.dtype.name]} {k} = {k}_in[thread_];\n" for k, v in operands.items()
+        )
+        stores = "".join(f"  {k}_out[thread_] = {e};\n" for k, (_, e) in results.items())
+        source = (
+            f"{prelude}\n"
+            f'extern "C" __global__ void evaluate({", ".join(parameters)},\n'
+            "    const bool *wanted_, int count_) {\n"
+            "  int thread_ = blockIdx.x * blockDim.x + threadIdx.x;\n"
+            "  if (thread_ >= count_ || !wanted_[thread_]) return;\n"
+            f"{loads}{stores}}}\n"
+        )
+        kernel = coalesce.Kernel(source, "evaluate", options=options, device=self.device)
+
+        def run(wanted: np.ndarray) -> list[np.ndarray]:
+            out = [np.full(n, 1, t) for t, _ in results.values()]
+            kernel[-(-n // 128), 128](*operands.values(), *out, wanted, n)
+            return out
+
+        everywhere = run(np.ones(n, bool))
+        some = np.random.default_rng(3).integers(0, 2, n).astype(bool)
+        for name, whole, part in zip(results, everywhere, run(some), strict=True):
+            expected = np.where(some, whole, np.ones(1, whole.dtype))
+            assert whole.dtype == part.dtype
+            np.testing.assert_array_equal(part, expected, f"{name}, half of the lanes")
+        return dict(zip(results, everywhere, strict=True))
+
+
+@pytest.fixture(scope="session")
+def evaluate(device: str) -> Evaluate:
+    """CUDA C++ expressions for arrays of operands; see `Evaluate`."""
+    return Evaluate(device)

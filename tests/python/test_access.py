@@ -1,0 +1,218 @@
+"""coalesce.access: every pattern against NumPy's indexing, and the sectors it costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coalesce
+from coalesce.patterns import run_access
+
+LENGTHS = [0, 1, 31, 32, 33, 100, 1000]
+ORDERS = {
+    "reversed": list(range(31, -1, -1)),
+    "rotated": [(i + 5) % 32 for i in range(32)],
+    "bits": [int(f"{i:05b}"[::-1], 2) for i in range(32)],
+}
+
+
+def permuted(x, order):
+    whole = len(x) // 32 * 32
+    rows = x[:whole].reshape(-1, 32)[:, order]
+    return np.concatenate([rows.reshape(-1), x[whole:]])
+
+
+def far_lane(x, distance):
+    i = np.arange(len(x))
+    return x[np.where(i % 32 == 31, (i + distance) % max(1, len(x)), i)]
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_patterns_match_numpy(n, dtype, device):
+    x = np.arange(n, dtype=dtype)
+
+    def check(expected, **options):
+        result = coalesce.access(x, device=device, **options)
+        assert result.dtype == x.dtype
+        np.testing.assert_array_equal(result, expected, err_msg=str(options))
+
+    for offset in {0, min(1, n), n // 2, n}:
+        check(x[offset:], pattern="offset", offset=offset)
+    for stride in (1, 2, 3, 8, 33, 5000):
+        check(x[::stride], pattern="stride", stride=stride)
+    for order in ORDERS.values():
+        check(permuted(x, order), pattern="permuted", order=order)
+    check(np.repeat(x[::32], 32)[:n], pattern="broadcast")
+    for distance in (0, 1, n // 2, n, 10 * n + 3):
+        check(far_lane(x, distance), pattern="far_lane", distance=distance)
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u2", "f2", "i4", "f4", "i8", "f8", "c8", "c16"])
+def test_elements_of_1_to_16_bytes(kind, device, random):
+    x = random.integers(0, 100, 100).astype(kind)
+    result = coalesce.access(x, pattern="stride", stride=3, device=device)
+    assert result.dtype == x.dtype
+    np.testing.assert_array_equal(result, x[::3])
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
+def test_vector_widths(width, device, random):
+    for n in (16, 64, 1024):
+        x = random.normal(size=n).astype(np.float32)
+        result = coalesce.access(x, pattern="vector", width=width, device=device)
+        np.testing.assert_array_equal(result, x)
+
+
+@given(data=st.data())
+def test_gather(data, device):
+    x = np.random.default_rng(0).normal(size=data.draw(st.integers(1, 200))).astype(np.float32)
+    index = np.array(data.draw(st.lists(st.integers(0, len(x) - 1), max_size=150)), np.int32)
+    result = coalesce.access(x, pattern="gather", index=index, device=device)
+    np.testing.assert_array_equal(result, x[index])
+
+
+def test_structures(device, random):
+    for fields in (1, 3, 8):
+        x = random.normal(size=(70, fields)).astype(np.float32)
+        for field in range(fields):
+            aos = coalesce.access(x, pattern="aos", field=field, device=device)
+            soa = coalesce.access(x.T, pattern="soa", field=field, device=device)
+            np.testing.assert_array_equal(aos, x[:, field])
+            np.testing.assert_array_equal(soa, x[:, field])
+
+
+def test_any_layout_and_out(device):
+    x = np.arange(300, dtype=np.float32)[::-3]
+    out = np.zeros(50, np.float32)
+    assert coalesce.access(x, pattern="stride", stride=2, out=out, device=device) is out
+    np.testing.assert_array_equal(out, x[::2])
+    y = np.arange(64, dtype=np.float32)
+    coalesce.access(y, pattern="permuted", out=y, device=device)
+    np.testing.assert_array_equal(y, permuted(np.arange(64), ORDERS["reversed"]))
+
+
+def test_indices_beyond_32_bits(device):
+    """Of these gigabytes of zeros only the pages that are touched exist."""
+    x = np.zeros(2**32 + 100, np.uint8)
+    x[2**32 + 5] = 7
+    result = coalesce.access(x, pattern="offset", offset=2**32, device=device)
+    assert result[5] == 7
+    assert result.sum() == 7
+    x = x[: 40 * 2**26].reshape(40, 2**26)
+    x[39, 3] = 9
+    result = coalesce.access(x, pattern="aos", field=3, device=device)
+    assert result.tolist() == [0] * 39 + [9]
+
+
+# ---- what it costs: sectors of 32 bytes for each load of a full warp, as hardware counts them ----
+
+
+@pytest.mark.parametrize(
+    ("sectors", "dtype", "pattern", "options"),
+    [
+        (4, np.float32, "offset", {"offset": 0}),
+        (5, np.float32, "offset", {"offset": 1}),
+        (4, np.float32, "offset", {"offset": 8}),
+        (5, np.float32, "offset", {"offset": 31}),
+        (4, np.float32, "stride", {"stride": 1}),
+        (8, np.float32, "stride", {"stride": 2}),
+        (16, np.float32, "stride", {"stride": 4}),
+        (32, np.float32, "stride", {"stride": 8}),
+        (32, np.float32, "stride", {"stride": 32}),
+        (4, np.float32, "permuted", {}),
+        (4, np.float32, "permuted", {"order": ORDERS["bits"]}),
+        (1, np.float32, "broadcast", {}),
+        (5, np.float32, "far_lane", {}),
+        (1, np.float32, "vector", {"width": 1}),
+        (2, np.float32, "vector", {"width": 2}),
+        (4, np.float32, "vector", {"width": 4}),
+        (8, np.float32, "vector", {"width": 8}),
+        (16, np.float32, "vector", {"width": 16}),
+        (1, np.uint8, "offset", {"offset": 0}),
+        (2, np.float16, "offset", {"offset": 0}),
+        (8, np.float64, "offset", {"offset": 0}),
+        (9, np.float64, "offset", {"offset": 1}),
+        (16, np.complex128, "offset", {"offset": 0}),
+    ],
+)
+def test_sectors(sectors, dtype, pattern, options, on_simulator):
+    x = np.zeros(4096 + options.get("offset", 0), dtype)
+    result, run = run_access(x, pattern, options, device=on_simulator, counts=True)
+    counts = run.records[0][1].counts
+    warps = result.nbytes // options.get("width", x.itemsize) // 32
+    assert counts.global_load_requests == counts.global_store_requests == warps
+    assert counts.global_load_sectors == sectors * warps
+
+
+@pytest.mark.parametrize(("pattern", "sectors"), [("aos", 16), ("soa", 4)])
+def test_sectors_of_structures(pattern, sectors, on_simulator):
+    x = np.zeros((256, 4) if pattern == "aos" else (4, 256), np.float32)
+    _, run = run_access(x, pattern, {"field": 2}, device=on_simulator, counts=True)
+    counts = run.records[0][1].counts
+    assert counts.global_load_sectors == sectors * counts.global_load_requests
+
+
+@pytest.mark.parametrize(
+    ("index", "sectors"),
+    [
+        (np.arange(32), 4),
+        (np.arange(32)[::-1], 4),
+        (np.zeros(32), 1),
+        (np.arange(32) * 8, 32),
+        (np.repeat(np.arange(4) * 8, 8), 4),
+    ],
+)
+def test_sectors_of_a_gather_are_those_the_indices_fall_into(index, sectors, on_simulator):
+    x = np.zeros(256, np.float32)
+    options = {"index": index.astype(np.int32)}
+    _, run = run_access(x, "gather", options, device=on_simulator, counts=True)
+    counts = run.records[0][1].counts
+    assert counts.global_load_requests == 2
+    assert counts.global_load_sectors == sectors + 4  # and 4 of the indices themselves
+
+
+X = np.arange(64, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "error", "message"),
+    [
+        (X, {"pattern": "strid"}, ValueError, "unknown pattern of access: 'strid'; .* 'stride'"),
+        (X, {"pattern": None}, TypeError, "pattern must be a string"),
+        (X, {"pattern": "stride", "stride": 0}, ValueError, "stride must be at least 1; got 0"),
+        (X, {"pattern": "stride", "stride": 1.5}, TypeError, "stride must be an integer"),
+        (X, {"pattern": "stride", "offset": 1}, ValueError, "offset does not belong to .*'stride'"),
+        (X, {"pattern": "offset", "offset": 65}, ValueError, "offset must be from 0 to 64; got 65"),
+        (X, {"pattern": "permuted", "order": [0] * 32}, ValueError, "order must be a permutation"),
+        (X, {"pattern": "permuted", "order": np.ones(32)}, TypeError, "order must hold integers"),
+        (X, {"pattern": "gather"}, ValueError, "index is missing"),
+        (X, {"pattern": "gather", "index": [1]}, TypeError, "index must be .* got list"),
+        (X, {"pattern": "gather", "index": X}, TypeError, "index has dtype float32"),
+        (
+            X,
+            {"pattern": "gather", "index": np.array([64], np.int32)},
+            ValueError,
+            "index must be from 0 to 63; it holds 64",
+        ),
+        (
+            X,
+            {"pattern": "gather", "index": np.array([-1], np.int32)},
+            ValueError,
+            "it holds -1",
+        ),
+        (X, {"pattern": "vector", "width": 3}, ValueError, "width must be one of 1, 2, 4, 8, 16"),
+        (X[:3], {"pattern": "vector"}, ValueError, "x holds 12 bytes; width must divide it"),
+        (X, {"pattern": "aos"}, ValueError, r"x must have 2 dimensions \(n, fields\)"),
+        (X[None], {"pattern": "stride"}, ValueError, r"x must have 1 dimension \(n,\)"),
+        (X[None], {"pattern": "soa", "field": 1}, ValueError, "field must be from 0 to 0; got 1"),
+        (X.astype("U3"), {"pattern": "stride"}, TypeError, "x has dtype <U3"),
+        (X.astype(object), {"pattern": "stride"}, TypeError, "x has dtype object"),
+        (X.tolist(), {"pattern": "stride"}, TypeError, "x must be .* got list"),
+        (X, {"pattern": "stride", "out": X}, ValueError, r"out has shape \(64,\)"),
+    ],
+)
+def test_refused(x, options, error, message):
+    with pytest.raises(error, match=message):
+        coalesce.access(x, **{"device": "sim", **options})

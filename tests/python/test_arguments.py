@@ -1,0 +1,386 @@
+"""How arguments are checked and packed: signatures, scalars, arrays. Runs nothing."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coalesce import _declaration, _geometry, _signature
+from coalesce._arguments import HostArray, prepare
+from coalesce._signature import Parameter, PtxParameter, Signature
+from coalesce.errors import LaunchError
+
+POINTER = PtxParameter("u64", 8, 8, False)
+INT = PtxParameter("u32", 4, 4, False)
+
+
+def pointer(name: str = "x", *accepted: str, const: bool = False, item: int = 4) -> Parameter:
+    return Parameter(name, "pointer", 8, accepted, const, "float *", item)
+
+
+def scalar(*accepted: str) -> Parameter:
+    return Parameter("n", "scalar", int(accepted[0][1:]), accepted, spelled="number")
+
+
+def pack(parameter: Parameter, value: object) -> object:
+    return prepare(Signature("k", "k", (parameter,)), [value])[0]
+
+
+# --- declarations ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("declaration", "name", "spelled"),
+    [
+        ("float *x", "x", "float *"),
+        ("const float* __restrict__ a", "a", "const float *"),
+        ("float const * const __restrict__ a", "a", "const float *"),
+        ("float out[]", "out", "float *"),
+        ("unsigned n", "n", "unsigned int"),
+        ("long unsigned int n", "n", "unsigned long"),
+        ("const size_t n", "n", "size_t"),
+        ("unsigned char* p", "p", "unsigned char *"),
+        ("struct Point p", "p", "Point"),
+        ("__grid_constant__ const int n", "n", "int"),
+        ("float4 *v", "v", "float4 *"),
+        ("int n = 3", "n", "int"),
+        ("REAL *x", "x", "double *"),
+        ("real *x", "x", "double *"),
+        ("const T *x", "x", "const double *"),
+        ("float **rows", "rows", "float * *"),
+    ],
+)
+def test_declarations(declaration: str, name: str, spelled: str) -> None:
+    source = f"""
+        // __global__ void k(int decoy)
+        #ifndef REAL
+        #define REAL float
+        #endif
+        typedef REAL real; using T = real;
+        extern "C" __global__ void __launch_bounds__(256, 2) k({declaration}) {{ g("k(int)"); }}
+    """
+    (found,) = _declaration.parameters_of(source, "k", 1, ["-DREAL=double"]) or [None]
+    assert found is not None
+    assert (found.name, found.spelled) == (name, spelled)
+
+
+def test_template_arguments_are_filled_in() -> None:
+    source = "template <typename T, int N = 4> static __global__ void k(T *x, T y) {}"
+    found = _declaration.parameters_of(source, "k", 2, (), "k<double, 2>")
+    assert found is not None
+    assert [p.type for p in found] == ["double", "double"]
+
+
+def test_two_versions_keep_what_they_share() -> None:
+    source = (
+        "#if A\n__global__ void k(int *x, int n);\n#else\n__global__ void k(float *x, int n);\n"
+    )
+    found = _declaration.parameters_of(source, "k", 2)
+    assert found is not None
+    assert [p.spelled for p in found] == ["", "int"]
+
+
+@given(st.text(alphabet="__global__ void k(int*<>,){}=[]&\n#define", max_size=80))
+def test_no_source_breaks_the_reader(text: str) -> None:
+    _declaration.parameters_of("__global__ void k(" + text, "k", 1)
+
+
+# --- signatures -----------------------------------------------------------------------------------
+
+
+def test_ptx_entries() -> None:
+    ptx = """
+        .version 9.0 // .entry decoy()
+        .visible .entry _Z1kPf1S(
+            .param .u64 .ptr .global .align 4 _Z1kPf1S_param_0,
+            .param .align 16 .b8 _Z1kPf1S_param_1[48], .param .f32 p2
+        ) .maxntid 32 { ret; }
+        .entry none { ret; }
+        .entry empty() { ret; }
+    """
+    assert _signature.ptx_entries(ptx) == {
+        "_Z1kPf1S": (
+            PtxParameter("u64", 8, 8, True),
+            PtxParameter("b8", 48, 16, False),
+            PtxParameter("f32", 4, 4, False),
+        ),
+        "none": (),
+        "empty": (),
+    }
+    assert _signature.is_ptx("// comment\n/* more */ .version 9.0")
+    assert not _signature.is_ptx("__global__ void k() {}")
+
+
+@pytest.mark.parametrize(
+    ("mangled", "plain"),
+    [
+        ("naive", "naive"),
+        ("_Z5naivePKf", "naive"),
+        ("_Z1kILi3EfEvPT0_", "k"),
+        ("_ZN5outer5inner4workEPf", "outer::inner::work"),
+        ("_ZL6hiddenPf", "hidden"),
+        ("_Zoo", "_Zoo"),
+    ],
+)
+def test_names_of_manglings(mangled: str, plain: str) -> None:
+    assert _signature.plain_name(mangled) == plain
+
+
+def test_the_source_is_believed_only_where_it_agrees_with_the_ptx() -> None:
+    source = "__global__ void k(float *x, int n, long m) {}"
+    found = _signature.signature_of("k", [POINTER, INT, INT], source)
+    assert [p.kind for p in found.parameters] == ["pointer", "scalar", "scalar"]
+    assert found.parameters[0].accepted == ("f4",)
+    assert found.parameters[2].accepted == ("i4", "u4"), "a long of 4 bytes is not believed"
+    unknown = _signature.signature_of("k", [POINTER, INT], source)
+    assert [p.name for p in unknown.parameters] == ["arg0", "arg1"]
+
+
+def test_entries_that_do_not_exist_list_those_that_do() -> None:
+    entries = ["scale", "_Z3addPf"]
+    assert _signature.find_entry(entries, "add") == "_Z3addPf"
+    assert _signature.find_entry(["only"], None) == "only"
+    with pytest.raises(ValueError, match=r"scale, add \(as _Z3addPf\).*extern \"C\""):
+        _signature.find_entry(entries, "nope")
+    with pytest.raises(ValueError, match="2 kernels, say which"):
+        _signature.find_entry(entries, None)
+    with pytest.raises(ValueError, match="no kernel"):
+        _signature.find_entry([], "k")
+    with pytest.raises(ValueError, match=r'is a template.*entry="k<float>"'):
+        _signature.find_entry(["other"], "k", "template <class T> __global__ void k(T *x) {}")
+    with pytest.raises(ValueError, match="ambiguous"):
+        _signature.find_entry(["_Z1kPf", "_Z1kPd"], "k")
+
+
+# --- scalars --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "packed"),
+    [
+        ("i4", 7, struct.pack("<i", 7)),
+        ("i4", -1, b"\xff" * 4),
+        ("i4", True, struct.pack("<i", 1)),
+        ("u1", 255, b"\xff"),
+        ("u8", 2**64 - 1, b"\xff" * 8),
+        ("i8", np.int64(-2), struct.pack("<q", -2)),
+        ("f4", 1.5, struct.pack("<f", 1.5)),
+        ("f4", 3, struct.pack("<f", 3)),
+        ("f4", float("inf"), struct.pack("<f", float("inf"))),
+        ("f8", np.float64(2.5), struct.pack("<d", 2.5)),
+        ("f8", 2, struct.pack("<d", 2)),
+        ("f2", 0.5, struct.pack("<e", 0.5)),
+        ("V2", 1.0, b"\x80\x3f"),
+        ("b1", True, b"\x01"),
+        ("b1", np.bool_(False), b"\x00"),
+        ("c8", 1 + 2j, struct.pack("<ff", 1, 2)),
+    ],
+)
+def test_scalars_are_packed(code: str, value: object, packed: bytes) -> None:
+    assert pack(scalar(code), value) == packed
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "message"),
+    [
+        ("i4", np.int64(3), r"needs int32; got numpy.int64. Pass numpy.int32\(n\)"),
+        ("i4", np.uint32(3), "needs int32; got numpy.uint32"),
+        ("i4", 3.0, "needs int32; got float 3.0"),
+        ("f4", np.float64(3), "needs float32; got numpy.float64"),
+        ("f4", "3", "needs float32; got str"),
+        ("i4", None, "needs int32; got NoneType"),
+        ("i4", np.zeros(3), r"is a scalar of 4 bytes; got a NumPy array of shape \(3,\)"),
+        ("f4", 1j, "needs float32; got complex"),
+    ],
+)
+def test_scalars_of_another_type(code: str, value: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        pack(scalar(code), value)
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("i4", 2**31),
+        ("i4", -(2**31) - 1),
+        ("u1", -1),
+        ("u8", 2**64),
+        ("f4", 1e39),
+        ("f2", 1e6),
+        ("b1", 2),
+    ],
+)
+def test_scalars_that_do_not_fit(code: str, value: object) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        pack(scalar(code), value)
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_integers_survive(value: int) -> None:
+    assert pack(scalar("i4"), value) == pack(scalar("i4"), np.int32(value))
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_floats_survive(value: float) -> None:
+    assert pack(scalar("f4"), value) == np.float32(value).tobytes()
+
+
+def test_structures() -> None:
+    point = np.array((1, 2.5), dtype=[("i", "i4"), ("x", "f4")])[()]
+    parameter = Parameter("p", "struct", 8, spelled="Point")
+    assert pack(parameter, point) == struct.pack("<if", 1, 2.5)
+    assert pack(parameter, b"12345678") == b"12345678"
+    with pytest.raises(TypeError, match="structure of 8 bytes; got bytes of 3 bytes"):
+        pack(parameter, b"123")
+    with pytest.raises(TypeError, match="structured scalar or bytes; got int"):
+        pack(parameter, 8)
+
+
+def test_how_many() -> None:
+    with pytest.raises(TypeError, match=r"k\(float \*x, number n\) takes 2 arguments; got 1"):
+        prepare(Signature("k", "k", (pointer(), scalar("i4"))), [np.zeros(3, np.float32)])
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def test_contiguous_arrays_are_used_where_they_lie() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = pack(pointer("x", "f4"), x)
+    assert isinstance(found, HostArray)
+    assert found.array is x
+    assert found.written
+    assert not pack(pointer("x", "f4", const=True), x).written  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("view", [np.s_[::2], np.s_[::-1], np.s_[:, 1]], ids=str)
+def test_other_layouts_are_copied_in_and_out(view: object) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    found = pack(pointer("x", "f4"), x[view])
+    assert isinstance(found, HostArray)
+    assert found.array.flags.c_contiguous
+    np.testing.assert_array_equal(found.array, x[view])
+    found.array += 100
+    found.finish()
+    assert np.count_nonzero(x >= 100) == found.array.size
+
+
+def test_fortran_order_keeps_its_indices() -> None:
+    x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
+    found = pack(pointer("x", "f4"), x)
+    assert found.array.ravel().tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
+
+
+def test_read_only_arrays_are_not_written_back() -> None:
+    x = np.arange(6, dtype=np.float32)
+    x.flags.writeable = False
+    assert not pack(pointer("x", "f4"), x).written  # type: ignore[attr-defined]
+
+
+def test_empty_and_scalar_shapes() -> None:
+    for shape in ((0,), (3, 0), ()):
+        found = pack(pointer("x", "f4"), np.zeros(shape, np.float32))
+        assert found.array.shape == shape  # type: ignore[attr-defined]
+
+
+def test_a_null_pointer() -> None:
+    assert pack(pointer(), None) == bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1.0, 2.0], r"got list \[1.0, 2.0\]; make one: numpy.array\(x, dtype=numpy.float32\)"),
+        (3, "got int 3; for a single value make an array"),
+        (np.float32(3), "for a single value"),
+        (np.zeros(3), r"needs an array of float32; got dtype float64. Convert it: x.astype"),
+        (np.zeros(3, object), "dtype object, which a kernel cannot read"),
+        (np.zeros(3, "U4"), "which a kernel cannot read"),
+        (np.zeros(3, "M8[s]"), "which a kernel cannot read"),
+        (np.zeros(3, ">f4"), "not in this machine's byte order"),
+        (np.ma.zeros(3, np.float32), "masked array"),
+        ("x", "needs an array of float32; got str"),
+    ],
+)
+def test_what_is_no_array_for_it(value: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        pack(pointer("x", "f4"), value)
+
+
+def test_a_pointer_of_unknown_type_takes_every_number() -> None:
+    for dtype in ("f4", "i8", "c16", "b1", "f2", [("a", "i4"), ("b", "f8")]):
+        pack(Parameter("x", "pointer", 8), np.zeros(3, dtype))
+
+
+def test_vectors_take_their_elements_and_structures() -> None:
+    accepted, item = _signature._element_types("float4")
+    assert (accepted, item) == (("f4",), 16)
+    parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
+    pack(parameter, np.zeros((3, 4), np.float32))
+    pack(parameter, np.zeros(3, [("x", "f4"), ("y", "f4"), ("z", "f4"), ("w", "f4")]))
+    with pytest.raises(TypeError):
+        pack(parameter, np.zeros(3, [("x", "f4")]))
+
+
+def test_one_array_twice_is_one_memory() -> None:
+    signature = Signature("k", "k", (pointer("a", "f4", const=True), pointer("b", "f4")))
+    x = np.zeros((4, 6), np.float32)
+    a, b = prepare(signature, [x.T, x.T])
+    assert isinstance(a, HostArray)
+    assert isinstance(b, HostArray)
+    assert a.array is b.array
+    a.array[...] = 1
+    a.finish()
+    b.finish()
+    assert x.all(), "what is written through one of the names arrives"
+
+
+def test_overlapping_views_that_cannot_share() -> None:
+    signature = Signature("k", "k", (pointer("a", "f4"), pointer("b", "f4")))
+    x = np.zeros((4, 6), np.float32)
+    prepare(signature, [x[:, 0::2], x[:, 1::2]])  # interleaved, but no element is in both
+    with pytest.raises(ValueError, match=r"`a` and `b` share memory, and `a` is not C-contiguous"):
+        prepare(signature, [x[:, ::2], x])
+    read = Signature("k", "k", (pointer("a", "f4", const=True), pointer("b", "f4", const=True)))
+    prepare(read, [x[:, ::2], x])  # nobody writes
+
+
+# --- geometry -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ((1, 32), ((1, 1, 1), (32, 1, 1), 0)),
+        (((2, 3), (4, 5, 6)), ((2, 3, 1), (4, 5, 6), 0)),
+        ((np.int32(7), [8], 100), ((7, 1, 1), (8, 1, 1), 100)),
+        ((2**31 - 1, 1024), ((2**31 - 1, 1, 1), (1024, 1, 1), 0)),
+    ],
+)
+def test_geometry(key: object, expected: object) -> None:
+    assert _geometry.launch_of(key) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (1, TypeError, r"kernel\[grid, block\]"),
+        ((1, 2, 3, 4), TypeError, r"kernel\[grid, block, shared_bytes\]"),
+        ((1.0, 1), TypeError, "grid x must be an integer; got float 1.0"),
+        ((1, True), TypeError, "block x must be an integer"),
+        (((1, 2, 3, 4), 1), TypeError, "one to three extents"),
+        ((0, 1), LaunchError, "grid x is 0; it must be at least 1"),
+        ((1, -4), LaunchError, "block x is -4"),
+        (((1, 65536), 1), LaunchError, "grid y is 65536; CUDA allows at most 65535"),
+        ((1, (1, 1, 65)), LaunchError, "block z is 65; CUDA allows at most 64"),
+        ((1, (32, 33)), LaunchError, "32 x 33 = 1056 threads; CUDA allows at most 1024"),
+        ((1, 1, -1), LaunchError, "must not be negative"),
+    ],
+)
+def test_geometry_that_no_gpu_takes(key: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        _geometry.launch_of(key)

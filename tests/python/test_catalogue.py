@@ -1,0 +1,144 @@
+"""What there is to run, as coalesce.variants and coalesce.source show it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import coalesce
+from coalesce import _core
+
+OPERATIONS = {
+    "matmul": (
+        "naive",
+        "naive_2d",
+        "coalesced",
+        "coalesced_swapped",
+        "transposed_b",
+        "untiled",
+        "tiled",
+        "tiled_transposed",
+        "corner_turned",
+        "corner_turned_padded",
+    ),
+    "transpose": ("copy", "naive_read", "naive_write", "tiled", "padded", "swizzled"),
+    "row_sums": ("thread_per_row", "block_per_row", "block_per_row_dynamic", "warp_per_row"),
+    "column_sums": ("thread_per_column", "column_tiles"),
+    "access": (
+        "offset",
+        "stride",
+        "permuted",
+        "broadcast",
+        "gather",
+        "far_lane",
+        "vector",
+        "aos",
+        "soa",
+    ),
+}
+
+
+@pytest.mark.parametrize(("operation", "names"), OPERATIONS.items())
+def test_variants_of_an_operation(operation, names):
+    assert coalesce.variants(operation).names == names
+
+
+def test_all_variants_are_those_of_all_operations():
+    everything = coalesce.variants()
+    assert everything.names == sum(OPERATIONS.values(), ())
+    assert {v.operation for v in everything} == set(OPERATIONS)
+
+
+def test_a_variant_says_what_it_is():
+    tiled = coalesce.variants("matmul")["tiled"]
+    assert (tiled.rung, tiled.file, tiled.tiles) == (7, "matmul/07_tiled.cu", (8, 16, 32))
+    assert "8192 B shared" in tiled.needs
+    for variant in coalesce.variants():
+        assert variant.sentence.endswith(".")
+        assert variant.topic
+        assert "threads" in variant.needs
+
+
+def test_table_is_a_sequence():
+    table = coalesce.variants("transpose")
+    assert len(table) == 6
+    assert table[0].name == "copy"
+    assert table[-2:].names == ("padded", "swizzled")
+    with pytest.raises(KeyError):
+        table["naive"]
+
+
+def test_table_prints_within_100_columns():
+    for operation in (None, *OPERATIONS):
+        lines = repr(coalesce.variants(operation)).splitlines()
+        assert max(map(len, lines)) <= 100
+        assert lines == [line.rstrip() for line in lines]
+    text = " ".join(repr(coalesce.variants("matmul")).split())
+    assert "Lanes step down the rows" in text
+
+
+def test_table_in_a_notebook():
+    markup = coalesce.variants("matmul")._repr_html_()
+    assert markup.count("<tr>") == 11
+    assert "corner_turned_padded" in markup
+
+
+def test_source_is_the_text_of_the_kernel():
+    text = coalesce.source("matmul", "tiled")
+    assert text.startswith("// ")
+    assert "__shared__ REAL a_tile[TILE][TILE];" in text
+    assert text == coalesce.variants("matmul")["tiled"].source
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: coalesce.variants("matmull"), ValueError, "'matmull'; did you mean 'matmul'"),
+        (lambda: coalesce.variants(3), TypeError, "operation must be a string; got int"),
+        (lambda: coalesce.variants("layout"), ValueError, "unknown operation"),
+        (lambda: coalesce.source("matmul", "tile"), ValueError, "did you mean 'tiled'"),
+        (lambda: coalesce.source("mul", "tiled"), ValueError, "unknown operation: 'mul'"),
+    ],
+)
+def test_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_rungs_of_a_ladder_differ_only_where_their_ideas_do():
+    """Signature and epilogue are the same text in every rung of matmul."""
+    bodies = [v.source for v in coalesce.variants("matmul")]
+    signatures = {re.search(r"\w+\(\n(.*?)\{", body, re.DOTALL)[1] for body in bodies}
+    epilogues = {body[body.index("    const size_t i = ") :] for body in bodies}
+    assert len(signatures) == len(epilogues) == 1
+
+
+def test_stub_has_the_names_of_the_extension_module():
+    names = {name for name in dir(_core.ops.Variant) if not name.startswith("_")}
+    assert names == {
+        "arguments",
+        "entry",
+        "file",
+        "launch",
+        "name",
+        "operation",
+        "prepares_b",
+        "rung",
+        "sentence",
+        "static_shared_bytes",
+        "tiles",
+        "topic",
+    }
+
+
+def test_import_is_light_and_loads_no_array_library():
+    code = (
+        "import sys, coalesce\n"
+        "heavy = {'numpy', 'rich', 'cupy', 'torch', 'coalesce._core'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert 'matmul' in dir(coalesce) and not hasattr(coalesce, 'nothing')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,240 @@
+"""Compiling CUDA C++: results, messages, the cache on disk. Needs NVRTC, no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coalesce import _cache, _compiler, _headers
+from coalesce._compiler import compile_cuda
+from coalesce.errors import CompileError
+
+SCALE = """
+extern "C" __global__ void scale(float *x, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= factor;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache on disk and in memory."""
+    monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(_compiler, "_remembered", {})
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the sources that really reach the compiler."""
+    compiler, calls = _compiler.nvrtc(), []
+
+    class Watched:
+        version = compiler.version
+        architectures = compiler.architectures
+
+        def compile(self, source: str, name: str, *rest: object) -> object:
+            calls.append(name)
+            return compiler.compile(source, name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_compiler, "nvrtc", Watched)
+    return calls
+
+
+def test_one_compilation_yields_ptx_with_lines_and_a_cubin() -> None:
+    found = compile_cuda(SCALE, arch="sm_90", name="scale.cu")
+    assert ".target sm_90" in found.ptx
+    assert ".entry scale" in found.ptx
+    assert ".loc" in found.ptx
+    assert '"scale.cu"' in found.ptx, "the file is called as asked, without this process's folder"
+    assert found.cubin is not None
+    assert found.cubin[:4] == b"\x7fELF"
+
+
+def test_a_virtual_architecture_has_no_cubin() -> None:
+    assert compile_cuda(SCALE, arch="compute_90").cubin is None
+
+
+def test_options_reach_the_compiler_and_an_own_architecture_wins() -> None:
+    source = 'extern "C" __global__ void k(int *x) { x[0] = TILE; }'
+    assert "17" in compile_cuda(source, options=["-DTILE=17"]).ptx
+    assert ".target sm_80" in compile_cuda(SCALE, options=["-arch=sm_80"]).ptx
+    assert compile_cuda(SCALE, options=["--gpu-architecture=sm_80"]).arch == "sm_80"
+    compile_cuda(
+        'template <class T> concept C = true; extern "C" __global__ void k() {}',
+        options=["-std=c++20"],
+    )
+
+
+def test_templates_by_expression() -> None:
+    source = "template <typename T, int N> __global__ void k(T *x) { x[0] = N; }"
+    found = compile_cuda(source, expressions=["k<float, 3>"])
+    assert found.lowered["k<float, 3>"] in found.ptx
+
+
+def test_an_error_is_the_compilers_log_with_the_line() -> None:
+    with pytest.raises(CompileError, match=r'wrong\.cu\(2\): error: identifier "b" is undefined'):
+        compile_cuda("\n__global__ void k(float *a) { a[0] = b; }", name="wrong.cu")
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("#include <nix.h>\n", [], r"headers=\{\"nix.h\""),
+        ("", ["-nonsense"], "nonsense"),
+        ("", ["-arch=sm_1"], "This NVRTC knows sm_"),
+    ],
+)
+def test_errors_say_what_helps(source: str, options: list[str], message: str) -> None:
+    with pytest.raises(CompileError, match=message):
+        compile_cuda(source, options=options)
+
+
+def test_options_must_be_strings() -> None:
+    with pytest.raises(TypeError, match="the string '-DX'"):
+        compile_cuda(SCALE, options="-DX")
+    with pytest.raises(TypeError, match="int 3"):
+        compile_cuda(SCALE, options=[3])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("header", sorted(_headers.STANDARD))
+def test_host_headers_have_stand_ins(header: str) -> None:
+    compile_cuda(f"#include <{header}>\n" + SCALE)
+
+
+def test_what_nvcc_brings_along_is_there() -> None:
+    compile_cuda("""
+        #include <cstdio>
+        #include <cfloat>
+        #include <cmath>
+        extern "C" __global__ void k(double *x, uint32_t n, int64_t m) {
+            x[0] = INFINITY; x[1] = NAN; x[2] = FLT_MAX; x[3] = M_PI; x[4] = INT_MAX; x[5] = n + m;
+            x[6] = sqrt(x[0]); printf("%d", int(n)); assert(n > 0);
+        }""")
+
+
+def test_cudas_headers_are_found() -> None:
+    if not _compiler.include_folders():
+        pytest.skip("CUDA's headers are not installed")
+    source = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_runtime.h>\n"
+    compile_cuda(source + 'extern "C" __global__ void k(__half *x) { x[0] = __float2half(1.f); }')
+
+
+def test_own_headers() -> None:
+    source = '#include "tile.h"\nextern "C" __global__ void k(int *x) { x[0] = TILE; }'
+    assert "23" in compile_cuda(source, headers={"tile.h": "#define TILE 23"}).ptx
+    assert "29" in compile_cuda(source, headers={"tile.h": "#define TILE 29"}).ptx
+
+
+def test_the_second_time_comes_from_the_cache(cache: Path, compilations: list[str]) -> None:
+    first = compile_cuda(SCALE)
+    assert compile_cuda(SCALE) is first
+    _compiler._remembered.clear()
+    assert compile_cuda(SCALE) == first
+    assert len(compilations) == 1
+    assert len(list(cache.glob("*.bin"))) == 1
+    assert not list(cache.glob(".*")), "no temporary files stay behind"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"source": SCALE + " "},
+        {"options": ["-DA"]},
+        {"arch": "sm_80"},
+        {"headers": {"a.h": ""}},
+        {"name": "b.cu"},
+        {"expressions": ["scale"]},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_everything_that_matters_is_in_the_key(
+    other: dict[str, object], compilations: list[str]
+) -> None:
+    compile_cuda(SCALE)
+    compile_cuda(**{"source": SCALE.replace('extern "C"', ""), **other})  # type: ignore[arg-type]
+    assert len(compilations) == 2
+
+
+def test_sources_that_read_files_are_not_cached(tmp_path: Path, compilations: list[str]) -> None:
+    (tmp_path / "tile.h").write_text("#define TILE 5")
+    source = '#include "tile.h"\nextern "C" __global__ void k(int *x) { x[0] = TILE; }'
+    options = [f"-I{tmp_path}"]
+    assert "5" in compile_cuda(source, options=options).ptx
+    (tmp_path / "tile.h").write_text("#define TILE 12345")
+    assert "12345" in compile_cuda(source, options=options).ptx
+    assert len(compilations) == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "other"])
+def test_a_damaged_entry_is_ignored(cache: Path, compilations: list[str], damage: str) -> None:
+    first = compile_cuda(SCALE)
+    (entry,) = cache.glob("*.bin")
+    content = entry.read_bytes()
+    flipped = content[:-10] + bytes([content[-10] ^ 1]) + content[-9:]
+    damaged = {"empty": b"", "cut": content[:-1], "flipped": flipped, "other": b"x" * 1000}
+    entry.write_bytes(damaged[damage])
+    _compiler._remembered.clear()
+    assert compile_cuda(SCALE) == first
+    assert len(compilations) == 2
+    assert entry.read_bytes() == content, "and is written again"
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert compile_cuda(SCALE).ptx
+
+
+def test_the_cache_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cache, "MOST_BYTES", 5000)
+    for i in range(6):
+        _cache.store(f"{i:064}", "p" * 1000, b"c" * 500, {})
+        os.utime(cache / f"{i:064}.bin", (i, i))
+    left = sorted(path.name[63] for path in cache.glob("*.bin"))
+    assert left == ["3", "4", "5"]
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("COALESCE_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert _cache.folder() == tmp_path / "coalesce"
+
+
+def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda import pathfinder
+
+    def nowhere(name: str) -> None:
+        raise pathfinder.DynamicLibNotFoundError(f"no {name}")
+
+    monkeypatch.setattr(pathfinder, "load_nvidia_dynamic_lib", nowhere)
+    _compiler.nvrtc.cache_clear()
+    try:
+        with pytest.raises(CompileError, match="pip install nvidia-cuda-nvrtc"):
+            compile_cuda(SCALE)
+    finally:
+        _compiler.nvrtc.cache_clear()
+
+
+def test_architectures_for_gpus() -> None:
+    newest = _compiler.nvrtc().architectures[-1]
+    assert _compiler.architecture((9, 0)) == "sm_90"
+    assert _compiler.architecture((99, 0)) == f"compute_{newest}"
+    with pytest.raises(CompileError, match=r"compute capability"):
+        _compiler.architecture((2, 0))
+
+
+def test_importing_looks_for_nothing() -> None:
+    code = (
+        "import sys, coalesce; "
+        "print([m for m in ('cuda.pathfinder', 'subprocess', 'torch', 'cupy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

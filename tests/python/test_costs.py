@@ -1,0 +1,106 @@
+"""What the variants cost, as their first comments claim: sectors a request, wavefronts a request.
+
+The figures are those that hardware counters give for the same kernels (for full warps and float32).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coalesce.operations import run_matmul, run_sums, run_transpose
+
+N = 64
+
+
+def ratios(counts):
+    """Return sectors a request, of global loads and stores, and wavefronts, of shared ones."""
+
+    def ratio(cost, requests):
+        return cost / requests if requests else 0.0
+
+    return (
+        ratio(counts.global_load_sectors, counts.global_load_requests),
+        ratio(counts.global_store_sectors, counts.global_store_requests),
+        ratio(counts.shared_load_wavefronts, counts.shared_load_requests),
+        ratio(counts.shared_store_wavefronts, counts.shared_store_requests),
+    )
+
+
+def matrix(n=N, dtype=np.float32):
+    return np.ones((n, n), dtype)
+
+
+@pytest.mark.parametrize(
+    ("variant", "tile", "costs"),
+    [
+        ("naive", 32, (16.5, 32, 0, 0)),  # 32 of a and 1 of b
+        ("naive_2d", 32, (2.5, 4, 0, 0)),  # 1 of a and 4 of b
+        ("naive_2d", 16, (2, 4, 0, 0)),  # 2 of a (two rows), 2 of b (64 bytes of one row)
+        ("coalesced", 32, (2.5, 4, 0, 0)),
+        ("coalesced_swapped", 32, (16.5, 32, 0, 0)),
+        ("transposed_b", 32, (16.5, 4, 0, 0)),
+        ("untiled", 32, (2.5, 4, 0, 0)),
+        ("tiled", 32, (4, 4, 1, 1)),
+        ("tiled", 16, (4, 4, 1, 1)),
+        ("tiled_transposed", 32, (4, 4, 16.5, 16.5)),  # a_tile 1, b_tile 32
+        ("corner_turned", 32, (4, 4, 16.5, 1)),
+        ("corner_turned_padded", 32, (4, 4, 1, 1)),
+    ],
+)
+def test_matmul(variant, tile, costs, on_simulator):
+    a = matrix()
+    _, run = run_matmul(a, a, variant=variant, tile=tile, device=on_simulator, counts=True)
+    assert ratios(run.records[-1][1].counts) == costs
+
+
+def test_a_tile_is_loaded_once_for_all_its_threads(on_simulator):
+    a = matrix()
+    _, tiled = run_matmul(a, a, variant="tiled", device=on_simulator, counts=True)
+    _, untiled = run_matmul(a, a, variant="untiled", device=on_simulator, counts=True)
+    loads = [run.records[0][1].counts.global_load_requests for run in (tiled, untiled)]
+    assert loads == [2 * N**3 // 32 // 32, 2 * N**3 // 32]
+
+
+@pytest.mark.parametrize(
+    ("variant", "costs"),
+    [
+        ("copy", (4, 4, 0, 0)),
+        ("naive_read", (4, 32, 0, 0)),
+        ("naive_write", (32, 4, 0, 0)),
+        ("tiled", (4, 4, 32, 1)),
+        ("padded", (4, 4, 1, 1)),
+        ("swizzled", (4, 4, 1, 1)),
+    ],
+)
+def test_transpose(variant, costs, on_simulator):
+    _, run = run_transpose(matrix(), variant=variant, device=on_simulator, counts=True)
+    assert ratios(run.records[0][1].counts) == costs
+
+
+def test_transpose_of_doubles(on_simulator):
+    """Without conflicts 32 doubles are two wavefronts, with a tile's columns in one bank 32."""
+    costs = {}
+    for variant in ("tiled", "padded", "swizzled"):
+        a = matrix(dtype=np.float64)
+        _, run = run_transpose(a, variant=variant, device=on_simulator, counts=True)
+        costs[variant] = ratios(run.records[0][1].counts)[2:]
+    assert costs == {"tiled": (32, 2), "padded": (2, 2), "swizzled": (2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("operation", "variant", "sectors"),
+    [
+        ("row_sums", "thread_per_row", 32),
+        ("row_sums", "block_per_row", 4),
+        ("row_sums", "block_per_row_dynamic", 4),
+        ("row_sums", "warp_per_row", 4),
+        ("column_sums", "thread_per_column", 4),
+        ("column_sums", "column_tiles", 4),
+    ],
+)
+def test_sums(operation, variant, sectors, on_simulator):
+    _, run = run_sums(operation, matrix(256), variant, device=on_simulator, counts=True)
+    load, _, shared_load, shared_store = ratios(run.records[0][1].counts)
+    assert load == sectors
+    assert max(shared_load, shared_store) <= 1  # no bank conflicts

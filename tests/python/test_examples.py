@@ -1,0 +1,63 @@
+"""The examples of the docstrings and of the README are right."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coalesce
+
+README = Path(__file__).parents[2] / "README.md"
+EXPLAINED = [
+    coalesce.matmul,
+    coalesce.transpose,
+    coalesce.row_sums,
+    coalesce.column_sums,
+    coalesce.access,
+    coalesce.variants,
+    coalesce.source,
+    coalesce.Timing,
+    coalesce.Kernel,
+]
+
+
+@pytest.fixture(autouse=True)
+def simulated(monkeypatch):
+    """What an example prints depends on the device."""
+    monkeypatch.setenv("COALESCE_DEVICE", "sim")
+
+
+@pytest.mark.parametrize("thing", EXPLAINED, ids=lambda thing: thing.__name__)
+def test_docstring(thing):
+    a = np.ones((8, 8), np.float32)
+    names = {"coalesce": coalesce, "np": np, "a": a, "b": a}
+    examples = doctest.DocTestFinder(recurse=False).find(thing, globs=names)
+    assert sum(len(example.examples) for example in examples) > 0
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for example in examples:
+        runner.run(example)
+    assert runner.failures == 0
+
+
+@pytest.mark.skipif(not README.exists(), reason="the README is not here")
+def test_readme(capsys):
+    names = {}
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    np.testing.assert_allclose(names["c"], names["a"] @ names["b"], rtol=1e-4)
+    np.testing.assert_array_equal(names["x"], 3 * np.arange(1000))
+    assert "modelled" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not README.exists(), reason="the README is not here")
+def test_readme_lists_every_variant():
+    text = README.read_text(encoding="utf-8")
+    for operation in ("matmul", "transpose", "row_sums", "column_sums", "access"):
+        (row,) = re.findall(rf"^\| `{operation}` \| (.*) \|$", text, re.MULTILINE)
+        assert tuple(re.findall(r"`(\w+)`", row)) == coalesce.variants(operation).names

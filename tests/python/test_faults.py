@@ -1,0 +1,250 @@
+"""What a kernel does wrong is an error that says what, where and who; nothing hangs."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import coalesce
+
+
+@pytest.fixture(autouse=True)
+def _only_simulated(on_simulator):
+    """A GPU reports less, and its context is lost with a fault."""
+
+
+def kernel(source, **options):
+    return coalesce.Kernel(source, device="sim", **options)
+
+
+def fault(source, *arguments, grid=1, block=32, error=coalesce.MemoryFault, **options):
+    with pytest.raises(error) as caught:
+        kernel(source, **options)[grid, block](*arguments)
+    return str(caught.value)
+
+
+READ_ROWS = """
+extern "C" __global__ void rows(const float *a, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = a[i * n + 3];
+}
+"""
+
+
+def test_read_past_the_end():
+    a, out = np.zeros((64, 32), np.float32), np.zeros(128, np.float32)
+    message = fault(READ_ROWS, a, out, 32, grid=2, block=64)
+    assert message.startswith("read of 4 bytes past the end of `a`\n")
+    assert "`a` has shape (64, 32), float32; the address is a[64, 3], 12 bytes past its end" in message
+    assert "kernel rows, line 4:   out[i] = a[i * n + 3];" in message
+    assert "thread (0, 0, 0) in block (1, 0, 0), lanes 0-31 of its warp; 31 more like it" in message
+
+
+def test_only_the_lanes_outside_are_named():
+    a, out = np.zeros((60, 32), np.float32), np.zeros(64, np.float32)
+    message = fault(READ_ROWS, a, out, 32, grid=1, block=64)
+    assert "a[60, 3]" in message
+    assert "thread (60, 0, 0) in block (0, 0, 0), lanes 28-31 of its warp; 3 more" in message
+
+
+def test_write_before_the_start():
+    source = """__global__ void before(double *a) { a[int(threadIdx.x) - 2] = 1; }"""
+    message = fault(source, np.zeros((4, 8)))
+    assert message.startswith("write of 8 bytes before the start of `a`")
+    assert "a[-1, 6], 16 bytes before its start" in message
+    assert "lanes 0-1" in message
+
+
+def test_an_element_half_outside():
+    source = """__global__ void wide(const float4 *a, float *sum) {
+        float4 v = a[threadIdx.x];
+        sum[threadIdx.x] = v.x + v.y + v.z + v.w;
+    }"""
+    message = fault(source, np.zeros(6, np.float32), np.zeros(2, np.float32), block=2)
+    assert "its last bytes are past the end" in message
+
+
+def test_null_pointer():
+    source = """__global__ void null(float *a, const float *p) {
+        if (threadIdx.x == 5) a[0] = p[3];
+    }"""
+    source = source.replace("const float *p", "unsigned long long p").replace(
+        "p[3]", "((const float *)p)[3]"
+    )
+    message = fault(source, np.zeros(1, np.float32), 0)
+    assert message.startswith("read of 4 bytes through a null pointer")
+    assert "thread (5, 0, 0) in block (0, 0, 0), lane 5" in message
+
+
+def test_misaligned():
+    source = """__global__ void odd(float *a) { *(float2 *)(a + 1) = make_float2(1, 2); }"""
+    message = fault(source, np.zeros(8, np.float32))
+    assert "write of 8 bytes at an address that is not a multiple of 8" in message
+    assert "4 bytes into `a`" in message
+
+
+def test_read_only_array():
+    a = np.zeros(8, np.float32)
+    a.flags.writeable = False
+    message = fault("__global__ void put(float *a) { a[threadIdx.x] = 1; }", a, block=8)
+    assert message.startswith("write to `a`, which is read-only")
+    assert not a.any()
+
+
+def test_shared_memory():
+    source = """__global__ void over(int *a) {
+        __shared__ int tile[32];
+        tile[threadIdx.x] = 1;
+        __syncthreads();
+        a[0] = tile[threadIdx.x ^ 1];
+    }"""
+    message = fault(source, np.zeros(1, np.int32), block=64)
+    assert message.startswith("write of 4 bytes outside shared memory")
+    assert "byte 128 of the block's 128" in message
+
+
+def test_a_partly_faulting_store_writes_nothing():
+    source = "__global__ void put(int *a) { a[threadIdx.x] = 1; }"
+    a = np.zeros(20, np.int32)
+    fault(source, a)
+    assert not a.any()
+
+
+BARRIER = coalesce.LaunchError
+
+
+def test_barrier_in_a_branch():
+    source = """__global__ void half(int *a) {
+        if (threadIdx.x < 40) {
+            a[threadIdx.x] = 1;
+            __syncthreads();
+        }
+        a[threadIdx.x] += 1;
+    }"""
+    message = fault(source, np.zeros(64, np.int32), block=64, error=BARRIER)
+    assert message.startswith("a barrier that only some threads of the block reach")
+    assert "40 threads wait at the barrier in kernel half, line 4:   __syncthreads();" in message
+    assert "24 threads wait behind a branch, before kernel half, line 6" in message
+    assert "(first thread (40, 0, 0) in block (0, 0, 0), lanes 8-31 of warp 1)" in message
+
+
+def test_barrier_after_an_early_return():
+    source = """__global__ void early(int *a, int n) {
+        if (threadIdx.x >= n) return;
+        a[threadIdx.x] = 1;
+        __syncthreads();
+        a[threadIdx.x] += a[0];
+    }"""
+    message = fault(source, np.zeros(64, np.int32), 60, block=64, error=BARRIER)
+    assert "60 threads wait at the barrier" in message
+    assert "4 threads have left the kernel" in message
+
+
+def test_two_barriers_of_one_warp():
+    source = """__global__ void both(int *a) {
+        int i = threadIdx.x;
+        if (i & 1) { a[i] = 1; __syncthreads(); a[i] += a[i ^ 1]; }
+        else { a[i] = 3; __syncthreads(); a[i] = a[i ^ 1] * 2; }
+    }"""
+    message = fault(source, np.zeros(32, np.int32), error=BARRIER)
+    assert message.count("16 threads wait at the barrier") == 2
+
+
+def test_a_barrier_all_reach_by_different_ways():
+    """The condition differs between warps, not within: legal, and it must work."""
+    source = """__global__ void ways(int *a, int *b) {
+        int i = threadIdx.x;
+        if (i < 32) { a[i] = 1; __syncthreads(); } else { a[i] = 2; __syncthreads(); }
+        b[i] = a[i] + a[i ^ 32] * 10;
+    }"""
+    a, b = np.zeros((2, 64), np.int32)
+    kernel(source)[1, 64](a, b)
+    assert b.tolist() == [21] * 32 + [12] * 32
+
+
+def test_a_shuffle_that_lanes_miss():
+    source = """__global__ void miss(int *a) {
+        int x = 0;  // lanes that had left the kernel would not be missed
+        if (threadIdx.x < 16) x = __shfl_sync(~0u, a[threadIdx.x], 3);
+        a[threadIdx.x] = x;
+    }"""
+    message = fault(source, np.zeros(32, np.int32), error=coalesce.LaunchError)
+    assert "16 threads wait at the warp synchronisation" in message
+
+
+def test_instruction_limit():
+    source = "__global__ void forever(volatile int *a) { while (a[0] == 0); a[1] = 1; }"
+    message = fault(
+        source, np.zeros(2, np.int32), error=coalesce.LaunchError, instruction_limit=200_000
+    )
+    assert "stopped after the limit of 200000 warp instructions" in message
+
+
+def test_interrupt():
+    """Ctrl-C stops a kernel that never ends, and the next launch works."""
+    endless = kernel("__global__ void forever(volatile int *a) { while (a[0] == 0); a[1] = 1; }")
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        endless[4, 64](np.zeros(2, np.int32))
+    assert time.monotonic() - start < 30
+    timer.join()
+    a = np.array([1, 0], np.int32)
+    endless[4, 64](a)
+    assert a[1] == 1
+
+
+def test_failed_assert():
+    source = """__global__ void check(const int *a, int n) {
+        assert(a[threadIdx.x] < n);
+    }"""
+    message = fault(source, np.arange(32, dtype=np.int32), 30, error=coalesce.LaunchError)
+    assert message.startswith("assertion failed: a[threadIdx.x] < n")
+    assert "kernel check, line 2" in message
+    assert "thread (30, 0, 0)" in message
+    assert "1 more of its warp" in message
+
+
+def test_trap():
+    message = fault(
+        "__global__ void stop(int *a) { if (a[0] == 0) __trap(); }",
+        np.zeros(1, np.int32),
+        error=coalesce.LaunchError,
+    )
+    assert "trap" in message
+
+
+def test_unsupported_instruction_is_named_before_anything_runs():
+    source = """extern "C" __global__ void cluster(int *a) {
+        a[0] = 1;
+        asm volatile("barrier.cluster.arrive.aligned;");
+    }"""
+    a = np.zeros(1, np.int32)
+    message = fault(source, a, error=coalesce.UnsupportedInstruction)
+    assert "barrier.cluster.arrive.aligned" in message
+    assert "kernel cluster, line 3 of the CUDA source" in message
+    assert a[0] == 0
+
+
+def test_endless_recursion():
+    source = """__device__ __noinline__ int deeper(volatile int *a, int n) {
+        return a[0] ? n : deeper(a, n + 1) + a[1];
+    }
+    __global__ void fall(int *a) { a[1] = deeper(a, 0); }"""
+    message = fault(source, np.zeros(2, np.int32), error=coalesce.LaunchError)
+    assert message.startswith("stack overflow")
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "named"),
+    [((1, 70000), 32, "grid"), (1, 2048, "block"), (0, 32, "grid"), (1, (1, 1, 65), "block")],
+)
+def test_geometry(grid, block, named):
+    with pytest.raises((ValueError, coalesce.LaunchError)) as caught:
+        kernel("__global__ void one(int *a) { a[0] = 1; }")[grid, block](np.zeros(1, np.int32))
+    assert named in str(caught.value)

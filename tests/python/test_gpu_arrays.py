@@ -1,0 +1,181 @@
+"""Operations on arrays that lie on a GPU: in any layout, of any library, staying there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce import _gpu
+
+
+class Strided:
+    """A view of a DeviceArray in another layout, as CuPy or PyTorch would make it."""
+
+    def __init__(self, base, first, shape, strides):
+        self.base, self.first, self.shape, self.strides = base, first, shape, strides
+
+    @property
+    def __cuda_array_interface__(self):
+        item = self.base.dtype.itemsize
+        interface = self.base.__cuda_array_interface__
+        return {
+            **interface,
+            "shape": self.shape,
+            "data": (interface["data"][0] + self.first * item, False),
+            "strides": tuple(step * item for step in self.strides),
+        }
+
+
+class Pretended:
+    """An interface without memory behind it, to look at and not to touch."""
+
+    def __init__(self, shape, typestr="<f4", strides=None, pointer=4096):
+        self.__cuda_array_interface__ = {
+            "shape": shape,
+            "typestr": typestr,
+            "data": (pointer, False),
+            "strides": strides,
+            "version": 3,
+        }
+
+
+@pytest.fixture
+def gpu(device):
+    if device != "cuda":
+        pytest.skip("needs --device cuda")
+    return device
+
+
+# ---- looking, which needs no GPU ----
+
+
+def test_view_of_memory_in_c_order():
+    view = _gpu.view(Pretended((2, 3), "<f8"))
+    assert view.strides == (24, 8)
+    assert _gpu.is_contiguous(view)
+    assert not _gpu.is_contiguous(view.T)
+    assert _gpu.is_contiguous(view.T.T)
+    assert _gpu.span(view) == (4096, 4096 + 48)
+
+
+def test_view_of_memory_that_runs_backwards():
+    view = _gpu.view(Pretended((3, 2), strides=(-16, 4), pointer=4096 + 32))
+    assert _gpu.span(view) == (4096, 4096 + 40)
+    memory = _gpu.whole(view)
+    assert (memory.pointer, memory.shape) == (4096, (10,))
+
+
+def test_what_is_not_on_a_gpu_has_no_view():
+    for value in (np.ones(3), [1, 2], 3.0, None, "text", object):
+        assert _gpu.view(value) is None
+
+
+def test_gpu_arrays_are_checked_like_others():
+    good = Pretended((2, 3))
+    cases = [
+        ((Pretended((2, 3), "<i4"), good), TypeError, "a has dtype int32"),
+        (
+            (good, Pretended((3, 2), "<f8")),
+            TypeError,
+            "a has dtype float32 and b has dtype float64",
+        ),
+        ((good, good), ValueError, r"a has shape \(2, 3\) and b has shape \(2, 3\)"),
+        ((Pretended((3,)), good), ValueError, "a must have 2 dimensions"),
+        ((good, Pretended((3, 2))), ValueError, "a is a GPU array and device is 'sim:h200'"),
+    ]
+    for arguments, error, message in cases:
+        with pytest.raises(error, match=message):
+            coalesce.matmul(*arguments, device="sim")
+
+
+# ---- running ----
+
+
+def on_gpu(values):
+    return coalesce.to_device(values)
+
+
+@pytest.mark.parametrize("variant", coalesce.variants("matmul").names)
+@pytest.mark.usefixtures("gpu")
+def test_matmul_stays_on_the_gpu(variant, random, dtype):
+    a = random.normal(size=(40, 60)).astype(dtype)
+    b = random.normal(size=(60, 50)).astype(dtype)
+    for left, right in ((on_gpu(a), on_gpu(b)), (on_gpu(a), b), (a, on_gpu(b))):
+        result = coalesce.matmul(left, right, variant=variant)
+        assert isinstance(result, coalesce.DeviceArray)
+        np.testing.assert_allclose(result.get(), a @ b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["naive", "tiled", "corner_turned_padded"])
+@pytest.mark.usefixtures("gpu")
+def test_any_layout_on_the_gpu(variant, random):
+    a = random.normal(size=(40, 60)).astype(np.float32)
+    base, turned = on_gpu(a), on_gpu(np.ascontiguousarray(a.T))
+    views = {
+        "every second row": (Strided(base, 0, (20, 60), (120, 1)), a[::2]),
+        "backwards": (Strided(base, 59, (40, 60), (60, -1)), a[:, ::-1]),
+        "turned": (Strided(turned, 0, (40, 60), (1, 40)), a),
+        "broadcast": (Strided(base, 0, (40, 60), (0, 1)), np.broadcast_to(a[0], (40, 60))),
+    }
+    for name, (view, values) in views.items():
+        result = coalesce.matmul(view, a.T.copy(), variant=variant)
+        np.testing.assert_allclose(result.get(), values @ a.T, atol=1e-3, err_msg=name)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_out_on_the_gpu(random):
+    a = random.normal(size=(33, 33)).astype(np.float32)
+    b, c = on_gpu(a), on_gpu(a)
+    out = coalesce.DeviceArray.empty((33, 33), np.float32)
+    assert coalesce.matmul(b, b, out=out) is out
+    np.testing.assert_allclose(out.get(), a @ a, atol=1e-4)
+    assert coalesce.matmul(b, b, alpha=2, beta=0.5, c=c, out=c) is c
+    np.testing.assert_allclose(c.get(), 2 * a @ a + 0.5 * a, atol=1e-4)
+    host = np.zeros((33, 33), np.float32)
+    assert coalesce.matmul(b, b, out=host) is host
+    np.testing.assert_allclose(host, a @ a, atol=1e-4)
+    with pytest.raises(ValueError, match="out must be C-contiguous"):
+        coalesce.matmul(b, b, out=Strided(out, 0, (33, 33), (1, 33)))
+
+
+@pytest.mark.usefixtures("gpu")
+def test_other_operations_stay_on_the_gpu(random):
+    a = random.normal(size=(70, 50)).astype(np.float32)
+    on = on_gpu(a)
+    np.testing.assert_array_equal(coalesce.transpose(on).get(), a.T)
+    np.testing.assert_allclose(coalesce.row_sums(on).get(), a.sum(1), atol=1e-4)
+    np.testing.assert_allclose(coalesce.column_sums(on).get(), a.sum(0), atol=1e-4)
+    x = on_gpu(a.reshape(-1))
+    result = coalesce.access(x, pattern="stride", stride=3)
+    np.testing.assert_array_equal(result.get(), a.reshape(-1)[::3])
+    misaligned = Strided(x, 1, (3400,), (1,))  # 4 bytes off what a load of 16 needs
+    result = coalesce.access(misaligned, pattern="vector", width=16)
+    np.testing.assert_array_equal(result.get(), a.reshape(-1)[1:3401])
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+@pytest.mark.usefixtures("gpu")
+def test_results_belong_to_the_library_of_the_operands(library, random):
+    module = pytest.importorskip(library)
+    if library == "torch" and not module.cuda.is_available():
+        pytest.skip("torch sees no GPU")
+    a = random.normal(size=(40, 60)).astype(np.float32)
+    there = module.asarray(a) if library == "cupy" else module.from_numpy(a).cuda()
+    result = coalesce.matmul(there, there.T)
+    assert type(result) is type(there)
+    back = result.get() if library == "cupy" else result.cpu().numpy()
+    np.testing.assert_allclose(back, a @ a.T, atol=1e-4)
+    out = module.empty(
+        (40, 40), dtype=there.dtype, **({"device": "cuda"} if library == "torch" else {})
+    )
+    assert coalesce.matmul(there, there.T, out=out) is out
+
+
+@pytest.mark.usefixtures("gpu")
+def test_timing_of_gpu_arrays_has_no_copies():
+    a = on_gpu(np.ones((256, 256), np.float32))
+    result, timing = coalesce.matmul(a, a, return_timing=True)
+    assert (result.get() == 256).all()
+    assert timing.source == "measured"
+    assert timing.h2d_ms == timing.d2h_ms == 0

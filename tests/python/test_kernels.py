@@ -1,0 +1,65 @@
+"""Every shipped kernel compiles, by NVRTC and by nvcc, and is what the catalogue says it is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from coalesce import _compiler, _core, catalogue
+
+ENTRIES = _core.ops.variants()
+NVCC = shutil.which("nvcc")
+
+
+def defines(entry, tile, real):
+    element = {"float": "float", "double": "double"}[real]
+    result = [f"-DREAL={real}", f"-DELEMENT={element}"]
+    return [*result, f"-DTILE={tile}"] if entry.tiles else result
+
+
+def ids(value):
+    return f"{value.operation}-{value.name}" if isinstance(value, _core.ops.Variant) else None
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("entry", ENTRIES, ids=ids)
+def test_compiles_for_every_architecture(entry, arch):
+    text = catalogue.read_kernel(entry.file)
+    compiled = _compiler.compile_cuda(text, arch=arch)
+    assert f".entry {entry.name}(" in compiled.ptx
+    assert compiled.log == ""
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize(
+    ("entry", "tile"),
+    [(e, tile) for e in ENTRIES if e.operation != "access" for tile in e.tiles or (32,)],
+    ids=ids,
+)
+def test_static_shared_memory_is_what_the_catalogue_says(entry, tile, real):
+    text = catalogue.read_kernel(entry.file)
+    ptx = _compiler.compile_cuda(text, options=defines(entry, tile, real)).ptx
+    sizes = re.findall(r"\.shared\s+\.align\s+\d+\s+\.b8\s+\w+\[(\d+)\]", ptx)
+    item_size = 4 if real == "float" else 8
+    assert sum(map(int, sizes)) == entry.static_shared_bytes(tile, item_size)
+
+
+@pytest.mark.skipif(NVCC is None, reason="there is no nvcc")
+@pytest.mark.parametrize("real", ["float", "double"])
+@pytest.mark.parametrize("entry", ENTRIES, ids=ids)
+def test_nvcc_compiles_it_without_spills(entry, real, tmp_path):
+    source = tmp_path / "kernel.cu"
+    source.write_text(catalogue.read_kernel(entry.file))
+    command = [NVCC, "-cubin", "-arch=sm_90", "-Xptxas", "-v", "-Werror", "all-warnings"]
+    done = subprocess.run(
+        [*command, *defines(entry, 32, real), "-o", tmp_path / "kernel.cubin", source],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    spilled = int(re.search(r"(\d+) bytes spill stores", done.stderr)[1])
+    assert spilled <= 8  # one register, around the inner loop of corner_turned

@@ -1,0 +1,295 @@
+"""coalesce.matmul: every variant against NumPy in float64, and what its arguments mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coalesce
+
+VARIANTS = coalesce.variants("matmul").names
+
+SHAPES = [  # M, N, K
+    (1, 1, 1),
+    (32, 32, 32),
+    (64, 32, 96),
+    (33, 31, 17),
+    (1, 70, 5),
+    (70, 1, 5),
+    (5, 3, 100),
+    (8, 40, 1),
+    (0, 4, 3),
+    (4, 0, 3),
+    (4, 5, 0),
+    (0, 0, 0),
+]
+
+
+def operands(random, m, n, k, dtype):
+    return random.normal(size=(m, k)).astype(dtype), random.normal(size=(k, n)).astype(dtype)
+
+
+def assert_product(result, a, b, alpha=1.0, beta=0.0, c=None):
+    """The error of each element stays within what rounding K products can do."""
+    exact = alpha * (a.astype(np.float64) @ b.astype(np.float64))
+    bound = abs(alpha) * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
+    if beta:
+        exact = exact + beta * c.astype(np.float64)
+        bound = bound + np.abs(beta * c.astype(np.float64))
+    eps = np.finfo(a.dtype).eps
+    assert result.shape == exact.shape
+    assert result.dtype == a.dtype
+    np.testing.assert_array_less(
+        np.abs(result - exact), 4 * eps * np.sqrt(a.shape[1] + 1) * bound + 1e-300
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_product(variant, shape, dtype, device, random):
+    a, b = operands(random, *shape, dtype)
+    assert_product(coalesce.matmul(a, b, variant=variant, device=device), a, b)
+
+
+@pytest.mark.parametrize("tile", [8, 16, 32])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_product_at_every_tile(variant, tile, device, random):
+    a, b = operands(random, 37, 41, 19, np.float32)
+    assert_product(coalesce.matmul(a, b, variant=variant, tile=tile, device=device), a, b)
+
+
+@given(
+    shape=st.tuples(*[st.integers(0, 70)] * 3),
+    variant=st.sampled_from(VARIANTS),
+    tile=st.sampled_from([8, 16, 32]),
+)
+def test_product_of_any_shape(shape, variant, tile, device):
+    a, b = operands(np.random.default_rng(0), *shape, np.float32)
+    assert_product(coalesce.matmul(a, b, variant=variant, tile=tile, device=device), a, b)
+
+
+def test_exact_on_small_integers(device, random):
+    a = random.integers(-8, 9, (45, 67)).astype(np.float32)
+    b = random.integers(-8, 9, (67, 33)).astype(np.float32)
+    for variant in VARIANTS:
+        result = coalesce.matmul(a, b, variant=variant, device=device)
+        np.testing.assert_array_equal(result, a @ b)
+
+
+def test_grids_beyond_65535_blocks_on_y(device, random):
+    """A product of more rows than the y axis has blocks for, at the smallest tile."""
+    rows = 65536 * 8 + 5
+    a = random.integers(-3, 4, (rows, 2)).astype(np.float32)
+    b = random.integers(-3, 4, (2, 3)).astype(np.float32)
+    for variant in ("naive_2d", "tiled"):
+        np.testing.assert_array_equal(
+            coalesce.matmul(a, b, variant=variant, tile=8, device=device), a @ b
+        )
+    np.testing.assert_array_equal(
+        coalesce.matmul(b.T, a.T, variant="naive", tile=8, device=device), (a @ b).T
+    )
+
+
+# ---- alpha, beta, c ----
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_alpha_and_beta(variant, dtype, device, random):
+    a, b = operands(random, 20, 35, 9, dtype)
+    c = random.normal(size=(20, 35)).astype(dtype)
+    before = c.copy()
+    result = coalesce.matmul(a, b, variant=variant, alpha=-1.5, beta=0.25, c=c, device=device)
+    assert_product(result, a, b, -1.5, 0.25, c)
+    np.testing.assert_array_equal(c, before)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_c_is_not_read_when_beta_is_zero(variant, device, random):
+    a, b = operands(random, 10, 10, 4, np.float32)
+    c = np.full((10, 10), np.nan, np.float32)
+    assert_product(coalesce.matmul(a, b, variant=variant, c=c, device=device), a, b)
+
+
+def test_a_and_b_are_not_read_when_alpha_is_zero(device):
+    a = np.full((3, 4), np.nan, np.float32)
+    c = np.arange(6, dtype=np.float32).reshape(3, 2)
+    result = coalesce.matmul(a, a.T[:, :2], alpha=0, beta=2, c=c, device=device)
+    np.testing.assert_array_equal(result, 2 * c)
+
+
+def test_empty_sum_is_beta_times_c(dtype, device):
+    a, b = np.empty((3, 0), dtype), np.empty((0, 2), dtype)
+    c = np.arange(6, dtype=dtype).reshape(3, 2)
+    np.testing.assert_array_equal(coalesce.matmul(a, b, device=device), np.zeros((3, 2)))
+    np.testing.assert_array_equal(coalesce.matmul(a, b, beta=3, c=c, device=device), 3 * c)
+
+
+def test_nan_and_infinity_propagate(device):
+    a = np.ones((40, 40), np.float32)
+    b = np.ones((40, 40), np.float32)
+    a[3, 7], a[5, 0] = np.nan, np.inf
+    for variant in VARIANTS:
+        result = coalesce.matmul(a, b, variant=variant, device=device)
+        assert np.isnan(result[3]).all()
+        assert np.isposinf(result[5]).all()
+        assert np.isfinite(np.delete(result, [3, 5], axis=0)).all()
+
+
+def test_overflow_gives_infinity(device):
+    a = np.full((2, 2), 1e30, np.float32)
+    assert np.isposinf(coalesce.matmul(a, a, device=device)).all()
+
+
+# ---- layouts and out ----
+
+
+@pytest.mark.parametrize("variant", ["naive", "tiled", "transposed_b", "corner_turned_padded"])
+def test_any_layout(variant, device, random):
+    base = random.normal(size=(60, 80)).astype(np.float32)
+    a = base[::2, ::3]  # 30 x 27
+    for b in (
+        np.asfortranarray(base[:27, :33]),
+        base[26::-1, :33],
+        base.T[:27, 5:38],
+        base[:27, 33:0:-1],
+        base[:27, :1],
+        np.broadcast_to(base[0, :33], (27, 33)),
+    ):
+        assert_product(coalesce.matmul(a, b, variant=variant, device=device), a, b)
+
+
+def test_read_only_and_byte_swapped_operands(device, random):
+    a, b = operands(random, 9, 9, 9, np.float32)
+    a.flags.writeable = False
+    swapped = b.astype(b.dtype.newbyteorder())
+    result = coalesce.matmul(a, swapped, device=device)
+    assert result.dtype == np.float32
+    assert result.dtype.isnative
+    assert_product(result, a, b)
+
+
+def test_out_is_written_and_returned(device, random):
+    a, b = operands(random, 12, 7, 5, np.float32)
+    out = np.full((12, 7), 99, np.float32)
+    assert coalesce.matmul(a, b, out=out, device=device) is out
+    assert_product(out, a, b)
+
+
+@pytest.mark.parametrize("layout", ["fortran", "strided", "reversed"])
+def test_out_in_any_layout(layout, device, random):
+    a, b = operands(random, 12, 7, 5, np.float32)
+    base = np.full((24, 14), 99, np.float32)
+    views = {"fortran": base.T[:12, :7], "strided": base[::2, ::2], "reversed": base[11::-1, :7]}
+    out = views[layout]
+    assert coalesce.matmul(a, b, out=out, device=device) is out
+    assert_product(out, a, b)
+    assert np.count_nonzero(base != 99) == out.size
+
+
+def test_out_may_be_an_operand(device, random):
+    for overlapping in ("a", "b", "c"):
+        arrays = {name: random.normal(size=(33, 33)).astype(np.float32) for name in "abc"}
+        before = {name: array.copy() for name, array in arrays.items()}
+        out = arrays[overlapping]
+        coalesce.matmul(arrays["a"], arrays["b"], beta=2, c=arrays["c"], out=out, device=device)
+        assert_product(out, before["a"], before["b"], 1, 2, before["c"])
+
+
+def test_out_may_overlap_an_operand_in_part(device, random):
+    base = random.normal(size=(50, 20)).astype(np.float32)
+    a, b, out = base[:20], base[20:40], base[10:30]
+    before = a.copy(), b.copy()
+    assert_product(coalesce.matmul(a, b, out=out, device=device), *before)
+
+
+def test_same_array_twice(device, random):
+    a = random.normal(size=(21, 21)).astype(np.float64)
+    assert_product(coalesce.matmul(a, a, device=device), a, a)
+
+
+# ---- timing ----
+
+
+def test_timing(device, random):
+    a, b = operands(random, 64, 64, 64, np.float32)
+    result, timing = coalesce.matmul(a, b, return_timing=True, device=device)
+    assert_product(result, a, b)
+    assert timing.kernel_ms > 0
+    assert timing.source == ("modelled" if device == "sim" else "measured")
+    assert timing.device.startswith(device)
+    assert timing.runs >= 1
+    assert timing.gflops == pytest.approx(2 * 64**3 / timing.kernel_ms / 1e6)
+    assert timing.gbps == pytest.approx(3 * 64 * 64 * 4 / timing.kernel_ms / 1e6)
+    assert timing.source in repr(timing)
+
+
+def test_timing_does_not_change_the_result(device, random):
+    a, b = operands(random, 40, 40, 40, np.float32)
+    c = random.normal(size=(40, 40)).astype(np.float32)
+    result, _ = coalesce.matmul(a, b, beta=0.5, c=c, return_timing=True, device=device)
+    assert_product(result, a, b, 1, 0.5, c)
+
+
+def test_timing_includes_the_transposition(device, random):
+    a, b = operands(random, 64, 64, 64, np.float32)
+    _, timing = coalesce.matmul(a, b, variant="transposed_b", return_timing=True, device=device)
+    assert [name for name, _ in timing.parts] == ["padded", "transposed_b"]
+    assert timing.kernel_ms == pytest.approx(sum(ms for _, ms in timing.parts))
+    _, timing = coalesce.matmul(
+        a, np.asfortranarray(b), variant="transposed_b", return_timing=True, device=device
+    )
+    assert [name for name, _ in timing.parts] == ["transposed_b"]
+
+
+def test_timing_of_nothing(device):
+    a = np.empty((0, 3), np.float32)
+    _, timing = coalesce.matmul(a, a.T, return_timing=True, device=device)
+    assert timing.kernel_ms == timing.gflops == timing.gbps == 0
+
+
+# ---- what is refused ----
+
+A = np.ones((2, 3), np.float32)
+B = np.ones((3, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (([[1.0]], B), {}, TypeError, "a must be a NumPy array or a GPU array; got list"),
+        ((A, None), {}, TypeError, "b must be .* got NoneType"),
+        ((3.0, B), {}, TypeError, "a must be .* got float"),
+        ((A.astype(int), B), {}, TypeError, "a has dtype int64; matmul takes float32 or float64"),
+        ((A, B.astype(np.float16)), {}, TypeError, "b has dtype float16"),
+        ((A.astype(complex), B), {}, TypeError, "a has dtype complex128"),
+        ((A > 0, B), {}, TypeError, "a has dtype bool"),
+        ((A.astype(object), B), {}, TypeError, "a has dtype object"),
+        ((A, B.astype(np.float64)), {}, TypeError, "a has dtype float32 and b has dtype float64"),
+        ((np.ma.masked_array(A), B), {}, TypeError, "a is a masked array"),
+        ((A[0], B), {}, ValueError, r"a must have 2 dimensions \(M, K\); got 1, shape \(3,\)"),
+        ((A, B[None]), {}, ValueError, r"b must have 2 dimensions \(K, N\); got 3"),
+        ((A, A), {}, ValueError, r"a has shape \(2, 3\) and b has shape \(2, 3\)"),
+        ((A, B), {"variant": "tield"}, ValueError, "'tield'; did you mean 'tiled'"),
+        ((A, B), {"variant": "xyz"}, ValueError, "There are: naive, naive_2d"),
+        ((A, B), {"variant": 3}, TypeError, "variant must be a string; got int"),
+        ((A, B), {"tile": 12}, ValueError, "tile must be one of 8, 16, 32; got 12"),
+        ((A, B), {"tile": 8.0}, TypeError, "tile must be an integer; got float"),
+        ((A, B), {"tile": True}, TypeError, "tile must be an integer; got bool"),
+        ((A, B), {"alpha": "1"}, TypeError, "alpha must be a real number; got str"),
+        ((A, B), {"beta": 1j}, TypeError, "beta must be a real number; got complex"),
+        ((A, B), {"alpha": A}, TypeError, "alpha must be a real number; got ndarray"),
+        ((A, B), {"beta": 1}, ValueError, "c is missing: beta is 1"),
+        ((A, B), {"c": B}, ValueError, r"c has shape \(3, 4\); the result \(M, N\)"),
+        ((A, B), {"c": np.ones((2, 4))}, TypeError, "a has dtype float32 and c has dtype float64"),
+        ((A, B), {"out": B}, ValueError, r"out has shape \(3, 4\); .* \(2, 4\)"),
+        ((A, B), {"out": np.ones((2, 4))}, TypeError, "out has dtype float64"),
+        ((A, B), {"out": [[0.0]]}, TypeError, "out must be"),
+        ((A, B), {"out": np.broadcast_to(A[:1, :1], (2, 4))}, ValueError, "out is read-only"),
+        ((A, B), {"device": "gpu"}, ValueError, "unknown device 'gpu'"),
+    ],
+)
+def test_refused(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        coalesce.matmul(*arguments, **{"device": "sim", **options})

@@ -1,0 +1,124 @@
+"""Threads that wait for each other get on: lanes of a warp, warps of a block, blocks of a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import coalesce
+
+
+def kernel(source, device):
+    # The limit ends a simulated run that would hang; it is far above what these kernels need.
+    return coalesce.Kernel(source, device=device, instruction_limit=500_000_000)
+
+
+def test_lanes_spin_on_a_lock_a_neighbour_holds(device):
+    source = """__global__ void locked(int *lock, int *count) {
+        while (atomicCAS(lock, 0, 1) != 0);
+        *(volatile int *)count += 1;
+        __threadfence();
+        atomicExch(lock, 0);
+    }"""
+    lock, count = np.zeros((2, 1), np.int32)
+    kernel(source, device)[4, 64](lock, count)
+    assert count[0] == 256
+
+
+def test_a_warp_waits_for_another(device):
+    source = """__global__ void hand_over(int *out) {
+        __shared__ volatile int ready, value;
+        if (threadIdx.x == 0) ready = 0;
+        __syncthreads();
+        if (threadIdx.x == 32) { while (ready == 0); out[0] = value; }
+        if (threadIdx.x == 0) {
+            for (int i = 0; i < 1000; ++i) value = i;
+            __threadfence_block();
+            ready = 1;
+        }
+    }"""
+    out = np.zeros(1, np.int32)
+    kernel(source, device)[1, 64](out)
+    assert out[0] == 999
+
+
+def test_blocks_wait_for_all_others(device):
+    """A barrier over the grid, as a cooperative launch has it: all blocks are resident at once."""
+    source = """__global__ void together(volatile int *arrived, int *seen) {
+        if (threadIdx.x == 0) {
+            atomicAdd((int *)arrived, 1);
+            while (*arrived < gridDim.x);
+        }
+        __syncthreads();
+        seen[blockIdx.x * blockDim.x + threadIdx.x] = *arrived;
+    }"""
+    seen = np.zeros((16, 64), np.int32)
+    kernel(source, device)[16, 64](np.zeros(1, np.int32), seen)
+    assert (seen == 16).all()
+
+
+def test_a_block_waits_for_the_one_before(device, random):
+    source = """__global__ void scan(const float *a, float *out, volatile float *sums,
+                                     volatile int *ready, int n) {
+        __shared__ float s[256];
+        __shared__ float before;
+        int t = threadIdx.x, i = blockIdx.x * 256 + t;
+        s[t] = i < n ? a[i] : 0;
+        __syncthreads();
+        for (int d = 1; d < 256; d *= 2) {
+            float v = t >= d ? s[t - d] : 0;
+            __syncthreads();
+            s[t] += v;
+            __syncthreads();
+        }
+        if (t == 0) {
+            before = 0;
+            if (blockIdx.x > 0) {
+                while (ready[blockIdx.x - 1] == 0);
+                __threadfence();
+                before = sums[blockIdx.x - 1];
+            }
+            sums[blockIdx.x] = before + s[255];
+            __threadfence();
+            ready[blockIdx.x] = 1;
+        }
+        __syncthreads();
+        if (i < n) out[i] = s[t] + before;
+    }"""
+    n, blocks = 20_000, 79
+    a = random.integers(0, 5, n).astype(np.float32)
+    out = np.zeros_like(a)
+    kernel(source, device)[blocks, 256](
+        a, out, np.zeros(blocks, np.float32), np.zeros(blocks, np.int32), n
+    )
+    np.testing.assert_array_equal(out, a.cumsum())
+
+
+def test_named_barriers_of_some_warps(device):
+    """bar.sync with a number of threads: two warps meet while the third goes its own way."""
+    source = """__global__ void pairs(int *out) {
+        __shared__ int s[64];
+        int t = threadIdx.x;
+        if (t < 64) {
+            s[t] = t;
+            asm volatile("bar.sync 1, 64;" ::: "memory");
+            out[t] = s[t ^ 32];
+        } else {
+            out[t] = -t;
+        }
+    }"""
+    out = np.zeros(96, np.int32)
+    kernel(source, device)[1, 96](out)
+    t = np.arange(96)
+    np.testing.assert_array_equal(out, np.where(t < 64, t ^ 32, -t))
+
+
+def test_barrier_that_reduces(device):
+    source = """__global__ void vote(const int *a, int *out) {
+        int t = threadIdx.x;
+        out[t] = __syncthreads_count(a[t] > 0) * 100 + __syncthreads_and(a[t] >= 0) * 10
+               + __syncthreads_or(a[t] > 5);
+    }"""
+    a = (np.arange(80) % 7).astype(np.int32)
+    out = np.zeros(80, np.int32)
+    kernel(source, device)[1, 80](a, out)
+    assert (out == (a > 0).sum() * 100 + 10 + 1).all()

@@ -1,0 +1,285 @@
+"""Atomics and reductions in every space and type, also from many blocks at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+PRELUDE = """
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+"""
+
+
+def run(device, source, *arguments, grid=1, block=32, shared=0):
+    kernel = coalesce.Kernel(PRELUDE + source, "k", device=device)
+    kernel[grid, block, shared](*arguments)
+
+
+# operation -> CUDA call, the reference's step, start
+OPERATIONS = {
+    "Add": (lambda m, v: m + v, 7),
+    "Sub": (lambda m, v: m - v, 7),
+    "Min": (min, 50),
+    "Max": (max, 50),
+    "And": (lambda m, v: m & v, -1),
+    "Or": (lambda m, v: m | v, 0),
+    "Xor": (lambda m, v: m ^ v, 0),
+}
+TYPES = {
+    "int32": "int",
+    "uint32": "unsigned",
+    "uint64": "unsigned long long",
+    "int64": "long long",
+}
+
+
+@pytest.mark.parametrize("space", ["global", "shared", "generic"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_integers(device, random, space, dtype):
+    names = [n for n in OPERATIONS if not (dtype == "int64" and n in ("Add", "Sub", "Xor"))]
+    if dtype == "uint64":
+        names.remove("Sub")
+    n, threads = 6, 600
+    limits = np.iinfo(dtype)
+    values = random.integers(limits.min, limits.max, threads, dtype)
+    start = np.array([[OPERATIONS[o][1] & int(limits.max)] * n for o in names], dtype)
+    out, t = start.copy(), TYPES[dtype]
+    begin = f"__shared__ {t} cell[{len(names) * n}];" if space != "global" else f"{t} *cell = out;"
+    if space == "generic":  # some lanes update shared memory, others global, by one instruction
+        pick = f"(v & 1 ? cell : out) + {{}} * {n} + i % {n}"
+    else:
+        pick = f"cell + {{}} * {n} + i % {n}"
+    calls = "".join(f"atomic{o}({pick.format(k)}, v);" for k, o in enumerate(names))
+    copy = f"for (int j = i; j < {len(names) * n}; j += blockDim.x)"
+    after = {
+        "global": "",
+        "shared": f"{copy} out[j] = cell[j];",
+        "generic": f"{copy} out[{len(names) * n} + j] = cell[j];",
+    }
+    if space == "generic":
+        out = np.concatenate([out, out])
+    before = "" if space == "global" else f"{copy} cell[j] = out[j];"
+    run(
+        device,
+        f"""extern "C" __global__ void k({t} *out, const {t} *values) {{
+            {begin}
+            int i = threadIdx.x;
+            {t} v = values[i];
+            {before}
+            __syncthreads();
+            {calls}
+            __syncthreads();
+            {after[space]}
+        }}""",
+        out,
+        values,
+        block=threads,
+    )
+
+    def expected(kept: np.ndarray) -> list[list[int]]:
+        rows = []
+        for o in names:
+            step, cells = OPERATIONS[o][0], [OPERATIONS[o][1] & int(limits.max)] * n
+            for i in np.flatnonzero(kept):
+                cells[i % n] = step(cells[i % n], int(values[i]))
+            rows.append([c & ((1 << limits.bits) - 1) for c in cells])
+        return rows
+
+    unsigned = f"uint{limits.bits}"
+    if space == "generic":
+        got_global, got_shared = out.reshape(2, len(names), n).view(unsigned)
+        odd = values & np.asarray(1, dtype) == 1
+        np.testing.assert_array_equal(got_global, np.array(expected(~odd), unsigned))
+        np.testing.assert_array_equal(got_shared, np.array(expected(odd), unsigned))
+    else:
+        want = np.array(expected(np.ones(threads, bool)), unsigned)
+        np.testing.assert_array_equal(out.view(unsigned), want)
+
+
+def test_returned_values_are_those_found(device):
+    """Each of 2560 increments returns a number of its own; the rest show what they replaced."""
+    n = 2560
+    ticket = np.zeros(n, np.int32)
+    cells = np.zeros(8, np.uint32)
+    wide = np.zeros(4, np.uint64)
+    found = np.zeros((5, n), np.uint64)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(int *ticket, unsigned *c, unsigned long long *w,
+                                     unsigned long long *found) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x, n = 2560;
+            ticket[i] = atomicAdd(&c[0], 1u);
+            found[i] = atomicInc(&c[1], 9u);
+            found[n + i] = atomicDec(&c[2], 6u);
+            found[2 * n + i] = atomicExch(&c[3], i + 1);
+            found[3 * n + i] = atomicExch(&w[0], (1ull << 40) + i);
+            found[4 * n + i] = atomicCAS(&w[1], 0ull, i + 1ull);
+        }""",
+        ticket,
+        cells,
+        wide,
+        found,
+        grid=20,
+        block=128,
+    )
+    assert sorted(ticket) == list(range(n))
+    assert cells[0] == n
+    assert cells[1] == n % 10
+    counts = np.bincount(found[0].astype(int))
+    np.testing.assert_array_equal(counts, np.full(10, n // 10))
+    down = np.bincount(found[1].astype(int))
+    assert len(down) == 7
+    assert down.max() - down.min() <= 1
+    exchanged = sorted([*found[2].tolist(), int(cells[3])])
+    assert exchanged == list(range(n + 1))
+    assert sorted([*found[3].tolist(), int(wide[0])]) == [0, *range(1 << 40, (1 << 40) + n)]
+    winners = np.flatnonzero(found[4] == 0)
+    assert len(winners) == 1
+    assert wide[1] == winners[0] + 1
+    assert (found[4][found[4] != 0] == wide[1]).all()
+
+
+def test_floating_sums(device, random):
+    """Of numbers whose sums are exact, so that the order does not matter."""
+    n = 1024
+    x = random.integers(-8, 8, n).astype(np.float32)
+    f, d = np.zeros(3, np.float32), np.zeros(3)
+    h, b = np.zeros(4, np.float16), np.zeros(4, np.uint16)
+    vector = np.zeros(8, np.float32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(const float *x, float *f, double *d, unsigned short *h,
+                                     unsigned short *b, float *v) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            __shared__ float tile;
+            __shared__ double wide;
+            __shared__ __half2 pair;
+            if (threadIdx.x == 0) tile = 0, wide = 0, pair = __float2half2_rn(0);
+            __syncthreads();
+            atomicAdd(f, x[i]);
+            atomicAdd(&tile, x[i]);
+            atomicAdd(d, x[i] * 0.5);
+            atomicAdd(&wide, x[i] * 0.25);
+            atomicAdd(&pair, __floats2half2_rn(x[i], -x[i]));
+            atomicAdd((__half *)h, __float2half(x[i]));
+            atomicAdd((__half2 *)h + 1, __floats2half2_rn(1 / 16.f, x[i]));
+            if (i < 64) atomicAdd((__nv_bfloat16 *)b, __float2bfloat16(x[i]));
+            if (i < 64) atomicAdd((__nv_bfloat162 *)b + 1, __floats2bfloat162_rn(1, x[i]));
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                atomicAdd(f + 1, tile);
+                atomicAdd(d + 1, wide);
+                atomicAdd(f + 2, __low2float(pair) - __high2float(pair));
+            }
+            atomicAdd((float2 *)v, make_float2(x[i], 1));
+            atomicAdd((float4 *)(v + 4), make_float4(x[i], -x[i], 1, 2));
+        }""",
+        x,
+        f,
+        d,
+        h.view(np.uint16),
+        b,
+        vector,
+        grid=8,
+        block=128,
+    )
+    total = float(x.sum())
+    np.testing.assert_array_equal(f, [total, total, 2 * total])
+    np.testing.assert_array_equal(d, [total / 2, total / 4, 0])
+    np.testing.assert_array_equal(h[:1], np.float16(total))
+    np.testing.assert_array_equal(h[2:], np.array([n / 16, total], np.float16))
+    first = float(x[:64].sum())
+    wide = (b.astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(wide[[0, 2, 3]], [first, 64, first])
+    np.testing.assert_array_equal(vector, [total, n, 0, 0, total, -total, n, 2 * n])
+
+
+def test_compare_and_swap_loops(device, random):
+    """What CUDA has no instruction for: a float maximum, a product, 16-bit halves."""
+    n = 2048
+    x = random.standard_normal(n).astype(np.float32)
+    out = np.array([-np.inf, 1, 0], np.float64)
+    halves = np.zeros(6, np.uint16)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(const float *x, double *out, unsigned short *halves) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            unsigned long long *bits = (unsigned long long *)out, old = bits[0], seen;
+            while (__longlong_as_double(old) < x[i]) {
+                seen = atomicCAS(bits, old, __double_as_longlong(x[i]));
+                if (seen == old) break;
+                old = seen;
+            }
+            old = bits[1];
+            do {
+                seen = old;
+                old = atomicCAS(bits + 1, seen,
+                                __double_as_longlong(__longlong_as_double(seen) * (i % 2 ? 2. : .5)));
+            } while (old != seen);
+            unsigned short h = halves[i % 6], before;
+            do before = h, h = atomicCAS(halves + i % 6, before, (unsigned short)(before + 1));
+            while (h != before);
+        }""",
+        x,
+        out,
+        halves,
+        grid=16,
+        block=128,
+    )
+    np.testing.assert_array_equal(out, [x.max(), 1, 0])
+    np.testing.assert_array_equal(halves, np.bincount(np.arange(n) % 6))
+
+
+def test_histogram_of_many_blocks(device, random):
+    n, bins = 40000, 37
+    x = random.integers(0, bins, n).astype(np.int32)
+    out = np.zeros((2, bins), np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(const int *x, int *out, int n, int bins) {
+            extern __shared__ int mine[];
+            for (int j = threadIdx.x; j < bins; j += blockDim.x) mine[j] = 0;
+            __syncthreads();
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+                atomicAdd(&mine[x[i]], 1);
+                atomicAdd(&out[bins + x[i]], 1);
+            }
+            __syncthreads();
+            for (int j = threadIdx.x; j < bins; j += blockDim.x) atomicAdd(&out[j], mine[j]);
+        }""",
+        x,
+        out,
+        n,
+        bins,
+        grid=24,
+        block=192,
+        shared=4 * bins,
+    )
+    want = np.bincount(x, minlength=bins)
+    np.testing.assert_array_equal(out, [want, want])
+
+
+def test_scopes_and_reductions(device):
+    out = np.zeros(8, np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(int *out) {
+            atomicAdd_block(out, 1);
+            atomicAdd_system(out + 1, 2);
+            asm volatile("red.relaxed.gpu.global.add.s32 [%0], 3;" ::"l"(out + 2) : "memory");
+            asm volatile("red.global.or.b32 [%0], %1;" ::"l"(out + 3), "r"(1 << threadIdx.x % 31));
+            asm volatile("{ .reg .b32 t; atom.acq_rel.sys.max.s32 t, [%0], %1; }"
+                         ::"l"(out + 4), "r"(threadIdx.x));
+        }""",
+        out,
+        block=64,
+    )
+    np.testing.assert_array_equal(out[:5], [64, 128, 192, 0x7FFFFFFF, 63])

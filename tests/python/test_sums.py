@@ -1,0 +1,99 @@
+"""coalesce.row_sums and coalesce.column_sums: every variant against NumPy in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coalesce
+
+CASES = [
+    (operation, variant)
+    for operation in ("row_sums", "column_sums")
+    for variant in coalesce.variants(operation).names
+]
+SHAPES = [(1, 1), (64, 64), (300, 5), (5, 300), (1, 1000), (1000, 1), (9, 257), (0, 4), (4, 0)]
+
+
+def assert_sums(operation, result, a):
+    axis = 1 if operation == "row_sums" else 0
+    exact = a.astype(np.float64).sum(axis=axis)
+    bound = np.abs(a.astype(np.float64)).sum(axis=axis)
+    eps = np.finfo(a.dtype).eps
+    assert result.shape == exact.shape
+    assert result.dtype == a.dtype
+    allowed = 4 * eps * np.sqrt(a.shape[axis] + 1) * bound + 1e-300
+    np.testing.assert_array_less(np.abs(result - exact), allowed)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("operation", "variant"), CASES)
+def test_sums(operation, variant, shape, dtype, device, random):
+    a = random.normal(size=shape).astype(dtype)
+    assert_sums(operation, getattr(coalesce, operation)(a, variant=variant, device=device), a)
+
+
+@given(shape=st.tuples(*[st.integers(0, 300)] * 2), case=st.sampled_from(CASES))
+def test_sums_of_any_shape(shape, case, device):
+    operation, variant = case
+    a = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    assert_sums(operation, getattr(coalesce, operation)(a, variant=variant, device=device), a)
+
+
+@pytest.mark.parametrize(("operation", "variant"), CASES)
+def test_exact_on_integers_in_any_layout(operation, variant, device, random):
+    base = random.integers(-9, 10, (90, 130)).astype(np.float32)
+    for a in (base, base.T, base[::2, ::-3], np.asfortranarray(base)):
+        result = getattr(coalesce, operation)(a, variant=variant, device=device)
+        np.testing.assert_array_equal(result, a.sum(axis=1 if operation == "row_sums" else 0))
+
+
+@pytest.mark.parametrize(("operation", "variant"), CASES)
+def test_nan_stays_in_its_row_or_column(operation, variant, device):
+    a = np.ones((50, 50), np.float32)
+    a[7, 7] = np.nan
+    result = getattr(coalesce, operation)(a, variant=variant, device=device)
+    assert np.isnan(result[7])
+    assert (np.delete(result, 7) == 50).all()
+
+
+@pytest.mark.parametrize("shared", ["static", "dynamic"])
+def test_shared_memory_of_block_per_row(shared, dtype, device):
+    a = np.ones((3, 1000), dtype)
+    result = coalesce.row_sums(a, variant="block_per_row", shared=shared, device=device)
+    np.testing.assert_array_equal(result, [1000, 1000, 1000])
+
+
+def test_out_and_timing(device):
+    a = np.ones((30, 40), np.float32)
+    out = np.zeros(30, np.float32)
+    result, timing = coalesce.row_sums(a, out=out, return_timing=True, device=device)
+    assert result is out
+    assert (out == 40).all()
+    assert timing.gflops == pytest.approx(1200 / timing.kernel_ms / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda a: coalesce.row_sums(a[0]), ValueError, "a must have 2 dimensions"),
+        (lambda a: coalesce.row_sums(a.tolist()), TypeError, "a must be .* got list"),
+        (lambda a: coalesce.row_sums(a, shared="x"), ValueError, "shared must be"),
+        (
+            lambda a: coalesce.row_sums(a, variant="warp_per_row", shared="dynamic"),
+            ValueError,
+            "shared belongs to variant 'block_per_row'",
+        ),
+        (
+            lambda a: coalesce.column_sums(a, variant="thread_per_row"),
+            ValueError,
+            "unknown variant of column_sums: 'thread_per_row'",
+        ),
+        (lambda a: coalesce.row_sums(a, out=np.ones(3, np.float32)), ValueError, "out has shape"),
+    ],
+)
+def test_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(np.ones((2, 3), np.float32))

@@ -1,0 +1,82 @@
+"""coalesce.transpose: every variant, exactly, at every shape and layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coalesce
+
+VARIANTS = coalesce.variants("transpose").names
+
+
+def expected(a, variant):
+    return a if variant == "copy" else a.T
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (32, 32), (64, 96), (33, 7), (1, 100), (100, 1), (0, 5), (5, 0)], ids=str
+)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_transpose(variant, shape, dtype, device, random):
+    a = random.normal(size=shape).astype(dtype)
+    result = coalesce.transpose(a, variant=variant, device=device)
+    assert result.dtype == dtype
+    assert result.flags.c_contiguous
+    assert not np.shares_memory(result, a)
+    np.testing.assert_array_equal(result, expected(a, variant))
+
+
+@given(shape=st.tuples(*[st.integers(0, 130)] * 2), variant=st.sampled_from(VARIANTS))
+def test_transpose_of_any_shape(shape, variant, device):
+    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    result = coalesce.transpose(a, variant=variant, device=device)
+    np.testing.assert_array_equal(result, expected(a, variant))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_any_layout(variant, device):
+    base = np.arange(40 * 50, dtype=np.float64).reshape(40, 50)
+    for a in (base.T, base[::-1, ::2], np.asfortranarray(base), base[3:4]):
+        result = coalesce.transpose(a, variant=variant, device=device)
+        np.testing.assert_array_equal(result, expected(a, variant))
+
+
+def test_bits_are_kept(device):
+    a = np.array([[np.nan, -0.0], [np.inf, 1e-45]], np.float32)
+    result = coalesce.transpose(a, device=device)
+    np.testing.assert_array_equal(result.view(np.uint32), np.ascontiguousarray(a.T).view(np.uint32))
+
+
+def test_out_may_be_the_operand(device):
+    a = np.arange(70 * 70, dtype=np.float32).reshape(70, 70)
+    before = a.copy()
+    assert coalesce.transpose(a, out=a, device=device) is a
+    np.testing.assert_array_equal(a, before.T)
+    b = before.copy()
+    view = b.T
+    coalesce.transpose(b, out=view, device=device)
+    np.testing.assert_array_equal(view, before.T)
+
+
+def test_timing(device):
+    a = np.ones((64, 128), np.float32)
+    _, timing = coalesce.transpose(a, return_timing=True, device=device)
+    assert timing.gbps == pytest.approx(2 * a.nbytes / timing.kernel_ms / 1e6)
+    assert timing.gflops == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"a": np.ones(3, np.float32)}, ValueError, r"a must have 2 dimensions \(rows, cols\)"),
+        ({"a": np.ones((3, 3), int)}, TypeError, "a has dtype int64; transpose takes"),
+        ({"variant": "pad"}, ValueError, "did you mean 'padded'"),
+        ({"out": np.ones((2, 3), np.float32)}, ValueError, r"out has shape \(2, 3\)"),
+    ],
+)
+def test_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        coalesce.transpose(**{"a": np.ones((2, 3), np.float32), "device": "sim", **options})
