@@ -24,7 +24,7 @@ def main() -> None:
                 function(*given, variant=variant.name, device="cuda")
                 ran += 1
         x = random.random(1000).astype(dtype)
-        index = random.permutation(1000)
+        index = random.permutation(1000).astype(np.int32)
         options = {
             "offset": {"offset": 3}, "stride": {"stride": 3}, "gather": {"index": index},
             "vector": {"width": 16}, "aos": {"field": 1}, "soa": {"field": 1},

@@ -174,10 +174,11 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
                     break;
                 case 's': {
                     const uint64_t address = arguments.next(8);
-                    print_one(out, spec + "s",
-                              address == 0
-                                  ? "(null)"
-                                  : read_string(w, lane, address).value_or("(bad address)").c_str());
+                    print_one(
+                        out, spec + "s",
+                        address == 0
+                            ? "(null)"
+                            : read_string(w, lane, address).value_or("(bad address)").c_str());
                     ++count;
                     done = true;
                     break;

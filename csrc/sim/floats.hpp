@@ -1,4 +1,5 @@
-// Small facts about floating-point formats: denormals to zero, the canonical NaN, half and bfloat16.
+// Small facts about floating-point formats: denormals to zero, the canonical NaN, half and
+// bfloat16.
 //
 // A half (f16: 1 sign, 5 exponent, 10 fraction bits) and a bfloat16 (1, 8, 7) are kept as their 16
 // bits. Arithmetic on them is done in a wider format and rounded once: float holds every product
@@ -44,8 +45,8 @@ inline float half_to_float(uint16_t h) {
     // A subnormal half is a normal float: scaling by a power of two is exact.
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     const uint32_t special = 0x7f800000u | (magnitude & 0x3ff) << 13;
-    return std::bit_cast<float>(
-        sign | (magnitude >= 0x7c00 ? special : std::bit_cast<uint32_t>(scaled)));
+    return std::bit_cast<float>(sign |
+                                (magnitude >= 0x7c00 ? special : std::bit_cast<uint32_t>(scaled)));
 }
 
 inline float bfloat_to_float(uint16_t b) { return std::bit_cast<float>(uint32_t{b} << 16); }

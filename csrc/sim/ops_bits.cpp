@@ -1,5 +1,5 @@
-// Counting, finding and moving bits and bit fields (PTX ISA, "Integer Arithmetic Instructions", from
-// popc to bmsk).
+// Counting, finding and moving bits and bit fields (PTX ISA, "Integer Arithmetic Instructions",
+// from popc to bmsk).
 #include <algorithm>
 #include <bit>
 
@@ -127,7 +127,8 @@ Selection select_bits(const ptx::Instruction& in, Modifiers& m) {
         });
         return selection(run, {Type::u32, t});
     }
-    if (op == "brev") return select<reverse_bits, 1>(m.take_type(), TypeList<Type::b32, Type::b64>{});
+    if (op == "brev")
+        return select<reverse_bits, 1>(m.take_type(), TypeList<Type::b32, Type::b64>{});
     if (op == "fns") {
         m.take_type();
         return selection(&lanewise<find_nth_set, uint32_t, uint32_t, uint32_t, int32_t>,
@@ -154,11 +155,12 @@ Selection select_bits(const ptx::Instruction& in, Modifiers& m) {
     if (op == "szext") {
         const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
         const Type t = m.take_type();
-        const Handler run = with_type<Handler>(t, TypeList<Type::u32, Type::s32>{}, [&](auto v) -> Handler {
-            using T = decltype(v);
-            return wrap ? &lanewise<extend<true>, T, T, uint32_t>
-                        : &lanewise<extend<false>, T, T, uint32_t>;
-        });
+        const Handler run =
+            with_type<Handler>(t, TypeList<Type::u32, Type::s32>{}, [&](auto v) -> Handler {
+                using T = decltype(v);
+                return wrap ? &lanewise<extend<true>, T, T, uint32_t>
+                            : &lanewise<extend<false>, T, T, uint32_t>;
+            });
         return selection(run, {t, t, Type::u32});
     }
     if (op == "bmsk") {

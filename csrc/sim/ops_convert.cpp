@@ -142,7 +142,7 @@ template <class Format, Round r, Clip clip = Clip::none>
 struct narrow {
     template <class S>
     static uint16_t of(S x) {
-        if (clip == Clip::relu) x = x < 0 ? S(0) : x;
+        if (clip == Clip::relu) x = x <= 0 ? S(0) : x;  // of a -0, too
         if (clip == Clip::sat) x = x > 0 ? (x < 1 ? x : S(1)) : S(0);
         if constexpr (rounding_of(r) == Rounding::nearest)
             return Format::narrow(x);
@@ -349,8 +349,7 @@ template <class D>
 struct clamped_pair {
     static uint32_t of(int32_t a, int32_t b) {
         using U = std::make_unsigned_t<D>;
-        return uint32_t(U(clamp_integer<D>::of(a))) << (8 * sizeof(D)) |
-               U(clamp_integer<D>::of(b));
+        return uint32_t(U(clamp_integer<D>::of(a))) << (8 * sizeof(D)) | U(clamp_integer<D>::of(b));
     }
     static uint32_t of(int32_t a, int32_t b, uint32_t c) { return of(a, b) | c << 16; }
 };
@@ -366,7 +365,7 @@ Selection select_pack(Modifiers& m) {
                                           : nullptr,
                          {Type::b32, Type::s32, Type::s32});
     }
-    return selection(d == Type::u8   ? &lanewise<clamped_pair<uint8_t>, uint32_t, int, int, uint32_t>
+    return selection(d == Type::u8 ? &lanewise<clamped_pair<uint8_t>, uint32_t, int, int, uint32_t>
                      : d == Type::s8 ? &lanewise<clamped_pair<int8_t>, uint32_t, int, int, uint32_t>
                                      : nullptr,
                      {Type::b32, Type::s32, Type::s32, Type::b32});

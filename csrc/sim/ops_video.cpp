@@ -54,7 +54,8 @@ struct elements {
 };
 
 template <class F, class D, class S, Then then>
-constexpr Handler handler = &lanewise<elements<F, D, S, then>, uint32_t, uint32_t, uint32_t, uint32_t>;
+constexpr Handler handler =
+    &lanewise<elements<F, D, S, then>, uint32_t, uint32_t, uint32_t, uint32_t>;
 
 template <class F, class Signed, class Unsigned, class S>
 Handler by_result(Type d, Then then) {

@@ -93,10 +93,9 @@ class Evaluate:
         letter = {1: "r", 2: "h", 4: "r", 8: "l"}[np.dtype(result).itemsize]
         if result.startswith("float"):
             letter = {4: "f", 8: "d"}[np.dtype(result).itemsize]
-        inputs = ", ".join(
-            f'"{o.partition(":")[0]}"({o.partition(":")[2]})' for o in operands
-        )
-        return f'[&]{{ {_C_TYPES[result]} r; asm volatile("{text}" : "={letter}"(r) : {inputs}); return r; }}()'
+        inputs = ", ".join(f'"{o.partition(":")[0]}"({o.partition(":")[2]})' for o in operands)
+        call = f'asm volatile("{text}" : "={letter}"(r) : {inputs});'
+        return f"[&]{{ {_C_TYPES[result]} r; {call} return r; }}()"
 
     def __call__(
         self,

@@ -128,9 +128,7 @@ def test_selections(evaluate):
     ptx = evaluate.ptx
 
     def selp(kind: str, letter: str, dtype: str, x: str, y: str, negate: str = "") -> tuple:
-        text = (
-            f"{{ .reg .pred p; setp.gt.s32 p, %3, 0; selp.{kind} %0, %1, %2, {negate}p; }}"
-        )
+        text = f"{{ .reg .pred p; setp.gt.s32 p, %3, 0; selp.{kind} %0, %1, %2, {negate}p; }}"
         return dtype, ptx(dtype, text, f"{letter}:{x}", f"{letter}:{y}", "r:c")
 
     def slct(kind: str, letter: str, dtype: str, x: str, y: str, by: str) -> tuple:

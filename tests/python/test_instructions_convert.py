@@ -175,7 +175,9 @@ def test_between_floats(evaluate):
         mode: (t, ptx(t, f"cvt.{mode}.f32.f64 %0, %1;", "d:d")) for mode in ("rn", "rz", "rm", "rp")
     }
     results |= {m: (t, ptx(t, f"cvt.{m}.f32.f32 %0, %1;", "f:f")) for m in ROUND}
-    results |= {f"{m}d": ("float64", ptx("float64", f"cvt.{m}.f64.f64 %0, %1;", "d:d")) for m in ROUND}
+    results |= {
+        f"{m}d": ("float64", ptx("float64", f"cvt.{m}.f64.f64 %0, %1;", "d:d")) for m in ROUND
+    }
     results |= {
         "wide": ("float64", "(double)f"),
         "sat": (t, ptx(t, "cvt.rn.sat.f32.f64 %0, %1;", "d:d")),

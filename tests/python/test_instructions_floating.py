@@ -129,19 +129,13 @@ def test_every_rounding_mode(evaluate, dtype):
         fma = "__fmaf" if dtype == "float32" else "__fma"
         results[f"fma_{mode}"] = f"{fma}_r{mode}(a, b, c)"
     got = evaluate({n: (dtype, e) for n, e in results.items()}, a=a, b=b, c=c)
-    exact = {
-        "add": lambda x, y, z: x + y,
-        "sub": lambda x, y, z: x - y,
-        "mul": lambda x, y, z: x * y,
-        "div": lambda x, y, z: x / y,
-        "rcp": lambda x, y, z: 1 / y,
-        "sqrt": lambda x, y, z: root(abs(x)),
-        "fma": lambda x, y, z: x * y + z,
-    }
     for i, row in enumerate(zip(a, b, c, strict=True)):
         x, y, z = (Fraction(float(v)) for v in row)
-        for name, f in exact.items():
-            value = f(x, y, z)
+        exact = {
+            "add": x + y, "sub": x - y, "mul": x * y, "div": x / y, "rcp": 1 / y,
+            "sqrt": root(abs(x)), "fma": x * y + z,
+        }  # fmt: skip
+        for name, value in exact.items():
             for mode in "nzdu":
                 want = rounded(value, mode, dtype)
                 assert float(got[f"{name}_{mode}"][i]) == want, (name, mode, row)

@@ -177,13 +177,15 @@ def test_double_precision_library(evaluate, random):
 def test_library_functions_of_two(evaluate, random, dtype):
     x, y = (random.uniform(0.01, 30, 500).astype(dtype) for _ in range(2))
     f = "f" if dtype == "float32" else ""
+    real = "float" if f else "double"
+    both = f"{real} s, c; sincos{f}(x, &s, &c);"
     got = evaluate(
         {
             "pow": (dtype, f"pow{f}(x, y - 10)"),
             "atan2": (dtype, f"atan2{f}(x - 15, y - 15)"),
             "hypot": (dtype, f"hypot{f}(x, y)"),
-            "sin": (dtype, f"[&] {{ {'float' if f else 'double'} s, c; sincos{f}(x, &s, &c); return s; }}()"),
-            "cos": (dtype, f"[&] {{ {'float' if f else 'double'} s, c; sincos{f}(x, &s, &c); return c; }}()"),
+            "sin": (dtype, f"[&] {{ {both} return s; }}()"),
+            "cos": (dtype, f"[&] {{ {both} return c; }}()"),
         },
         x=x,
         y=y,
@@ -192,7 +194,12 @@ def test_library_functions_of_two(evaluate, random, dtype):
     x8, y8 = x.astype(float), y.astype(float)
     extra = 0 if f else 1
     within("pow", got["pow"], x8 ** (y - ten).astype(float), 4 + extra)
-    within("atan2", got["atan2"], np.arctan2((x - fifteen).astype(float), (y - fifteen).astype(float)), 3 + extra)  # noqa: E501
+    within(
+        "atan2",
+        got["atan2"],
+        np.arctan2((x - fifteen).astype(float), (y - fifteen).astype(float)),
+        3 + extra,
+    )
     within("hypot", got["hypot"], np.hypot(x8, y8), 3 + extra)
     within("sin", got["sin"], np.sin(x8), 2 + extra)
     within("cos", got["cos"], np.cos(x8), 2 + extra)

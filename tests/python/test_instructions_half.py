@@ -98,7 +98,7 @@ def test_every_value_widens(evaluate, kind):
 def floats_around(kind: str) -> np.ndarray:
     """Every finite value, the ties between neighbours, and what lies just beside both."""
     values = widen(EVERY, kind)
-    values = values[np.isfinite(values)][::7 if kind == "bfloat" else 1]
+    values = values[np.isfinite(values)][:: 7 if kind == "bfloat" else 1]
     step = np.abs(widen(EVERY[1:2], kind))[0]
     with np.errstate(over="ignore"):
         ties = (values + np.nextafter(values.astype(np.float32), np.float32(np.inf))) / 2
@@ -141,7 +141,7 @@ def test_float_narrows_to_half(evaluate):
         up = np.where(wide < x, np.nextafter(nearest, inf), nearest)
         cut = np.where(x > 0, down, np.where(x < 0, up, nearest))
         clipped = np.where(np.isnan(x), 0, np.clip(x, 0, 1)).astype(np.float16)
-        relu = np.where(x < 0, np.float16(0), nearest)
+        relu = np.where(x <= 0, np.float16(0), nearest)
     u = np.uint16
     for name, want in {"rn": nearest, "ptx": nearest, "double_": nearest, "rz": cut}.items():
         equal(got[name], want.view(u), "half", name)
@@ -204,7 +204,9 @@ def test_integers_and_back(evaluate, kind):
     precision = FORMATS[kind][0]
     for k in range(precision, 64):  # ties, and one beside them
         tie = ((1 << precision) | 1) << (k - precision)
-        w[3 * (k - precision) : 3 * (k - precision) + 3] = [v % (1 << 64) for v in (tie, tie + 1, tie - 1)]
+        w[3 * (k - precision) : 3 * (k - precision) + 3] = [
+            v % (1 << 64) for v in (tie, tie + 1, tie - 1)
+        ]
     name = {"half": "half", "bfloat": "bfloat16"}[kind]
     to, make = ("U", "H") if kind == "half" else ("V", "B")
     types = {"short": 16, "ushort": 16, "int": 32, "uint": 32, "ll": 64, "ull": 64}
@@ -314,7 +316,9 @@ def test_fma_beyond_double(evaluate):
     b = (random.integers(0x3F80, 0x4000, 2000)).astype(np.uint16)
     # Exponents up by 50, the addend tiny of either sign.
     a += np.uint16(50 << 7)
-    c = (random.integers(0x0080, 0x2000, 2000) | random.integers(0, 2, 2000) << 15).astype(np.uint16)
+    c = (random.integers(0x0080, 0x2000, 2000) | random.integers(0, 2, 2000) << 15).astype(
+        np.uint16
+    )
     got = evaluate(
         {"r": ("uint16", "V(__hfma(B(a), B(b), B(c)))")}, PRELUDE, a=a, b=b, c=c
     )["r"]  # fmt: skip
@@ -345,8 +349,9 @@ def test_comparisons(evaluate, kind):
     pair = f"{two}({A}, {B}), {two}({B}, {B})"
     results |= {f"{o}2": ("uint32", f"__h{o}2_mask({pair})") for o in ops}
     results |= {f"b{o}2": ("int32", f"__hb{o}2({pair})") for o in ops}
-    results |= {f"s{o}2": ("uint32", f"[&] {{ auto r = __h{o}2({pair}); return *(unsigned *)&r; }}()")
-                for o in ops}  # fmt: skip
+    for o in ops:
+        call = f"auto r = __h{o}2({pair});"
+        results[f"s{o}2"] = ("uint32", f"[&] {{ {call} return *(unsigned *)&r; }}()")
     got = evaluate(results, PRELUDE, a=a, b=b)
     unordered = np.isnan(x) | np.isnan(y)
     one = 0x3C00 if kind == "half" else 0x3F80
@@ -370,12 +375,15 @@ def test_packed_arithmetic_is_that_of_its_halves(evaluate):
     for v, seed in ((a, 12), (b, 13), (c, 14)):
         low, high = (interesting(900, s, "half").astype(np.uint32) for s in (seed, seed + 50))
         v[:] = low | high << 16
-    prelude = PRELUDE + """
+    prelude = (
+        PRELUDE
+        + """
     #define P(x) (*(const __half2 *)&(x))
     #define Q(x) (*(const __nv_bfloat162 *)&(x))
     __device__ unsigned bits(__half2 x) { return *(unsigned *)&x; }
     __device__ unsigned bits(__nv_bfloat162 x) { return *(unsigned *)&x; }
     """
+    )
     calls = {
         "add": ("__hadd2({a}, {b})", "__hadd({a}, {b})"),
         "sub": ("__hsub2({a}, {b})", "__hsub({a}, {b})"),
@@ -404,10 +412,13 @@ def test_packed_arithmetic_is_that_of_its_halves(evaluate):
 
 def test_packing_and_rearranging(evaluate):
     x, y = (np.random.default_rng(s).standard_normal(300).astype(np.float32) for s in (15, 16))
-    prelude = PRELUDE + """
+    prelude = (
+        PRELUDE
+        + """
     __device__ unsigned bits(__half2 x) { return *(unsigned *)&x; }
     __device__ unsigned bits(__nv_bfloat162 x) { return *(unsigned *)&x; }
     """
+    )
     h = "__floats2half2_rn(x, y)"
     got = evaluate(
         {
@@ -463,8 +474,8 @@ def test_flush_to_zero(evaluate):
 def test_functions_of_half(evaluate):
     """hexp and its like are computed in float and rounded; allow one unit."""
     x = np.random.default_rng(21).uniform(0.1, 8, 400).astype(np.float16)
-    functions = {"hexp": np.exp, "hexp2": np.exp2, "hlog": np.log, "hlog2": np.log2, "hsqrt": np.sqrt,
-                 "hsin": np.sin, "hcos": np.cos, "hrsqrt": lambda v: v**-0.5,
+    functions = {"hexp": np.exp, "hexp2": np.exp2, "hlog": np.log, "hlog2": np.log2,
+                 "hsqrt": np.sqrt, "hsin": np.sin, "hcos": np.cos, "hrsqrt": lambda v: v**-0.5,
                  "hrcp": lambda v: 1 / v, "h2div": lambda v: v / 3}  # fmt: skip
     expressions = {n: f"{n}(H(x))" for n in functions if n != "h2div"}
     expressions["h2div"] = "__hdiv(H(x), __float2half(3.f))"

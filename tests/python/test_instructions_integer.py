@@ -228,7 +228,10 @@ def test_saturating_and_24_bit_instructions(evaluate):
 def test_128_bits(evaluate):
     """add.cc, addc, subc, madc: what the compiler makes of 128-bit integers."""
     a, b, c, d = (operands("uint64", seed=s) for s in (10, 11, 12, 13))
-    u = "unsigned __int128 x = ((unsigned __int128)a << 64) | b, y = ((unsigned __int128)c << 64) | d;"
+    u = (
+        "unsigned __int128 x = ((unsigned __int128)a << 64) | b,"
+        " y = ((unsigned __int128)c << 64) | d;"
+    )
     half = "(unsigned long long)"
 
     def of(expression: str, part: int, declare: str = u) -> tuple[str, str]:

@@ -219,8 +219,8 @@ def test_compare_and_swap_loops(device, random):
             old = bits[1];
             do {
                 seen = old;
-                old = atomicCAS(bits + 1, seen,
-                                __double_as_longlong(__longlong_as_double(seen) * (i % 2 ? 2. : .5)));
+                double next = __longlong_as_double(seen) * (i % 2 ? 2. : .5);
+                old = atomicCAS(bits + 1, seen, __double_as_longlong(next));
             } while (old != seen);
             unsigned short h = halves[i % 6], before;
             do before = h, h = atomicCAS(halves + i % 6, before, (unsigned short)(before + 1));
@@ -247,7 +247,8 @@ def test_histogram_of_many_blocks(device, random):
             extern __shared__ int mine[];
             for (int j = threadIdx.x; j < bins; j += blockDim.x) mine[j] = 0;
             __syncthreads();
-            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+            int step = gridDim.x * blockDim.x;
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
                 atomicAdd(&mine[x[i]], 1);
                 atomicAdd(&out[bins + x[i]], 1);
             }

@@ -204,7 +204,9 @@ def test_structures_by_value(device):
         """
         struct Record { signed char a; double b; short c[3]; float d; };
         __device__ __noinline__ double second(Record r, int i) { return r.c[i % 3] + r.b; }
-        __device__ __noinline__ Record make(int i) { return {(signed char)i, i * .5, {1, 2, 3}, 4}; }
+        __device__ __noinline__ Record make(int i) {
+            return {(signed char)i, i * .5, {1, 2, 3}, 4};
+        }
         extern "C" __global__ void k(Record r, double *out) {
             int i = threadIdx.x;
             out[i] = r.a;
@@ -241,7 +243,8 @@ def test_generic_pointers_to_every_space(device, random):
             int local[4] = {i, i + 1, i + 2, i + 3};
             shared[i] = 1000 + i;
             __syncthreads();
-            int *from[4] = {x + i, shared + (63 - i), local + (i / 4) % 4, (int *)table + (i / 4) % 4};
+            int j = (i / 4) % 4;
+            int *from[4] = {x + i, shared + (63 - i), local + j, (int *)table + j};
             out[i] = get(from[i % 4]);
             // Stores and atomics too; pointers to pointers.
             chain[i] = from[i % 3];
@@ -252,7 +255,8 @@ def test_generic_pointers_to_every_space(device, random):
             out[n + i] = **p;
             out[2 * n + i] = (__isGlobal(from[i % 4]) != 0) + 2 * (__isShared(from[i % 4]) != 0) +
                              4 * (__isLocal(from[i % 4]) != 0);
-            out[3 * n + i] = *(int *)__cvta_shared_to_generic(__cvta_generic_to_shared(shared + i)) == shared[i];
+            size_t narrow = __cvta_generic_to_shared(shared + i);
+            out[3 * n + i] = *(int *)__cvta_shared_to_generic(narrow) == shared[i];
         }""",
         x.copy(),
         out,
@@ -337,7 +341,8 @@ extern "C" __global__ void k(const int *x, int *out, int n) {
     int i = threadIdx.x;
     // 4, 8 and 16 bytes; past the end of x nothing is read and zeros arrive.
     __pipeline_memcpy_async(&tile[0][i], x + i, 4, i < n ? 0 : 4);
-    if (i < 64) __pipeline_memcpy_async(&tile[1][2 * i], x + 2 * i, 8, 2 * i < n ? (2 * i + 1 < n ? 0 : 4) : 8);
+    int zeros = 2 * i < n ? (2 * i + 1 < n ? 0 : 4) : 8;
+    if (i < 64) __pipeline_memcpy_async(&tile[1][2 * i], x + 2 * i, 8, zeros);
     __pipeline_commit();
     if (i < 32) {
         int have = min(max(n - 4 * i, 0), 4);

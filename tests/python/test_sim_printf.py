@@ -47,9 +47,7 @@ def printed(on_simulator, capfd):
 
 
 def test_every_format(printed):
-    calls = "".join(
-        f'printf("{f}\\n"{", " + a if a else ""});\n' for f, a, _ in CASES
-    )
+    calls = "".join(f'printf("{f}\\n"{", " + a if a else ""});\n' for f, a, _ in CASES)
     out = printed(f'extern "C" __global__ void k() {{ {calls} }}')
     assert out.splitlines() == [want for _, _, want in CASES]
 
@@ -121,7 +119,8 @@ def test_long_strings_are_not_cut(printed):
     assert out == "[" + "ab" * 1000 + "]" + " " * 1999 + "7.\n"
 
 
-def test_what_was_printed_before_a_fault_is_seen(on_simulator):
+@pytest.mark.usefixtures("on_simulator")
+def test_what_was_printed_before_a_fault_is_seen():
     source = r'''
 import numpy as np, coalesce
 k = coalesce.Kernel("""#include <stdio.h>

@@ -1,0 +1,169 @@
+"""Lanes, warps and blocks that wait for each other: locks, flags, barriers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import coalesce
+
+
+def run(device, source, *arguments, grid=1, block=32, shared=0, entry="k"):
+    coalesce.Kernel(source, entry, device=device)[grid, block, shared](*arguments)
+
+
+def test_calls_that_are_interleaved(device):
+    """Lanes of a warp in different functions that wait for each other, their registers apart."""
+    out = np.zeros((2, 32))
+    run(
+        device,
+        """
+        __device__ __noinline__ double wide(volatile int *turn, int i, double a) {
+            double x[6];
+            for (int j = 0; j < 6; ++j) x[j] = a * (j + 1);
+            double s = 0;
+            for (int round = 0; round < 40; ++round) {
+                while (*turn % 2 != 0) {}
+                for (int j = 0; j < 6; ++j) s += x[j] * (round + i), x[j] += 1;
+                __threadfence_block();
+                *turn = *turn + 1;
+            }
+            return s;
+        }
+        __device__ __noinline__ int narrow(volatile int *turn, int i, int a) {
+            int p = a, q = a + 1, r = a + 2, t = a + 3;
+            for (int round = 0; round < 40; ++round) {
+                while (*turn % 2 != 1) {}
+                p += q * round, q ^= r + round, r += t - round, t = t * 3 + i;
+                __threadfence_block();
+                *turn = *turn + 1;
+            }
+            return p ^ q ^ r ^ t;
+        }
+        extern "C" __global__ void k(double *out) {
+            __shared__ int turn[16];
+            int i = threadIdx.x;
+            if (i < 16) turn[i] = 0;
+            __syncthreads();
+            out[i] = i < 16 ? wide(turn + i, i, i * 0.5) : narrow(turn + i - 16, i, i);
+        }""",
+        out,
+    )
+
+    def wide(i: int) -> float:
+        x, s = [i * 0.5 * (j + 1) for j in range(6)], 0.0
+        for r in range(40):
+            for j in range(6):
+                s += x[j] * (r + i)
+                x[j] += 1
+        return s
+
+    def wrap(v: int) -> int:
+        return (v + 2**31) % 2**32 - 2**31
+
+    def narrow(i: int) -> int:
+        p, q, r, t = i, i + 1, i + 2, i + 3
+        for n in range(40):
+            p = wrap(p + q * n)
+            q = wrap(q ^ (r + n))
+            r = wrap(r + t - n)
+            t = wrap(t * 3 + i)
+        return p ^ q ^ r ^ t
+
+    np.testing.assert_allclose(out[0][:16], [wide(i) for i in range(16)], rtol=1e-12)
+    np.testing.assert_array_equal(out[0][16:], [narrow(i) for i in range(16, 32)])
+
+
+def test_spin_locks(device):
+    """Between lanes of one warp, and between blocks."""
+    state = np.zeros(3, np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(int *state) {
+            int *lock = state;
+            volatile int *count = state + 1, *longest = state + 2;
+            for (int j = 0; j < 3; ++j) {
+                while (atomicCAS(lock, 0, 1) != 0) {}
+                __threadfence();
+                int before = *count;
+                *longest = max(*longest, before);
+                *count = before + 1;
+                __threadfence();
+                atomicExch(lock, 0);
+            }
+        }""",
+        state,
+        grid=6,
+        block=40,
+    )
+    np.testing.assert_array_equal(state, [0, 720, 719])
+
+
+def test_producer_and_consumer_warps(device):
+    """A ring of one slot a warp: flags in shared memory, and named barriers."""
+    out = np.zeros((2, 8, 32), np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(int *out) {
+            __shared__ volatile int slot[32], full;
+            int i = threadIdx.x & 31, w = threadIdx.x / 32;
+            if (threadIdx.x == 0) full = 0;
+            __syncthreads();
+            for (int r = 0; r < 8; ++r) {
+                if (w == 0) {
+                    if (i == 0) while (full) {}
+                    __syncwarp();
+                    slot[i] = r * 100 + i;
+                    __threadfence_block();
+                    __syncwarp();
+                    if (i == 0) full = 1;
+                } else if (w == 1) {
+                    if (i == 0) while (!full) {}
+                    __syncwarp();
+                    out[32 * r + i] = slot[31 - i];
+                    __syncwarp();
+                    if (i == 0) full = 0;
+                }
+            }
+            __syncthreads();
+            __shared__ int ring[32];
+            for (int r = 0; r < 8; ++r) {
+                if (w == 2) {
+                    ring[i] = r * 1000 + i;
+                    asm volatile("barrier.cta.arrive 1, 64;" ::: "memory");
+                    asm volatile("barrier.cta.sync 2, 64;" ::: "memory");
+                } else if (w == 3) {
+                    asm volatile("barrier.cta.sync 1, 64;" ::: "memory");
+                    out[256 + 32 * r + i] = ring[31 - i];
+                    asm volatile("barrier.cta.arrive 2, 64;" ::: "memory");
+                }
+            }
+        }""",
+        out,
+        block=128,
+    )
+    r, i = np.arange(8)[:, None], np.arange(31, -1, -1)
+    np.testing.assert_array_equal(out[0], r * 100 + i)
+    np.testing.assert_array_equal(out[1], r * 1000 + i)
+
+
+def test_block_wide_counts(device):
+    out = np.zeros((3, 100), np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(int *out) {
+            int i = threadIdx.x;
+            out[i] = __syncthreads_count(i % 3 == 0);
+            out[100 + i] = __syncthreads_and(i < 100) + 2 * __syncthreads_and(i < 99);
+            out[200 + i] = __syncthreads_or(i == 77) + 2 * __syncthreads_or(i > 100);
+        }""",
+        out,
+        block=100,
+    )
+    np.testing.assert_array_equal(out[0], 34)
+    np.testing.assert_array_equal(out[1] != 0, True)
+    assert (out[1] % 2 == 1).all() or (out[1] > 0).all()
+    assert ((out[1] & 2) == 0).all()
+    assert (out[2] != 0).all()
