@@ -214,7 +214,8 @@ def test_votes_matches_and_reductions(device, random):
             put(__reduce_xor_sync(all, (unsigned)y[i]));
             p = 0;
             if (i >= 4)
-                asm("{ .reg .pred p; elect.sync _|p, 0xfffffff0; selp.u32 %0, 1, 0, p; }" : "=r"(p));
+                asm("{ .reg .pred q; elect.sync _|q, 0xfffffff0; selp.u32 %0, 1, 0, q; }"
+                    : "=r"(p));
             put(p);
         }""",
         x,
