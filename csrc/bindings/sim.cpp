@@ -1,4 +1,5 @@
 // The simulator as Python sees it: a Program made of PTX text, launched on NumPy arrays.
+#include <cxxabi.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "analysis/engines.hpp"
 #include "bindings/bindings.hpp"
@@ -39,6 +41,18 @@ struct LaunchResult {
 };
 
 struct Interrupted {};
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsFinalizing() != 0;
+#else
+    return _Py_IsFinalizing() != 0;
+#endif
+}
+
+[[noreturn]] void wait_for_the_end() {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
 
 // Arrays that overlap are one buffer, so that a kernel sees them as one memory.
 class Arguments {
@@ -145,9 +159,10 @@ class Program {
         launch.shared_bytes = shared_bytes;
         launch.instruction_limit = instruction_limit;
         launch.workers = workers;
-        sim::check(launch, sim::Limits{}, program.shared_bytes, entry);
+        sim::check(launch, sim::Limits{}, program.shared_bytes, program.kernel);
         if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
-            throw LaunchError(entry + ": a block of " + std::to_string(launch.block.count()) +
+            throw LaunchError(program.kernel + ": a block of " +
+                              std::to_string(launch.block.count()) +
                               " threads is larger than the kernel's __launch_bounds__ of " +
                               std::to_string(program.max_block_threads));
         }
@@ -174,9 +189,16 @@ class Program {
             if (!text.empty()) py::print(text, py::arg("end") = "", py::arg("flush") = true);
         };
         launch.poll = [&] {
-            const py::gil_scoped_acquire gil;
-            flush();
-            if (PyErr_CheckSignals() != 0) throw Interrupted{};
+            // A thread that outlives the interpreter (a daemon thread) may not touch it any more:
+            // it waits here for the end of the process.
+            if (is_finalizing()) wait_for_the_end();
+            try {
+                const py::gil_scoped_acquire gil;
+                flush();
+                if (PyErr_CheckSignals() != 0) throw Interrupted{};
+            } catch (const abi::__forced_unwind&) {
+                wait_for_the_end();
+            }
         };
         const auto start = std::chrono::steady_clock::now();
         try {

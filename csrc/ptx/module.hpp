@@ -79,10 +79,10 @@ struct Operand {
         label,    // $L__BB0_2                target (an index into Function::body)
         address,  // [base+offset]            base in reg (or -1) or name; offset. [123]: offset
                   // only; [map, {x, y}]            what follows the base in elements
-        vector,  // {a, b, c, d}             elements
-        pair,    // a|p (shfl, setp, ...)    elements (two)
-        list,    // (a, b) of a call         elements
-        sink,    // _ (result not wanted)
+        vector,   // {a, b, c, d}             elements
+        pair,     // a|p (shfl, setp, ...)    elements (two)
+        list,     // (a, b) of a call         elements
+        sink,     // _ (result not wanted)
     };
     Kind kind = Kind::sink;
     bool negated = false;  // !%p1 as a source

@@ -189,7 +189,7 @@ void Decoder::decode_function(uint32_t index) {
         for (uint32_t& target : program_.tables[t]) target = scope.op_of[target];
     }
     FunctionInfo& info = program_.functions[index];
-    info.name = f.name;
+    info.name = readable(f.name);
     info.entry = scope.op_of[0];
     info.register_bytes = round_up(scope.frame_bytes, slot_alignment);
     program_.functions.resize(queue_.size());
@@ -559,8 +559,12 @@ void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) co
     std::string message = "the simulator cannot execute `" + std::string(in.text) + "`";
     if (!why.empty()) message += " (" + why + ")";
     message += "\n  kernel " + program_.kernel;
-    if (in.source.line)
-        message += ", line " + std::to_string(in.source.line) + " of the CUDA source";
+    if (in.source.line) {
+        const bool own = in.source.file == program_.source_file;
+        const auto file = program_.files.find(in.source.file);
+        message += ", line " + std::to_string(in.source.line) + " of " +
+                   (own || file == program_.files.end() ? "the CUDA source" : file->second);
+    }
     message += "; line " + std::to_string(in.position.line) + " of the PTX";
     throw UnsupportedInstruction(message);
 }

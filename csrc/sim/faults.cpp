@@ -160,6 +160,8 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
                   : local ? "the thread's "
                           : "") +
                  std::to_string(size);
+        if (shared && fault == Fault::outside && w.block->launch->shared_bytes == 0)
+            detail += "; kernel[grid, block, shared_bytes] gives a block dynamic shared memory";
         if (shared) {
             for (const auto& [variable, place] : w.block->program->shared_variables) {
                 if (address >= place.first && address < place.first + place.second)

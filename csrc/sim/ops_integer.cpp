@@ -213,9 +213,11 @@ void add_carry(Warp& w, const Op& op) {
     const T* b = w.lanes<const T>(op.operand[2]);
     LaneMask carry = w.carry;
     for_each_lane(w.mask, [&](int i) {
-        const T in = carry_in ? T(has_lane(w.carry, i)) : T(0);
-        // CC.CF holds the carry of an addition and the borrow of a subtraction.
-        const Wide<T> sum = subtract ? Wide<T>(a[i]) - b[i] - in : Wide<T>(a[i]) + b[i] + in;
+        // A subtraction is a + ~b + 1, as on the hardware: its carry is 1 where nothing is
+        // borrowed. Compiled code relies on it where it adds after sub.cc.
+        const T addend = subtract ? T(~b[i]) : b[i];
+        const T in = carry_in ? T(has_lane(w.carry, i)) : T(subtract);
+        const Wide<T> sum = Wide<T>(a[i]) + addend + in;
         d[i] = T(sum);
         if (carry_out) carry = (carry & ~(1u << i)) | uint32_t((sum >> bits_of<T>)&1) << i;
     });

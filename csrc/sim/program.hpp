@@ -123,7 +123,7 @@ struct ModuleMemory {
 };
 
 struct Program {
-    std::string kernel;                  // its name in C++, for messages
+    std::string kernel;  // its name in C++, for messages
     std::vector<Op> ops;
     std::vector<uint32_t> segment_end;    // op -> one past the next op that is not Control::none
     std::vector<uint32_t> reconvergence;  // op of a branch -> op where its lanes meet, or no_op
@@ -139,7 +139,7 @@ struct Program {
     uint32_t shared_bytes = 0;  // static; dynamic shared memory starts at shared_end aligned
     std::shared_ptr<ModuleMemory> memory;
     std::map<uint32_t, std::string> files;  // of SourceLine
-    uint32_t source_file = 0;                    // the file the kernel is in, and
+    uint32_t source_file = 0;               // the file the kernel is in, and
     std::vector<std::string> source;        // lines of the CUDA source, where known
     uint32_t local_bytes = 0;               // a lane's stack, for the deepest chain of calls
     bool recursive = false;                 // or calls through pointers: the depth is not known

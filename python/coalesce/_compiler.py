@@ -98,7 +98,7 @@ def compile_cuda(
     arch = own_arch or arch
     texts = {**_headers.STANDARD, **(headers or {})}
     compiler = nvrtc()
-    arguments = [f"-arch={arch}", "-lineinfo", *options]
+    arguments = [f"-arch={arch}", "-lineinfo", "--device-int128", *options]
     if not any(re.match(r"--?std\b", option) for option in options):
         arguments.insert(2, "--std=c++17")
     folders = [f"-I{folder}" for folder in include_folders()]

@@ -117,15 +117,15 @@ def tolerance(a: Any) -> float:
 
 
 def table(rows: list[Row]) -> Table:
-    """Lay the rows out within 100 columns."""
-    result = Table(box=None, pad_edge=False, header_style="bold")
+    """Lay the rows out within 80 columns."""
+    result = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     result.add_column("variant", no_wrap=True)
     for heading in (
         "ms",
         "source",
         "GFLOP/s",
-        "sectors/request",
-        "wavefronts/request",
+        "sectors/\nrequest",
+        "wavefronts/\nrequest",
         "max. error",
     ):
         result.add_column(heading, justify="right", no_wrap=True)

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    # A kernel's arguments may follow the options: argparse leaves those it met too late.
+    options, late = parser.parse_known_args(arguments)
+    if late and (getattr(options, "argument", None) is None or any(a[:2] == "--" for a in late)):
+        parser.error(f"unrecognized arguments: {' '.join(late)}")
+    if late:
+        options.argument += late
     if options.command is None:
         _parser().print_help()
         return 2

@@ -112,6 +112,10 @@ class Kernel:
             raise TypeError(f"source must be a string; got {type(source).__name__}")
         if entry is not None and not isinstance(entry, str):
             raise TypeError(f"entry must be a string; got {type(entry).__name__}")
+        if instruction_limit is not None and not isinstance(instruction_limit, int):
+            raise TypeError(
+                f"instruction_limit must be an int; got {type(instruction_limit).__name__}"
+            )
         if instruction_limit is not None and instruction_limit < 0:
             raise ValueError(f"instruction_limit must not be negative; got {instruction_limit}")
         self.source = source

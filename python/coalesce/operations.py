@@ -13,6 +13,8 @@ from coalesce._run import REAL_NAME, Run
 # A NumPy array, or a GPU array of any library; what comes out is of the kind that went in.
 Array = Any
 
+_MOST_INT = 2**31 - 1  # elements that an index of 32 bits can count
+
 
 def matmul(
     a: Array,
@@ -118,6 +120,8 @@ def run_matmul(
             f"a has shape {left.shape} and b has shape {right.shape}; "
             "the columns of a and the rows of b must be as many"
         )
+    # 64-bit indices cost the fastest rungs some percent: only where 32 bits cannot count a matrix.
+    index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
     operands = [left, right]
     addend = _addend(c, beta, (m, n), left)
     if addend is not None:
@@ -149,7 +153,7 @@ def run_matmul(
             },
             item_size=dtype.itemsize,
             tile=tile,
-            defines=(f"REAL={REAL_NAME[dtype]}",),
+            defines=(f"REAL={REAL_NAME[dtype]}", f"INDEX={index}"),
         )
     elements = m * k + k * n + m * n * (2 if beta else 1)
     run.work = (2.0 * m * n * k, float(elements * dtype.itemsize))

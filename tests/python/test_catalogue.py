@@ -112,7 +112,7 @@ def test_rungs_of_a_ladder_differ_only_where_their_ideas_do():
     """Signature and epilogue are the same text in every rung of matmul."""
     bodies = [v.source for v in coalesce.variants("matmul")]
     signatures = {re.search(r"\w+\(\n(.*?)\{", body, re.DOTALL)[1] for body in bodies}
-    epilogues = {body[body.index("    const size_t i = ") :] for body in bodies}
+    epilogues = {body[body.index("    const INDEX i = ") :] for body in bodies}
     assert len(signatures) == len(epilogues) == 1
 
 

@@ -133,3 +133,18 @@ def test_no_command_prints_help(capsys):
     status, out, _ = run(capsys)
     assert status == 2
     assert "demo" in out
+
+
+def test_arguments_after_the_options(tmp_path, capsys):
+    """The README's line: a kernel's arguments last."""
+    file = tmp_path / "scale.cu"
+    file.write_text(
+        "__global__ void scale(float *x, float by, int n) {\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n) x[i] *= by;\n}"
+    )
+    words = f"run {file} scale --grid 4 --block 256 --device sim ones:1000 2.0 1000"
+    assert cli.main(words.split()) == 0
+    assert "2" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main([*words.split(), "--grod", "4"])

@@ -39,7 +39,9 @@ def test_read_past_the_end():
     a, out = np.zeros((64, 32), np.float32), np.zeros(128, np.float32)
     message = fault(READ_ROWS, a, out, 32, grid=2, block=64)
     assert message.startswith("read of 4 bytes past the end of `a`\n")
-    assert "`a` has shape (64, 32), float32; the address is a[64, 3], 12 bytes past its end" in message
+    assert (
+        "`a` has shape (64, 32), float32; the address is a[64, 3], 12 bytes past its end" in message
+    )
     assert "kernel rows, line 4:   out[i] = a[i * n + 3];" in message
     assert "thread (0, 0, 0) in block (1, 0, 0), lanes 0-31 of its warp; 31 more like it" in message
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import coalesce
+
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
 
@@ -334,3 +336,26 @@ def test_carries(evaluate, bits, sign):
         high_carry = ((p * q >> bits) & mask) + ur >> bits
         expected["madc_hi_cc"].append((p * r & mask) + us + high_carry >> bits)
     check(got, {n: [wrap(v, dtype) for v in values] for n, values in expected.items()})
+
+
+def test_128_bit_division(device):
+    """The compiler's code adds after sub.cc: the carry means that nothing was borrowed."""
+    source = """typedef unsigned long long u64;
+    __global__ void divide(const u64 *x, u64 *out, int n) {
+        int i = threadIdx.x;
+        if (i >= n) return;
+        unsigned __int128 m = (unsigned __int128)x[3 * i] * x[3 * i + 1];
+        unsigned __int128 q = m / x[3 * i + 2], r = m % x[3 * i + 2];
+        out[3 * i] = q;
+        out[3 * i + 1] = q >> 64;
+        out[3 * i + 2] = r;
+    }"""
+    random = np.random.default_rng(5)
+    x = random.integers(1, 2**63, (60, 3), np.uint64)
+    x[::3, 2] >>= np.uint64(33)
+    x[1::3, 2] = 1_000_000_007
+    out = np.zeros_like(x)
+    coalesce.Kernel(source, device=device)[1, 64](x, out, 60)
+    for (a, b, c), got in zip(x.tolist(), out.tolist(), strict=True):
+        q, r = divmod(a * b, c)
+        assert got == [q % 2**64, q >> 64, r]

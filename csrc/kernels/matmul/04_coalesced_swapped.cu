@@ -7,11 +7,14 @@
 #ifndef REAL
 #define REAL float
 #endif
+#ifndef INDEX  // counts the elements of a matrix: size_t where there are 2^31 or more
+#define INDEX int
+#endif
 #ifndef TILE
 #define TILE 32
 #endif
 
-extern "C" __global__ void __launch_bounds__(1024) coalesced_swapped(
+extern "C" __global__ void coalesced_swapped(
     const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
     REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
     const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
@@ -21,9 +24,9 @@ extern "C" __global__ void __launch_bounds__(1024) coalesced_swapped(
 
     REAL sum = 0;
     for (int k = 0; k < K; ++k) {
-        sum += a[size_t(row) * K + k] * b[size_t(k) * N + col];
+        sum += a[INDEX(row) * K + k] * b[INDEX(k) * N + col];
     }
 
-    const size_t i = size_t(row) * N + col;
+    const INDEX i = INDEX(row) * N + col;
     out[i] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i];  // beta == 0: c is not read
 }

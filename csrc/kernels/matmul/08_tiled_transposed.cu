@@ -8,11 +8,14 @@
 #ifndef REAL
 #define REAL float
 #endif
+#ifndef INDEX  // counts the elements of a matrix: size_t where there are 2^31 or more
+#define INDEX int
+#endif
 #ifndef TILE
 #define TILE 32
 #endif
 
-extern "C" __global__ void __launch_bounds__(1024) tiled_transposed(
+extern "C" __global__ void tiled_transposed(
     const REAL* __restrict__ a, const REAL* __restrict__ b, const REAL* __restrict__ c,
     REAL* __restrict__ out, int M, int N, int K, REAL alpha, REAL beta) {
     const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
@@ -25,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(1024) tiled_transposed(
     REAL sum = 0;
     for (int k0 = 0; k0 < K; k0 += TILE) {
         // Past the edge of a matrix the tile holds zeros, which add nothing.
-        a_tile[ty][tx] = row < M && k0 + tx < K ? a[size_t(row) * K + k0 + tx] : REAL(0);
-        b_tile[tx][ty] = k0 + ty < K && col < N ? b[size_t(k0 + ty) * N + col] : REAL(0);
+        a_tile[ty][tx] = row < M && k0 + tx < K ? a[INDEX(row) * K + k0 + tx] : REAL(0);
+        b_tile[tx][ty] = k0 + ty < K && col < N ? b[INDEX(k0 + ty) * N + col] : REAL(0);
         __syncthreads();
         for (int k = 0; k < TILE; ++k) {
             sum += a_tile[ty][k] * b_tile[tx][k];
@@ -35,6 +38,6 @@ extern "C" __global__ void __launch_bounds__(1024) tiled_transposed(
     }
     if (row >= M || col >= N) return;
 
-    const size_t i = size_t(row) * N + col;
+    const INDEX i = INDEX(row) * N + col;
     out[i] = beta == 0 ? alpha * sum : alpha * sum + beta * c[i];  // beta == 0: c is not read
 }
