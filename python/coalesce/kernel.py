@@ -290,7 +290,7 @@ class Kernel:
         runs: int | Literal["auto"] | None,
         counts: bool,
     ) -> LaunchRecord:
-        packed = []
+        packed: list[Any] = []
         for parameter, argument in zip(self.signature.parameters, arguments, strict=True):
             if isinstance(argument, GpuArray):
                 raise ValueError(
