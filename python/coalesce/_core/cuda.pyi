@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-Triple: TypeAlias = tuple[int, int, int]
+_Triple: TypeAlias = tuple[int, int, int]
 
 class Nvrtc:
     def __init__(self, path: str) -> None: ...
@@ -58,14 +58,14 @@ class Function:
 
 def driver_status() -> Any: ...
 def needed_driver(major: int, /) -> str: ...
-def admit(function: Function, grid: Triple, block: Triple, shared: int) -> None: ...
+def admit(function: Function, grid: _Triple, block: _Triple, shared: int) -> None: ...
 def launch(
-    function: Function, grid: Triple, block: Triple, shared: int, values: Any, stream: int = 0
+    function: Function, grid: _Triple, block: _Triple, shared: int, values: Any, stream: int = 0
 ) -> None: ...
 def time(
     function: Function,
-    grid: Triple,
-    block: Triple,
+    grid: _Triple,
+    block: _Triple,
     shared: int,
     values: Any,
     stream: int,
@@ -73,8 +73,8 @@ def time(
 ) -> tuple[float, float, int]: ...
 def launcher(
     function: Function,
-    grid: Triple,
-    block: Triple,
+    grid: _Triple,
+    block: _Triple,
     shared: int,
     parameters: Sequence[tuple[str, Any]],
     fallback: Callable[..., Any],
