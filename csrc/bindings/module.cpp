@@ -6,14 +6,8 @@ namespace py = pybind11;
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of coalesce: the simulator, the GPU driver and the kernel catalogue.";
     coalesce::bindings::add_errors(m);
-#ifdef COALESCE_HAS_sim
     coalesce::bindings::add_sim(m.def_submodule("sim", "The warp-level simulator."));
-#endif
-#ifdef COALESCE_HAS_cuda
     coalesce::bindings::add_cuda(
         m.def_submodule("cuda", "NVRTC, the CUDA driver and its devices."));
-#endif
-#ifdef COALESCE_HAS_ops
     coalesce::bindings::add_ops(m.def_submodule("ops", "The catalogue of operations."));
-#endif
 }

@@ -83,7 +83,10 @@ def number(name: str, value: Any) -> float:
     """Check a real number."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float64") from None
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:

@@ -132,6 +132,8 @@ class Kernel:
         self._bound: dict[Any, Any] = {}  # launchers, by kernel[key]
 
         compiled = self._compile(self._device)
+        if self._is_ptx and self._device.kind == "sim":
+            self._program(self._device)  # a syntax error shows here, not at the first launch
         if self._expression is not None:
             entry = compiled.lowered.get(self._expression, entry)
         found = _signature.ptx_entries(compiled.ptx)

@@ -205,12 +205,14 @@ def _broadcast(x: Operand, _: dict[str, Any]) -> Setup:
 def _gather(x: Operand, given: dict[str, Any]) -> Setup:
     if "index" not in given:
         raise ValueError("index is missing: pattern 'gather' reads x[index]")
-    index = _operands.array("index", given["index"], "(m,)", "access", (np.int32,))
-    if not index.on_gpu and index.shape[0]:
-        low, high = int(index.array.min()), int(index.array.max())
+    wanted = given["index"]
+    if isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu" and wanted.size:
+        low, high = int(wanted.min()), int(wanted.max())
         if low < 0 or high >= x.shape[0]:
             wrong = low if low < 0 else high
             raise ValueError(f"index must be from 0 to {x.shape[0] - 1}; it holds {wrong}")
+        wanted = wanted.astype(np.int32, copy=False)  # NumPy's own indices have 64 bits
+    index = _operands.array("index", wanted, "(m,)", "access", (np.int32,))
     return index.shape[0], {}, (), [index]
 
 

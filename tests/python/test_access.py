@@ -73,6 +73,17 @@ def test_gather(data, device):
     np.testing.assert_array_equal(result, x[index])
 
 
+def test_gather_by_any_integers(device):
+    x = np.arange(100, dtype=np.float32)
+    for kind in (np.int64, np.uint8, np.int16):
+        index = np.array([7, 0, 99, 7], kind)
+        np.testing.assert_array_equal(
+            coalesce.access(x, pattern="gather", index=index, device=device), x[index]
+        )
+    with pytest.raises(ValueError, match="from 0 to 99; it holds 1099511627776"):
+        coalesce.access(x, pattern="gather", index=np.array([2**40]), device=device)
+
+
 def test_structures(device, random):
     for fields in (1, 3, 8):
         x = random.normal(size=(70, fields)).astype(np.float32)
