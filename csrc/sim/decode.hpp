@@ -18,6 +18,11 @@ namespace coalesce::sim {
 inline constexpr uint32_t resolved_op = 1u << 31;
 static_assert(no_op == ptx::no_block);
 
+// Registers start at multiples of this, for vector loads.
+inline constexpr uint32_t slot_alignment = 64;
+
+inline uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
+
 class Decoder {
   public:
     Decoder(const ptx::Module& module, std::shared_ptr<ModuleMemory> memory, const Engine& engine)

@@ -12,8 +12,6 @@ using ptx::Type;
 
 namespace {
 
-uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
-
 // The offset of the next argument; advances `at`.
 uint32_t place_argument(const ptx::Variable& v, uint32_t& at) {
     const uint32_t alignment = std::max({1u, v.alignment, std::min(16u, ptx::size_of(v.type))});

@@ -25,23 +25,6 @@ int32_t new_join(Warp& w, const Join& join) {
 
 void arrive(Warp& w, int32_t at, LaneMask lanes);
 
-// A path that stands at its pc: at the place of its own join it has arrived there instead.
-void place(Warp& w, const Path& path) {
-    if (path.join >= 0) {
-        const Join& join = w.joins[size_t(path.join)];
-        if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
-    }
-    // Lanes that came to one place by different ways go on together.
-    for (Path& p : w.paths) {
-        if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
-            p.frame.registers == path.frame.registers && p.frame.function == path.frame.function) {
-            p.mask |= path.mask;
-            return;
-        }
-    }
-    w.paths.push_back(path);
-}
-
 // If every pending lane has arrived, the join's path goes on; true if the join is gone.
 bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
@@ -136,57 +119,20 @@ void call_builtin(Warp& w, const CallSite& site, const Op& op) {
 
 }  // namespace
 
-void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]) {
-    block.threads = uint32_t(extent.count());
-    block.warp_count = (block.threads + warp_size - 1) / warp_size;
-    for (int axis = 0; axis < 3; ++axis) {
-        storage[axis].resize(size_t(block.warp_count) * warp_size);
-        block.thread_index[axis] = storage[axis].data();
+void place(Warp& w, const Path& path) {
+    if (path.join >= 0) {
+        const Join& join = w.joins[size_t(path.join)];
+        if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
     }
-    for (uint32_t t = 0; t < block.warp_count * warp_size; ++t) {
-        storage[0][t] = t % extent.x;
-        storage[1][t] = t / extent.x % extent.y;
-        storage[2][t] = t / extent.x / extent.y;
-    }
-}
-
-void start(Block& block, uint64_t linear) {
-    const Program& program = *block.program;
-    const Dim3 grid = block.launch->grid;
-    block.linear = linear;
-    block.index = {uint32_t(linear % grid.x), uint32_t(linear / grid.x % grid.y),
-                   uint32_t(linear / grid.x / grid.y)};
-    if (block.warps.empty()) {
-        block.shared_bytes = program.shared_bytes + block.launch->shared_bytes;
-        block.shared_storage.resize(block.shared_bytes + 64);
-        std::byte* const storage = block.shared_storage.data();
-        block.shared = storage + (64 - reinterpret_cast<uintptr_t>(storage) % 64) % 64;
-        block.warps.resize(block.warp_count);
-        for (uint32_t i = 0; i < block.warp_count; ++i) {
-            Warp& w = block.warps[i];
-            w.index = i;
-            w.block = &block;
-            w.registers.resize(program.functions[0].register_bytes + 64);
-            w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
+    // Lanes that came to one place by different ways go on together.
+    for (Path& p : w.paths) {
+        if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
+            p.frame.registers == path.frame.registers && p.frame.function == path.frame.function) {
+            p.mask |= path.mask;
+            return;
         }
     }
-    // Shared memory is not cleared on a GPU; NaNs show up where it is read before it is written.
-    std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
-    std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
-    for (Warp& w : block.warps) {
-        const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
-        w.live = threads == warp_size ? all_lanes : (1u << threads) - 1;
-        w.paths.clear();
-        w.joins.clear();
-        w.free_joins.clear();
-        w.async_open.clear();
-        w.async_groups.clear();
-        w.running = false;
-        Path path;
-        path.pc = program.functions[0].entry;
-        path.mask = w.live;
-        w.paths.push_back(path);
-    }
+    w.paths.push_back(path);
 }
 
 void run_path(Warp& w, const Path& path) {
@@ -397,92 +343,6 @@ void release(Warp& w) {
             place(w, p);
         }
         w.mask = w.current.mask;
-    }
-}
-
-void reach_barrier(Warp& w, const Op& op, uint32_t at) {
-    Block& block = *w.block;
-    const Program& program = *block.program;
-    const int lane = std::countr_zero(w.current.mask);
-    const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[lane];
-    if (id >= 16)
-        throw LaunchError("barrier " + std::to_string(id) +
-                          " does not exist; a block has barriers 0 to 15\n  " + where(program, op));
-    Barrier& barrier = block.barriers[id];
-    const BarrierKind kind = BarrierKind(op.extra);
-    const bool everyone = op.operand[2] == no_operand;
-    const uint32_t expected =
-        everyone ? block.threads : w.lanes<const uint32_t>(op.operand[2])[lane];
-
-    // Threads a partial warp lacks count as arrived where a barrier counts whole warps.
-    uint32_t count = uint32_t(std::popcount(w.current.mask));
-    if (!everyone && (w.index + 1) * warp_size > block.threads && w.current.mask == w.live)
-        count = warp_size;
-    barrier.expected = expected;
-    barrier.arrived += count;
-    if (op.operand[3] != no_operand) {
-        const LaneMask p = w.predicate(op.operand[3]);
-        barrier.true_count += uint32_t(std::popcount((op.immediate ? ~p : p) & w.current.mask));
-        barrier.contributors += uint32_t(std::popcount(w.current.mask));
-    }
-    if (kind == BarrierKind::arrive) {
-        go_to(w, at + 1);
-    } else {
-        Path waiting = w.current;
-        waiting.pc = at;
-        waiting.wait = Wait::barrier;
-        waiting.barrier = uint8_t(id);
-        w.paths.push_back(waiting);
-        w.running = false;
-    }
-    if (barrier.arrived < barrier.expected) return;
-
-    // Everyone is here. Lanes of one warp that came to different barrier instructions did so in a
-    // way the language leaves undefined (they must all evaluate the condition alike).
-    for (Warp& other : block.warps) {
-        if (other.index >= block.warp_count) continue;
-        uint32_t first = no_op;
-        for (const Path& p : other.paths) {
-            if (p.wait != Wait::barrier || p.barrier != id) continue;
-            if (first == no_op) first = p.pc;
-            if (p.pc != first) throw_deadlock(block);
-        }
-    }
-    const uint32_t truths = barrier.true_count;
-    const bool all = barrier.true_count == barrier.contributors;
-    barrier = {};
-    for (Warp& other : block.warps) {
-        if (other.index >= block.warp_count) continue;
-        std::vector<Path> released;
-        std::erase_if(other.paths, [&](const Path& p) {
-            if (p.wait != Wait::barrier || p.barrier != id) return false;
-            released.push_back(p);
-            return true;
-        });
-        for (Path& p : released) {
-            const Op& its = program.ops[p.pc];
-            if (its.operand[0] != no_operand) {
-                const bool running = other.running;
-                const Path current = other.current;
-                run_path(other, p);
-                const BarrierKind result = BarrierKind(its.extra);
-                if (result == BarrierKind::popc) {
-                    uint32_t* d = other.lanes<uint32_t>(its.operand[0]);
-                    for_each_lane(p.mask, [&](int i) { d[i] = truths; });
-                } else {
-                    LaneMask& d = other.predicate(its.operand[0]);
-                    const bool value = result == BarrierKind::all ? all : truths > 0;
-                    d = value ? d | p.mask : d & ~p.mask;
-                }
-                if (running)
-                    run_path(other, current);
-                else
-                    other.running = false;
-            }
-            p.wait = Wait::none;
-            ++p.pc;
-            place(other, p);
-        }
     }
 }
 

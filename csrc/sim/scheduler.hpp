@@ -9,11 +9,16 @@
 
 namespace coalesce::sim {
 
+// block.cpp: a block's start and its barriers.
+
 // threadIdx of each linear thread of a block, padded to whole warps, into `storage`.
 void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]);
 
 // Readies a block that knows its program and launch to run as number `linear` of the grid.
 void start(Block& block, uint64_t linear);
+
+// Queues a path that stands at its pc: at the place of its own join it has arrived there instead.
+void place(Warp& warp, const Path& path);
 
 // Makes `path` the one that runs, with the registers of its frame.
 void run_path(Warp& warp, const Path& path);

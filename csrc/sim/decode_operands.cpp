@@ -1,0 +1,178 @@
+// Decoding of operands: registers, immediates and symbols become locators; what has no register yet
+// (a special register, the address of a local variable) is first put into a scratch one.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "errors.hpp"
+#include "sim/decode.hpp"
+
+namespace coalesce::sim {
+
+using ptx::Operand;
+using ptx::Type;
+
+namespace {
+
+// An immediate as the bits of a lane of the type.
+uint64_t immediate_bits(const Operand& operand, Type type) {
+    const auto as_double = [&] {
+        if (operand.kind == Operand::Kind::f32)
+            return double(std::bit_cast<float>(uint32_t(operand.bits)));
+        if (operand.kind == Operand::Kind::f64) return std::bit_cast<double>(operand.bits);
+        return double(int64_t(operand.bits));
+    };
+    const bool integer = operand.kind == Operand::Kind::integer;
+    switch (type) {
+        case Type::f32:
+            if (operand.kind == Operand::Kind::f32) return operand.bits;
+            return integer ? operand.bits : std::bit_cast<uint32_t>(float(as_double()));
+        case Type::f64:
+            if (operand.kind == Operand::Kind::f64) return operand.bits;
+            return integer ? operand.bits : std::bit_cast<uint64_t>(as_double());
+        default:
+            return operand.bits;
+    }
+}
+
+}  // namespace
+
+Locator Decoder::constant(uint64_t bits, uint32_t width) {
+    if (width > 0 && width < 8) bits &= (uint64_t{1} << (8 * width)) - 1;
+    const auto [it, fresh] = constants_.try_emplace({bits, width}, 0);
+    if (!fresh) return it->second;
+    const size_t at =
+        (program_.constants.size() + slot_alignment - 1) / slot_alignment * slot_alignment;
+    if (width == 0) {
+        const LaneMask mask = bits ? all_lanes : 0;
+        program_.constants.resize(at + slot_alignment);
+        std::memcpy(&program_.constants[at], &mask, sizeof mask);
+    } else {
+        program_.constants.resize(at + size_t(width) * warp_size);
+        for (int i = 0; i < warp_size; ++i)
+            std::memcpy(&program_.constants[at + size_t(i) * width], &bits, width);
+    }
+    return it->second = Locator(at << 1 | 1);
+}
+
+// Scratch registers live for one instruction; they are few and are shared by all of a function's.
+Locator Decoder::scratch() {
+    if (scope_->spare < scope_->scratch.size()) return scope_->scratch[scope_->spare++];
+    ++scope_->spare;
+    scope_->frame_bytes = round_up(scope_->frame_bytes, slot_alignment);
+    const uint32_t at = scope_->frame_bytes;
+    scope_->frame_bytes += 8 * warp_size;
+    scope_->scratch.push_back(at << 1);
+    return at << 1;
+}
+
+// The opposite of a predicate, in a scratch register.
+Locator Decoder::negated(Locator predicate) {
+    Op op;
+    op.run = engine_.ops->predicate_not;
+    op.operand[0] = scratch();
+    op.operand[1] = predicate;
+    return append(op).operand[0];
+}
+
+uint32_t Decoder::register_bytes(const Operand& operand) const {
+    if (operand.kind != Operand::Kind::reg) return 0;
+    const Type t = scope_->function->registers[size_t(operand.reg)].type;
+    return t == Type::pred ? 0 : std::max(2u, ptx::size_of(t));
+}
+
+Locator Decoder::source(const Operand& operand, Type type) {
+    const uint32_t width = type == Type::pred ? 0 : std::max(2u, ptx::size_of(type));
+    switch (operand.kind) {
+        case Operand::Kind::reg:
+            return slot(operand.reg);
+        case Operand::Kind::integer:
+        case Operand::Kind::f32:
+        case Operand::Kind::f64:
+            return constant(immediate_bits(operand, type), width);
+        case Operand::Kind::special: {
+            Op op;
+            const Selection s = engine_.ops->special(operand.name, type);
+            if (!s.run)
+                throw UnsupportedInstruction("the special register " + std::string(operand.name) +
+                                             " is not simulated");
+            op.run = s.run;
+            op.extra = s.extra;
+            op.operand[0] = scratch();
+            return append(op).operand[0];
+        }
+        case Operand::Kind::symbol: {
+            uint32_t offset = 0;
+            if (find_local(operand, offset)) {
+                Op op;
+                op.run = engine_.ops->local_address;
+                op.immediate = int64_t(offset) + operand.offset;
+                op.extra = uint8_t(width);
+                op.operand[0] = scratch();
+                return append(op).operand[0];
+            }
+            return constant(address_of_symbol(operand), width);
+        }
+        default:
+            return no_operand;
+    }
+}
+
+Locator Decoder::destination(const Operand& operand, Type) {
+    return operand.kind == Operand::Kind::reg ? slot(operand.reg) : no_operand;
+}
+
+bool Decoder::find_local(const Operand& symbol, uint32_t& offset) const {
+    if (symbol.variable >= 0) {
+        const size_t n = size_t(symbol.variable);
+        const ptx::Space space = scope_->function->variables[n].space;
+        offset = scope_->variables[n];
+        return space == ptx::Space::local || space == ptx::Space::param;
+    }
+    const auto found = scope_->formals.find(symbol.name);
+    if (found == scope_->formals.end()) return false;
+    offset = found->second;
+    return true;
+}
+
+const ptx::Variable* Decoder::find_shared(std::string_view name) const {
+    for (const ptx::Variable& v : scope_->function->variables) {
+        if (v.name == name && v.space == ptx::Space::shared) return &v;
+    }
+    const ptx::Variable* v = module_.find_variable(name);
+    return v && v->space == ptx::Space::shared ? v : nullptr;
+}
+
+uint64_t Decoder::address_of_symbol(const Operand& operand) {
+    const std::string name(operand.name);
+    const uint64_t by = uint64_t(operand.offset);
+    if (const ptx::Variable* v = find_shared(name)) {
+        if (v->count == 0) return program_.shared_bytes + by;  // dynamic shared memory
+        return program_.shared_variables.at(name).first + by;
+    }
+    if (scope_->function->entry) {
+        for (const ParameterInfo& p : program_.parameters) {
+            if (p.name == name) return p.offset + by;
+        }
+    }
+    const auto variable = program_.memory->address_of.find(name);
+    if (variable != program_.memory->address_of.end()) return variable->second + by;
+    for (size_t i = 0; i < module_.functions.size(); ++i) {
+        if (module_.functions[i].name == name) return code_window + 16 * (i + 1);
+    }
+    throw UnsupportedInstruction("the symbol " + name + " is not defined in this module");
+}
+
+uint32_t Decoder::function_index(std::string_view name) {
+    const auto found = index_of_.find(std::string(name));
+    if (found != index_of_.end()) return found->second;
+    const ptx::Function* f = module_.find_function(name);
+    if (!f || f->external) {
+        throw UnsupportedInstruction("call of " + std::string(name) +
+                                     ", which has no body in this module");
+    }
+    queue_.push_back(f);
+    return index_of_[std::string(name)] = uint32_t(queue_.size()) - 1;
+}
+
+}  // namespace coalesce::sim
