@@ -1,5 +1,7 @@
 #include "analysis/counts.hpp"
 
+#include <algorithm>
+
 namespace coalesce::analysis {
 
 using ptx::Space;
@@ -54,6 +56,23 @@ uint64_t Counts::threads() const {
     uint64_t n = 0;
     for (const InstructionCounts& c : instructions) n += c.threads;
     return n;
+}
+
+model::Work Counts::work(uint64_t blocks, uint64_t buffer_bytes) const {
+    model::Work work;
+    work.blocks = blocks;
+    work.instructions = executed();
+    uint64_t sectors = 0;
+    for (const InstructionCounts& c : instructions) {
+        if (c.space == Space::shared) {
+            work.shared_wavefronts += c.wavefronts;
+        } else if (c.requests && c.space != Space::constant) {
+            work.first_level_cycles += std::max(2 * c.requests, c.lines);
+            sectors += c.sectors;
+        }
+    }
+    work.dram_bytes = std::min(sectors * model::sector_bytes, buffer_bytes);
+    return work;
 }
 
 std::map<std::string, double> Counts::metrics() const {

@@ -12,6 +12,7 @@
 
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
+#include "model/time.hpp"
 #include "sim/memory.hpp"
 
 namespace coalesce::analysis {
@@ -38,6 +39,8 @@ struct Counts {
     [[nodiscard]] InstructionCounts sum(ptx::Space space, sim::Access access) const;
     [[nodiscard]] uint64_t executed() const;
     [[nodiscard]] uint64_t threads() const;
+    // What the time model needs, of a grid of `blocks` on buffers of `buffer_bytes`.
+    [[nodiscard]] model::Work work(uint64_t blocks, uint64_t buffer_bytes) const;
     // By Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
 };

@@ -220,7 +220,8 @@ class Program {
                 .count();
         flush();
         if (result.counts)
-            result.modelled_ms = modelled(*result.counts, launch, program, arrays.total_bytes());
+            result.modelled_ms = model::modelled_ms(
+                model::h200, result.counts->work(launch.grid.count(), arrays.total_bytes()));
         return result;
     }
 
@@ -281,26 +282,6 @@ class Program {
             std::memcpy(&bytes[p.offset], value.data(), value.size());
         }
         return bytes;
-    }
-
-    static double modelled(const Counts& counts, const sim::Launch& launch,
-                           const sim::Program& program, uint64_t buffer_bytes) {
-        model::Work work;
-        work.blocks = launch.grid.count();
-        work.block_threads = launch.block.count();
-        work.shared_bytes = program.shared_bytes + launch.shared_bytes;
-        work.instructions = counts.executed();
-        uint64_t sectors = 0;
-        for (const analysis::InstructionCounts& c : counts.instructions) {
-            if (c.space == Space::shared) {
-                work.shared_wavefronts += c.wavefronts;
-            } else if (c.requests && c.space != Space::constant) {
-                work.first_level_cycles += std::max(2 * c.requests, c.lines);
-                sectors += c.sectors;
-            }
-        }
-        work.dram_bytes = std::min<uint64_t>(sectors * model::sector_bytes, buffer_bytes);
-        return model::modelled_ms(model::h200, work);
     }
 
     ptx::Module module_;

@@ -17,8 +17,6 @@ namespace coalesce::model {
 
 struct Work {
     uint64_t blocks = 0;
-    uint64_t block_threads = 0;
-    uint64_t shared_bytes = 0;        // of a block
     uint64_t instructions = 0;        // of warps
     uint64_t first_level_cycles = 0;  // see above, over all requests
     uint64_t shared_wavefronts = 0;
