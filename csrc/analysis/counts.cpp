@@ -2,25 +2,34 @@
 
 #include <algorithm>
 
+#include "errors.hpp"
+
 namespace coalesce::analysis {
 
 using ptx::Space;
 using sim::Access;
 
 void InstructionCounts::add(const InstructionCounts& o) {
-    executed += o.executed;
-    threads += o.threads;
-    if (o.requests) {
-        space = o.space;
-        access = o.access;
-    }
-    requests += o.requests;
-    accesses += o.accesses;
-    bytes += o.bytes;
-    sectors += o.sectors;
-    lines += o.lines;
-    wavefronts += o.wavefronts;
-    ideal += o.ideal;
+    for (const Counter& c : counters) this->*c.value += o.*c.value;
+    space = std::max(space, o.space);
+    if (o.requests) access = o.access;
+}
+
+std::shared_ptr<const Listing> listing_of(const sim::Program& program) {
+    return std::make_shared<const Listing>(
+        Listing{program.kernel, program.source_file, program.files, program.instructions});
+}
+
+void Counts::add(const Counts& other) {
+    if (listing != other.listing && *listing != *other.listing)
+        throw LaunchError("counts of " + listing->kernel + " and of " + other.listing->kernel +
+                          " cannot be added: they are not of one compiled kernel");
+    for (size_t i = 0; i < instructions.size(); ++i) instructions[i].add(other.instructions[i]);
+}
+
+bool Counts::operator==(const Counts& other) const {
+    return instructions == other.instructions &&
+           (listing == other.listing || *listing == *other.listing);
 }
 
 void CountObserver::add_to(Counts& counts, const sim::Program& program) const {

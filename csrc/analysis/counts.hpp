@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,13 +29,43 @@ struct InstructionCounts {
     uint64_t lines = 0;       // global, local
     uint64_t wavefronts = 0;  // shared
     uint64_t ideal = 0;       // sectors or wavefronts a packed access of this width takes
-    ptx::Space space = ptx::Space::reg;
+    // Of generic accesses that were to several spaces, one: global before shared before local.
+    ptx::Space space = ptx::Space::generic;
     sim::Access access = sim::Access::load;
     void add(const InstructionCounts& other);
+    bool operator==(const InstructionCounts&) const = default;
 };
+
+// The numbers of an InstructionCounts by name, for tables and files.
+struct Counter {
+    const char* name;
+    uint64_t InstructionCounts::* value;
+};
+inline constexpr Counter counters[] = {
+    {"executed", &InstructionCounts::executed}, {"threads", &InstructionCounts::threads},
+    {"requests", &InstructionCounts::requests}, {"accesses", &InstructionCounts::accesses},
+    {"bytes", &InstructionCounts::bytes},       {"sectors", &InstructionCounts::sectors},
+    {"lines", &InstructionCounts::lines},       {"wavefronts", &InstructionCounts::wavefronts},
+    {"ideal", &InstructionCounts::ideal},
+};
+
+// The kernel that was counted, as tables of counts show it.
+struct Listing {
+    std::string kernel;
+    uint32_t source_file = 0;               // key of `files`: the file the kernel is in
+    std::map<uint32_t, std::string> files;  // of SourceLine
+    std::vector<sim::InstructionInfo> instructions;
+    bool operator==(const Listing&) const = default;
+};
+
+[[nodiscard]] std::shared_ptr<const Listing> listing_of(const sim::Program& program);
 
 struct Counts {
     std::vector<InstructionCounts> instructions;  // by PTX instruction
+    std::shared_ptr<const Listing> listing;       // of the same instructions
+    // Adds the counts of other blocks or launches of the same kernel; LaunchError if it is another.
+    void add(const Counts& other);
+    bool operator==(const Counts& other) const;
     // Sums over the instructions of a space and kind.
     [[nodiscard]] InstructionCounts sum(ptx::Space space, sim::Access access) const;
     [[nodiscard]] uint64_t executed() const;
@@ -60,7 +91,7 @@ class CountObserver {
         InstructionCounts& c = sites_[e.pc];
         if (e.access == sim::Access::async_copy && e.space == ptx::Space::shared) return;
         const uint32_t lanes = uint32_t(std::popcount(e.mask));
-        c.space = e.space;
+        c.space = std::max(c.space, e.space);
         c.access = e.access;
         ++c.requests;
         c.accesses += lanes;

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "analysis/engines.hpp"
-#include "bindings/bindings.hpp"
+#include "bindings/sim.hpp"
 #include "errors.hpp"
 #include "model/time.hpp"
 
@@ -24,15 +24,6 @@ namespace coalesce::bindings {
 namespace {
 
 using analysis::Counts;
-using ptx::Space;
-using sim::Access;
-
-// Host memory an argument of a launch points to.
-struct BufferArgument {
-    py::array array;
-    std::string name;
-    bool writable;
-};
 
 struct LaunchResult {
     std::optional<Counts> counts;
@@ -53,74 +44,6 @@ bool is_finalizing() {
 [[noreturn]] void wait_for_the_end() {
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
-
-// Arrays that overlap are one buffer, so that a kernel sees them as one memory.
-class Arguments {
-  public:
-    explicit Arguments(const py::list& values) {
-        for (const py::handle value : values) {
-            if (py::isinstance<BufferArgument>(value)) {
-                pieces_.push_back(piece_of(value.cast<BufferArgument&>()));
-            }
-        }
-    }
-
-    void map_into(sim::AddressSpace& memory) {
-        std::vector<size_t> order(pieces_.size());
-        for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-            return pieces_[a].buffer.host < pieces_[b].buffer.host;
-        });
-        for (size_t i = 0; i < order.size();) {
-            sim::Buffer whole = pieces_[order[i]].buffer;
-            size_t last = i + 1;
-            while (last < order.size() &&
-                   pieces_[order[last]].buffer.host < whole.host + whole.bytes) {
-                const sim::Buffer& b = pieces_[order[last]].buffer;
-                const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
-                if (b.bytes > whole.bytes || b.host != whole.host) {
-                    // A view of part of the other: the name of the larger one, if it is that.
-                    if (end > whole.bytes) whole.shape.clear();
-                }
-                whole.bytes = std::max(whole.bytes, end);
-                whole.writable = whole.writable || b.writable;
-                ++last;
-            }
-            const std::byte* const host = whole.host;
-            const uint64_t address = memory.add(std::move(whole));
-            for (; i < last; ++i) {
-                Piece& p = pieces_[order[i]];
-                p.address = address + uint64_t(p.buffer.host - host);
-            }
-        }
-        for (const Piece& p : pieces_) total_bytes_ += p.buffer.bytes;
-    }
-
-    // The n-th array's address.
-    [[nodiscard]] uint64_t address(size_t n) const { return pieces_.at(n).address; }
-    [[nodiscard]] uint64_t total_bytes() const { return total_bytes_; }
-
-  private:
-    struct Piece {
-        sim::Buffer buffer;
-        uint64_t address = 0;
-    };
-
-    static Piece piece_of(const BufferArgument& b) {
-        Piece p;
-        p.buffer.name = b.name;
-        p.buffer.bytes = uint64_t(b.array.nbytes());
-        p.buffer.host = static_cast<std::byte*>(const_cast<void*>(b.array.data()));
-        p.buffer.writable = b.writable;
-        p.buffer.shape.assign(b.array.shape(), b.array.shape() + b.array.ndim());
-        p.buffer.item_bytes = uint32_t(b.array.itemsize());
-        p.buffer.type = py::str(b.array.dtype());
-        return p;
-    }
-
-    std::vector<Piece> pieces_;
-    uint64_t total_bytes_ = 0;
-};
 
 class Program {
   public:
@@ -205,10 +128,12 @@ class Program {
             const py::gil_scoped_release no_gil;
             // Module variables belong to the program: one launch at a time.
             const std::lock_guard lock(*running_);
-            if (counts)
+            if (counts) {
                 result.counts = analysis::run_counted(program, launch, memory);
-            else
+                result.counts->listing = listing_of(entry, program);
+            } else {
                 analysis::run(program, launch, memory);
+            }
         } catch (const Interrupted&) {
             throw py::error_already_set();
         } catch (...) {
@@ -254,6 +179,14 @@ class Program {
         return programs_.emplace(key, std::move(program)).first->second;
     }
 
+    // Kept, as all counts of a kernel share it.
+    const std::shared_ptr<const analysis::Listing>& listing_of(const std::string& entry,
+                                                               const sim::Program& program) {
+        auto& listing = listings_[entry];
+        if (!listing) listing = analysis::listing_of(program);
+        return listing;
+    }
+
     static std::vector<std::byte> pack(const sim::Program& program, const py::list& arguments,
                                        const Arguments& arrays) {
         if (arguments.size() != program.parameters.size()) {
@@ -288,18 +221,13 @@ class Program {
     std::vector<std::string> source_;
     std::shared_ptr<sim::ModuleMemory> memory_;
     std::map<std::pair<std::string, bool>, sim::Program> programs_;
+    std::map<std::string, std::shared_ptr<const analysis::Listing>> listings_;
     std::unique_ptr<std::mutex> running_ = std::make_unique<std::mutex>();
 };
-
-template <uint64_t analysis::InstructionCounts::* member>
-auto total(Space space, Access access) {
-    return [space, access](const Counts& c) { return c.sum(space, access).*member; };
-}
 
 }  // namespace
 
 void add_sim(py::module_ m) {
-    using analysis::InstructionCounts;
     py::class_<BufferArgument>(
         m, "Buffer",
         "An array argument of a launch: C-contiguous host memory with a name for messages.")
@@ -310,29 +238,7 @@ void add_sim(py::module_ m) {
              }),
              py::arg("array"), py::arg("name"), py::arg("writable"));
 
-    py::class_<Counts>(m, "Counts",
-                       "What a launch executed and moved, with Nsight Compute's names.")
-        .def_property_readonly("instructions", &Counts::executed,
-                               "Warp instructions executed (PTX).")
-        .def_property_readonly("thread_instructions", &Counts::threads,
-                               "Thread instructions executed (PTX).")
-        .def_property_readonly("global_load_requests",
-                               total<&InstructionCounts::requests>(Space::global, Access::load))
-        .def_property_readonly("global_load_sectors",
-                               total<&InstructionCounts::sectors>(Space::global, Access::load))
-        .def_property_readonly("global_store_requests",
-                               total<&InstructionCounts::requests>(Space::global, Access::store))
-        .def_property_readonly("global_store_sectors",
-                               total<&InstructionCounts::sectors>(Space::global, Access::store))
-        .def_property_readonly("shared_load_requests",
-                               total<&InstructionCounts::requests>(Space::shared, Access::load))
-        .def_property_readonly("shared_load_wavefronts",
-                               total<&InstructionCounts::wavefronts>(Space::shared, Access::load))
-        .def_property_readonly("shared_store_requests",
-                               total<&InstructionCounts::requests>(Space::shared, Access::store))
-        .def_property_readonly("shared_store_wavefronts",
-                               total<&InstructionCounts::wavefronts>(Space::shared, Access::store))
-        .def("metrics", &Counts::metrics, "The counts as a dict by Nsight Compute's metric names.");
+    add_sim_counts(m);
 
     py::class_<LaunchResult>(m, "LaunchResult")
         .def_readonly("counts", &LaunchResult::counts,

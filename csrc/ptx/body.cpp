@@ -68,7 +68,8 @@ std::string name_in_message(std::string_view name) {
 
 void Parser::body() {
     const Token open = tokens_.expect("{", "to open the body");
-    source_ = {};
+    source_ = written_ = {};
+    call_sites_.clear();
     call_targets_.clear();
     scopes_.open();
     bind_parameters(function_->results);
@@ -187,6 +188,7 @@ void Parser::instruction() {
     const Token first = tokens_.peek();
     result.position = first.position;
     result.source = source_;
+    result.written = written_;
     if (tokens_.accept("@")) {
         result.guard_negated = tokens_.accept("!");
         result.guard = guard_register();

@@ -61,6 +61,7 @@ struct SourceLine {     // in the CUDA source, from a .loc directive; line 0: un
     uint32_t file = 0;  // key of Module::files
     uint32_t line = 0;
     uint32_t column = 0;
+    bool operator==(const SourceLine&) const = default;
 };
 
 struct Register {
@@ -104,6 +105,9 @@ struct Instruction {
     std::vector<Operand> operands;
     Position position;
     SourceLine source;
+    // Where the code was inlined into the function's own file, if it was and came from another one
+    // (a header); else `source`. The line the author of the kernel wrote.
+    SourceLine written;
     std::string_view text;  // the whole statement, guard to before ';'
 };
 

@@ -18,6 +18,10 @@ std::string unquoted(std::string_view text) {
     return result;
 }
 
+std::tuple<uint32_t, uint32_t, uint32_t> place(SourceLine line) {
+    return {line.file, line.line, line.column};
+}
+
 }  // namespace
 
 void Parser::parse() {
@@ -108,13 +112,30 @@ void Parser::location() {
             tokens_.take();
             if (tokens_.accept("+")) (void)integer_term(tokens_);
         } else if (key.is("inlined_at")) {
-            number("the file's number");
-            number("the line");
-            number("the column");
+            SourceLine call;
+            call.file = number("the file's number");
+            call.line = number("the line");
+            call.column = number("the column");
+            call_sites_[place(source_)] = call;
         } else {
             tokens_.fail(key, "expected 'function_name' or 'inlined_at'");
         }
     }
+    written_ = written(source_);
+}
+
+// Calls are followed outwards until the function's own file is reached. The inlined_at of code that
+// was inlined twice names a place whose own .loc came before (PTX ISA, ".loc").
+SourceLine Parser::written(SourceLine line) const {
+    if (!function_) return line;
+    SourceLine at = line;
+    for (size_t depth = 0; depth <= call_sites_.size(); ++depth) {
+        if (at.file == function_->source.file) return at;
+        const auto call = call_sites_.find(place(at));
+        if (call == call_sites_.end()) break;
+        at = call->second;
+    }
+    return line;
 }
 
 void Parser::alias() {

@@ -10,8 +10,10 @@
 //   body.cpp          statements, instructions, operands
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -44,6 +46,7 @@ class Parser {
     void target();
     void file();
     void location();
+    [[nodiscard]] SourceLine written(SourceLine line) const;
     void alias();
     void linked();  // an optional linkage, then a function or variables
     void module_variables(Space space, bool external);
@@ -98,6 +101,9 @@ class Parser {
     Function* function_ = nullptr;
     Scopes scopes_;
     SourceLine source_;
+    SourceLine written_;  // see Instruction::written
+    // Where inlined code was called: (file, line, column) of a .loc -> of its inlined_at.
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, SourceLine> call_sites_;
     std::string_view opcode_;
     std::unordered_set<std::string_view> call_targets_;  // names of .calltargets lists
     uint64_t total_registers_ = 0;

@@ -236,7 +236,13 @@ void Decoder::lay_out_frame(uint32_t index) {
 void Decoder::decode_instruction(uint32_t at) {
     const ptx::Instruction& in = scope_->function->body[at];
     pc_ = uint32_t(program_.instructions.size());
-    program_.instructions.push_back({std::string(in.text), in.source, function_});
+    InstructionInfo& info = program_.instructions.emplace_back();
+    info.text = in.text;
+    info.opcode = in.opcode;
+    for (const std::string_view m : in.modifiers) (info.opcode += '.') += m;
+    info.ptx_line = in.position.line;
+    info.source = in.written;
+    info.function = function_;
     first_op_ = true;
     scope_->spare = 0;
     if (decode_control(at) || decode_memory(in) || decode_lanewise(in)) return;
@@ -396,10 +402,10 @@ void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) co
     std::string message = "the simulator cannot execute `" + std::string(in.text) + "`";
     if (!why.empty()) message += " (" + why + ")";
     message += "\n  kernel " + program_.kernel;
-    if (in.source.line) {
-        const bool own = in.source.file == program_.source_file;
-        const auto file = program_.files.find(in.source.file);
-        message += ", line " + std::to_string(in.source.line) + " of " +
+    if (in.written.line) {
+        const bool own = in.written.file == program_.source_file;
+        const auto file = program_.files.find(in.written.file);
+        message += ", line " + std::to_string(in.written.line) + " of " +
                    (own || file == program_.files.end() ? "the CUDA source" : file->second);
     }
     message += "; line " + std::to_string(in.position.line) + " of the PTX";

@@ -65,6 +65,7 @@ class Decoder {
     bool decode_atomic(const ptx::Instruction& in);
     bool decode_async_copy(const ptx::Instruction& in);
     void set_address(Op& op, const ptx::Operand& address, ptx::Space space);
+    void describe(ptx::Space space, Access access, uint8_t bytes);
 
     // decode_control.cpp
     bool decode_control(uint32_t at);

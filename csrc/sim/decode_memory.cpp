@@ -88,6 +88,14 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     op.operand[5] = constant(0, 8);
 }
 
+// What reports say of the instruction being decoded.
+void Decoder::describe(Space space, Access access, uint8_t bytes) {
+    InstructionInfo& info = program_.instructions.back();
+    info.space = space;
+    info.access = access;
+    info.bytes = bytes;
+}
+
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const bool is_load = in.opcode != "st";
     Modifiers m(in);
@@ -103,6 +111,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     Op op;
     op.bytes = uint8_t(ptx::size_of(type) * uint32_t(elements));
     if (op.bytes > 16) return false;
+    if (space != Space::param) describe(space, is_load ? Access::load : Access::store, op.bytes);
     set_address(op, address, space);
 
     const std::vector<Operand> single{data};
@@ -173,6 +182,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     op.mover = engine_.ops->atomic_mover(operation, type);
     op.run = engine_.memory.access[row_of(space)][returns ? 2 : 3];
     if (!op.mover || !op.run) return false;
+    describe(space, returns ? Access::atomic : Access::reduction, op.bytes);
     set_address(op, in.operands[first], space);
     if (operation == "cas") op.operand[2] = source(in.operands[first + 2], type);
     if (vector.empty()) {
@@ -234,6 +244,7 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
                 op.operand[1] = source(size, Type::u32);
             }
         }
+        describe(Space::global, Access::async_copy, op.bytes);
         op.run = engine_.memory.async_copy;
     }
     if (!m.empty()) return false;

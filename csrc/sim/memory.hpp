@@ -12,8 +12,6 @@
 
 namespace coalesce::sim {
 
-enum class Access : uint8_t { load, store, atomic, reduction, async_copy };
-
 // How the addresses of all 32 lanes lie. The first two are recognised because they are common, and
 // cheap both to execute and to count.
 enum class Shape : uint8_t {

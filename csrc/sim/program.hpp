@@ -74,11 +74,20 @@ struct Op {
 // What a barrier instruction does besides (Op::extra of Control::barrier).
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 
+enum class Access : uint8_t { load, store, atomic, reduction, async_copy };
+
 // What messages and reports say of an instruction.
 struct InstructionInfo {
     std::string text;
-    ptx::SourceLine source;
+    std::string opcode;      // with its modifiers: "ld.global.nc.f32"
+    uint32_t ptx_line = 0;   // from 1
+    ptx::SourceLine source;  // that the kernel's author wrote (ptx::Instruction::written)
     uint32_t function = 0;
+    // Of a memory instruction, else `reg`; `generic` where only the address tells.
+    ptx::Space space = ptx::Space::reg;
+    Access access = Access::load;
+    uint8_t bytes = 0;  // of a lane's access, all its elements
+    bool operator==(const InstructionInfo&) const = default;
 };
 
 struct FunctionInfo {

@@ -227,6 +227,27 @@ TEST(PtxParser, SourceLines) {
     EXPECT_EQ(module.functions[1].body[0].source.line, 0u);
 }
 
+// Code of a header belongs to the line of the kernel's own file that called it, through however
+// many functions; a function of the own file is a line of its own.
+TEST(PtxParser, InlinedCodeHasTheLineThatWasWritten) {
+    const Module module =
+        parse(head +
+              ".file 1 \"k.cu\"\n.file 2 \"header.h\"\n.entry k {\n .reg .b32 %r;\n"
+              ".loc 1 5 3\n mov.b32 %r, 1;\n"
+              ".loc 2 90 7, function_name $L_s0, inlined_at 1 8 2\n mov.b32 %r, 2;\n"
+              ".loc 2 70 1, function_name $L_s1, inlined_at 2 90 7\n mov.b32 %r, 3;\n"
+              ".loc 1 6 4, function_name $L_s2, inlined_at 1 9 9\n mov.b32 %r, 4;\n"
+              ".loc 2 60 1, function_name $L_s1, inlined_at 1 6 4\n mov.b32 %r, 5;\n"
+              ".loc 2 50 1\n mov.b32 %r, 6;\n"
+              ".loc 2 40 1, function_name $L_s1, inlined_at 2 40 1\n mov.b32 %r, 7;\n}");
+    const SourceLine written[] = {{1, 5, 3}, {1, 8, 2},  {1, 8, 2}, {1, 6, 4},
+                                  {1, 6, 4}, {2, 50, 1}, {2, 40, 1}};
+    const Function& k = module.functions[0];
+    ASSERT_EQ(k.body.size(), std::size(written));
+    for (size_t i = 0; i < k.body.size(); ++i) EXPECT_EQ(k.body[i].written, written[i]) << i;
+    EXPECT_EQ(k.body[2].source, (SourceLine{2, 70, 1}));
+}
+
 TEST(PtxParser, PositionsAndText) {
     const Module module = parse(head + ".entry k {\n\t.reg .pred p;\n  @!p\tbra  L ; L:\n}");
     const Instruction& branch = module.functions[0].body[0];

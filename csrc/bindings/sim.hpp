@@ -1,0 +1,47 @@
+// What the files that bind the simulator share.
+#pragma once
+
+#include <pybind11/numpy.h>
+
+#include <string>
+#include <vector>
+
+#include "bindings/bindings.hpp"
+#include "sim/address_space.hpp"
+
+namespace coalesce::bindings {
+
+// Host memory an argument of a launch points to.
+struct BufferArgument {
+    pybind11::array array;
+    std::string name;
+    bool writable;
+};
+
+// The arrays among a launch's arguments. Those that overlap are one buffer, so that a kernel sees
+// them as one memory.
+class Arguments {
+  public:
+    explicit Arguments(const pybind11::list& values);
+
+    void map_into(sim::AddressSpace& memory);
+
+    // The n-th array's address.
+    [[nodiscard]] uint64_t address(size_t n) const { return pieces_.at(n).address; }
+    [[nodiscard]] uint64_t total_bytes() const { return total_bytes_; }
+
+  private:
+    struct Piece {
+        sim::Buffer buffer;
+        uint64_t address = 0;
+    };
+
+    static Piece piece_of(const BufferArgument& b);
+
+    std::vector<Piece> pieces_;
+    uint64_t total_bytes_ = 0;
+};
+
+void add_sim_counts(pybind11::module_& m);
+
+}  // namespace coalesce::bindings

@@ -1,0 +1,64 @@
+// The arrays a launch is given, as the simulator's memory.
+#include <algorithm>
+
+#include "bindings/sim.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+
+Arguments::Arguments(const py::list& values) {
+    for (const py::handle value : values) {
+        if (py::isinstance<BufferArgument>(value)) {
+            pieces_.push_back(piece_of(value.cast<BufferArgument&>()));
+        }
+    }
+}
+
+void Arguments::map_into(sim::AddressSpace& memory) {
+    std::vector<size_t> order(pieces_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return pieces_[a].buffer.host < pieces_[b].buffer.host;
+    });
+    std::vector<sim::Buffer> wholes;
+    std::vector<size_t> whole_of(pieces_.size());
+    for (const size_t n : order) {
+        const sim::Buffer& b = pieces_[n].buffer;
+        if (wholes.empty() || b.host >= wholes.back().host + wholes.back().bytes) {
+            wholes.push_back(b);
+        } else {
+            sim::Buffer& whole = wholes.back();
+            const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
+            // A view of part of the other: the name of the larger one, if it is that.
+            if ((b.bytes > whole.bytes || b.host != whole.host) && end > whole.bytes)
+                whole.shape.clear();
+            whole.bytes = std::max(whole.bytes, end);
+            whole.writable = whole.writable || b.writable;
+        }
+        whole_of[n] = wholes.size() - 1;
+    }
+    // Addresses follow the order of the arguments, so that they are the same in every run.
+    std::vector<uint64_t> addresses(wholes.size());
+    for (size_t n = 0; n < pieces_.size(); ++n) {
+        const sim::Buffer& whole = wholes[whole_of[n]];
+        uint64_t& address = addresses[whole_of[n]];
+        if (address == 0) address = memory.add(whole);
+        pieces_[n].address = address + uint64_t(pieces_[n].buffer.host - whole.host);
+        total_bytes_ += pieces_[n].buffer.bytes;
+    }
+}
+
+Arguments::Piece Arguments::piece_of(const BufferArgument& b) {
+    Piece p;
+    p.buffer.name = b.name;
+    p.buffer.bytes = uint64_t(b.array.nbytes());
+    p.buffer.host = static_cast<std::byte*>(const_cast<void*>(b.array.data()));
+    p.buffer.writable = b.writable;
+    p.buffer.shape.assign(b.array.shape(), b.array.shape() + b.array.ndim());
+    p.buffer.item_bytes = uint32_t(b.array.itemsize());
+    p.buffer.type = py::str(b.array.dtype());
+    return p;
+}
+
+}  // namespace coalesce::bindings

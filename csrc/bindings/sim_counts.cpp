@@ -1,0 +1,201 @@
+// What a launch was counted to do, as Python sees it.
+#include <pybind11/stl.h>
+
+#include "analysis/counts.hpp"
+#include "bindings/sim.hpp"
+#include "errors.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+
+namespace {
+
+using analysis::Counts;
+using analysis::InstructionCounts;
+using analysis::Listing;
+using ptx::Space;
+using sim::Access;
+using sim::InstructionInfo;
+
+// The space of the instruction's opcode or, where only the addresses tell, of its accesses.
+const char* space_name(const InstructionInfo& info, const InstructionCounts& counted) {
+    switch (info.space == Space::generic ? counted.space : info.space) {
+        case Space::global:
+            return "global";
+        case Space::shared:
+            return "shared";
+        case Space::local:
+            return "local";
+        case Space::constant:
+            return "constant";
+        case Space::generic:
+            return "generic";
+        default:
+            return "";
+    }
+}
+
+const char* kind_name(const InstructionInfo& info) {
+    if (info.space == Space::reg) return "";
+    switch (info.access) {
+        case Access::load:
+            return "load";
+        case Access::store:
+            return "store";
+        case Access::atomic:
+            return "atomic";
+        case Access::reduction:
+            return "reduction";
+        case Access::async_copy:
+            return "async_copy";
+    }
+    return "";
+}
+
+template <uint64_t analysis::InstructionCounts::* member>
+auto total(Space space, Access access) {
+    return [space, access](const Counts& c) { return c.sum(space, access).*member; };
+}
+
+// A column of the table: a value of each instruction as a NumPy array, strings included.
+template <class F>
+py::object column(const Counts& c, F&& value) {
+    py::list values;
+    for (size_t i = 0; i < c.instructions.size(); ++i)
+        values.append(value(c.listing->instructions[i], c.instructions[i]));
+    return py::module_::import("numpy").attr("array")(values);
+}
+
+template <class T, class F>
+py::array_t<T> numbers(const Counts& c, F&& value) {
+    py::array_t<T> array{py::ssize_t(c.instructions.size())};
+    for (size_t i = 0; i < c.instructions.size(); ++i)
+        array.mutable_at(i) = T(value(c.listing->instructions[i], c.instructions[i]));
+    return array;
+}
+
+py::dict table(const Counts& c) {
+    using Info = InstructionInfo;
+    using Count = InstructionCounts;
+    py::dict t;
+    t["ptx_line"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.ptx_line; });
+    t["line"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.source.line; });
+    t["file"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.source.file; });
+    t["function"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.function; });
+    t["opcode"] = column(c, [](const Info& i, const Count&) { return i.opcode; });
+    t["space"] = column(c, [](const Info& i, const Count& n) { return space_name(i, n); });
+    t["kind"] = column(c, [](const Info& i, const Count&) { return kind_name(i); });
+    t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
+    for (const analysis::Counter& counter : analysis::counters) {
+        t[counter.name] =
+            numbers<uint64_t>(c, [&](const Info&, const Count& n) { return n.*counter.value; });
+    }
+    return t;
+}
+
+// What pickle keeps, in types every build of the package knows.
+py::tuple state_of(const Counts& c) {
+    const Listing& l = *c.listing;
+    py::list instructions;
+    for (size_t n = 0; n < c.instructions.size(); ++n) {
+        const InstructionInfo& i = l.instructions[n];
+        instructions.append(py::make_tuple(i.text, i.opcode, i.ptx_line, i.source.file,
+                                           i.source.line, i.source.column, i.function, int(i.space),
+                                           int(i.access), i.bytes, int(c.instructions[n].space)));
+    }
+    py::dict counts;
+    for (const analysis::Counter& counter : analysis::counters) {
+        counts[counter.name] = numbers<uint64_t>(
+            c, [&](const InstructionInfo&, const auto& n) { return n.*counter.value; });
+    }
+    return py::make_tuple(l.kernel, l.source_file, l.files, instructions, counts);
+}
+
+Counts counts_of(const py::tuple& state) {
+    Listing l;
+    l.kernel = state[0].cast<std::string>();
+    l.source_file = state[1].cast<uint32_t>();
+    l.files = state[2].cast<std::map<uint32_t, std::string>>();
+    Counts c;
+    for (const py::handle item : state[3]) {
+        const auto t = item.cast<py::tuple>();
+        InstructionInfo& i = l.instructions.emplace_back();
+        i.text = t[0].cast<std::string>();
+        i.opcode = t[1].cast<std::string>();
+        i.ptx_line = t[2].cast<uint32_t>();
+        i.source = {t[3].cast<uint32_t>(), t[4].cast<uint32_t>(), t[5].cast<uint32_t>()};
+        i.function = t[6].cast<uint32_t>();
+        i.space = Space(t[7].cast<int>());
+        i.access = Access(t[8].cast<int>());
+        i.bytes = t[9].cast<uint8_t>();
+        InstructionCounts& n = c.instructions.emplace_back();
+        n.space = Space(t[10].cast<int>());
+        n.access = i.access;
+    }
+    const auto counts = state[4].cast<py::dict>();
+    for (const analysis::Counter& counter : analysis::counters) {
+        if (!counts.contains(counter.name)) continue;
+        const auto values = counts[counter.name].cast<py::array_t<uint64_t>>();
+        for (size_t n = 0; n < c.instructions.size(); ++n)
+            c.instructions[n].*counter.value = values.at(n);
+    }
+    c.listing = std::make_shared<const Listing>(std::move(l));
+    return c;
+}
+
+}  // namespace
+
+void add_sim_counts(py::module_& m) {
+    py::class_<Counts>(m, "Counts",
+                       "What a launch executed and moved, with Nsight Compute's names.")
+        .def_property_readonly("instructions", &Counts::executed,
+                               "Warp instructions executed (PTX).")
+        .def_property_readonly("thread_instructions", &Counts::threads,
+                               "Thread instructions executed (PTX).")
+        .def_property_readonly("global_load_requests",
+                               total<&InstructionCounts::requests>(Space::global, Access::load))
+        .def_property_readonly("global_load_sectors",
+                               total<&InstructionCounts::sectors>(Space::global, Access::load))
+        .def_property_readonly("global_store_requests",
+                               total<&InstructionCounts::requests>(Space::global, Access::store))
+        .def_property_readonly("global_store_sectors",
+                               total<&InstructionCounts::sectors>(Space::global, Access::store))
+        .def_property_readonly("shared_load_requests",
+                               total<&InstructionCounts::requests>(Space::shared, Access::load))
+        .def_property_readonly("shared_load_wavefronts",
+                               total<&InstructionCounts::wavefronts>(Space::shared, Access::load))
+        .def_property_readonly("shared_store_requests",
+                               total<&InstructionCounts::requests>(Space::shared, Access::store))
+        .def_property_readonly("shared_store_wavefronts",
+                               total<&InstructionCounts::wavefronts>(Space::shared, Access::store))
+        .def("metrics", &Counts::metrics, "The counts as a dict by Nsight Compute's metric names.")
+        .def(
+            "table", &table,
+            "One row for each PTX instruction of the kernel, as a dict of equally long arrays:\n"
+            "where it stands (ptx_line; line and file of the CUDA source, line 0 for unknown; the\n"
+            "function, 0 for the kernel itself), what it is (opcode, space, kind, width in bytes "
+            "a\n"
+            "lane) and what it cost, summed over all warps.")
+        .def_property_readonly(
+            "files", [](const Counts& c) { return c.listing->files; },
+            "The source files by the numbers that the table has.")
+        .def_property_readonly(
+            "source_file", [](const Counts& c) { return c.listing->source_file; },
+            "The number of the file that the kernel is in.")
+        .def_property_readonly(
+            "kernel", [](const Counts& c) { return c.listing->kernel; }, "The kernel's name.")
+        .def(
+            "__add__",
+            [](const Counts& a, const Counts& b) {
+                Counts sum = a;
+                sum.add(b);
+                return sum;
+            },
+            py::is_operator())
+        .def(
+            "__eq__", [](const Counts& a, const Counts& b) { return a == b; }, py::is_operator())
+        .def(py::pickle(&state_of, &counts_of));
+}
+
+}  // namespace coalesce::bindings

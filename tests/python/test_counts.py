@@ -1,0 +1,143 @@
+"""The counts as a table of instructions, added up, compared and sent elsewhere."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import coalesce
+
+SOURCE = """#include <cooperative_groups.h>
+__device__ float twice(const float* x, int i) {
+    return 2 * x[i];
+}
+extern "C" __global__ void k(const float* x, float* y, unsigned* total, int n) {
+    __shared__ float s[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        s[threadIdx.x] = twice(x, i);
+        auto warp = cooperative_groups::coalesced_threads();
+        y[i] = s[threadIdx.x ^ 1];
+        atomicAdd(total, 1u);
+        y[i + n] = warp.shfl(y[i], 3);
+    }
+}
+"""
+LINES = SOURCE.splitlines()
+
+
+def line_of(text):
+    """Return the number of the one line that holds a text."""
+    (number,) = (n for n, line in enumerate(LINES, 1) if text in line)
+    return number
+
+
+@pytest.fixture
+def kernel(on_simulator):
+    return coalesce.Kernel(SOURCE, "k", device=on_simulator)
+
+
+def counted(kernel, blocks, n=None):
+    n = 64 * blocks if n is None else n
+    x = np.ones(64 * blocks, np.float32)
+    y, total = np.empty(2 * x.size, np.float32), np.zeros(1, np.uint32)
+    return kernel.launch(blocks, 64, x, y, total, n, counts=True).counts
+
+
+def accesses(table):
+    """Return the rows of instructions that access memory, by line, kind and space."""
+    rows = np.flatnonzero(table["kind"] != "")
+    keys = ("line", "kind", "space")
+    return {tuple(table[key][row].item() for key in keys): row for row in rows}
+
+
+def test_table_tells_what_each_instruction_is(kernel):
+    table = counted(kernel, 2).table()
+    assert {array.shape for array in table.values()} == {table["opcode"].shape}
+    rows = accesses(table)
+    expected = {
+        (line_of("2 * x[i]"), "load", "global"),
+        (line_of("s[threadIdx.x] = twice"), "store", "shared"),
+        (line_of("y[i] = s["), "load", "shared"),
+        (line_of("y[i] = s["), "store", "global"),
+        (line_of("warp.shfl"), "store", "global"),
+    }
+    assert expected <= set(rows)
+    assert any(kind in ("atomic", "reduction") for _, kind, _ in rows)
+    ptx = kernel.ptx.splitlines()
+    for row, opcode in enumerate(table["opcode"]):
+        assert opcode in ptx[table["ptx_line"][row] - 1]
+    assert all(table["width"][row] == 4 for row in rows.values())
+
+
+def test_table_sums_to_the_totals(kernel):
+    counts = counted(kernel, 3, n=150)
+    table = counts.table()
+    assert table["executed"].dtype == np.uint64
+    assert table["executed"].sum() == counts.instructions
+    assert table["threads"].sum() == counts.thread_instructions
+    loads = (table["space"] == "global") & (table["kind"] == "load")
+    assert table["requests"][loads].sum() == counts.global_load_requests
+    assert table["sectors"][loads].sum() == counts.global_load_sectors
+    assert np.all(table["bytes"][loads] == 4 * table["accesses"][loads])
+
+
+def test_a_header_is_told_by_the_line_that_calls_it(kernel):
+    """What shfl inlines is attributed to the call, never to a line of the header."""
+    counts = counted(kernel, 1)
+    table = counts.table()
+    own = table["file"] == counts.source_file
+    assert set(table["file"][own | (table["line"] == 0)]) == {counts.source_file}
+    shuffles = [i for i, opcode in enumerate(table["opcode"]) if opcode.startswith("shfl")]
+    assert shuffles
+    assert {table["line"][i].item() for i in shuffles} == {line_of("warp.shfl")}
+    assert {table["file"][i].item() for i in shuffles} == {counts.source_file}
+
+
+def test_generic_accesses_are_told_by_where_they_went(on_simulator):
+    source = """
+    extern "C" __global__ void k(int* out, int which) {
+        __shared__ int s[32];
+        int* volatile places[2] = {s, out};
+        places[which][threadIdx.x] = 1;
+    }"""
+    kernel = coalesce.Kernel(source, device=on_simulator)
+    for which, space in enumerate(("shared", "global")):
+        table = kernel.launch(1, 32, np.zeros(32, np.int32), which, counts=True).counts.table()
+        generic = [i for i, opcode in enumerate(table["opcode"]) if opcode == "st.u32"]
+        assert [table["space"][i] for i in generic] == [space]
+
+
+def test_sum_is_that_of_all_blocks(kernel):
+    parts = [counted(kernel, 2), counted(kernel, 5)]
+    assert parts[0] + parts[1] == parts[1] + parts[0]
+    whole = (parts[0] + parts[1]).table()
+    for name in ("executed", "requests", "sectors", "wavefronts", "ideal", "lines"):
+        expected = parts[0].table()[name] + parts[1].table()[name]
+        np.testing.assert_array_equal(whole[name], expected, name)
+
+
+def test_equality(kernel):
+    assert counted(kernel, 2) == counted(kernel, 2)
+    assert counted(kernel, 2) != counted(kernel, 3)
+    assert counted(kernel, 2) != "counts"
+
+
+def test_pickled_counts_are_equal(kernel):
+    counts = counted(kernel, 2)
+    again = pickle.loads(pickle.dumps(counts))
+    assert again == counts
+    assert again.metrics() == counts.metrics()
+    assert again.files == counts.files
+    assert again + counts == counts + counts
+    for name, column in counts.table().items():
+        np.testing.assert_array_equal(again.table()[name], column, name)
+
+
+def test_counts_of_another_kernel_cannot_be_added(kernel, on_simulator):
+    other = coalesce.Kernel('extern "C" __global__ void other() {}', device=on_simulator)
+    counts = other.launch(1, 1, counts=True).counts
+    with pytest.raises(coalesce.LaunchError, match="counts of k and of other cannot be added"):
+        counted(kernel, 1) + counts
