@@ -77,7 +77,7 @@ struct Counts {
 };
 
 // The observer: one a host thread, added up afterwards.
-class CountObserver {
+class CountObserver : public sim::SilentObserver {
   public:
     explicit CountObserver(const sim::Program& program)
         : runs_(program.ops.size()), sites_(program.instructions.size()) {}

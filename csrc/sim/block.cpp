@@ -61,14 +61,21 @@ void start(Block& block, uint64_t linear) {
     }
 }
 
-void reach_barrier(Warp& w, const Op& op, uint32_t at) {
+uint32_t barrier_number(Warp& w, const Op& op) {
+    const uint32_t id =
+        w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.current.mask)];
+    if (id >= 16)
+        throw LaunchError("barrier " + std::to_string(id) +
+                          " does not exist; a block has barriers 0 to 15\n  " +
+                          where(*w.block->program, op));
+    return id;
+}
+
+bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     Block& block = *w.block;
     const Program& program = *block.program;
     const int lane = std::countr_zero(w.current.mask);
-    const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[lane];
-    if (id >= 16)
-        throw LaunchError("barrier " + std::to_string(id) +
-                          " does not exist; a block has barriers 0 to 15\n  " + where(program, op));
+    const uint32_t id = barrier_number(w, op);
     Barrier& barrier = block.barriers[id];
     const BarrierKind kind = BarrierKind(op.extra);
     const bool everyone = op.operand[2] == no_operand;
@@ -96,7 +103,7 @@ void reach_barrier(Warp& w, const Op& op, uint32_t at) {
         w.paths.push_back(waiting);
         w.running = false;
     }
-    if (barrier.arrived < barrier.expected) return;
+    if (barrier.arrived < barrier.expected) return false;
 
     // Everyone is here. Lanes of one warp that came to different barrier instructions did so in a
     // way the language leaves undefined (they must all evaluate the condition alike).
@@ -145,6 +152,7 @@ void reach_barrier(Warp& w, const Op& op, uint32_t at) {
             place(other, p);
         }
     }
+    return true;
 }
 
 }  // namespace coalesce::sim

@@ -59,6 +59,12 @@ bool Decoder::decode_memory(const ptx::Instruction& in) {
     if (op == "ld" || op == "ldu" || op == "st") return decode_load_store(in);
     if (op == "atom" || op == "red") return decode_atomic(in);
     if (op == "cp") return decode_async_copy(in);
+    if (op == "membar" || op == "fence") {
+        Op fence;
+        fence.run = engine_.memory.fence;
+        emit(in, fence);
+        return true;
+    }
     return false;
 }
 

@@ -24,6 +24,7 @@ struct MemoryHandlers {
     Handler shared_word_load, shared_word_store;
     Handler load_parameter;
     Handler async_copy, async_commit, async_wait;
+    Handler fence;
 };
 
 struct Engine {

@@ -89,6 +89,7 @@ class Worker {
                 if (next < blocks) {
                     block = spare ? std::move(spare) : std::make_unique<Block>(shared_);
                     start(*block, next);
+                    observer_.start(*block);
                 } else if (!waiting.empty()) {
                     block = std::move(waiting.front());
                     waiting.pop_front();
@@ -120,7 +121,10 @@ class Worker {
                     run_warp(w);
                 }
             }
-            if (done) return true;
+            if (done) {
+                observer_.finish(block);
+                return true;
+            }
             if (!progress) throw_deadlock(block);
             if (stalled_slices_ > most_stalled_slices) {
                 short_slices_ = true;
@@ -180,6 +184,7 @@ class Worker {
                 w.current.pc = at;
                 if (gather(w, op, at)) {
                     op.run(w, op);
+                    observer_.synchronized(w, op);
                     release(w);
                     go_to(w, at + 1);
                 }
@@ -188,21 +193,29 @@ class Worker {
                 return branch_table(w, op, at);
             case Control::call:
                 w.current.pc = at;
-                return call(w, op, at);
+                call(w, op, at);
+                return observer_.call(w);
             case Control::call_indirect:
                 w.current.pc = at;
-                return call_indirect(w, op, at);
+                call_indirect(w, op, at);
+                return observer_.call(w);
             case Control::ret:
                 return give_back(w);
             case Control::exit:
                 return leave(w);
             case Control::barrier:
                 w.current.pc = at;
-                return reach_barrier(w, op, at);
+                return barrier(w, op, at);
             case Control::yield:
                 left_ = 0;
                 return go_to(w, at + 1);
         }
+    }
+
+    void barrier(Warp& w, const Op& op, uint32_t at) {
+        const uint32_t number = barrier_number(w, op);
+        observer_.arrive(w, op, number);
+        if (reach_barrier(w, op, at)) observer_.complete(*w.block, number);
     }
 
     void branch(Warp& w, const Op& op, uint32_t at) {

@@ -19,7 +19,8 @@ std::string plural(uint64_t n, const std::string& what) {
     return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
-// "b[64, 3]" for a byte offset from the start of a buffer, which may lie outside it.
+}  // namespace
+
 std::string element(const Buffer& b, int64_t offset) {
     if (b.item_bytes == 0 || b.shape.empty())
         return b.name + " + " + std::to_string(offset) + " bytes";
@@ -44,6 +45,8 @@ std::string describe(const Buffer& b) {
         text += (d ? ", " : "") + std::to_string(b.shape[d]);
     return text + (b.shape.size() == 1 ? ",)" : ")") + ", " + b.type;
 }
+
+namespace {
 
 const char* verb(Access access) {
     switch (access) {
@@ -99,10 +102,8 @@ std::string where(const Program& program, const Op& op) {
     return text;
 }
 
-void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
-                        LaneMask faulty, const uint64_t* addresses) {
-    const int lane = std::countr_zero(faulty);
-    const uint64_t address = addresses[lane];
+FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+                         uint64_t address) {
     const std::string what = std::string(verb(access)) + " of " + plural(op.bytes, "byte");
     std::string message, detail;
     if (space == ptx::Space::global || space == ptx::Space::constant) {
@@ -169,6 +170,13 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
             }
         }
     }
+    return {message, detail};
+}
+
+void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+                        LaneMask faulty, const uint64_t* addresses) {
+    const int lane = std::countr_zero(faulty);
+    auto [message, detail] = describe_fault(w, op, access, space, fault, addresses[lane]);
     if (!detail.empty()) message += "\n  " + detail;
     message += "\n  " + where(*w.block->program, op);
     message += "\n  " + thread_name(w, lane) + ", " + lane_list(faulty) + " of its warp";

@@ -30,6 +30,7 @@ struct MemoryEvent {
     LaneMask mask = 0;                    // lanes that access; never empty
     uint64_t first = 0;                   // of lane 0 where shape is not scattered
     const uint64_t* addresses = nullptr;  // of each active lane where it is
+    const Op* op = nullptr;
     // An address of lane `lane`. Shared and local ones count from the start of their space.
     [[nodiscard]] uint64_t address(int lane) const {
         if (shape == Shape::scattered) return addresses[lane];
@@ -46,16 +47,41 @@ struct Resolved {
     std::byte* lane[warp_size];  // of each active lane where it is
 };
 
-// What an analysis is told. Observers are classes with these members; the engine is compiled for
-// each (engine.hpp), so that one that does nothing costs nothing.
-struct SilentObserver {
-    // A run of operations of a path starts: from `op` to Program::segment_end[op].
-    void segment(const Warp&, uint32_t, LaneMask) {}
-    void access(const Warp&, const MemoryEvent&) {}
-};
-
 // Why an access cannot be made.
 enum class Fault : uint8_t { outside, misaligned, read_only };
+
+// What an analysis is told. Observers are classes that hide those of these members they want; the
+// engine is compiled for each (engine.hpp), so that what does nothing costs nothing.
+struct SilentObserver {
+    // Whether faults are told and the lanes at fault left out, instead of thrown; and whether
+    // accesses by name to the frame's own local memory are told too.
+    static constexpr bool forgives = false;
+    static constexpr bool sees_frames = false;
+
+    void start(Block&) {}         // a block starts
+    void finish(const Block&) {}  // all its threads have left
+    // A run of operations of a path starts: from `op` to Program::segment_end[op].
+    void segment(const Warp&, uint32_t, LaneMask) {}
+    void call(const Warp&) {}  // the running path has entered a function
+    // A memory instruction is about to move its data.
+    void access(const Warp&, const MemoryEvent&) {}
+    void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*) {}
+    // Asynchronous copies have arrived that were issued earlier by these lanes.
+    void landed(const Warp&, const AsyncCopy&, LaneMask) {}
+    void fence(const Warp&, const Op&) {}
+    // shfl, vote, match, bar.warp.sync: the lanes of warp.mask are together and execute it.
+    void synchronized(const Warp&, const Op&) {}
+    // The running path reaches a barrier; a barrier of the block is complete.
+    void arrive(const Warp&, const Op&, uint32_t) {}
+    void complete(const Block&, uint32_t) {}
+};
+
+// What a message says of an access that cannot be made: the fault, and the memory it missed.
+struct FaultText {
+    std::string message, detail;
+};
+[[nodiscard]] FaultText describe_fault(const Warp& warp, const Op& op, Access access,
+                                       ptx::Space space, Fault fault, uint64_t address);
 
 // Throws MemoryFault naming the buffer, the element, the line and the thread. `faulty` are the
 // lanes at fault.
@@ -71,6 +97,12 @@ enum class Fault : uint8_t { outside, misaligned, read_only };
 
 // "thread (3, 0, 0) in block (2, 1, 0)"
 [[nodiscard]] std::string thread_name(const Warp& warp, int lane);
+
+// "b[64, 3]" for a byte offset from the start of a buffer, which may lie outside it.
+[[nodiscard]] std::string element(const Buffer& buffer, int64_t offset);
+
+// "`b` has shape (64, 32), float32"
+[[nodiscard]] std::string describe(const Buffer& buffer);
 
 // "lanes 0, 3-31"
 [[nodiscard]] std::string lane_list(LaneMask mask);

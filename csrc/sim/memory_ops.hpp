@@ -4,10 +4,12 @@
 // The addresses of a full warp are recognised as uniform or consecutive with one pass of vector
 // code; both need a single bounds check. Everything else is checked by its lowest and highest
 // address first (one buffer holds them all, nearly always) and lane by lane only if that fails.
-// A fault is thrown before anything is moved.
+// A fault is thrown before anything is moved; an observer that forgives is told of it instead, and
+// the lanes at fault are left out.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "sim/address_space.hpp"
@@ -60,15 +62,33 @@ inline LaneMask lanes_where(const Warp& w, F&& test) {
     return m;
 }
 
-// Resolves w.address in one space. `writes` for anything but a load.
-template <ptx::Space space>
+// Throws, or tells an observer that forgives.
+template <class Observer>
+inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault why,
+                  LaneMask lanes) {
+    if constexpr (Observer::forgives)
+        static_cast<Observer*>(w.block->observer)
+            ->fault(w, op, access, space, why, lanes, w.address);
+    else
+        throw_memory_fault(w, op, access, space, why, lanes, w.address);
+}
+
+// Resolves w.address in one space, for the lanes of w.mask; r.mask holds those that can access.
+template <class Observer, ptx::Space space>
 inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
     const uint32_t bytes = op.bytes;
     const bool writes = access != Access::load && access != Access::async_copy;
-    const auto fault = [&](Fault why, LaneMask lanes) {
-        throw_memory_fault(w, op, access, space, why, lanes, w.address);
-    };
     r.mask = w.mask;
+    // The lanes at fault are left out; where there are others, they try again.
+    const auto fault = [&](Fault why, LaneMask lanes) {
+        sim::COALESCE_ISA::fault<Observer>(w, op, access, space, why, lanes);
+        if constexpr (Observer::forgives) {
+            const LaneMask all = w.mask;
+            r.mask = w.mask &= ~lanes;
+            if (r.mask) resolve<Observer, space>(w, op, access, r);
+            w.mask = all;
+        }
+    };
     r.shape = shape_of(w.address, w.mask, bytes);
     r.shared_by_blocks = space == ptx::Space::global;
 
@@ -90,14 +110,15 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
         }
     }
     if (together & (bytes - 1)) {
-        fault(Fault::misaligned, lanes_where(w, [&](uint64_t a) { return a & (bytes - 1); }));
+        return fault(Fault::misaligned,
+                     lanes_where(w, [&](uint64_t a) { return a & (bytes - 1); }));
     }
 
     if constexpr (space == ptx::Space::global || space == ptx::Space::constant) {
         uint16_t& hint = w.block->hints[op.pc];
         const AddressSpace& memory = *w.block->memory;
         if (const Buffer* b = memory.find(low, high - low + bytes, hint)) [[likely]] {
-            if (writes && !b->writable) fault(Fault::read_only, w.mask);
+            if (writes && !b->writable) return fault(Fault::read_only, w.mask);
             if (r.shape != Shape::scattered) {
                 r.host = b->host + (low - b->address);
             } else {
@@ -119,13 +140,14 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
             else
                 r.lane[i] = b->host + (w.address[i] - b->address);
         });
-        if (outside) fault(Fault::outside, outside);
-        if (read_only) fault(Fault::read_only, read_only);
+        if (outside) return fault(Fault::outside, outside);
+        if (read_only) return fault(Fault::read_only, read_only);
     } else if constexpr (space == ptx::Space::local) {
         const uint64_t size = w.block->program->local_bytes;
         if (high + bytes > size || high + bytes < high) {
-            fault(Fault::outside,
-                  lanes_where(w, [&](uint64_t a) { return a + bytes > size || a + bytes < a; }));
+            return fault(Fault::outside, lanes_where(w, [&](uint64_t a) {
+                             return a + bytes > size || a + bytes < a;
+                         }));
         }
         r.shape = Shape::scattered;
         std::byte* const base = w.local.data();
@@ -136,10 +158,11 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
         std::byte* const base =
             shared ? w.block->shared : const_cast<std::byte*>(w.block->launch->parameters.data());
         const uint64_t size = shared ? w.block->shared_bytes : w.block->launch->parameters.size();
-        if (writes && !shared) fault(Fault::read_only, w.mask);
+        if (writes && !shared) return fault(Fault::read_only, w.mask);
         if (high + bytes > size || high + bytes < high) {
-            fault(Fault::outside,
-                  lanes_where(w, [&](uint64_t a) { return a + bytes > size || a + bytes < a; }));
+            return fault(Fault::outside, lanes_where(w, [&](uint64_t a) {
+                             return a + bytes > size || a + bytes < a;
+                         }));
         }
         if (r.shape != Shape::scattered) {
             r.host = base + low;
@@ -160,6 +183,7 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     event.mask = w.mask;
     event.first = w.address[0];
     event.addresses = w.address;
+    event.op = &op;
     static_cast<Observer*>(w.block->observer)->access(w, event);
 }
 
@@ -168,10 +192,16 @@ template <class Observer, ptx::Space space, Access access>
 void access_memory(Warp& w, const Op& op) {
     Resolved r;
     read_addresses(w, op);
-    resolve<space>(w, op, access, r);
-    if (!op.frame_relative || space != ptx::Space::local)
+    resolve<Observer, space>(w, op, access, r);
+    const LaneMask all = w.mask;
+    if constexpr (Observer::forgives) {
+        if (!r.mask) return;
+        w.mask = r.mask;
+    }
+    if (Observer::sees_frames || !op.frame_relative || space != ptx::Space::local)
         announce<Observer>(w, op, space, access, r.shape);
     op.mover(w, op, r);
+    w.mask = all;
 }
 
 // A load, store or atomic by generic addresses: the lanes are taken space by space.
@@ -189,9 +219,12 @@ void access_generic(Warp& w, const Op& op) {
         for (int i = 0; i < warp_size; ++i) w.address[i] -= window;
         w.mask = lanes;
         Resolved r;
-        resolve<s>(w, op, access, r);
-        announce<Observer>(w, op, s, access, r.shape);
-        op.mover(w, op, r);
+        resolve<Observer, s>(w, op, access, r);
+        if constexpr (Observer::forgives) w.mask = r.mask;
+        if (w.mask) {
+            announce<Observer>(w, op, s, access, r.shape);
+            op.mover(w, op, r);
+        }
         w.mask = all;
     };
     const LaneMask shared = in(shared_window), local = in(local_window), param = in(param_window);
@@ -223,6 +256,7 @@ void access_shared_word(Warp& w, const Op& op) {
         event.bytes = 4;
         event.mask = w.mask;
         event.first = first;
+        event.op = &op;
         static_cast<Observer*>(w.block->observer)->access(w, event);
     }
     std::byte* const host = w.block->shared + first;
@@ -253,7 +287,11 @@ inline void load_parameter(Warp& w, const Op& op) {
     op.mover(w, op, r);
 }
 
-inline void finish(AsyncCopy& copy, LaneMask lanes) {
+template <class Observer>
+void finish(Warp& w, AsyncCopy& copy) {
+    const LaneMask lanes = w.mask;
+    if (copy.mask & lanes)
+        static_cast<Observer*>(w.block->observer)->landed(w, copy, copy.mask & lanes);
     for_each_lane(copy.mask & lanes, [&](int i) {
         std::memset(copy.destination[i], 0, copy.bytes);
         if (copy.source_bytes[i])
@@ -293,45 +331,55 @@ void async_copy(Warp& w, const Op& op) {
         });
     };
     // A lane that reads nothing may have any source address, one that reads a part needs only that.
-    const LaneMask all = w.mask;
-    LaneMask whole = 0, part = 0;
-    for_each_lane(all, [&](int i) {
+    const LaneMask given = w.mask;
+    LaneMask whole = 0, part = 0, faulty = 0;
+    for_each_lane(given, [&](int i) {
         LaneMask& m = copy.source_bytes[i] == op.bytes ? whole : part;
         if (copy.source_bytes[i] > 0) m |= 1u << i;
     });
     read_addresses(w, op);
     if (whole) {
         w.mask = whole;
-        resolve<ptx::Space::global>(w, op, Access::async_copy, r);
+        resolve<Observer, ptx::Space::global>(w, op, Access::async_copy, r);
+        w.mask = r.mask;
         each([&](int i, std::byte* p) { copy.source[i] = p; });
+        faulty = whole & ~r.mask;
     }
     for_each_lane(part, [&](int i) {
-        const auto fault = [&](Fault why) {
-            throw_memory_fault(w, op, Access::async_copy, ptx::Space::global, why, 1u << i,
-                               w.address);
-        };
-        if (w.address[i] & (op.bytes - 1u)) fault(Fault::misaligned);
         const Buffer* b =
             w.block->memory->find(w.address[i], copy.source_bytes[i], w.block->hints[op.pc]);
-        if (!b) fault(Fault::outside);
-        copy.source[i] = b->host + (w.address[i] - b->address);
+        const bool misaligned = w.address[i] & (op.bytes - 1u);
+        if (b && !misaligned) {
+            copy.source[i] = b->host + (w.address[i] - b->address);
+            return;
+        }
+        fault<Observer>(w, op, Access::async_copy, ptx::Space::global,
+                        misaligned ? Fault::misaligned : Fault::outside, 1u << i);
+        faulty |= 1u << i;
     });
-    w.mask = whole | part;
+    w.mask = (whole | part) & ~faulty;
     if (w.mask) {
-        const Shape shape = part || whole != all ? Shape::scattered : r.shape;
+        const Shape shape = w.mask == whole ? r.shape : Shape::scattered;
         announce<Observer>(w, op, ptx::Space::global, Access::async_copy, shape);
     }
-    w.mask = all;
 
     Op destination = op;
     destination.operand[5] = op.operand[0];
     destination.narrow_address = op.extra & 1;
     destination.immediate = op.target;
-    read_addresses(w, destination);
-    resolve<ptx::Space::shared>(w, destination, Access::store, r);
-    announce<Observer>(w, destination, ptx::Space::shared, Access::async_copy, r.shape);
-    each([&](int i, std::byte* p) { copy.destination[i] = p; });
-    w.async_open.push_back(copy);
+    w.mask = given & ~faulty;
+    if (w.mask) {
+        read_addresses(w, destination);
+        resolve<Observer, ptx::Space::shared>(w, destination, Access::store, r);
+        w.mask = r.mask;
+    }
+    if (w.mask) {
+        announce<Observer>(w, destination, ptx::Space::shared, Access::async_copy, r.shape);
+        each([&](int i, std::byte* p) { copy.destination[i] = p; });
+        copy.mask = w.mask;
+        w.async_open.push_back(copy);
+    }
+    w.mask = given;
 }
 
 inline void async_commit(Warp& w, const Op&) {
@@ -340,21 +388,27 @@ inline void async_commit(Warp& w, const Op&) {
 }
 
 // Leaves at most op.immediate of the latest groups pending; -1: waits for everything.
-inline void async_wait(Warp& w, const Op& op) {
-    if (op.immediate < 0) {
-        for (AsyncCopy& copy : w.async_open) finish(copy, w.mask);
-        std::erase_if(w.async_open, [](const AsyncCopy& c) { return c.mask == 0; });
-    }
+template <class Observer>
+void async_wait(Warp& w, const Op& op) {
+    const auto finish_all = [&](std::vector<AsyncCopy>& copies) {
+        for (AsyncCopy& copy : copies) finish<Observer>(w, copy);
+        std::erase_if(copies, [](const AsyncCopy& c) { return c.mask == 0; });
+    };
+    if (op.immediate < 0) finish_all(w.async_open);
     const size_t keep = op.immediate < 0 ? 0 : size_t(op.immediate);
     const size_t groups = w.async_groups.size() > keep ? w.async_groups.size() - keep : 0;
-    for (size_t g = 0; g < groups; ++g) {
-        for (AsyncCopy& copy : w.async_groups[g]) finish(copy, w.mask);
-        std::erase_if(w.async_groups[g], [](const AsyncCopy& c) { return c.mask == 0; });
-    }
+    for (size_t g = 0; g < groups; ++g) finish_all(w.async_groups[g]);
     while (!w.async_groups.empty() && w.async_groups.front().empty() &&
            w.async_groups.size() > keep) {
         w.async_groups.erase(w.async_groups.begin());
     }
+}
+
+// Fences order what different host threads do.
+template <class Observer>
+void fence(Warp& w, const Op& op) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    static_cast<Observer*>(w.block->observer)->fence(w, op);
 }
 
 // The handlers decode chooses from.
@@ -377,7 +431,8 @@ MemoryHandlers memory_handlers() {
         &load_parameter,
         &async_copy<Observer>,
         &async_commit,
-        &async_wait};
+        &async_wait<Observer>,
+        &fence<Observer>};
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -1,6 +1,5 @@
 // Moves: registers, special registers, packing, address space conversions (PTX ISA, "Data Movement
 // and Conversion Instructions" but for loads and stores, which are in memory_ops.hpp).
-#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -259,7 +258,6 @@ void add_constant(Warp& w, const Op& op) {
 }
 
 // Other host threads see what this one wrote before.
-void fence(Warp&, const Op&) { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 // isspacep.const: in one of the module's variables that cannot be written.
 void is_constant(Warp& w, const Op& op) {
@@ -365,14 +363,14 @@ Selection select_move(const ptx::Instruction& in, Modifiers& m) {
         s.immediate = int64_t(window_of(space));
         return s;
     }
-    // Hints and events: nothing to do. Fences order what different host threads do.
+    // Hints and events: nothing to do.
     static constexpr std::string_view hints[] = {
-        "prefetch", "prefetchu",     "membar",         "fence",      "pmevent",
-        "discard",  "applypriority", "griddepcontrol", "setmaxnreg", "brkpt"};
+        "prefetch",      "prefetchu",      "pmevent",    "discard",
+        "applypriority", "griddepcontrol", "setmaxnreg", "brkpt"};
     for (const std::string_view hint : hints) {
         if (op != hint) continue;
         m.drop_prefix("");
-        Selection s = selection(op == "membar" || op == "fence" ? &fence : &nothing, {});
+        Selection s = selection(&nothing, {});
         s.destinations = 0;
         return s;
     }

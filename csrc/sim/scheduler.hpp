@@ -26,6 +26,9 @@ void run_path(Warp& warp, const Path& path);
 // Moves the running path to op `pc`; if its join is there, the path ends and may revive another.
 void go_to(Warp& warp, uint32_t pc);
 
+// The number of the barrier that a path of these lanes is at.
+[[nodiscard]] uint32_t barrier_number(Warp& warp, const Op& op);
+
 // Parts the running path: lanes of `taken` go to `target`, the others to `otherwise`, to meet again
 // at `meeting` (no_op: only by leaving the function).
 void part(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
@@ -51,8 +54,9 @@ bool gather(Warp& warp, const Op& op, uint32_t at);
 // Ends what gather began.
 void release(Warp& warp);
 
-// The running path reaches a barrier. It waits unless it was the last, or only arrives.
-void reach_barrier(Warp& warp, const Op& op, uint32_t at);
+// The running path reaches a barrier. It waits unless it was the last, or only arrives. True if the
+// barrier is complete.
+bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 
 // Picks another path of the warp that can run; false if there is none.
 bool next_path(Warp& warp);

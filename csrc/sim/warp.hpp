@@ -107,6 +107,7 @@ struct Block {
     const Launch* launch = nullptr;
     AddressSpace* memory = nullptr;
     void* observer = nullptr;  // of the engine's observer type
+    void* observed = nullptr;  // what the observer keeps of this block
     Dim3 index;
     uint64_t linear = 0;
     uint32_t threads = 0;
