@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coalesce import draw
     from coalesce._devices import Device, devices, gpu_status
     from coalesce.array import DeviceArray, to_device
     from coalesce.catalogue import Variant, VariantTable, source, variants
@@ -65,6 +66,8 @@ _HOMES = {
     "variants": "catalogue",
 }
 
+_MODULES = ("draw",)
+
 __all__ = [
     "CoalesceError",
     "CompileError",
@@ -83,6 +86,7 @@ __all__ = [
     "access",
     "column_sums",
     "devices",
+    "draw",
     "gpu_status",
     "matmul",
     "row_sums",
@@ -94,6 +98,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"coalesce.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'coalesce' has no attribute {name!r}")

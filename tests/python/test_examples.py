@@ -22,6 +22,12 @@ EXPLAINED = [
     coalesce.source,
     coalesce.Timing,
     coalesce.Kernel,
+    coalesce.draw.Picture,
+    coalesce.draw.warp_access,
+    coalesce.draw.bank_board,
+    coalesce.draw.matrix_cells,
+    coalesce.draw.matrices,
+    coalesce.draw.thread_block,
 ]
 
 

@@ -1,0 +1,50 @@
+"""Which indices of a long axis are shown, and where it is cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Indices that are left out: `count` of them from `first` on."""
+
+    first: int
+    count: int
+
+
+Item = int | Gap
+
+
+def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
+    """Return the wanted indices of ``range(extent)`` and the gaps between them.
+
+    Short axes are shown whole. Of more than `most` wanted indices the first ones and the last two
+    are kept; a single index is shown rather than a gap of one.
+    """
+    shown = list(range(extent)) if extent <= most else sorted(set(wanted))
+    if len(shown) > most:
+        shown = shown[: most - 2] + shown[-2:]
+    items: list[Item] = []
+    following = 0
+    for index in [*shown, extent]:
+        missing = index - following
+        if missing == 1 and len(shown) < most:
+            items.append(following)
+        elif missing:
+            items.append(Gap(following, missing))
+        if index < extent:
+            items.append(index)
+        following = index + 1
+    return items
+
+
+def inside(items: list[Item]) -> list[Item]:
+    """Leave out the gaps at the ends."""
+    first, last = 0, len(items)
+    if items and isinstance(items[0], Gap):
+        first = 1
+    if last > first and isinstance(items[-1], Gap):
+        last -= 1
+    return items[first:last]

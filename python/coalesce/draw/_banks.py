@@ -1,0 +1,349 @@
+"""One warp's access to shared memory on the board of its 32 banks."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from coalesce.draw._axes import Gap, inside, shorten
+from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, Swatch, number, text_width
+from coalesce.draw._lanes import Kind, Lanes, lanes_of
+from coalesce.draw._palette import ALERT, BLUE, FAINT, INK, SOFT, WASH, Paint, group, on
+from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, plural, short_list
+
+BANKS = 32
+WORD_BYTES = 4
+_LEFT = 84.0  # room for the names of the rows
+_ROW = 19.0
+_GAP = 15.0
+_X = MARGIN + _LEFT
+_BANK = (INNER - _LEFT) / BANKS
+_MOST_ROWS = {"wavefronts": 12, "words": 36}
+_DIGITS = string.digits + string.ascii_lowercase[:22]  # of lanes in text, one character each
+
+Rows = Literal["wavefronts", "words"]
+
+
+@dataclass
+class Word:
+    """A word of shared memory and the lanes it is served to, in one wavefront."""
+
+    number: int
+    wavefront: int
+    lanes: list[int] = field(default_factory=list)
+
+    @property
+    def bank(self) -> int:
+        return self.number % BANKS
+
+
+@dataclass
+class Board:
+    """Which words the lanes want, and in which wavefront each is served.
+
+    A wavefront serves each bank one word, to as many lanes as want it. Accesses of 8 and 16 bytes
+    are served a half and a quarter of a warp after the other. Which of a bank's words comes first
+    is not published; here it is the one that the lowest lane wants.
+
+    Attributes
+    ----------
+    groups : list of (list of int)
+        The active lanes that are served together, without those groups that have none.
+    words : list of (list of Word)
+        The words each group wants.
+    """
+
+    groups: list[list[int]]
+    words: list[list[Word]]
+
+    @property
+    def wavefronts(self) -> int:
+        return sum(self.depths)
+
+    @property
+    def depths(self) -> list[int]:
+        """The wavefronts of each group: the most words that any bank must serve."""
+        return [max(word.wavefront for word in words) + 1 for words in self.words]
+
+    @property
+    def conflicts(self) -> set[int]:
+        """Banks that must serve several words to lanes that are served together."""
+        return {word.bank for words in self.words for word in words if word.wavefront}
+
+
+def board_of(lanes: Lanes) -> Board:
+    """Give each word the first wavefront in which its bank is free."""
+    parts = max(1, lanes.itemsize // WORD_BYTES)
+    size = lanes.count // parts
+    board = Board([], [])
+    for first in range(0, lanes.count, size):
+        together = [lane for lane in lanes.numbers if first <= lane < first + size]
+        words: dict[int, Word] = {}
+        depth = [0] * BANKS
+        for lane in together:
+            start = lanes.address(lane) // WORD_BYTES
+            for wanted in range(start, start + parts):
+                if wanted not in words:
+                    words[wanted] = Word(wanted, depth[wanted % BANKS])
+                    depth[wanted % BANKS] += 1
+                words[wanted].lanes.append(lane)
+        if together:
+            board.groups.append(together)
+            board.words.append(list(words.values()))
+    return board
+
+
+def bank_board(
+    addresses: Any,
+    itemsize: int,
+    mask: Any = None,
+    *,
+    kind: Kind = "load",
+    rows: Rows = "wavefronts",
+    title: str | None = None,
+) -> Picture:
+    """Draw one warp's access to shared memory on its 32 banks.
+
+    Shared memory has 32 banks, and successive 4-byte words lie in successive banks. One wavefront
+    serves each bank one word, to all the lanes that want it; lanes that want different words of one
+    bank wait for each other. The columns are the banks, each cell shows the lanes that are served,
+    and where a bank must serve several words they are marked.
+
+    Parameters
+    ----------
+    addresses : sequence of int, shape (lanes,)
+        Bytes from the start of shared memory, for up to 32 lanes; multiples of `itemsize`.
+    itemsize : int
+        Bytes a lane: 1, 2, 4, 8 or 16.
+    mask : int or sequence of bool, optional
+        The active lanes: a bit for each, lane 0 the lowest, or a flag for each. All by default.
+    kind : {"load", "store", "atomic"}
+        What the warp does, for the headline.
+    rows : {"wavefronts", "words"}
+        What a row is: a wavefront, as time goes on, or 32 words, as they lie in memory. The second
+        shows why a padded tile has no conflicts.
+    title : str, optional
+        A line above the headline, such as the source line.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument has a wrong type or is out of range, or no lane is active.
+
+    Examples
+    --------
+    >>> column = [lane * 32 * 4 for lane in range(32)]  # tile[lane][0] of tile[32][32]
+    >>> print(coalesce.draw.bank_board(column, 4).headline)
+    32 lanes, 4-byte loads → 32 wavefronts, a 32-way bank conflict
+
+    References
+    ----------
+    NVIDIA, CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.0 and later.
+    """
+    lanes = lanes_of(addresses, itemsize, mask, 32)
+    if kind not in DONE:
+        raise ValueError(f"kind must be 'load', 'store' or 'atomic'; got {kind!r}")
+    if rows not in _MOST_ROWS:
+        raise ValueError(f"rows must be 'wavefronts' or 'words'; got {rows!r}")
+    if lanes.itemsize not in (1, 2, 4, 8, 16):
+        raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {lanes.itemsize}")
+    for lane in lanes.numbers:
+        if lanes.address(lane) % lanes.itemsize:
+            raise ValueError(
+                f"addresses must be multiples of itemsize, {lanes.itemsize}; lane {lane} has "
+                f"{lanes.address(lane)}"
+            )
+    board = board_of(lanes)
+
+    canvas = Canvas()
+    headline, note = _headline(lanes, board, kind), _note(lanes, board)
+    y = canvas.headline(16, title, headline, note)
+    y = _header(canvas, board, y + 10)
+    y = (_draw_wavefronts if rows == "wavefronts" else _draw_words)(canvas, board, y)
+    y = _totals(canvas, board, y + 6)
+    y = _legend(canvas, board, y + 16)
+    return canvas.picture(
+        y + 16,
+        headline=headline,
+        description=f"{headline}. {note}",
+        text=_text(board, title, headline, note),
+    )
+
+
+def _headline(lanes: Lanes, board: Board, kind: Kind) -> str:
+    ways = max(board.depths)
+    conflict = "no bank conflict" if ways == 1 else f"a {ways}-way bank conflict"
+    count = plural(board.wavefronts, "wavefront")
+    return f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {count}, {conflict}"
+
+
+def _note(lanes: Lanes, board: Board) -> str:
+    ways = max(board.depths)
+    share = {2: "By half-warps", 4: "By quarter-warps"}.get(lanes.itemsize // WORD_BYTES)
+    in_turns = f"{share}: " if share else ""
+    words = [word for part in board.words for word in part]
+    if ways > 1:
+        busy = len({word.bank for word in words if word.wavefront == ways - 1})
+        banks = f"{busy} banks must each serve"
+        if busy == 1:
+            banks = f"bank {next(w.bank for w in words if w.wavefront == ways - 1)} must serve"
+        note = f"{banks} {ways} different words, one a wavefront."
+    elif len(words) == 1 and len(lanes.numbers) > 1:
+        note = "all lanes want the same word: it is broadcast."
+    elif any(len(word.lanes) > 1 for word in words):
+        note = "lanes that want the same word are served together."
+    else:
+        note = "no two lanes want different words of one bank."
+    note = in_turns + note
+    return note[0].upper() + note[1:]
+
+
+def _header(canvas: Canvas, board: Board, y: float) -> float:
+    """Number the banks and mark those with conflicts."""
+    canvas.text(MARGIN, y + 8, "bank", paint=SOFT)
+    for busy in (False, True):
+        entries = [
+            (_X + (bank + 0.5) * _BANK, str(bank))
+            for bank in range(BANKS)
+            if (bank in board.conflicts) == busy
+        ]
+        canvas.row(y + 8, entries, size=10, paint=INK if busy else SOFT, bold=busy)
+    return y + 13
+
+
+def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
+    """Draw a row a wavefront, group after group."""
+    number_of_row = 0
+    most = max(4, _MOST_ROWS["wavefronts"] // len(board.groups))
+    for part, (together, words) in enumerate(zip(board.groups, board.words, strict=True)):
+        depth = board.depths[part]
+        if len(board.groups) > 1:
+            y += 13
+            canvas.text(_X, y - 3, f"{lane_list(together)} together", paint=SOFT)
+        for item in shorten(range(depth), depth, most):
+            if isinstance(item, Gap):
+                text = f"{plural(item.count, 'wavefront')} more"
+                y = _gap(canvas, y, text)
+                continue
+            canvas.text(MARGIN, y + 13.5, f"wavefront {number_of_row + item}", paint=SOFT)
+            _row(canvas, board, y, [(part, w) for w in words if w.wavefront == item])
+            y += _ROW
+        number_of_row += depth
+    return y
+
+
+def _draw_words(canvas: Canvas, board: Board, y: float) -> float:
+    """Draw 32 words a row, as they lie in memory."""
+    places: dict[int, list[tuple[int, Word]]] = {}
+    for part, words in enumerate(board.words):
+        for word in words:
+            places.setdefault(word.number // BANKS, []).append((part, word))
+    shown = shorten(places, max(places) + 1, _MOST_ROWS["words"])
+    if len(shown) > _MOST_ROWS["words"] + 2:  # gaps take room too
+        shown = shorten(places, max(places) + 1, _MOST_ROWS["words"] // 2)
+    for item in inside(shown):
+        if isinstance(item, Gap):
+            y = _gap(canvas, y, f"{item.count * BANKS * WORD_BYTES:,} bytes further")
+            continue
+        canvas.text(MARGIN, y + 13.5, f"{item * BANKS * WORD_BYTES:,} B", paint=SOFT)
+        _row(canvas, board, y, places.get(item, []))
+        y += _ROW
+    return y
+
+
+def _row(canvas: Canvas, board: Board, y: float, words: list[tuple[int, Word]]) -> None:
+    """Draw 32 cells, those of `words` filled; neighbours of the same lanes are one."""
+    canvas.rect(_X, y, INNER - _LEFT, _ROW, fill=WASH)
+    grid = "".join(f"M{number(_X + i * _BANK)} {number(y)}v{_ROW:g}" for i in range(BANKS + 1))
+    canvas.path(f"{grid}M{number(_X)} {number(y + _ROW)}h{number(INNER - _LEFT)}", stroke=FAINT)
+    cells: list[tuple[int, int, int, Word]] = []  # first and last bank, group, word
+    for part, word in sorted(words, key=lambda entry: entry[1].bank):
+        last = cells[-1] if cells else None
+        if last and last[1] == word.bank - 1 and last[2:] == (part, last[3]):
+            same = last[3].lanes == word.lanes
+            if same:
+                cells[-1] = (last[0], word.bank, part, last[3])
+                continue
+        cells.append((word.bank, word.bank, part, word))
+    for first, last_bank, part, word in cells:
+        paint = _paint(board, part, word)
+        x, width = _X + first * _BANK, (last_bank - first + 1) * _BANK
+        banks = f"bank {first}" if first == last_bank else f"banks {first}-{last_bank}"
+        tip = f"{lane_list(word.lanes)}: word {word.number}, {banks}"
+        marks: Data = {"bank": first, "lanes": " ".join(map(str, word.lanes))}
+        canvas.rect(
+            x + 0.5, y + 0.5, width - 1, _ROW - 1, fill=paint, radius=2, tip=tip, data=marks
+        )
+        label, middle = short_list(word.lanes), x + width / 2
+        if text_width(label, 9) > width:
+            label = f"{TIMES}{len(word.lanes)}"
+        canvas.text(
+            middle, y + 13.5, label, size=10.5, paint=on(paint), anchor="middle", most=width - 2
+        )
+
+
+def _paint(board: Board, part: int, word: Word) -> Paint:
+    rivals = sum(other.bank == word.bank for other in board.words[part])
+    return ALERT if rivals > 1 else group(part)
+
+
+def _gap(canvas: Canvas, y: float, text: str) -> float:
+    middle = _X + (INNER - _LEFT) / 2
+    canvas.text(middle, y + 11.5, f"... {text} ...", paint=SOFT, anchor="middle")
+    return y + _GAP
+
+
+def _totals(canvas: Canvas, board: Board, y: float) -> float:
+    """Write how many words each bank must serve to lanes that are served together."""
+    canvas.text(MARGIN, y + 11, "words a bank", paint=SOFT)
+    counts = [
+        max(sum(word.bank == bank for word in words) for words in board.words)
+        for bank in range(BANKS)
+    ]
+    for busy in (False, True):
+        entries = [
+            (_X + (bank + 0.5) * _BANK, str(most) if most else "-")
+            for bank, most in enumerate(counts)
+            if (most > 1) == busy
+        ]
+        canvas.row(y + 11, entries, size=10.5, paint=INK if busy else SOFT, bold=busy)
+    return y + 12
+
+
+def _legend(canvas: Canvas, board: Board, y: float) -> float:
+    entries = []
+    paints = {_paint(board, p, w) for p, words in enumerate(board.words) for w in words}
+    if paints - {ALERT}:
+        entries.append(Swatch("a word and the lanes it is served to", BLUE))
+    if ALERT in paints:
+        entries.append(Swatch("one of several words of its bank: they wait for each other", ALERT))
+    if any(len(word.lanes) > 1 for words in board.words for word in words):
+        entries.append(Swatch("served to two lanes at once", letter=f"{TIMES}2"))
+    return canvas.legend(y, entries)
+
+
+def _text(board: Board, title: str | None, headline: str, note: str) -> str:
+    """Draw a line a wavefront, with a character a bank: the lane that is served."""
+    result = [title] if title else []
+    ruler = "".join(f"{bank:<8}" for bank in range(0, BANKS, 8)).rstrip()
+    result += [*plain(headline), *plain(note), f"bank           {ruler}"]
+    lines = []
+    for part, words in enumerate(board.words):
+        for wavefront in range(board.depths[part]):
+            row = ["."] * BANKS
+            for word in words:
+                if word.wavefront == wavefront:
+                    row[word.bank] = _DIGITS[word.lanes[0]] if len(word.lanes) == 1 else "*"
+            lines.append("".join(row))
+    for item in shorten(range(len(lines)), len(lines), 8):
+        if isinstance(item, Gap):
+            result.append(f"...            {plural(item.count, 'wavefront')} more")
+        else:
+            result.append(f"wavefront {item:<4} {lines[item]}")
+    result.append(" " * 15 + "0-9, a-v: lanes 0 to 31; '*': one word for several lanes")
+    return "\n".join(result)

@@ -1,0 +1,241 @@
+"""The threads of a block and the warps they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coalesce.draw._axes import Gap, shorten
+from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, number, text_width
+from coalesce.draw._lanes import MOST_LANES, power_of_two, whole
+from coalesce.draw._palette import PAPER, SOFT, group, letter, on
+from coalesce.draw._words import plain, plural
+
+MOST_THREADS = 1024  # a block's, by the CUDA C++ Programming Guide's table of technical figures
+_LARGEST, _NUMBERED = 26.0, 15.0  # cells; from the second on there is room for a lane
+_ROW = 19.0
+_BETWEEN = 18.0
+_NAME_ROOM = 62.0  # beside a row, for its warps
+_MOST_ROWS, _MOST_LAYERS = 34, 9
+
+
+def thread_block(
+    block_dim: int | Sequence[int], *, warp_size: int = 32, title: str | None = None
+) -> Picture:
+    """Draw the threads of a block, coloured by warp, each with its lane.
+
+    Threads are numbered with x running fastest, then y, then z, and every 32 of them are a warp.
+    That decides which threads' accesses go together.
+
+    Parameters
+    ----------
+    block_dim : int or tuple of up to three int
+        The extents of the block, x first as in ``dim3``; at most 1024 threads.
+    warp_size : int
+        Lanes of a warp: 32, or 64 for AMD's wavefronts.
+    title : str, optional
+        A line above the headline.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    TypeError, ValueError
+        The block has no or too many threads, or more than three extents.
+
+    Examples
+    --------
+    >>> print(coalesce.draw.thread_block((24, 5)).headline)
+    24 x 5 threads are 4 warps; the last has 24 of 32 lanes
+
+    References
+    ----------
+    NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy": the thread ID of (x, y, z) in a block of
+    (Dx, Dy, Dz) is x + y Dx + z Dx Dy.
+    """
+    x, y, z = _extents(block_dim)
+    warp_size = power_of_two("warp_size", warp_size, 1, MOST_LANES)
+    threads = x * y * z
+    shape = " x ".join(map(str, (x, y, z)[: 3 if z > 1 else 2 if y > 1 else 1]))
+    headline = f"{shape} threads are {plural(-(-threads // warp_size), 'warp')}"
+    rest = threads % warp_size
+    if rest:
+        which = "; the last has" if threads > warp_size else ", with"
+        headline += f"{which} {rest} of {warp_size} lanes"
+    note = _note(x, y * z, warp_size)
+
+    canvas = Canvas()
+    top = canvas.headline(16, title, headline, note)
+    # A long row of threads is folded, a warp a row.
+    folded = y == z == 1 and x > warp_size
+    columns, rows = (warp_size, -(-x // warp_size)) if folded else (x, y)
+    grid = Grid(columns, rows, z, threads, warp_size, folded)
+    bottom = _layers(canvas, grid, top)
+    return canvas.picture(
+        bottom + 14,
+        headline=headline,
+        description=f"{headline}. {note}",
+        text=_text(grid, title, headline, note),
+    )
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The threads in rows and columns, layer by layer."""
+
+    columns: int
+    rows: int
+    layers: int
+    threads: int
+    warp_size: int
+    folded: bool  # a block of one long row, in rows of a warp each
+
+    def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
+        """Return the runs of a warp's threads in a row: first column, how many, first thread."""
+        thread = (layer * self.rows + row) * self.columns
+        end = min(thread + self.columns, self.threads)
+        start, runs = thread, []
+        while thread < end:
+            stop = min(end, thread - thread % self.warp_size + self.warp_size)
+            runs.append((thread - start, stop - thread, thread))
+            thread = stop
+        return runs
+
+    def row_name(self, row: int) -> str:
+        return f"x = {row * self.columns}..." if self.folded else f"y = {row}"
+
+
+def _extents(block_dim: Any) -> tuple[int, int, int]:
+    given = list(block_dim) if isinstance(block_dim, (tuple, list)) else [block_dim]
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"block_dim must have 1 to 3 extents; got {len(given)}")
+    extents = [whole("block_dim", extent, 1) for extent in given] + [1, 1]
+    threads = extents[0] * extents[1] * extents[2]
+    if threads > MOST_THREADS:
+        raise ValueError(f"block_dim must make at most {MOST_THREADS} threads; got {threads}")
+    return extents[0], extents[1], extents[2]
+
+
+def _note(x: int, rows: int, warp_size: int) -> str:
+    if rows == 1 or x % warp_size == 0:
+        return "The lanes of a warp are threads that follow each other along x."
+    if x * rows <= warp_size:
+        return f"One warp spans all {rows} rows: threadIdx.y or z differ among its lanes."
+    if warp_size % x == 0:
+        return f"A warp spans {plural(warp_size // x, 'row')}: threadIdx.y differs among its lanes."
+    return "Warps end in the middle of rows: lanes are counted along x, then y, then z."
+
+
+def _layers(canvas: Canvas, grid: Grid, top: float) -> float:
+    """Draw a grid for each z, as many side by side as fit; return the y below."""
+    shown = shorten(range(grid.layers), grid.layers, _MOST_LAYERS)
+    left = 10 + 6 * len(grid.row_name(grid.rows - 1))
+    names = left + _NAME_ROOM
+    across = int((INNER + _BETWEEN) // (grid.columns * _NUMBERED + names + _BETWEEN))
+    across = max(1, min(across, len(shown)))
+    cell = (INNER - (across - 1) * _BETWEEN) / across - names
+    cell = min(_LARGEST, cell / grid.columns)
+    slot = grid.columns * cell + names + _BETWEEN
+    y = below = top
+    for place, layer in enumerate(shown):
+        if place % across == 0:
+            y = below + (16 if place else 4)
+        x = MARGIN + place % across * slot
+        if isinstance(layer, Gap):
+            canvas.text(x + left, y + 12, f"... {plural(layer.count, 'layer')} more", paint=SOFT)
+            continue
+        if grid.layers > 1:
+            canvas.text(x + left, y + 9, f"z = {layer}", bold=True)
+        below = max(below, _layer(canvas, grid, layer, x + left, y + 14, cell))
+    return below
+
+
+def _layer(canvas: Canvas, grid: Grid, layer: int, x: float, y: float, cell: float) -> float:
+    for column in _columns_to_number(grid.columns, cell):
+        label = "x = 0" if column == 0 else str(column)
+        if not grid.folded:
+            middle = x + (column + 0.5) * cell
+            canvas.text(middle, y + 8, label, size=10, paint=SOFT, anchor="middle")
+    y += 0 if grid.folded else 12
+    told: list[int] = []
+    for row in shorten(range(grid.rows), grid.rows, _MOST_ROWS):
+        if isinstance(row, Gap):
+            text = f"... {plural(row.count, 'row')} more ..."
+            canvas.text(x + grid.columns * cell / 2, y + 11, text, paint=SOFT, anchor="middle")
+            y += 16
+            continue
+        name = grid.row_name(row)
+        canvas.text(x - 5, y + 0.5 * _ROW + 3.5, name, size=10, paint=SOFT, anchor="end")
+        runs = grid.runs(layer, row)
+        for run in runs:
+            _run(canvas, grid, run, x + run[0] * cell, y, cell)
+        warps = [thread // grid.warp_size for _, _, thread in runs]
+        if warps != told:  # a warp of several rows is named once
+            label = f"warp {warps[0]}" if len(warps) == 1 else f"warps {warps[0]}-{warps[-1]}"
+            end = x + sum(count for _, count, _ in runs) * cell + 6
+            canvas.text(end, y + 0.5 * _ROW + 3.5, label, size=10, paint=SOFT)
+            told = warps
+        y += _ROW
+    return y
+
+
+def _run(
+    canvas: Canvas, grid: Grid, run: tuple[int, int, int], x: float, y: float, cell: float
+) -> None:
+    """Draw threads of one warp that stand in one row."""
+    _, count, thread = run
+    warp, lane = divmod(thread, grid.warp_size)
+    paint = group(warp)
+    lanes = f"lane {lane}" if count == 1 else f"lanes {lane}-{lane + count - 1}"
+    tip = f"warp {warp}, {lanes}"
+    marks: Data = {"warp": warp, "lane": lane, "threads": count}
+    canvas.rect(x, y, count * cell, _ROW, fill=paint, stroke=PAPER, tip=tip, data=marks)
+    baseline = y + 0.5 * _ROW + 3.8
+    if cell >= _NUMBERED - 0.01:
+        if count > 1:
+            marks_between = "".join(
+                f"M{number(x + i * cell)} {number(y + 3)}v{number(_ROW - 6)}"
+                for i in range(1, count)
+            )
+            canvas.path(marks_between, stroke=on(paint), weight=0.6, opacity=0.5)
+        numbers = [(x + (i + 0.5) * cell, str(lane + i)) for i in range(count)]
+        canvas.row(baseline, numbers, size=min(10.5, (cell - 3) / 1.2), paint=on(paint))
+        return
+    for label in (tip, f"warp {warp}", str(warp)):
+        if text_width(label, 10) <= count * cell - 2:
+            middle = x + count * cell / 2
+            canvas.text(middle, baseline, label, size=10, paint=on(paint), anchor="middle")
+            return
+
+
+def _columns_to_number(columns: int, cell: float) -> list[int]:
+    """Number the first and last column, and every eighth between if there is room."""
+    if columns == 1:
+        return [0]
+    between = list(range(8, columns - 4, 8)) if 8 * cell > 40 else []
+    return [0, *between, columns - 1]
+
+
+def _text(grid: Grid, title: str | None, headline: str, note: str) -> str:
+    """Draw with a letter a warp, at most 8 rows of the first layer."""
+    result = [title] if title else []
+    result += [*plain(headline), *plain(note)]
+    rows = []
+    for row in range(grid.rows):
+        runs = grid.runs(0, row)
+        rows.append("".join(letter(thread // grid.warp_size) * count for _, count, thread in runs))
+    if grid.layers > 1:
+        result.append("z = 0")
+    width = max(len(grid.row_name(row)) for row in range(grid.rows))
+    for item in shorten(range(grid.rows), grid.rows, 8):
+        if isinstance(item, Gap):
+            result.append(f"{'...':>{width}}  {plural(item.count, 'row')} more")
+            continue
+        line = rows[item] if len(rows[item]) <= 64 else rows[item][:61] + "..."
+        result.append(f"{grid.row_name(item):>{width}}  {line}")
+    if grid.layers > 1:
+        result.append(f"... {plural(grid.layers - 1, 'layer')} more")
+    return "\n".join(result)

@@ -1,0 +1,145 @@
+"""The lanes of one warp access, checked: what every picture of an access starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["load", "store", "atomic"]
+
+MOST_LANES = 64
+MOST_BYTES = 64  # a lane; the widest access of any GPU is 32 bytes
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Which lanes access memory, where, and how wide.
+
+    Attributes
+    ----------
+    addresses : array of uint64
+        For each lane, the address of its first byte.
+    active : array of bool
+        Which lanes take part.
+    itemsize : int
+        Bytes a lane.
+    """
+
+    addresses: NDArray[np.uint64]
+    active: NDArray[np.bool_]
+    itemsize: int
+
+    @property
+    def count(self) -> int:
+        """Lanes of the warp, active or not."""
+        return len(self.addresses)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The active lanes."""
+        return [int(lane) for lane in np.flatnonzero(self.active)]
+
+    def address(self, lane: int) -> int:
+        return int(self.addresses[lane])
+
+    def words(self) -> str:
+        """Say how many lanes do what: "32 lanes", "7 of 32 lanes"."""
+        active = len(self.numbers)
+        if active == self.count:
+            return f"{active} lanes"
+        return f"{active} of {self.count} lanes"
+
+
+def lanes_of(
+    addresses: Any, itemsize: Any, mask: Any = None, warp_size: int | None = None
+) -> Lanes:
+    """Check addresses, width and mask of one warp access.
+
+    Raises
+    ------
+    TypeError
+        Addresses or widths are no integers.
+    ValueError
+        There are no or too many lanes, or an address is negative, or none is active.
+    """
+    width = whole("itemsize", itemsize, 1, MOST_BYTES)
+    if warp_size is not None:
+        warp_size = whole("warp_size", warp_size, 1, MOST_LANES)
+    values = _integers(addresses)
+    most = warp_size or MOST_LANES
+    if not 1 <= len(values) <= most:
+        raise ValueError(f"addresses must be those of 1 to {most} lanes; got {len(values)}")
+    if min(values) < 0 or max(values) > 2**64 - width:
+        wrong = min(values) if min(values) < 0 else max(values)
+        raise ValueError(f"addresses must be from 0 to 2**64 - itemsize; one is {wrong}")
+    lanes = warp_size or (32 if len(values) <= 32 else 64)
+    active = _active(mask, len(values), lanes)
+    if not active.any():
+        raise ValueError("mask leaves no lane active: there is no request to draw")
+    padded = values + [0] * (lanes - len(values))
+    return Lanes(np.array(padded, np.uint64), active, width)
+
+
+def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return an integer argument within limits."""
+    try:
+        result = value.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError(f"{name} must be a whole number; got {value!r}") from None
+    if result < low or (high is not None and result > high):
+        limits = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name} must be {limits}; got {result}")
+    return int(result)
+
+
+def power_of_two(name: str, value: Any, low: int, high: int) -> int:
+    """Return an integer argument that is a power of two."""
+    result = whole(name, value, low, high)
+    if result & (result - 1):
+        raise ValueError(f"{name} must be a power of two; got {result}")
+    return result
+
+
+def _integers(addresses: Any) -> list[int]:
+    # Through Python's integers: NumPy makes floats of a mixture of small ones and ones above 2**63.
+    if isinstance(addresses, np.ndarray):
+        if addresses.ndim != 1:
+            raise ValueError(
+                f"addresses must be one for each lane, of shape (lanes,); got {addresses.shape}"
+            )
+        if addresses.dtype.kind not in "iu":
+            raise TypeError(f"addresses must be integers; got dtype {addresses.dtype}")
+        return [int(a) for a in addresses]
+    if not isinstance(addresses, Iterable) or isinstance(addresses, (str, bytes)):
+        raise TypeError(f"addresses must be one for each lane; got {addresses!r}")
+    try:
+        return [int(a.__index__()) for a in addresses]
+    except (AttributeError, TypeError):
+        raise TypeError("addresses must be integers, one for each lane") from None
+
+
+def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
+    active = np.zeros(lanes, np.bool_)
+    if mask is None:
+        active[:given] = True
+        return active
+    if hasattr(mask, "__index__") and not isinstance(mask, np.ndarray):
+        bits = int(mask.__index__())
+        if not 0 <= bits < 2**given:
+            raise ValueError(
+                f"mask must have a bit for each of the {given} addresses, lane 0 the lowest; "
+                f"got {bits:#x}"
+            )
+        active[:given] = [bits >> lane & 1 for lane in range(given)]
+        return active
+    flags = np.asarray(mask)
+    if flags.dtype.kind != "b":
+        raise TypeError(f"mask must be an integer of bits or one bool for each lane; got {mask!r}")
+    if flags.shape != (given,):
+        raise ValueError(f"mask must have shape ({given},), as addresses; got {flags.shape}")
+    active[:given] = flags
+    return active

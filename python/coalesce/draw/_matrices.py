@@ -1,0 +1,288 @@
+"""Matrices side by side, frame after frame: which cells a warp touches at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coalesce.draw import _panel, _strip
+from coalesce.draw._canvas import INNER, MARGIN, Canvas, Picture, Swatch
+from coalesce.draw._matrix import Matrix, window_over
+from coalesce.draw._palette import BLUE, SOFT
+from coalesce.draw._panel import Panel
+from coalesce.draw._words import ARROW, percent, plain, plural
+
+_BETWEEN = 16.0  # panels
+_BETWEEN_FRAMES = 34.0
+_LABEL = 20.0  # height of a frame's label
+_SIZES = (24.0, 22.0, 20.0, 18.0, 16.0, 15.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.5, 5.0)
+_TALLEST = 330.0  # grid
+_TALL = 580.0  # all of them together, better
+_MOST_SHOWN = (34, 22, 12)  # rows and columns, until cells are large enough
+_MOST_LINES = 32  # of memory, below a matrix
+
+Frames = Mapping[str, Sequence[Matrix]] | Sequence[Matrix]
+
+
+def matrix_cells(
+    shape: Sequence[int],
+    touched: Any,
+    *,
+    name: str = "a",
+    itemsize: int = 4,
+    labels: Sequence[object] | None = None,
+    groups: Sequence[int] | None = None,
+    pitch: int | None = None,
+    offset: int = 0,
+    boxes: Sequence[tuple[int, int, int, int]] = (),
+    title: str | None = None,
+    headline: str | None = None,
+) -> Picture:
+    """Draw a matrix with the cells that a warp touches, and the memory they lie in.
+
+    Sectors of 32 bytes are outlined: the touched cells of one have a colour, and the cells that it
+    brings along in vain are hatched. Below are the cache lines those cells lie in, row after row.
+
+    Parameters
+    ----------
+    shape : (int, int) or (int,)
+        Rows and columns; a single number is a row. Of a large matrix the part around the touched
+        cells is shown.
+    touched : array of int, shape (lanes, 2)
+        Row and column that each lane touches; of shape (lanes,) for a matrix of one row.
+    name : str
+        What the matrix is called.
+    itemsize : int
+        Bytes of an element.
+    labels, groups, pitch, offset, boxes
+        As the attributes of `Matrix`.
+    title : str, optional
+        A line above the headline, such as the source line.
+    headline : str, optional
+        The headline, if not the number of cells and sectors.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument has a wrong type, or a cell lies outside the matrix.
+
+    Examples
+    --------
+    >>> column = [(row, 5) for row in range(32)]
+    >>> print(coalesce.draw.matrix_cells((512, 512), column).headline)
+    32 cells of a (512, 512) → 32 sectors, 12.5 % of the bytes used
+    """
+    matrix = Matrix(name, shape, touched, labels, groups, itemsize, pitch, offset, boxes=boxes)
+    return _draw({"": [matrix]}, title, headline, strip=matrix)
+
+
+def matrices(frames: Frames, *, title: str | None = None, headline: str | None = None) -> Picture:
+    """Draw matrices side by side, and several steps of a kernel as frames.
+
+    Parameters
+    ----------
+    frames : mapping of str to sequence of Matrix, or sequence of Matrix
+        For each frame its label, such as "k = 0", and its matrices; or the matrices of a single
+        frame. Matrices of one name show the same rows and columns in all frames.
+    title : str, optional
+        A line above the headline.
+    headline : str, optional
+        What the picture shows; by default the sectors of each matrix in the first frame.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    TypeError, ValueError
+        There is no frame, or a frame has no matrix or too many.
+
+    Examples
+    --------
+    >>> lanes = range(32)
+    >>> steps = {
+    ...     f"k = {k}": [
+    ...         coalesce.draw.Matrix("a", (64, 64), [(lane, k) for lane in lanes]),
+    ...         coalesce.draw.Matrix("b", (64, 64), [(k, 0) for lane in lanes]),
+    ...     ]
+    ...     for k in range(3)
+    ... }
+    >>> print(coalesce.draw.matrices(steps).headline)
+    A warp at one step: 32 sectors of a, 1 sector of b
+    """
+    if not isinstance(frames, Mapping):
+        frames = {"": frames}
+    if not frames:
+        raise ValueError("frames must hold at least one frame")
+    for label, panels in frames.items():
+        for panel in panels:
+            if not isinstance(panel, Matrix):
+                raise TypeError(f"frames must hold Matrix objects; frame {label!r} has {panel!r}")
+        if not 1 <= len(panels) <= 6:
+            raise ValueError(f"a frame must have 1 to 6 matrices; {label!r} has {len(panels)}")
+    return _draw(frames, title, headline, strip=None)
+
+
+def _draw(
+    frames: Mapping[str, Sequence[Matrix]],
+    title: str | None,
+    headline: str | None,
+    strip: Matrix | None,
+) -> Picture:
+    first = list(next(iter(frames.values())))
+    if headline is None:
+        headline = _count(strip) if strip else _counts(first)
+    canvas = Canvas()
+    y = canvas.headline(16, title, headline)
+    arrangement = _arrange(frames)
+    for label, x, top in arrangement.labels:
+        canvas.text(MARGIN + x, y + top + 12, label, size=13, bold=True)
+    for panel, x, top in arrangement.panels:
+        _panel.draw(canvas, panel, MARGIN + x, y + top)
+    y += arrangement.height
+    if strip and strip.moved:
+        y = _memory(canvas, strip, y + 6)
+    y = _legend(canvas, frames, y + 14)
+    text = [title] if title else []
+    text += plain(headline)
+    text += [line for panel in arrangement.first for line in _panel.text_of(panel)]
+    if len(frames) > 1:
+        text += [f"... {plural(len(frames) - 1, 'frame')} more"]
+    return canvas.picture(
+        y + 16,
+        headline=headline,
+        description=f"{headline}. " + " ".join(_sentence(label, m) for label, m in frames.items()),
+        text="\n".join(text),
+    )
+
+
+@dataclass
+class Arrangement:
+    """Where everything goes, from the corner of the drawing."""
+
+    cell: float
+    first: list[Panel]  # of the first frame
+    labels: list[tuple[str, float, float]] = field(default_factory=list)
+    panels: list[tuple[Panel, float, float]] = field(default_factory=list)
+    width: float = 0
+    height: float = 0
+
+
+def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
+    """Find the arrangement with the largest cells that is not too tall, else the least tall."""
+    named: dict[str, list[Matrix]] = {}
+    for matrix in (matrix for panels in frames.values() for matrix in panels):
+        named.setdefault(matrix.name, []).append(matrix)
+    found: list[Arrangement] = []
+    for most in _MOST_SHOWN:
+        windows = {name: window_over(same, most) for name, same in named.items()}
+        for beside, stacked in _SHAPES if len(frames) > 1 else _SHAPES[:1]:
+            for size in _SIZES:
+                made = {
+                    label: [Panel(m, windows[m.name], size) for m in panels]
+                    for label, panels in frames.items()
+                }
+                placed = _place(made, beside, stacked)
+                tallest = max(panel.height for panel, _, _ in placed.panels)
+                if placed.width <= INNER and tallest <= _TALLEST:
+                    found.append(placed)
+                    break
+        if found:
+            break
+    low = [a for a in found if a.height <= _TALL]
+    if low:
+        return max(low, key=lambda a: a.cell)
+    return min(found, key=lambda a: a.height)
+
+
+# Frames side by side or below each other; the panels of a frame stacked or in a row.
+_SHAPES = ((True, False), (False, False), (True, True))
+
+
+def _place(frames: dict[str, list[Panel]], beside: bool, stacked: bool) -> Arrangement:
+    first = next(iter(frames.values()))
+    result = Arrangement(first[0].cell, first)
+    x = y = 0.0
+    for label, panels in frames.items():
+        across, down = x, y
+        if label:
+            result.labels.append((label, x, y))
+            down += _LABEL
+        top = down
+        right = bottom = 0.0
+        for panel in panels:
+            result.panels.append((panel, across, down))
+            right, bottom = max(right, across + panel.slot), max(bottom, down + panel.size)
+            if stacked:
+                down = bottom + 8
+            else:
+                across, down = right + _BETWEEN, top
+        result.width, result.height = max(result.width, right), max(result.height, bottom)
+        if beside:
+            x = right + _BETWEEN_FRAMES
+        else:
+            y = bottom + 12
+    return result
+
+
+def _memory(canvas: Canvas, matrix: Matrix, y: float) -> float:
+    """Draw the lines of memory that the touched cells lie in."""
+    memory = matrix.moved
+    assert memory is not None
+    lines = memory.lines[:_MOST_LINES]
+    heading = "the same cells in memory, where row follows row"
+    if len(lines) < len(memory.lines):
+        heading += f": the first {len(lines)} of {plural(len(memory.lines), 'line')}"
+    canvas.text(MARGIN, y + 12, heading, size=12.5, paint=SOFT)
+    strip = _strip.lay_out(memory, MARGIN, y + 22, INNER, lines)
+    _strip.draw(canvas, strip)
+    if matrix.labels is None:
+        users: dict[int, list[int]] = {}
+        for lane, touched in enumerate(matrix.cells):
+            users.setdefault(matrix.address(touched), []).append(lane)
+        _strip.lanes(canvas, strip, matrix.itemsize, users)
+    y = _strip.names(canvas, strip)
+
+    def cell(address: int) -> str:
+        element = (address - matrix.offset) // matrix.itemsize
+        row, col = divmod(element, matrix.pitch or matrix.extents[1])
+        return f"{matrix.name}[{row}, {col}]" if element >= 0 else f"{address:#x}"
+
+    return _strip.addresses(canvas, strip, y + 8, cell)
+
+
+def _legend(canvas: Canvas, frames: Mapping[str, Sequence[Matrix]], y: float) -> float:
+    panels = [matrix for members in frames.values() for matrix in members]
+    by_sector = any(m.moved and m.groups is None for m in panels)
+    touched = "touched; a colour for each sector" if by_sector else "touched"
+    entries = [Swatch(touched, BLUE)]
+    if any(m.brought for m in panels):
+        entries.append(Swatch("moved with its sector, not touched", BLUE, hatched=True))
+    return canvas.legend(y, entries)
+
+
+def _count(matrix: Matrix) -> str:
+    cells = f"{plural(len(matrix.written), 'cell')} of {matrix.name} {matrix.extents}"
+    moved = matrix.moved
+    if moved is None:
+        return cells
+    used = percent(moved.bytes_used, moved.bytes_moved)
+    return f"{cells} {ARROW} {plural(len(moved.sectors), 'sector')}, {used} of the bytes used"
+
+
+def _counts(panels: Sequence[Matrix]) -> str:
+    counts = [f"{plural(len(m.moved.sectors), 'sector')} of {m.name}" for m in panels if m.moved]
+    if not counts:
+        return "The cells that a warp touches: " + ", ".join(matrix.name for matrix in panels)
+    return "A warp at one step: " + ", ".join(counts)
+
+
+def _sentence(label: str, panels: Sequence[Matrix]) -> str:
+    parts = "; ".join(_count(matrix) for matrix in panels)
+    return f"{label}: {parts}." if label else f"{parts}."

@@ -1,0 +1,210 @@
+"""A matrix and the cells of it that threads touch: checked, and cut to what fits a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from coalesce.draw._axes import Item, shorten
+from coalesce.draw._lanes import Lanes, whole
+from coalesce.draw._sectors import Memory, memory_of
+from coalesce.draw._words import percent, plural
+
+MOST_CELLS = 4096  # touched cells of one matrix in one frame
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A row-major matrix, or a tile of one in shared memory, and its cells that threads touch.
+
+    Attributes
+    ----------
+    name : str
+        What it is called: "a".
+    shape : (int, int) or (int,)
+        Rows and columns; a single number is a row.
+    touched : sequence of (row, column)
+        The cells touched, one for each lane; several lanes may touch one cell.
+    labels : sequence, optional
+        What to write into each touched cell: by default the lanes, 0 on.
+    groups : sequence of int, optional
+        A number for each touched cell; cells of a number have a colour. By default the sectors.
+    itemsize : int
+        Bytes of an element.
+    pitch : int, optional
+        Elements from one row to the next, if not the columns.
+    offset : int
+        Bytes from a sector's beginning to the first element; 0 for arrays that a GPU allocates.
+    memory : {"global", "shared"}
+        Only global memory is moved by sectors, which are then outlined and counted.
+    boxes : sequence of (row, column, rows, columns)
+        Parts to be outlined, such as a block's tile.
+    note : str, optional
+        A line below, instead of the count of sectors.
+    """
+
+    name: str
+    shape: Sequence[int]
+    touched: Any = ()
+    labels: Sequence[object] | None = None
+    groups: Sequence[int] | None = None
+    itemsize: int = 4
+    pitch: int | None = None
+    offset: int = 0
+    memory: str = "global"
+    boxes: Sequence[tuple[int, int, int, int]] = ()
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        rows, cols = self.extents
+        whole("itemsize", self.itemsize, 1, 64)
+        whole("offset", self.offset, 0)
+        if self.memory not in ("global", "shared"):
+            raise ValueError(f"memory must be 'global' or 'shared'; got {self.memory!r}")
+        if self.pitch is not None:
+            whole("pitch", self.pitch, cols)
+        for r, c in self.cells:
+            if not (0 <= r < rows and 0 <= c < cols):
+                raise ValueError(f"{self.name} has shape {rows, cols}; touched names cell {r, c}")
+        for what, given in (("labels", self.labels), ("groups", self.groups)):
+            if given is not None and len(given) != len(self.cells):
+                raise ValueError(
+                    f"{what} must be one for each touched cell, {len(self.cells)}; got {len(given)}"
+                )
+
+    @cached_property
+    def extents(self) -> Cell:
+        """Rows and columns."""
+        numbers = [whole("shape", extent, 1) for extent in self.shape]
+        if len(numbers) not in (1, 2):
+            raise ValueError(f"shape must be (rows, columns) or (columns,); got {self.shape!r}")
+        return (1, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The touched cells, in the order they were given."""
+        cells = np.asarray(self.touched if len(self.touched) else np.empty((0, 2), int))
+        if cells.dtype.kind not in "iu":
+            raise TypeError(f"touched must hold integers, (row, column); got dtype {cells.dtype}")
+        if cells.ndim == 1 and len(self.shape) == 1:
+            cells = np.stack([np.zeros_like(cells), cells], axis=1)
+        if cells.ndim != 2 or cells.shape[1] != 2:
+            raise ValueError(f"touched must have shape (cells, 2); got {cells.shape}")
+        if len(cells) > MOST_CELLS:
+            raise ValueError(f"touched must name at most {MOST_CELLS} cells; got {len(cells)}")
+        return [(int(r), int(c)) for r, c in cells]
+
+    @cached_property
+    def written(self) -> dict[Cell, list[object]]:
+        """The labels of each touched cell."""
+        labels = range(len(self.cells)) if self.labels is None else self.labels
+        result: dict[Cell, list[object]] = {}
+        for cell, label in zip(self.cells, labels, strict=True):
+            result.setdefault(cell, []).append(label)
+        return result
+
+    @cached_property
+    def moved(self) -> Memory | None:
+        """The sectors of the touched cells, in global memory."""
+        if self.memory == "shared" or not self.cells:
+            return None
+        addresses = np.array([self.address(cell) for cell in self.cells], np.uint64)
+        return memory_of(Lanes(addresses, np.ones(len(addresses), np.bool_), self.itemsize))
+
+    @cached_property
+    def colours(self) -> dict[Cell, int]:
+        """The number of each touched cell's colour."""
+        if self.groups is not None:
+            return dict(zip(self.cells, map(int, self.groups), strict=True))
+        moved = self.moved
+        if moved is None:
+            return dict.fromkeys(self.cells, 0)
+        return {cell: moved.sector_of(self.address(cell)).number for cell in self.cells}
+
+    @cached_property
+    def brought(self) -> dict[Cell, int]:
+        """The cells that sectors bring along although none touches them, and their colour."""
+        result = {}
+        for sector in self.moved.sectors.values() if self.moved else ():
+            first = (sector.address - self.offset) // self.itemsize
+            count = -(-32 // self.itemsize) + 1
+            for element in range(max(first, 0), first + count):
+                row, col = divmod(element, self.pitch or self.extents[1])
+                cell = (row, col)
+                start = self.address(cell)
+                inside = sector.address <= start < sector.address + 32
+                exists = row < self.extents[0] and col < self.extents[1]
+                if inside and exists and cell not in self.written:
+                    result[cell] = self.colours[self.cells[sector.lanes[0]]]
+        return result
+
+    def address(self, cell: Cell) -> int:
+        """Return where a cell lies, from the beginning of a sector."""
+        row, col = cell
+        return self.offset + (row * (self.pitch or self.extents[1]) + col) * self.itemsize
+
+    @property
+    def notes(self) -> list[str]:
+        """What is written below the matrix, line by line."""
+        if self.note is not None:
+            return self.note.split("\n") if self.note else []
+        if self.memory == "shared":
+            return ["in shared memory"]
+        lines = [self.direction] if self.direction else []
+        if self.moved:
+            lines.append(plural(len(self.moved.sectors), "sector"))
+            lines.append(f"{percent(self.moved.bytes_used, self.moved.bytes_moved)} of it used")
+        return lines
+
+    @property
+    def direction(self) -> str:
+        """Say how the touched cells follow each other, or nothing."""
+        if self.labels is not None or len(self.cells) < 2:
+            return ""
+        steps = {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(self.cells)}
+        return {
+            frozenset({(0, 0)}): "all lanes at one cell",
+            frozenset({(0, 1)}): "lanes along a row",
+            frozenset({(1, 0)}): "lanes down a column",
+        }.get(frozenset(steps), "")
+
+
+@dataclass(frozen=True)
+class Window:
+    """The rows and columns of a matrix that are shown; if schematic, all of it as a map."""
+
+    rows: list[Item]
+    cols: list[Item]
+    schematic: bool = False
+
+
+def window_over(matrices: Iterable[Matrix], most: int) -> Window:
+    """Choose rows and columns that show the touched cells of all frames of a matrix."""
+    touched: set[Cell] = set()
+    around: set[Cell] = set()
+    extents = (1, 1)
+    for matrix in matrices:
+        extents = matrix.extents
+        touched.update(matrix.written)
+        around.update(matrix.brought)
+        for row, col, height, width in matrix.boxes:
+            around.update({(row, col), (row + height - 1, col + width - 1)})
+    wanted = touched | around
+    rows = shorten(_around({row for row, _ in wanted}, extents[0]), extents[0], most)
+    cols = shorten(_around({col for _, col in wanted}, extents[1]), extents[1], most)
+    shown = sum(row in rows and col in cols for row, col in touched)
+    return Window(rows, cols, schematic=4 * shown < len(touched))
+
+
+def _around(wanted: set[int], extent: int) -> set[int]:
+    """Add a neighbour on both sides, and so many that a matrix looks like one."""
+    around = {i + d for i in wanted for d in (-1, 0, 1)} or {0}
+    low = min(around)
+    around.update(range(low, low + 4))
+    return {i for i in around if 0 <= i < extent}

@@ -1,0 +1,102 @@
+"""The colours of every picture and plot.
+
+A picture has to read on a light page, on a dark page, and on a dark page that does not say so (a
+notebook's SVG output is an image, which sees the system's theme and not the notebook's). So it lies
+on paper of its own, and every `Paint` has a light and a dark value. The light value is written into
+each element and the dark one comes from a style sheet: where the sheet is stripped, as GitHub does
+with a notebook's SVG, the light picture is left whole.
+
+The group colours are those of M. Okabe and K. Ito, "Color Universal Design" (2008), which stay
+apart for colour-blind readers. Yellow is left out, too pale on white, and vermilion is kept for
+what is wrong. Colour never says anything alone: sectors have letters, lanes numbers, and bytes that
+were moved in vain are hatched.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Paint:
+    """A colour on light and on dark paper, and the colour of text on top of it."""
+
+    name: str
+    light: str
+    dark: str
+    text: str = ""
+
+
+_DARK_TEXT, _LIGHT_TEXT = "#14171c", "#ffffff"
+
+PAPER = Paint("paper", "#ffffff", "#14171c")
+INK = Paint("ink", "#1b1f24", "#e8ebef")  # headlines, labels
+SOFT = Paint("soft", "#59636e", "#a3adb8")  # explanations, axes
+FAINT = Paint("faint", "#c4cad2", "#454d57")  # grids
+WASH = Paint("wash", "#f1f3f5", "#20252c")  # cells in which nothing happens
+
+BLUE = Paint("blue", "#0072b2", "#1f80bf", _LIGHT_TEXT)
+ORANGE = Paint("orange", "#e69f00", "#e69f00", _DARK_TEXT)
+GREEN = Paint("green", "#009e73", "#009e73", _DARK_TEXT)
+PURPLE = Paint("purple", "#cc79a7", "#cc79a7", _DARK_TEXT)
+SKY = Paint("sky", "#56b4e9", "#56b4e9", _DARK_TEXT)
+ALERT = Paint("alert", "#d55e00", "#d55e00", _DARK_TEXT)
+
+GROUPS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
+PAINTS = (PAPER, INK, SOFT, FAINT, WASH, *GROUPS, ALERT)
+
+# A letter a sector, in the order of addresses; a warp of 32 lanes touches at most 32 sectors and a
+# wavefront of 64 at most 64, unless accesses straddle two.
+LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "#@"
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+
+def group(number: int) -> Paint:
+    """Return the colour of a sector, warp or half-warp by its number; neighbours differ."""
+    return GROUPS[number % len(GROUPS)]
+
+
+def letter(number: int) -> str:
+    """Return the letter of a sector by its number."""
+    return LETTERS[number] if number < len(LETTERS) else "*"
+
+
+def on(paint: Paint) -> Paint:
+    """Return the colour for text on `paint`: the same in either theme, as `paint` is."""
+    if not paint.text:
+        return INK
+    return Paint("onlight" if paint.text == _DARK_TEXT else "ondark", paint.text, paint.text)
+
+
+def _sheet() -> str:
+    light, dark = (
+        ";".join(f"--{p.name}:{getattr(p, theme)}" for p in PAINTS if p.light != p.dark)
+        for theme in ("light", "dark")
+    )
+    picture = ".coalesce-picture"
+    # The second and third rule are for a picture inside a page that has a theme switch: JupyterLab,
+    # VS Code, the Sphinx themes. They are more specific than the first, so the page's word counts.
+    dark_pages = ",".join(
+        f"{page} {picture}"
+        for page in ("[data-jp-theme-light=false]", "[data-theme=dark]", "body.vscode-dark")
+    )
+    light_pages = ",".join(
+        f"{page} {picture}"
+        for page in ("[data-jp-theme-light=true]", "[data-theme=light]", "body.vscode-light")
+    )
+    uses = "".join(
+        f"{picture} .{attribute[0]}-{p.name}{{{attribute}:var(--{p.name})}}"
+        for p in PAINTS
+        for attribute in ("fill", "stroke")
+        if p.light != p.dark
+    )
+    return (
+        f"{picture}{{{light}}}"
+        f"@media (prefers-color-scheme:dark){{{picture}{{{dark}}}}}"
+        f"{dark_pages}{{{dark}}}{light_pages}{{{light}}}{uses}"
+    )
+
+
+SHEET = _sheet()

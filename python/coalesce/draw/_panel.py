@@ -1,0 +1,315 @@
+"""One matrix of a picture: its grid, the touched cells, the sectors that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from coalesce.draw._axes import Gap, Item
+from coalesce.draw._canvas import Box, Canvas, Data, number, text_width
+from coalesce.draw._matrix import Cell, Matrix, Window
+from coalesce.draw._palette import FAINT, INK, SOFT, WASH, group, letter, on
+from coalesce.draw._words import TIMES, plural, short_list
+
+GAP = 13.0  # what is left of rows or columns that are not shown
+_NUMBERED = 14.0  # cells from this size on have labels
+_NAME, _NOTE = 13.0, 10.5  # sizes of text
+_ABOVE = 30.0  # the name and the column numbers
+_LINE = 13.0  # of a note
+_FEW = 256  # so many touched cells are drawn one by one, with their tooltips
+_MAP, _DOT = 220.0, 5.0  # a matrix shown as a map, and a cell of it
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A matrix, the part of it that is shown, and the size of a cell."""
+
+    matrix: Matrix
+    window: Window
+    cell: float
+
+    @property
+    def left(self) -> float:
+        """Room for the row numbers."""
+        shown = [row for row in self.window.rows if not isinstance(row, Gap)]
+        return 6 + 5.6 * len(str(max(shown)))
+
+    @property
+    def heading(self) -> str:
+        """What follows the name."""
+        rows, cols = self.matrix.extents
+        return f"{rows} {TIMES} {cols}"
+
+    @property
+    def slot(self) -> float:
+        """The width it takes."""
+        heading = text_width(self.matrix.name, _NAME, True) + 6 + text_width(self.heading, 11)
+        notes = [text_width(note, _NOTE) for note in self.matrix.notes]
+        return max(heading, self.left + self.width, *notes)
+
+    @property
+    def size(self) -> float:
+        """The height it takes."""
+        return _ABOVE + self.height + 8 + _LINE * len(self.matrix.notes)
+
+    @property
+    def width(self) -> float:
+        """The width of its grid."""
+        if self.window.schematic:
+            rows, cols = self.matrix.extents
+            return _MAP * min(1.0, max(0.2, cols / rows))
+        return self._length(self.window.cols)
+
+    @property
+    def height(self) -> float:
+        """The height of its grid."""
+        if self.window.schematic:
+            rows, cols = self.matrix.extents
+            return _MAP * min(1.0, max(0.2, rows / cols))
+        return self._length(self.window.rows)
+
+    def positions(self, items: list[Item]) -> dict[Item, float]:
+        """Return where each row or column begins, from the edge of the grid."""
+        result: dict[Item, float] = {}
+        position = 0.0
+        for item in items:
+            result[item] = position
+            position += GAP if isinstance(item, Gap) else self.cell
+        return result
+
+    def _length(self, items: list[Item]) -> float:
+        return sum(GAP if isinstance(item, Gap) else self.cell for item in items)
+
+
+def draw(canvas: Canvas, panel: Panel, x: float, y: float) -> float:
+    """Draw the panel with its upper left corner at (x, y); return the y below."""
+    matrix = panel.matrix
+    canvas.text(x, y + 11, matrix.name, size=_NAME, bold=True)
+    start = x + text_width(matrix.name, _NAME, True) + 6
+    canvas.text(start, y + 11, panel.heading, paint=SOFT)
+    left, top = x + panel.left, y + _ABOVE
+    canvas.rect(left, top, panel.width, panel.height, fill=WASH)
+    (_map if panel.window.schematic else _cells)(canvas, panel, left, top)
+    canvas.rect(left, top, panel.width, panel.height, stroke=INK)
+    return _notes(canvas, matrix, x, top + panel.height + 4)
+
+
+def _map(canvas: Canvas, panel: Panel, left: float, top: float) -> None:
+    """Draw the whole matrix small, with a dot for each touched cell."""
+    rows, cols = panel.matrix.extents
+    for row, col in panel.matrix.written:
+        x = left + (col + 0.5) / cols * panel.width - _DOT / 2
+        y = top + (row + 0.5) / rows * panel.height - _DOT / 2
+        paint = group(panel.matrix.colours[row, col])
+        marks: Data = {"row": row, "col": col, "touched": panel.matrix.name}
+        tip = f"{panel.matrix.name}[{row}, {col}]"
+        canvas.rect(x, y, _DOT, _DOT, fill=paint, radius=1, tip=tip, data=marks)
+
+
+def _cells(canvas: Canvas, panel: Panel, left: float, top: float) -> None:
+    """Draw the shown rows and columns, cell by cell."""
+    matrix, size = panel.matrix, panel.cell
+    at_row = {item: top + d for item, d in panel.positions(panel.window.rows).items()}
+    at_col = {item: left + d for item, d in panel.positions(panel.window.cols).items()}
+    _indices(canvas, panel, at_row, at_col, left, top)
+    _grid(canvas, at_row, at_col, size)
+    brought: dict[int, list[Box]] = {}
+    for (row, col), count, colour in _stretches(panel, matrix.brought):
+        brought.setdefault(colour, []).append((at_col[col], at_row[row], count * size, size))
+    for colour, boxes in brought.items():
+        cells = round(sum(box[2] for box in boxes) / size)
+        canvas.hatch(boxes, group(colour), {"brought": matrix.name, "cells": cells})
+    if len(matrix.written) > _FEW:
+        touched: dict[int, list[Box]] = {}
+        for (row, col), count, colour in _stretches(panel, matrix.colours):
+            touched.setdefault(colour, []).append((at_col[col], at_row[row], count * size, size))
+        for colour, boxes in touched.items():
+            cells = round(sum(box[2] for box in boxes) / size)
+            canvas.fill(boxes, group(colour), {"touched": matrix.name, "cells": cells})
+        _grid(canvas, at_row, at_col, size)
+    for cell, labels in matrix.written.items() if len(matrix.written) <= _FEW else ():
+        if cell[0] in at_row and cell[1] in at_col:
+            _touched(canvas, panel, cell, labels, at_col[cell[1]], at_row[cell[0]])
+    for row, col, tall, wide in matrix.boxes:
+        _box(canvas, (row, col), (tall, wide), at_row, at_col, size)
+
+
+def _touched(
+    canvas: Canvas, panel: Panel, cell: Cell, labels: list[object], x: float, y: float
+) -> None:
+    matrix, size = panel.matrix, panel.cell
+    paint = group(matrix.colours[cell])
+    numbers = [label for label in labels if isinstance(label, int)]
+    who = short_list(numbers) if len(numbers) == len(labels) else str(labels[0])
+    place = f"{matrix.name}[{cell[0]}, {cell[1]}]"
+    by = f"{plural(len(labels), 'lane')}, {who}" if len(labels) > 1 else who
+    marks: Data = {"row": cell[0], "col": cell[1], "lanes": len(labels)}
+    marks["touched"] = matrix.name
+    tip = f"{place}: {by}"
+    canvas.rect(
+        x,
+        y,
+        size,
+        size,
+        fill=paint,
+        stroke=FAINT,
+        weight=0.5,
+        tip=tip,
+        data=marks,
+    )
+    if size < _NUMBERED:
+        return
+    if len(labels) > 1 and text_width(who, 8) > size:
+        who = f"{TIMES}{len(labels)}"
+    font = min(11.0, 0.56 * size)
+    middle, baseline = x + size / 2, y + size / 2 + 0.36 * font
+    canvas.text(middle, baseline, who, size=font, paint=on(paint), anchor="middle", most=size - 2)
+
+
+def _indices(
+    canvas: Canvas,
+    panel: Panel,
+    at_row: dict[Item, float],
+    at_col: dict[Item, float],
+    x: float,
+    y: float,
+) -> None:
+    """Number the first and last row and column of each run, and the touched ones if few."""
+    touched_rows = {row for row, _ in panel.matrix.written}
+    touched_cols = {col for _, col in panel.matrix.written}
+    reach = float("-inf")
+    for row, top in _numbered(at_row, touched_rows):
+        middle = top + panel.cell / 2 + 3.2
+        if middle - reach >= 9.5:
+            canvas.text(x - 4, middle, str(row), size=9, paint=SOFT, anchor="end")
+            reach = middle
+    reach = float("-inf")
+    for col, left in _numbered(at_col, touched_cols):
+        middle, half = left + panel.cell / 2, text_width(str(col), 9) / 2
+        if middle - half >= reach + 2:
+            canvas.text(middle, y - 3.5, str(col), size=9, paint=SOFT, anchor="middle")
+            reach = middle + half
+
+
+def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, float]]:
+    """Return the rows or columns to number: the touched ones, if they are not few their ends."""
+    shown = [item for item in at if not isinstance(item, Gap)]
+    touched = touched or {shown[0], shown[-1]}
+    ends = touched if len(touched) <= 3 else {min(touched), max(touched)}
+    previous: Item = 0
+    for item, place in at.items():
+        if isinstance(item, Gap):
+            pass
+        elif item in ends or (isinstance(previous, Gap) and previous.first):
+            yield item, place
+        previous = item
+
+
+def _grid(
+    canvas: Canvas, at_row: dict[Item, float], at_col: dict[Item, float], size: float
+) -> None:
+    """Rule the cells in one path and dot what is left out."""
+    columns, rows = list(_runs(at_col, size)), list(_runs(at_row, size))
+    lines = [
+        f"M{number(left + i * size)} {number(top)}V{number(bottom)}"
+        for top, bottom in rows
+        for left, right in columns
+        for i in range(round((right - left) / size) + 1)
+    ]
+    lines += [
+        f"M{number(left)} {number(top + i * size)}H{number(right)}"
+        for top, bottom in rows
+        for left, right in columns
+        for i in range(round((bottom - top) / size) + 1)
+    ]
+    canvas.path("".join(lines), stroke=FAINT, weight=0.6)
+    dots = [
+        f"M{number((left + right) / 2)} {number(place + 2)}v{number(GAP - 3)}"
+        for item, place in at_row.items()
+        for left, right in columns
+        if isinstance(item, Gap)
+    ]
+    dots += [
+        f"M{number(place + 2)} {number((top + bottom) / 2)}h{number(GAP - 3)}"
+        for item, place in at_col.items()
+        for top, bottom in rows
+        if isinstance(item, Gap)
+    ]
+    if dots:
+        canvas.path("".join(dots), stroke=SOFT, weight=1.8, dash="1.8 2.2")
+
+
+def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
+    """Return begin and end of each stretch of neighbouring rows or columns."""
+    stretch: list[float] = []
+    for item, place in at.items():
+        if isinstance(item, Gap):
+            if stretch:
+                yield stretch[0], stretch[-1] + size
+            stretch = []
+        else:
+            stretch.append(place)
+    if stretch:
+        yield stretch[0], stretch[-1] + size
+
+
+def _stretches(panel: Panel, brought: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
+    """Join shown cells of one sector that lie side by side: the first, how many, the sector."""
+    shown_rows, shown_cols = set(panel.window.rows), set(panel.window.cols)
+    cells = sorted(c for c in brought if c[0] in shown_rows and c[1] in shown_cols)
+
+    def stretch(entry: tuple[int, Cell]) -> tuple[int, int, int]:
+        place, (row, col) = entry
+        return row, col - place, brought[row, col]
+
+    for (_, _, sector), members in groupby(enumerate(cells), key=stretch):
+        run = [cell for _, cell in members]
+        yield run[0], len(run), sector
+
+
+def _box(
+    canvas: Canvas,
+    corner: Cell,
+    extent: Cell,
+    at_row: dict[Item, float],
+    at_col: dict[Item, float],
+    size: float,
+) -> None:
+    """Outline as much of a part of the matrix as is shown."""
+    tops = [at_row[r] for r in range(corner[0], corner[0] + extent[0]) if r in at_row]
+    lefts = [at_col[c] for c in range(corner[1], corner[1] + extent[1]) if c in at_col]
+    if tops and lefts:
+        width, height = lefts[-1] + size - lefts[0], tops[-1] + size - tops[0]
+        canvas.rect(lefts[0], tops[0], width, height, stroke=INK, weight=2.4)
+
+
+def _notes(canvas: Canvas, matrix: Matrix, x: float, y: float) -> float:
+    for line in matrix.notes:
+        y += _LINE
+        canvas.text(x, y, line, size=_NOTE, paint=SOFT)
+    return y + 4
+
+
+def text_of(panel: Panel) -> list[str]:
+    """Draw the panel in ASCII, at most 12 rows of it."""
+    matrix = panel.matrix
+    lines = [f"{matrix.name} {matrix.extents}"]
+    if panel.window.schematic:
+        return [*lines, f"       {plural(len(matrix.written), 'cell')}, all over it"]
+    for item in panel.window.rows[:12]:
+        if isinstance(item, Gap):
+            lines.append(f"{'...':>6} {plural(item.count, 'row')}")
+            continue
+        row = []
+        for col in panel.window.cols:
+            if isinstance(col, Gap):
+                row.append(" ~ ")
+            elif (item, col) in matrix.written:
+                row.append(letter(matrix.colours[item, col]))
+            else:
+                row.append("." if (item, col) in matrix.brought else " ")
+        lines.append(f"{item:>6} |{''.join(row)}|")
+    if len(panel.window.rows) > 12:
+        lines.append(f"{'...':>6} {plural(len(panel.window.rows) - 12, 'row')} more")
+    return lines
