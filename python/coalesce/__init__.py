@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from coalesce.kernel import Kernel
     from coalesce.operations import column_sums, matmul, row_sums, transpose
     from coalesce.patterns import access
+    from coalesce.profiling import Profile, profile
     from coalesce.timing import Timing
 
 __version__ = "0.1.0"
@@ -49,6 +50,7 @@ _HOMES = {
     "Kernel": "kernel",
     "LaunchError": "errors",
     "MemoryFault": "errors",
+    "Profile": "profiling",
     "PtxError": "errors",
     "Timing": "timing",
     "UnsupportedInstruction": "errors",
@@ -59,6 +61,7 @@ _HOMES = {
     "devices": "_devices",
     "gpu_status": "_devices",
     "matmul": "operations",
+    "profile": "profiling",
     "row_sums": "operations",
     "source": "catalogue",
     "to_device": "array",
@@ -77,6 +80,7 @@ __all__ = [
     "Kernel",
     "LaunchError",
     "MemoryFault",
+    "Profile",
     "PtxError",
     "Timing",
     "UnsupportedInstruction",
@@ -89,6 +93,7 @@ __all__ = [
     "draw",
     "gpu_status",
     "matmul",
+    "profile",
     "row_sums",
     "source",
     "to_device",

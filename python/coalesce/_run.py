@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from coalesce._operands import Operand
 from coalesce.timing import Timing
 
 if TYPE_CHECKING:
+    from coalesce._devices import Device
     from coalesce.kernel import Kernel, LaunchRecord
 
 # The CUDA type that moves elements of a size, where their values do not matter, and the dtype its
@@ -26,6 +29,36 @@ ELEMENTS: dict[int, tuple[str, np.dtype[Any]]] = {
     16: ("uint4", np.dtype(np.uint32)),
 }
 REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+
+
+class Launcher(Protocol):
+    """What may launch an operation's kernels in place of `Kernel.launch`, such as a profiler."""
+
+    def __call__(
+        self,
+        kernel: Kernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[Any],
+        *,
+        shared_bytes: int,
+        device: Device,
+        operation: str,
+        variant: str,
+    ) -> LaunchRecord: ...
+
+
+_launcher: ContextVar[Launcher | None] = ContextVar("launcher", default=None)
+
+
+@contextmanager
+def launched_by(launcher: Launcher) -> Iterator[None]:
+    """Have `launcher` launch the kernels of the operations called in this context."""
+    before = _launcher.set(launcher)
+    try:
+        yield
+    finally:
+        _launcher.reset(before)
 
 
 class Run:
@@ -84,16 +117,30 @@ class Run:
             defines = (*defines, f"TILE={tile}")
         kernel = compiled(operation, variant, defines)
         grid, block, shared_bytes = entry.launch(*extents, tile=tile, item_size=item_size)
-        record = kernel.launch(
-            grid,
-            block,
-            *(values[name] for name in entry.arguments),
-            shared_bytes=shared_bytes,
-            device=self.device,
-            runs="auto" if self._timed else None,
-            counts=self._counts,
-            write_only=[name for name in entry.arguments if name in ("out", "sums")],
-        )
+        arguments = [values[name] for name in entry.arguments]
+        launcher = _launcher.get()
+        if launcher is not None:
+            record = launcher(
+                kernel,
+                grid,
+                block,
+                arguments,
+                shared_bytes=shared_bytes,
+                device=self.device,
+                operation=operation,
+                variant=variant,
+            )
+        else:
+            record = kernel.launch(
+                grid,
+                block,
+                *arguments,
+                shared_bytes=shared_bytes,
+                device=self.device,
+                runs="auto" if self._timed else None,
+                counts=self._counts,
+                write_only=[name for name in entry.arguments if name in ("out", "sums")],
+            )
         self.records.append((entry.entry, record))
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

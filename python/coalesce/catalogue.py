@@ -137,7 +137,7 @@ def variants(operation: str | None = None) -> VariantTable:
     if operation is None:
         entries = [entry for name in operations() for entry in _ladder(name).values()]
     else:
-        _check_operation(operation)
+        check_operation(operation)
         entries = list(_ladder(operation).values())
     return VariantTable([_described(entry) for entry in entries])
 
@@ -174,7 +174,7 @@ def find(operation: str, variant: str, argument: str = "variant") -> _core.ops.V
     """Return the catalogue's entry; `argument` is what an error message calls `variant`."""
     ladder = _ladder(operation)
     if not ladder:
-        _check_operation(operation)
+        check_operation(operation)
     if not isinstance(variant, str):
         raise TypeError(f"{argument} must be a string; got {type(variant).__name__}")
     if variant not in ladder:
@@ -204,7 +204,8 @@ def _ladder(operation: str) -> dict[str, _core.ops.Variant]:
     return {v.name: v for v in _core.ops.variants() if v.operation == operation}
 
 
-def _check_operation(operation: str) -> None:
+def check_operation(operation: str) -> None:
+    """Raise TypeError or ValueError where there is no such operation."""
     if not isinstance(operation, str):
         raise TypeError(f"operation must be a string; got {type(operation).__name__}")
     if operation not in operations():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce import _arguments, _compiler, _core, _devices, _geometry, _signature
 from coalesce._arguments import HostArray
@@ -14,6 +14,9 @@ from coalesce._devices import Device
 from coalesce._geometry import Extent
 from coalesce._signature import Parameter
 from coalesce.errors import LaunchError
+
+if TYPE_CHECKING:
+    from coalesce.profiling import Profile
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,11 @@ class Kernel:
         return self._device
 
     @property
+    def is_ptx(self) -> bool:
+        """Whether the source is PTX text."""
+        return self._is_ptx
+
+    @property
     def ptx(self) -> str:
         """The PTX text that the simulator runs."""
         return self._compile(self._device).ptx
@@ -233,6 +241,40 @@ class Kernel:
         return self._run(
             *extents, _geometry.shared(shared_bytes), arguments, where, runs, counts, write_only
         )
+
+    def profile(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *arguments: Any,
+        shared_bytes: int = 0,
+        device: str | Device = "sim",
+    ) -> Profile:
+        """Launch the kernel and count what its memory accesses cost.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of int
+        *arguments
+            As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
+        shared_bytes : int
+            Dynamic shared memory, bytes a block.
+        device : str or Device
+            As of `coalesce.profile`.
+
+        Returns
+        -------
+        Profile
+
+        Examples
+        --------
+        >>> p = kernel.profile(1, 32, x, 2.0, 5)
+        >>> p.sectors_per_request
+        {'load': 1.0, 'store': 1.0}
+        """
+        from coalesce import _profiler
+
+        return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device)[0]
 
     def _bind(self, grid: Extent, block: Extent, shared: int) -> Any:
         slow = functools.partial(self._call, grid, block, shared)

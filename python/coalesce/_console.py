@@ -1,0 +1,48 @@
+"""Text of what renders itself with rich: coloured in a terminal, plain elsewhere."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from typing import Any
+
+LEAST, MOST = 80, 100  # columns that reports are laid out for
+
+# For streams whose encoding lacks them.
+_ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||=!+|~.>")
+
+
+def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
+    """Render an item at a width of 80 to 100 columns; without colour as plain text."""
+    from rich.console import Console
+
+    console = Console(
+        file=io.StringIO(),
+        width=max(LEAST, min(MOST, width)),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        highlight=False,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        console.print(item, soft_wrap=True)
+    lines = capture.get().splitlines()
+    return "\n".join(line if color else line.rstrip() for line in lines)
+
+
+def shown(item: Any) -> str:
+    """Return the text for `repr`: as the terminal that standard output is can show it."""
+    from rich.console import Console
+
+    console = Console()  # knows NO_COLOR, FORCE_COLOR, TERM=dumb and notebooks
+    color = console.is_terminal and not console.no_color and console.color_system is not None
+    width = shutil.get_terminal_size((MOST, 24)).columns if console.is_terminal else MOST
+    text = as_text(item, width, color=color)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return text

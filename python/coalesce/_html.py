@@ -1,0 +1,81 @@
+"""HTML that survives: in saved notebooks, on GitHub, in light and dark, without scripts.
+
+JupyterLab shows the output of a notebook it does not trust through a sanitizer that drops `<svg>`,
+`<style>` and unknown tags; GitHub drops every style as well. So reports are tables and text first,
+bars are characters, styles are inline and only decorate, and pictures are `<img>` with an `alt`.
+Text takes the colour of the page around it; the accents (Okabe and Ito's vermilion and blue, which
+the colour-blind tell apart) are readable on white and on black.
+"""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from pathlib import Path
+
+BAD, GOOD = "#d55e00", "#2f86c9"
+FAINT = "opacity:0.65"
+MONO = "font-family:Menlo,Consolas,monospace"
+LINE = "border-top:1px solid rgba(128,128,128,0.35)"
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+  :root {{ color-scheme: light dark; }}
+  body {{ margin: 2rem auto; padding: 0 1rem; max-width: 64rem; color: #1b1f24; background: #fff;
+         font: 15px/1.5 system-ui, sans-serif; }}
+  @media (prefers-color-scheme: dark) {{ body {{ color: #e2e5e9; background: #15181c; }} }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def tag(name: str, content: str, style: str = "", **attributes: str) -> str:
+    """Return an element; `content` is HTML."""
+    if style:
+        attributes["style"] = style
+    given = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
+    return f"<{name}{given}>{content}</{name}>"
+
+
+def row(cells: list[str], style: str = "") -> str:
+    """Return a table's row; striped backgrounds, which notebooks add, are taken off."""
+    return tag("tr", "".join(cells), f"background-color:transparent;{style}".rstrip(";"))
+
+
+def cell(content: str, style: str = "", align: str = "left", span: int = 1) -> str:
+    """Return a table's cell; `content` is HTML."""
+    attributes = {"colspan": str(span)} if span > 1 else {}
+    base = f"text-align:{align};vertical-align:top;padding:1px 8px;border:0;white-space:nowrap"
+    return tag("td", content, f"{base};{style}".rstrip(";"), **attributes)
+
+
+def table(rows: list[str], style: str = "") -> str:
+    """Return a table that is as wide as its content."""
+    base = "border-collapse:collapse;border:0;margin:8px 0"
+    return tag("table", tag("tbody", "".join(rows)), f"{base};{style}".rstrip(";"))
+
+
+def image(svg: str, alt: str) -> str:
+    """Return a picture; `alt` says what it shows where pictures are not shown."""
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def write(title: str, body: str, path: str | Path | None) -> str | None:
+    """Write a page of its own around `body`, or return it where there is no path."""
+    page = _PAGE.format(title=escape(title), body=body)
+    if path is None:
+        return page
+    Path(path).write_text(page, encoding="utf-8")
+    return None

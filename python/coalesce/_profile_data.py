@@ -1,0 +1,94 @@
+"""A profile as data: dicts for JSON, and pandas DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import coalesce
+from coalesce._rows import Access, Instruction, Line
+
+if TYPE_CHECKING:
+    from coalesce.profiling import Profile
+
+# Properties that belong to a row beside its fields.
+_DERIVED: dict[type, tuple[str, ...]] = {
+    Access: (
+        "name",
+        "cost",
+        "unit",
+        "per_request",
+        "ideal_per_request",
+        "needed_per_request",
+        "excess",
+        "conflict",
+        "bytes_used",
+        "bytes_moved",
+        "efficiency",
+    ),
+    Line: (
+        "sectors_per_request",
+        "ideal_sectors_per_request",
+        "efficiency",
+        "conflict",
+        "bank_conflicts",
+        "sentence",
+    ),
+    Instruction: (),
+}
+
+
+def as_dict(profile: Profile) -> dict[str, Any]:
+    """Return everything in a profile as JSON's types; see `Profile.to_dict`."""
+    return {
+        "coalesce": coalesce.__version__,
+        "kernel": profile.kernel,
+        "title": profile.title,
+        "grid": list(profile.grid),
+        "block": list(profile.block),
+        "shared_bytes": profile.shared_bytes,
+        "device": profile.device.name,
+        "arrays": [{**asdict(a), "shape": list(a.shape)} for a in profile.arrays],
+        "modelled_ms": profile.modelled_ms,
+        "measured_ms": profile.measured_ms,
+        "verdict": profile.verdict,
+        "metrics": profile.metrics(),
+        "inexact": profile.inexact,
+        "lines": [
+            {**_record(line), "accesses": [_record(a) for a in line.accesses]}
+            for line in profile.lines()
+        ],
+        "instructions": [_record(i) for i in profile.instructions()],
+        "preparation": [as_dict(other) for other in profile.preparation],
+    }
+
+
+def as_dataframe(profile: Profile, by: str) -> Any:
+    """Return the rows as a DataFrame; see `Profile.to_dataframe`."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("to_dataframe needs pandas: pip install pandas") from None
+    tables: dict[str, tuple[type, Sequence[Line | Access | Instruction]]] = {
+        "line": (Line, profile.lines()),
+        "access": (Access, profile.accesses()),
+        "instruction": (Instruction, profile.instructions()),
+    }
+    if by not in tables:
+        raise ValueError(f'by must be "line", "access" or "instruction"; got {by!r}')
+    kind, rows = tables[by]
+    columns = [f.name for f in fields(kind) if f.name not in _NESTED] + list(_DERIVED[kind])
+    return pandas.DataFrame([_record(row) for row in rows], columns=columns)
+
+
+_NESTED = ("accesses", "instructions")
+
+
+def _record(row: Line | Access | Instruction) -> dict[str, Any]:
+    record = {f.name: getattr(row, f.name) for f in fields(row) if f.name not in _NESTED}
+    record.update((name, getattr(row, name)) for name in _DERIVED[type(row)])
+    pattern = record.get("pattern")
+    if is_dataclass(pattern) and not isinstance(pattern, type):
+        record["pattern"] = asdict(pattern)
+    return record

@@ -1,0 +1,157 @@
+"""A profile as text: what it comes to, then the source lines that access memory and what they cost.
+
+Laid out for 80 to 100 columns. Marks and bars say without colour what colour says.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from coalesce import _verdict
+from coalesce._advice import wasteful
+from coalesce._rows import Access, Line, number
+
+if TYPE_CHECKING:
+    from coalesce.profiling import Profile
+
+BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_MARGIN = "      │ "
+
+
+def report(profile: Profile, width: int) -> Iterator[Text]:
+    """Yield the lines of the report."""
+    yield Text(profile.title, BOLD)
+    yield Text(launch(profile), FAINT)
+    yield Text()
+    accesses = profile.accesses()
+    for finding in _verdict.verdict(accesses):
+        yield from _finding(finding, width)
+    if accesses:
+        yield Text()
+        yield from _totals(profile)
+    for line in profile.lines():
+        if line.accesses:
+            yield Text()
+            yield from _source_line(line, width)
+    yield Text()
+    for note in notes(profile):
+        for part in textwrap.wrap(note, width):
+            yield Text(part, FAINT)
+
+
+def launch(profile: Profile) -> str:
+    """Say in one line what was launched, where."""
+    grid, block = (extents(e) for e in (profile.grid, profile.block))
+    warps = math.prod(profile.grid) * -(-math.prod(profile.block) // 32)
+    dynamic = f", {profile.shared_bytes:,} B of dynamic shared memory"
+    return (
+        f"grid {grid}, block {block}{dynamic if profile.shared_bytes else ''}: "
+        f"{warps:,} warp{'s' * (warps != 1)}, {profile.device.description}"
+    )
+
+
+def extents(extent: tuple[int, int, int]) -> str:
+    """Write ``"8 x 8"`` for (8, 8, 1)."""
+    dimensions = max((i + 1 for i in range(3) if extent[i] != 1), default=1)
+    return " x ".join(f"{n:,}" for n in extent[:dimensions])
+
+
+def notes(profile: Profile) -> list[str]:
+    """Say what is modelled, what else ran, and what the numbers are worth."""
+    from coalesce.timing import milliseconds
+
+    found = []
+    times = []
+    if profile.measured_ms is not None:
+        times.append(f"{milliseconds(profile.measured_ms)} measured on {profile.device.name}")
+    if profile.modelled_ms is not None:
+        times.append(f"{milliseconds(profile.modelled_ms)} modelled")
+    if times:
+        found.append(f"Time: {', '.join(times)}.")
+    found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
+    found.append(
+        "Requests, sectors and wavefronts are counted and exact; times are modelled estimates."
+    )
+    return found
+
+
+def _finding(finding: _verdict.Finding, width: int) -> Iterator[Text]:
+    mark, style = ("▲ ", f"bold {BAD}") if finding.wasteful else ("✓ ", GOOD)
+    for part in textwrap.wrap(finding.text, width - 2):
+        yield Text(mark, style).append(part, BOLD if finding.wasteful else "not bold default")
+        mark = "  "
+
+
+def _totals(profile: Profile) -> Iterator[Text]:
+    heads = f"{'requests':>12}{'sectors or wavefronts':>24}{'a request':>10}{'needed':>7}"
+    yield Text(f"{'':<16}{heads}{'bytes used':>11}", FAINT)
+    for t in profile.totals():
+        row = Text(f"{t.name:<16}{t.requests:>12,}{t.cost:>13,} {t.unit:<10}")
+        row.append(f"{number(t.per_request):>10}", f"bold {BAD}" if t.wasteful else "")
+        row.append(f"{number(t.needed_per_request):>7}")
+        row.append(f"{t.bytes_used / t.bytes_moved:>11.0%}" if t.bytes_moved else "")
+        yield row
+
+
+def _source_line(line: Line, width: int) -> Iterator[Text]:
+    bad = any(wasteful(a) for a in line.accesses)
+    head = Text("▲" if bad else " ", f"bold {BAD}")
+    if line.file:
+        head.append(f"     │ {line.accesses[0].place}: ", FAINT)
+    else:
+        head.append(f"{line.number or '?':>4} ").append("│ ", FAINT)
+    head.append(line.source.strip() or "(no source line)", BOLD)
+    head.truncate(width, overflow="ellipsis")
+    yield head
+    bar_width = 10 if width < 96 else 16
+    for access in line.accesses:
+        yield _access_row(access, bar_width)
+        if wasteful(access):
+            indent = " " * (bar_width + 7)
+            for part in textwrap.wrap(access.sentence, width - len(_MARGIN) - len(indent)):
+                yield Text(_MARGIN, FAINT).append(indent + part, "not dim")
+
+
+def _access_row(access: Access, bar_width: int) -> Text:
+    bad = wasteful(access)
+    row = Text(_MARGIN, FAINT)
+    row.append(bar(access, bar_width), f"not dim {BAD if bad else GOOD}")
+    row.append(f"{percent(access.share):>5}  ", "not dim")
+    row.append(f"{access.name:<15}{access.requests:>11,} x ", "not dim")
+    row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
+    row.append(f" ideal {number(access.needed_per_request)}", FAINT)
+    return row
+
+
+def plain_access(access: Access) -> list[str]:
+    """Return the lines about an access in a message without colours."""
+    ideal = number(access.needed_per_request)
+    share = f"{percent(access.share)} of the kernel's {access.unit}"
+    return [
+        f"  {access.place}: {access.source.strip()}",
+        f"    {access.name}: {access.requests:,} requests x {access.takes}, ideal {ideal}; {share}",
+        *textwrap.wrap(access.sentence, 92, initial_indent="    ", subsequent_indent="    "),
+    ]
+
+
+def percent(share: float) -> str:
+    """Write a share; what is there is never 0%, what is not all never 100%."""
+    if 0 < share < 0.005:
+        return "<1%"
+    if 0.995 <= share < 1:
+        return ">99%"
+    return f"{share:.0%}"
+
+
+def bar(access: Access, width: int) -> str:
+    """Return a bar of `width` columns: solid for sectors, shaded for wavefronts."""
+    if access.space == "shared":
+        return ("▒" * max(round(access.share * width), access.share > 0)).ljust(width)
+    full, rest = divmod(max(round(access.share * width * 8), access.share > 0), 8)
+    return ("█" * full + _EIGHTHS[rest].strip()).ljust(width)

@@ -1,0 +1,426 @@
+"""The rows of a profile: what each instruction, access and source line executed and moved.
+
+An *instruction* is one of the PTX. An *access* is what one source line does with one array: the
+instructions that load (or store) it there, of which an unrolled loop has several. A *line* has the
+accesses of one line of the source. Requests, sectors and wavefronts are Nsight Compute's.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+SECTOR_BYTES = 32
+
+_COUNTERS = (
+    "executed",
+    "threads",
+    "requests",
+    "accesses",
+    "bytes",
+    "sectors",
+    "lines",
+    "wavefronts",
+    "ideal",
+)
+_KINDS = {"async_copy": "copy"}
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One PTX instruction and what it executed and moved.
+
+    Attributes
+    ----------
+    line : int
+        Line of the CUDA source; 0 where the PTX does not tell.
+    file : str
+        The source file; ``""`` for the one that the kernel is in.
+    ptx_line : int
+        Line of the PTX text.
+    opcode : str
+        ``"ld.global.nc.f32"``.
+    space, kind : str
+        ``"global"``, ``"shared"``, ``"local"``, ``"constant"``, and ``"load"``, ``"store"``,
+        ``"atomic"``, ``"reduction"``, ``"async_copy"``; both ``""`` for no memory access.
+    width : int
+        Bytes a lane accesses.
+    executed, threads : int
+        Warp instructions, and the active threads of all of them.
+    requests, accesses, bytes : int
+        Warp instructions that accessed memory, the lanes that did, the bytes they asked for.
+    sectors, lines : int
+        Distinct 32-byte sectors and 128-byte lines a request touched, over all requests.
+    wavefronts : int
+        Passes that shared memory took.
+    ideal : int
+        Sectors, or wavefronts of shared memory, that the same lanes would take with their elements
+        packed.
+    merged : bool
+        Whether the assembler merged this instruction into a neighbour, which has its counts.
+    array : str
+        The array it accesses, by the parameter's name; ``""`` where that is not known.
+    pattern : Pattern or None
+        How its lanes lay, from the warps that were looked at.
+    """
+
+    line: int
+    file: str
+    ptx_line: int
+    opcode: str
+    space: str
+    kind: str
+    width: int
+    executed: int
+    threads: int
+    requests: int
+    accesses: int
+    bytes: int
+    sectors: int
+    lines: int
+    wavefronts: int
+    ideal: int
+    merged: bool = False
+    array: str = ""
+    pattern: Any = None
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one source line does with one array, in one way.
+
+    Attributes
+    ----------
+    line, file, space, kind, width, array, pattern
+        As of its `instructions`.
+    instructions : tuple of Instruction
+        Several where the compiler unrolled a loop.
+    source : str
+        The text of the line.
+    requests, sectors, wavefronts, ideal, bytes : int
+        Sums over the instructions.
+    share : float
+        Of the kernel's sectors, or of its wavefronts for shared memory, from 0 to 1.
+    sentence : str
+        The pattern in words and, where it costs, what to do.
+    """
+
+    line: int
+    file: str
+    space: str
+    kind: str
+    width: int
+    array: str
+    source: str
+    instructions: tuple[Instruction, ...]
+    requests: int
+    bytes: int
+    sectors: int
+    wavefronts: int
+    ideal: int
+    share: float
+    pattern: Any = None
+    sentence: str = ""
+
+    @property
+    def name(self) -> str:
+        """``"load a"``."""
+        kind = _KINDS.get(self.kind, self.kind)
+        what = self.array or ("" if self.space == "global" else self.space)
+        return f"{kind} {what}".rstrip()
+
+    @property
+    def place(self) -> str:
+        """``"line 28"``, or ``"cuda_fp16.h:17"`` in another file than the kernel's."""
+        if self.file:
+            return f"{PurePath(self.file).name}:{self.line}"
+        return f"line {self.line}" if self.line else "unknown line"
+
+    @property
+    def cost(self) -> int:
+        """Wavefronts of shared memory, sectors of other memory."""
+        return self.wavefronts if self.space == "shared" else self.sectors
+
+    @property
+    def unit(self) -> str:
+        """What `cost` counts: ``"sectors"`` or ``"wavefronts"``."""
+        return "wavefronts" if self.space == "shared" else "sectors"
+
+    @property
+    def takes(self) -> str:
+        """What a request takes: ``"32 sectors"``, ``"1 wavefront"``."""
+        each = number(self.per_request)
+        return f"{each} {self.unit if each != '1' else self.unit[:-1]}"
+
+    @property
+    def per_request(self) -> float:
+        """Sectors, or wavefronts of shared memory, a request."""
+        return self.cost / self.requests if self.requests else 0.0
+
+    @property
+    def ideal_per_request(self) -> float:
+        """What that would be with the lanes' elements packed."""
+        return self.ideal / self.requests if self.requests else 0.0
+
+    @property
+    def excess(self) -> int:
+        """Sectors or wavefronts beyond the ideal; 0 for a broadcast, which takes fewer."""
+        return max(0, self.cost - self.ideal)
+
+    @property
+    def needed(self) -> int:
+        """What would do: the ideal, or less where lanes share addresses."""
+        return min(self.cost, self.ideal)
+
+    @property
+    def needed_per_request(self) -> float:
+        """What would do for a request."""
+        return self.needed / self.requests if self.requests else 0.0
+
+    @property
+    def conflict(self) -> float:
+        """Of shared memory the n of an n-way bank conflict; 1 where there is none."""
+        return max(1.0, self.wavefronts / self.ideal) if self.ideal else 1.0
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes of the sectors; 0 for shared memory."""
+        return 0 if self.space == "shared" else self.sectors * SECTOR_BYTES
+
+    @property
+    def bytes_used(self) -> int:
+        """Bytes the lanes asked for, but no more than moved: a broadcast gives all a sector."""
+        return min(self.bytes, self.bytes_moved)
+
+    @property
+    def efficiency(self) -> float:
+        """Bytes used / bytes moved, from 0 to 1; 1 for shared memory."""
+        return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the source and what its instructions executed and moved.
+
+    Attributes
+    ----------
+    number : int
+        From 1; 0 gathers the instructions of unknown lines.
+    file : str
+        ``""`` for the file that the kernel is in, which comes first.
+    source : str
+        The line's text, ``""`` where it is not known.
+    accesses : tuple of Access
+        Its memory accesses, the costliest first.
+    executed : int
+        Warp instructions.
+    requests, sectors, ideal_sectors : int
+        Of global and local memory.
+    bytes_used, bytes_moved : int
+        As of `Access`.
+    shared_requests, wavefronts, ideal_wavefronts : int
+        Of shared memory.
+    share, shared_share : float
+        Of the kernel's sectors and of its wavefronts, from 0 to 1.
+    """
+
+    number: int
+    file: str
+    source: str
+    accesses: tuple[Access, ...]
+    executed: int
+    requests: int
+    sectors: int
+    ideal_sectors: int
+    bytes_used: int
+    bytes_moved: int
+    shared_requests: int
+    wavefronts: int
+    ideal_wavefronts: int
+    share: float
+    shared_share: float
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors a request of global and local memory; 0 without any."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def ideal_sectors_per_request(self) -> float:
+        """What that would be with the lanes' elements packed."""
+        return self.ideal_sectors / self.requests if self.requests else 0.0
+
+    @property
+    def efficiency(self) -> float:
+        """Bytes used / bytes moved, from 0 to 1; 1 where nothing moved."""
+        return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
+
+    @property
+    def conflict(self) -> float:
+        """The n of the worst n-way bank conflict among the accesses; 1 without conflicts."""
+        return max((a.conflict for a in self.accesses if a.space == "shared"), default=1.0)
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts of shared memory beyond the ideal."""
+        return sum(a.excess for a in self.accesses if a.space == "shared")
+
+    @property
+    def sentence(self) -> str:
+        """What its accesses do and, where that costs, what to do; one sentence or more."""
+        return " ".join(a.sentence for a in self.accesses if a.sentence)
+
+
+def instructions(
+    table: Mapping[str, Any],
+    files: Mapping[int, str],
+    own_file: int,
+    arrays: Sequence[str] = (),
+    patterns: Sequence[Any] = (),
+) -> tuple[Instruction, ...]:
+    """Make the rows of a `Counts.table()`; `arrays` and `patterns` have an item for each."""
+    names = [c for c in _COUNTERS if c in table]
+    columns = {name: table[name].tolist() for name in (*names, "ptx_line", "line", "file", "width")}
+    merged = table.get("merged")
+    return tuple(
+        Instruction(
+            line=columns["line"][i],
+            file="" if columns["file"][i] == own_file else files.get(columns["file"][i], ""),
+            ptx_line=columns["ptx_line"][i],
+            opcode=str(table["opcode"][i]),
+            space=str(table["space"][i]),
+            kind=str(table["kind"][i]),
+            width=columns["width"][i],
+            merged=bool(merged[i]) if merged is not None else False,
+            array=arrays[i] if arrays else "",
+            pattern=patterns[i] if patterns else None,
+            **{name: columns[name][i] for name in names},
+        )
+        for i in range(len(table["line"]))
+    )
+
+
+def lines(
+    rows: Iterable[Instruction], source: str, advise: Callable[[Access], str]
+) -> tuple[Line, ...]:
+    """Group instructions by source line, and those that access memory by what they access.
+
+    `source` is the text of the kernel's file; `advise` makes the sentence of an access.
+    """
+    executed = [row for row in rows if row.executed]
+    totals = {
+        "sectors": sum(r.sectors for r in executed if r.space in _CACHED),
+        "wavefronts": sum(r.wavefronts for r in executed if r.space == "shared"),
+    }
+    by_place: dict[tuple[str, int], list[Instruction]] = {}
+    for row in executed:
+        by_place.setdefault((row.file if row.line else "", row.line), []).append(row)
+    text = source.splitlines()
+    found = []
+    # Line 0, what has no line, after all lines of the kernel's own file; other files last.
+    for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
+        group = by_place[file, number]
+        written = _text_of(file, number, text)
+        accesses = _accesses(group, written, totals, advise)
+        cached = [a for a in accesses if a.space in _CACHED]
+        shared = [a for a in accesses if a.space == "shared"]
+        sectors, wavefronts = _sum(cached, "sectors"), _sum(shared, "wavefronts")
+        found.append(
+            Line(
+                number=number,
+                file=file,
+                source=written,
+                accesses=accesses,
+                executed=_sum(group, "executed"),
+                requests=_sum(cached, "requests"),
+                sectors=sectors,
+                ideal_sectors=_sum(cached, "ideal"),
+                bytes_used=_sum(cached, "bytes_used"),
+                bytes_moved=_sum(cached, "bytes_moved"),
+                shared_requests=_sum(shared, "requests"),
+                wavefronts=wavefronts,
+                ideal_wavefronts=_sum(shared, "ideal"),
+                share=_share(sectors, totals["sectors"]),
+                shared_share=_share(wavefronts, totals["wavefronts"]),
+            )
+        )
+    return tuple(found)
+
+
+_CACHED = ("global", "local", "generic")  # spaces whose accesses move sectors
+
+
+def _accesses(
+    rows: Sequence[Instruction],
+    source: str,
+    totals: Mapping[str, int],
+    advise: Callable[[Access], str],
+) -> tuple[Access, ...]:
+    groups: dict[Any, list[Instruction]] = {}
+    for row in rows:
+        if row.requests and row.space in (*_CACHED, "shared"):
+            groups.setdefault(_alike(row), []).append(row)
+    found = [_access(group, source, totals) for group in groups.values()]
+    found = [replace(access, sentence=advise(access)) for access in found]
+    return tuple(sorted(found, key=lambda a: (-a.share, -a.excess)))
+
+
+def _alike(row: Instruction) -> tuple[Any, ...]:
+    """Return what instructions of a line have in common that are one access to the reader.
+
+    Two accesses of unknown arrays, or to one array by two indices, are told apart by what they
+    cost: a request in the same number of sectors.
+    """
+    cost = row.wavefronts if row.space == "shared" else row.sectors
+    pattern = row.pattern.name if row.pattern is not None else ""
+    return (row.space, row.kind, row.width, row.array, pattern, round(cost / row.requests, 1))
+
+
+def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int]) -> Access:
+    first = rows[0]
+    unit = "wavefronts" if first.space == "shared" else "sectors"
+    return Access(
+        line=first.line,
+        file=first.file,
+        space=first.space,
+        kind=first.kind,
+        width=first.width,
+        array=first.array,
+        source=source,
+        instructions=tuple(rows),
+        requests=_sum(rows, "requests"),
+        bytes=_sum(rows, "bytes"),
+        sectors=_sum(rows, "sectors"),
+        wavefronts=_sum(rows, "wavefronts"),
+        ideal=_sum(rows, "ideal"),
+        share=_share(_sum(rows, unit), totals[unit]),
+        pattern=max(rows, key=lambda row: row.requests).pattern,
+    )
+
+
+def _sum(items: Iterable[Any], name: str) -> int:
+    return sum(getattr(item, name) for item in items)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _text_of(file: str, number: int, own: Sequence[str]) -> str:
+    if number == 0:
+        return ""
+    if file == "":
+        return own[number - 1] if number <= len(own) else ""
+    return linecache.getline(file, number).rstrip("\n")
+
+
+def number(value: float) -> str:
+    """Write a ratio as short as it reads: 4, 2.5, 1.03, 1,234."""
+    if value >= 100 or abs(value - round(value)) < 0.005:
+        return f"{value:,.0f}"
+    if value >= 10 or abs(10 * value - round(10 * value)) < 0.05:
+        return f"{value:.1f}"
+    return f"{value:.2f}"

@@ -1,0 +1,296 @@
+"""Profiles: what a kernel's memory accesses cost, by source line, counted on the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from coalesce import _rows
+from coalesce._assertions import Assertions, Explained
+from coalesce._devices import Device
+from coalesce._geometry import Extent
+from coalesce._rows import Access, Instruction, Line
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from coalesce._verdict import Total
+
+__all__ = ["Access", "ArrayInfo", "Instruction", "Line", "Profile", "profile"]
+
+
+def profile(
+    operation: str,
+    *arrays: Any,
+    device: str | Device = "sim",
+    **options: Any,
+) -> Profile:
+    """Profile an operation: count what the memory accesses of its kernel cost.
+
+    Parameters
+    ----------
+    operation : str
+        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``.
+    *arrays : array
+        Its operands, as for the function of that name.
+    device : str or Device
+        ``"sim"``, or another simulated GPU. On ``"cuda"`` the counts come from the simulator too,
+        of the code compiled for that GPU, and `measured_ms` is the kernel's time there.
+    **options
+        Of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
+
+    Returns
+    -------
+    Profile
+        Of the operation's own kernel; `Profile.preparation` has those that ran before it, such as
+        the transposition of a matrix.
+
+    Raises
+    ------
+    ValueError
+        There is no such operation, or nothing to launch, as an array is empty.
+    TypeError, ValueError, DeviceUnavailable
+        As the operation.
+
+    Examples
+    --------
+    >>> p = coalesce.profile("matmul", a, b, variant="naive")
+    >>> p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+    128
+    """
+    from coalesce import _profiler
+
+    return _profiler.of_operation(operation, arrays, device, options)
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """An array a kernel was given: its parameter's name, shape and dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Profile(Assertions):
+    """What one launch of a kernel executed and moved, as Nsight Compute would count it.
+
+    Made by `profile` and `Kernel.profile`. Prints as a report and shows as one in a notebook.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    title : str
+        The kernel's name, or the operation and its variant.
+    source : str
+        The text that `lines` counts the lines of.
+    grid, block : tuple of int
+        (x, y, z).
+    shared_bytes : int
+        Dynamic shared memory, bytes a block.
+    device : Device
+        The GPU that was asked for. The counts are the simulator's on every one.
+    arrays : tuple of ArrayInfo
+        The arrays that the kernel was given.
+    modelled_ms : float or None
+        Milliseconds on the simulated GPU by the time model, an estimate.
+    measured_ms : float or None
+        Milliseconds on `device`, the median by CUDA events, if that is a GPU.
+    preparation : tuple of Profile
+        Of the kernels that the operation launched before.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str,
+        source: str,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int,
+        device: Device,
+        metrics: Mapping[str, float],
+        inexact: Mapping[str, str],
+        instructions: Sequence[Instruction],
+        arrays: Sequence[ArrayInfo] = (),
+        modelled_ms: float | None = None,
+        measured_ms: float | None = None,
+        title: str = "",
+    ) -> None:
+        # Not for users: `profile` and `Kernel.profile` make profiles.
+        self.kernel = kernel
+        self.title = title or kernel
+        self.source = source
+        self.grid = grid
+        self.block = block
+        self.shared_bytes = shared_bytes
+        self.device = device
+        self.arrays = tuple(arrays)
+        self.modelled_ms = modelled_ms
+        self.measured_ms = measured_ms
+        self.preparation: tuple[Profile, ...] = ()
+        self._metrics = {name: _whole(value) for name, value in metrics.items()}
+        self._inexact = {name: why for name, why in inexact.items() if name in metrics}
+        self._instructions = tuple(instructions)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counts of the whole kernel by Nsight Compute's names.
+
+        Returns
+        -------
+        dict
+            From names such as ``"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"`` to numbers in
+            Nsight Compute's base units: bytes, nanoseconds, percent. `exact` says which of them
+            equal the hardware's, `inexact` why others need not.
+        """
+        return dict(self._metrics)
+
+    @property
+    def exact(self) -> frozenset[str]:
+        """The names of the metrics that are exact: they equal a GPU's counters to the last unit."""
+        return frozenset(self._metrics) - frozenset(self._inexact)
+
+    @property
+    def inexact(self) -> dict[str, str]:
+        """The other metrics, and why they may differ from a GPU's: ``"modelled"``, ..."""
+        return dict(self._inexact)
+
+    def lines(self) -> list[Line]:
+        """Return what each source line executed and moved.
+
+        Returns
+        -------
+        list of Line
+            Lines of the kernel's own file in order, those of other files (headers) after them;
+            lines that executed nothing are left out.
+
+        Examples
+        --------
+        >>> worst = max(p.lines(), key=lambda line: line.sectors)
+        >>> worst.source.strip()
+        'sum += a[INDEX(row) * K + k] * b[INDEX(k) * N + col];'
+        """
+        return list(self._lines)
+
+    def accesses(self) -> list[Access]:
+        """Return what each source line did with each array, in the order of `lines`."""
+        return [access for line in self._lines for access in line.accesses]
+
+    def instructions(self) -> list[Instruction]:
+        """Return what each PTX instruction of the kernel executed and moved."""
+        return list(self._instructions)
+
+    def totals(self) -> list[Total]:
+        """Return sums of the accesses by space and kind: global loads, global stores, ..."""
+        from coalesce import _verdict
+
+        return _verdict.totals(self.accesses())
+
+    @property
+    def sectors_per_request(self) -> dict[str, float]:
+        """Sectors a request of global memory by kind: ``{"load": 16.5, "store": 32.0}``."""
+        return {t.kind: t.per_request for t in self.totals() if t.space == "global"}
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts of shared memory beyond those that accesses without conflicts take."""
+        conflicted = [a for a in self.accesses() if a.space == "shared" and a.excess]
+        return Explained(sum(a.excess for a in conflicted), conflicted)
+
+    @property
+    def verdict(self) -> list[str]:
+        """What the profile comes to, a sentence for each memory; what costs most first."""
+        from coalesce import _verdict
+
+        return [finding.text for finding in _verdict.verdict(self.accesses())]
+
+    def to_text(self, width: int = 100, *, color: bool = False) -> str:
+        """Return the report as text.
+
+        Parameters
+        ----------
+        width : int
+            Columns, at least 80; beyond 100 none are used.
+        color : bool
+            Whether to colour it, with a terminal's escape sequences.
+        """
+        from coalesce import _console
+
+        return _console.as_text(self, width, color=color)
+
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Write the report as a page of its own: no script, no other file, light and dark.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            The file to write. Without one the page is returned.
+        """
+        from coalesce import _html, _profile_html
+
+        return _html.write(self.title, _profile_html.report(self), path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as dicts, lists, strings and numbers, ready for `json.dump`.
+
+        Returns
+        -------
+        dict
+            ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
+            ``modelled_ms``, ``measured_ms``, ``verdict``, ``metrics``, ``inexact``, ``lines`` (the
+            attributes of `Line`, each with its ``accesses``, those of `Access`), ``instructions``
+            (those of `Instruction`) and ``preparation`` (of such dicts).
+        """
+        from coalesce import _profile_data
+
+        return _profile_data.as_dict(self)
+
+    def to_dataframe(self, by: Literal["line", "access", "instruction"] = "access") -> Any:
+        """Return the rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        by : {"access", "line", "instruction"}
+            What a row is; the columns are the attributes of `Access`, `Line` or `Instruction`.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        from coalesce import _profile_data
+
+        return _profile_data.as_dataframe(self, by)
+
+    def __str__(self) -> str:
+        from coalesce import _console
+
+        return _console.shown(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from coalesce import _profile_html
+
+        return _profile_html.report(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        from coalesce import _profile_text
+
+        yield from _profile_text.report(self, options.max_width)
+
+    @cached_property
+    def _lines(self) -> tuple[Line, ...]:
+        from coalesce import _advice
+
+        return _rows.lines(self._instructions, self.source, _advice.sentence)
+
+
+def _whole(value: float) -> float:
+    """Return a count as an int, which it is printed as."""
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,282 @@
+"""Profiles: what is counted, by line and by access, and what is demanded of it."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce._assertions import Assertions
+
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "h200_counters_512.json").read_text())
+N = 64
+
+PATTERNS = r"""
+struct Particle { float x, y, z, mass; };
+
+extern "C" __global__ void patterns(const float* x, const Particle* p, const int* index,
+                                    float* out, int n) {
+    __shared__ float tile[32][32];
+    __shared__ float padded[32][33];
+    const int i = threadIdx.x;
+    float sum = 0;
+    sum += x[i];                 // contiguous
+    sum += x[i + 1];             // misaligned
+    sum += x[i * 8];             // stride
+    sum += x[n];                 // broadcast
+    sum += p[i].mass;            // field
+    sum += x[index[i]];          // gather
+    if (i < 8) sum += x[2 * n + i];  // partial
+    tile[i][0] = sum;            // conflict
+    padded[i][0] = sum;          // padded
+    __syncthreads();
+    out[i] = tile[i][1 & i] + padded[31 - i][0];  // result
+}
+"""
+
+
+def line_of(source: str, comment: str) -> int:
+    lines = source.splitlines()
+    (index,) = [i for i, line in enumerate(lines) if line.endswith(f"// {comment}")]
+    return index + 1
+
+
+@pytest.fixture(scope="module")
+def patterns():
+    """A profile of one warp that accesses memory in all the ways of PATTERNS."""
+    kernel = coalesce.Kernel(PATTERNS, "patterns", device="sim")
+    x = np.arange(1024, dtype=np.float32)
+    particles = np.zeros(32, np.dtype([(f, np.float32) for f in ("x", "y", "z", "mass")]))
+    index = (np.arange(32, dtype=np.int32) * 40) % 1024
+    out = np.zeros(32, np.float32)
+    p = kernel.profile(1, 32, x, particles, index, out, 256)
+    assert out.any()  # as after a launch
+    return p
+
+
+def matmul(variant, n=N, **options):
+    a = np.ones((n, n), np.float32)
+    return coalesce.profile("matmul", a, a, variant=variant, **options)
+
+
+@pytest.mark.parametrize("variant", ["naive", "tiled"])
+def test_metrics_equal_the_hardware(variant):
+    a = np.ones((RECORDED["n"],) * 2, np.float32)
+    metrics = coalesce.profile("matmul", a, a, variant=variant).metrics()
+    recorded = RECORDED["counters"][f"matmul/{variant}"]
+    assert {name: metrics[name] for name in recorded} == recorded
+
+
+def test_exact_and_inexact_are_all_metrics():
+    p = matmul("naive")
+    assert p.exact | set(p.inexact) == set(p.metrics())
+    assert not p.exact & set(p.inexact)
+    assert "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" in p.exact
+    assert p.inexact["gpu__time_duration.sum"] == "modelled"
+    assert p.metrics()["gpu__time_duration.sum"] == pytest.approx(1e6 * p.modelled_ms)
+    assert isinstance(p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"], int)
+
+
+@pytest.mark.parametrize(
+    ("comment", "sectors", "bytes_used"),
+    [
+        ("contiguous", 4, 128),
+        ("misaligned", 5, 128),
+        ("stride", 32, 128),
+        ("broadcast", 1, None),
+        ("field", 16, 128),
+        ("partial", 1, 32),
+    ],
+)
+def test_lines_of_global_memory(patterns, comment, sectors, bytes_used):
+    (line,) = [x for x in patterns.lines() if x.number == line_of(PATTERNS, comment)]
+    assert line.source.endswith(f"// {comment}")
+    (access,) = [a for a in line.accesses if a.kind == "load"]
+    assert (access.space, access.requests, access.sectors) == ("global", 1, sectors)
+    assert line.sectors_per_request == access.per_request == sectors
+    assert access.bytes_moved == 32 * sectors
+    if bytes_used is not None:
+        assert access.bytes_used == bytes_used
+        assert access.efficiency == bytes_used / access.bytes_moved
+    assert access.excess == max(0, sectors - access.ideal)
+
+
+def test_a_gather_has_two_accesses(patterns):
+    (line,) = [x for x in patterns.lines() if x.number == line_of(PATTERNS, "gather")]
+    assert sorted(a.sectors for a in line.accesses) == [4, 32]
+    assert line.requests == 2
+    assert line.sectors == 36
+
+
+def test_bank_conflicts(patterns):
+    by_number = {line.number: line for line in patterns.lines()}
+    conflict = by_number[line_of(PATTERNS, "conflict")]
+    assert (conflict.shared_requests, conflict.wavefronts, conflict.conflict) == (1, 32, 32)
+    padded = by_number[line_of(PATTERNS, "padded")]
+    assert (padded.wavefronts, padded.conflict, padded.bank_conflicts) == (1, 1, 0)
+    assert patterns.bank_conflicts == sum(line.bank_conflicts for line in patterns.lines())
+    assert patterns.bank_conflicts >= 31
+
+
+@pytest.mark.parametrize(
+    ("operation", "variant"),
+    [("matmul", "naive"), ("matmul", "tiled_transposed"), ("transpose", "tiled")],
+)
+def test_lines_add_up_to_the_metrics(operation, variant):
+    a = np.ones((N, N), np.float32)
+    p = coalesce.profile(operation, *[a] * (1 + (operation == "matmul")), variant=variant)
+    lines, metrics = p.lines(), p.metrics()
+    of_global = [
+        metrics[f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"]
+        for what in ("requests", "sectors")
+        for op in ("ld", "st")
+    ]
+    assert sum(line.requests for line in lines) == of_global[0] + of_global[1]
+    assert sum(line.sectors for line in lines) == of_global[2] + of_global[3]
+    assert sum(line.wavefronts for line in lines) == metrics["memory_l1_wavefronts_shared"]
+    assert sum(line.share for line in lines) == pytest.approx(1)
+    assert sum(i.executed for i in p.instructions()) == sum(line.executed for line in lines)
+    assert [t.kind for t in p.totals() if t.space == "global"] == ["load", "store"]
+
+
+def test_lines_name_the_culprit():
+    p = matmul("naive")
+    worst = max(p.lines(), key=lambda line: line.sectors)
+    assert "sum += a[" in worst.source
+    assert [a.per_request for a in worst.accesses] == [32, 1]  # a, then b: one address a warp
+    assert worst.share > 0.9
+    assert p.sectors_per_request == {"load": 16.5, "store": 32}
+    assert p.verdict[0].startswith("Global memory takes")
+    assert f"line {worst.number}" in p.verdict[0]
+
+
+def test_a_good_kernel_has_nothing_to_blame():
+    p = matmul("tiled")
+    assert p.bank_conflicts == 0
+    assert p.verdict == [
+        "Global memory: 4 sectors a request, as few as possible.",
+        "Shared memory: no bank conflicts.",
+    ]
+
+
+def test_kernels_that_prepare_are_listed():
+    p = matmul("corner_turned")
+    assert p.title == "matmul, variant corner_turned"
+    assert [other.title for other in p.preparation] == ["transpose, variant padded"]
+    assert "transpose, variant padded" in p.to_text()
+    assert not matmul("tiled").preparation
+
+
+def test_options_reach_the_operation():
+    assert matmul("tiled", tile=16).block == (16, 16, 1)
+    x = np.ones(256, np.float32)
+    p = coalesce.profile("access", x, pattern="stride", stride=8)
+    assert p.sectors_per_request["load"] == 32
+    p = coalesce.profile("row_sums", np.ones((8, 64)), variant="block_per_row", shared="dynamic")
+    assert p.shared_bytes > 0
+
+
+def test_what_headers_do_counts_where_it_is_called():
+    header = "__device__ inline float twice(const float* x, int i) {\n    return 2 * x[i * 2];\n}\n"
+    source = '#include "twice.h"\nextern "C" __global__ void k(const float* x, float* y) {\n'
+    source += "    y[threadIdx.x] = twice(x, threadIdx.x);\n}\n"
+    kernel = coalesce.Kernel(source, "k", headers={"twice.h": header}, device="sim")
+    p = kernel.profile(1, 32, np.ones(64, np.float32), np.zeros(32, np.float32))
+    loads = [a for a in p.accesses() if a.kind == "load"]
+    assert [a.line for a in loads] == [3]  # where the kernel's author called it
+
+
+def test_ptx_without_lines(on_simulator):
+    del on_simulator
+    kernel = coalesce.Kernel(
+        textwrap.dedent("""\
+        .version 7.0
+        .target sm_70
+        .address_size 64
+        .visible .entry k(.param .u64 out)
+        {
+            .reg .u64 %a, %t;
+            .reg .u32 %i;
+            ld.param.u64 %a, [out];
+            mov.u32 %i, %tid.x;
+            mul.wide.u32 %t, %i, 64;
+            add.u64 %a, %a, %t;
+            st.global.u32 [%a], %i;
+            ret;
+        }
+        """),
+        device="sim",
+    )
+    p = kernel.profile(1, 32, np.zeros(32 * 16, np.uint32))
+    (access,) = p.accesses()
+    assert (access.sectors, access.line) == (32, 12)
+    assert access.source.strip() == "st.global.u32 [%a], %i;"
+
+
+def test_to_dict_is_json():
+    p = matmul("corner_turned")
+    data = json.loads(json.dumps(p.to_dict()))
+    assert data["title"] == p.title
+    assert data["metrics"] == p.metrics()
+    assert set(data["inexact"]) == set(p.inexact)
+    assert data["grid"] == [2, 2, 1]
+    assert len(data["lines"]) == len(p.lines())
+    conflict = max(a["conflict"] for line in data["lines"] for a in line["accesses"])
+    assert conflict == 32
+    assert data["preparation"][0]["title"] == "transpose, variant padded"
+    assert {a["name"] for a in data["arrays"]} >= {"a", "b", "out"}
+
+
+@pytest.mark.parametrize("by", ["access", "line", "instruction"])
+def test_to_dataframe(by):
+    pytest.importorskip("pandas")
+    p = matmul("naive")
+    frame = p.to_dataframe(by)
+    sectors = p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    assert len(frame) == len({"access": p.accesses, "line": p.lines}.get(by, p.instructions)())
+    if by != "line":
+        assert frame[frame["kind"] == "load"]["sectors"].sum() == sectors
+    with pytest.raises(ValueError, match="by must be"):
+        p.to_dataframe("warp")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda a: coalesce.profile("matmull", a, a), ValueError, "did you mean 'matmul'"),
+        (lambda a: coalesce.profile(coalesce.matmul, a, a), TypeError, "must be a string"),
+        (lambda a: coalesce.profile("matmul", a, a, variant="tield"), ValueError, "tiled"),
+        (lambda a: coalesce.profile("matmul", a[:0], a), ValueError, "launches no kernel"),
+        (lambda a: coalesce.profile("transpose", a, return_timing=True), TypeError, "the times"),
+        (lambda a: coalesce.profile("transpose", a, device="tpu"), ValueError, "unknown device"),
+    ],
+)
+def test_mistakes(call, error, message):
+    with pytest.raises(error, match=message):
+        call(np.ones((8, 8), np.float32))
+
+
+def test_examples_of_the_docstrings():
+    a = np.ones((8, 8), np.float32)
+    p = coalesce.profile("matmul", a, a, variant="naive")
+    names = {"coalesce": coalesce, "np": np, "a": a, "b": a, "p": p}
+    x = np.arange(5, dtype=np.float32)
+    names["x"] = x
+    source = 'extern "C" __global__ void k(float* x, float f, int n) {'
+    source += " if (threadIdx.x < n) x[threadIdx.x] *= f; }"
+    names["kernel"] = coalesce.Kernel(source, device="sim")
+    examples = [
+        example
+        for thing in (coalesce.Profile, Assertions, coalesce.profile, coalesce.Kernel.profile)
+        for example in doctest.DocTestFinder().find(thing, "example", globs=names)
+    ]
+    assert sum(len(example.examples) for example in examples) >= 8
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for example in examples:
+        runner.run(example)
+    assert runner.failures == 0

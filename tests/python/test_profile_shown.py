@@ -1,0 +1,180 @@
+"""What a person sees of a profile: text that fits, HTML that survives sanitizers."""
+
+from __future__ import annotations
+
+import html.parser
+import io
+import re
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce import _console
+
+HOSTILE = """\
+extern "C" __global__ void k(float* x) {  // <script>alert(1)</script> & "quotes"
+    x[threadIdx.x * 4] = 1;  // <b>[bold]no[/bold]</b> <script>alert(2)</script>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def profiles():
+    a = np.ones((64, 64), np.float32)
+    found = [
+        coalesce.profile("matmul", a, a, variant=v) for v in ("naive", "tiled_transposed", "tiled")
+    ]
+    kernel = coalesce.Kernel(HOSTILE, "k", device="sim")
+    found.append(kernel.profile(1, 32, np.zeros(128, np.float32)))
+    empty = coalesce.Kernel('extern "C" __global__ void nothing() {}', device="sim")
+    found.append(empty.profile((2, 3, 4), (8, 8)))
+    return found
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_text_fits(profiles, width):
+    for p in profiles:
+        lines = p.to_text(width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert all(line == line.rstrip() for line in lines)
+        assert "\x1b" not in p.to_text(width)
+
+
+def test_text_of_naive(profiles):
+    text = profiles[0].to_text()
+    assert text.startswith("matmul, variant naive\ngrid 2 x 2, block 32 x 32: 128 warps")
+    assert re.search(r"▲ +\d+ │ sum \+= a\[", text)
+    assert re.search(r"█+.? +\d\d% +load.* 8,192 x 32 sectors +ideal 4", text)
+    assert "modelled" in text
+
+
+def test_text_keeps_what_looks_like_markup(profiles):
+    assert "<b>[bold]no[/bold]</b>" in profiles[3].to_text()
+
+
+def test_a_kernel_without_memory(profiles):
+    text = profiles[4].to_text()
+    assert "grid 2 x 3 x 4, block 8 x 8: 48 warps" in text
+    assert "No access to global or shared memory." in text
+
+
+def test_color_is_for_terminals(profiles, monkeypatch):
+    p = profiles[0]
+    assert "\x1b" in p.to_text(color=True)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", p.to_text(color=True)).split() == p.to_text().split()
+
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "90")
+    for name in ("NO_COLOR", "FORCE_COLOR", "JUPYTER_COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.stdout", Terminal())
+    assert "\x1b" in repr(p)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in repr(p)
+    assert max(map(len, repr(p).splitlines())) <= 90
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    assert str(p) == p.to_text()
+
+
+def test_ascii_where_the_encoding_has_no_more(profiles, monkeypatch):
+    class Latin(io.StringIO):
+        encoding = "ascii"
+
+    monkeypatch.setattr("sys.stdout", Latin())
+    text = _console.shown(profiles[0])
+    assert text.isascii()
+    assert "?" not in text.replace(": beta == 0 ?", "").replace("== 0 ? alpha", "")
+    assert "####" in text
+
+
+# What JupyterLab's sanitizer lets through of an untrusted notebook
+# (packages/apputils/src/sanitizer.ts), as far as reports use it.
+ALLOWED = {
+    "div": set(),
+    "span": set(),
+    "b": set(),
+    "code": set(),
+    "details": {"open"},
+    "summary": set(),
+    "table": set(),
+    "tbody": set(),
+    "thead": set(),
+    "tr": set(),
+    "td": {"colspan"},
+    "th": {"colspan"},
+    "img": {"alt", "src", "width", "height"},
+}
+STYLES = {
+    "background-color",
+    "border",
+    "border-collapse",
+    "border-left",
+    "border-top",
+    "color",
+    "font-family",
+    "font-size",
+    "font-weight",
+    "line-height",
+    "margin",
+    "max-width",
+    "opacity",
+    "padding",
+    "padding-left",
+    "text-align",
+    "vertical-align",
+    "white-space",
+    "width",
+}
+
+
+class Checker(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.stack = []
+
+    def handle_starttag(self, tag, attributes):
+        assert tag in ALLOWED, tag
+        for name, value in attributes:
+            if name == "style":
+                for declaration in filter(None, value.split(";")):
+                    assert declaration.partition(":")[0] in STYLES, declaration
+            else:
+                assert name in ALLOWED[tag], (tag, name)
+            if name == "src":
+                assert value.startswith("data:image/")
+        if tag != "img":
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+
+def test_html_survives_sanitizers(profiles):
+    for p in profiles:
+        checker = Checker()
+        checker.feed(p._repr_html_())
+        assert not checker.stack
+
+
+def test_html_escapes(profiles):
+    page = profiles[3].to_html()
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(2)" in page
+
+
+def test_html_page_stands_alone(profiles, tmp_path):
+    path = tmp_path / "page.html"
+    assert profiles[0].to_html(path) is None
+    page = path.read_text(encoding="utf-8")
+    assert page == profiles[0].to_html()
+    assert profiles[0]._repr_html_() in page
+    assert "http" not in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.lower().startswith("<!doctype html>")
