@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coalesce._devices import Device, devices, gpu_status
     from coalesce.array import DeviceArray, to_device
     from coalesce.catalogue import Variant, VariantTable, source, variants
+    from coalesce.comparison import Comparison, compare
     from coalesce.errors import (
         CoalesceError,
         CompileError,
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 # that `import coalesce` costs no more than this file (PEP 562).
 _HOMES = {
     "CoalesceError": "errors",
+    "Comparison": "comparison",
     "CompileError": "errors",
     "Device": "_devices",
     "DeviceArray": "array",
@@ -58,6 +60,7 @@ _HOMES = {
     "VariantTable": "catalogue",
     "access": "patterns",
     "column_sums": "operations",
+    "compare": "comparison",
     "devices": "_devices",
     "gpu_status": "_devices",
     "matmul": "operations",
@@ -73,6 +76,7 @@ _MODULES = ("draw",)
 
 __all__ = [
     "CoalesceError",
+    "Comparison",
     "CompileError",
     "Device",
     "DeviceArray",
@@ -89,6 +93,7 @@ __all__ = [
     "__version__",
     "access",
     "column_sums",
+    "compare",
     "devices",
     "draw",
     "gpu_status",

@@ -38,7 +38,7 @@ def report(profile: Profile, width: int) -> Iterator[Text]:
     for line in profile.lines():
         if line.accesses:
             yield Text()
-            yield from _source_line(line, width)
+            yield from source_line(line, width)
     yield Text()
     for note in notes(profile):
         for part in textwrap.wrap(note, width):
@@ -99,9 +99,15 @@ def _totals(profile: Profile) -> Iterator[Text]:
         yield row
 
 
-def _source_line(line: Line, width: int) -> Iterator[Text]:
+def source_line(
+    line: Line, width: int, mark: str | None = None, *, sentences: bool = True
+) -> Iterator[Text]:
+    """Yield a source line and a row for each of its accesses.
+
+    The mark before it says whether it is wasteful, unless another is given.
+    """
     bad = any(wasteful(a) for a in line.accesses)
-    head = Text("▲" if bad else " ", f"bold {BAD}")
+    head = Text(("▲" if bad else " ") if mark is None else mark, f"bold {BAD}" if bad else "")
     if line.file:
         head.append(f"     │ {line.accesses[0].place}: ", FAINT)
     else:
@@ -112,7 +118,7 @@ def _source_line(line: Line, width: int) -> Iterator[Text]:
     bar_width = 10 if width < 96 else 16
     for access in line.accesses:
         yield _access_row(access, bar_width)
-        if wasteful(access):
+        if sentences and wasteful(access):
             indent = " " * (bar_width + 7)
             for part in textwrap.wrap(access.sentence, width - len(_MARGIN) - len(indent)):
                 yield Text(_MARGIN, FAINT).append(indent + part, "not dim")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html.parser
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,3 +142,77 @@ class Evaluate:
 def evaluate(device: str) -> Evaluate:
     """CUDA C++ expressions for arrays of operands; see `Evaluate`."""
     return Evaluate(device)
+
+
+# What JupyterLab's sanitizer lets through of an untrusted notebook
+# (packages/apputils/src/sanitizer.ts), as far as reports use it.
+_TAGS: dict[str, set[str]] = {
+    "div": set(),
+    "span": set(),
+    "b": set(),
+    "code": set(),
+    "details": {"open"},
+    "summary": set(),
+    "table": set(),
+    "tbody": set(),
+    "thead": set(),
+    "tr": set(),
+    "td": {"colspan"},
+    "th": {"colspan"},
+    "img": {"alt", "src", "width", "height"},
+}
+_STYLES = {
+    "background-color",
+    "border",
+    "border-collapse",
+    "border-left",
+    "border-top",
+    "color",
+    "font-family",
+    "font-size",
+    "font-weight",
+    "line-height",
+    "margin",
+    "max-width",
+    "opacity",
+    "padding",
+    "padding-left",
+    "text-align",
+    "vertical-align",
+    "white-space",
+    "width",
+}
+
+
+class _Sanitizer(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert tag in _TAGS, tag
+        for name, value in attributes:
+            if name == "style":
+                for declaration in filter(None, (value or "").split(";")):
+                    assert declaration.partition(":")[0] in _STYLES, declaration
+            else:
+                assert name in _TAGS[tag], (tag, name)
+            if name == "src":
+                assert (value or "").startswith("data:image/")
+        if tag != "img":
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+
+@pytest.fixture(scope="session")
+def check_html() -> Callable[[str], None]:
+    """Demand that HTML is well-formed and survives JupyterLab's sanitizer."""
+
+    def check(text: str) -> None:
+        sanitizer = _Sanitizer()
+        sanitizer.feed(text)
+        assert not sanitizer.stack
+
+    return check

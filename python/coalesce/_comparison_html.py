@@ -1,0 +1,74 @@
+"""A comparison as HTML: a table of what changed, and the lines that changed side by side."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from coalesce._advice import wasteful
+from coalesce._comparison_text import change, left_out, value
+from coalesce._html import BAD, FAINT, GOOD, LINE, MONO, cell, row, table, tag
+from coalesce._profile_text import bar, launch, percent
+from coalesce._rows import Access, Line
+from coalesce.comparison import same_cost
+
+if TYPE_CHECKING:
+    from coalesce.comparison import Comparison
+
+
+def report(comparison: Comparison) -> str:
+    """Return the comparison as a fragment."""
+    parts = [
+        tag("div", tag("b", escape(name)) + " " + tag("span", escape(launch(profile)), FAINT))
+        for name, profile in zip(comparison.names, comparison.profiles, strict=True)
+    ]
+    parts.append(_rows(comparison))
+    parts += [_lines(comparison, i) for i in range(1, len(comparison.profiles))]
+    return tag("div", "\n".join(parts), "line-height:1.45")
+
+
+def _rows(comparison: Comparison) -> str:
+    head = [cell("")]
+    for i, name in enumerate(comparison.names):
+        head.append(cell(tag("b", escape(name)), align="right"))
+        head += [cell("")] if i else []
+    rows = [row(head)]
+    for quantity in comparison.rows():
+        cells = [cell(escape(quantity.name))]
+        for i, number in enumerate(quantity.values):
+            cells.append(cell(value(number), align="right"))
+            if i:
+                color = {True: f"color:{GOOD}", False: f"color:{BAD}", None: FAINT}
+                text = escape(change(quantity, i))
+                better = quantity.better(i)
+                cells.append(cell(text if better is None else tag("b", text), color[better]))
+        rows.append(row(cells, LINE))
+    return table(rows)
+
+
+def _lines(comparison: Comparison, i: int) -> str:
+    pairs = comparison.lines(i)
+    shown = [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
+    note = left_out(len(pairs) - len(shown))
+    names = [comparison.names[0], comparison.names[i]]
+    rows = [row([cell(tag("b", f"Lines of {escape(name)}")) for name in names])]
+    rows += [row([_line(line) for line in pair], LINE) for pair in shown]
+    return table(rows) + (tag("div", escape(note), FAINT) if note else "")
+
+
+def _line(line: Line | None) -> str:
+    if line is None:
+        return cell("", "max-width:480px")
+    bad = any(wasteful(a) for a in line.accesses)
+    number = tag("b", f"▲ {line.number}", f"color:{BAD}") if bad else str(line.number or "?")
+    source = tag("b", escape(line.source.strip()), f"{MONO};font-size:13px;white-space:normal")
+    parts = [tag("div", f"{number} {source}"), *(_access(a) for a in line.accesses)]
+    return cell("".join(parts), "max-width:480px")
+
+
+def _access(access: Access) -> str:
+    bad = wasteful(access)
+    bars = tag("span", bar(access, 8).rstrip(), f"color:{BAD if bad else GOOD};{MONO}")
+    takes = tag("b", access.takes, f"color:{BAD}") if bad else access.takes
+    text = f"{percent(access.share)} {escape(access.name)}: {access.requests:,} x {takes}"
+    return tag("div", f"{bars} {text}", "padding-left:16px")

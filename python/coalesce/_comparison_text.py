@@ -1,0 +1,105 @@
+"""A comparison as text: a table of what changed, then the lines that changed, as in a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from coalesce._profile_text import BAD, BOLD, FAINT, GOOD, launch, source_line
+from coalesce.comparison import Row, same_cost
+
+if TYPE_CHECKING:
+    from coalesce.comparison import Comparison
+
+_NAME, _VALUE, _CHANGE = 34, 15, 12  # columns
+
+
+def report(comparison: Comparison, width: int) -> Iterator[Text]:
+    """Yield the lines of the comparison."""
+    for name, profile in zip(comparison.names, comparison.profiles, strict=True):
+        yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
+    # As many beside the baseline as fit; the others below, beside the baseline again.
+    fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
+    others = range(1, len(comparison.profiles))
+    for start in range(0, len(others), fit):
+        yield Text()
+        yield from _table(comparison, others[start : start + fit])
+    for i in others:
+        yield Text()
+        yield from _lines(comparison, i, width)
+
+
+def _table(comparison: Comparison, chosen: Sequence[int]) -> Iterator[Text]:
+    head = Text(" " * _NAME, BOLD)
+    head.append(_fit(comparison.names[0]))
+    for i in chosen:
+        head.append(_fit(comparison.names[i]) + " " * _CHANGE)
+    head.rstrip()
+    yield head
+    for row in comparison.rows():
+        if all(row.values[i] is None for i in (0, *chosen)):
+            continue
+        line = Text(f"{row.name:<{_NAME}}{value(row.values[0]):>{_VALUE}}")
+        for i in chosen:
+            style = {True: GOOD, False: BAD, None: FAINT}[row.better(i)]
+            line.append(f"{value(row.values[i]):>{_VALUE}}")
+            line.append(f"  {change(row, i):<{_CHANGE - 2}}", style)
+        line.rstrip()
+        yield line
+
+
+def _fit(name: str) -> str:
+    text = name if len(name) < _VALUE else f"{name[: _VALUE - 2]}…"
+    return f"{text:>{_VALUE}}"
+
+
+def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
+    names = comparison.names
+    pairs = comparison.lines(i)
+    shown = [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
+    yield Text(f"Lines of {names[0]} (-) and {names[i]} (+)", BOLD)
+    for pair in shown:
+        for mark, line in zip("-+", pair, strict=True):
+            if line is not None:
+                yield from source_line(line, width, mark, sentences=False)
+
+    if note := left_out(len(pairs) - len(shown)):
+        yield Text(note, FAINT)
+
+
+def left_out(lines: int) -> str:
+    """Say how many lines are not shown, as nothing changed."""
+    if lines == 1:
+        return "1 line that costs the same in both is left out."
+    return f"{lines} lines that cost the same in both are left out." if lines else ""
+
+
+def value(number: float | None) -> str:
+    """Write a value of a row."""
+    if number is None:
+        return "-"
+    if isinstance(number, int) or number >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
+
+
+def change(row: Row, i: int) -> str:
+    """Write how the i-th value changed from the first: ``"32x less"``, ``"the same"``."""
+    first, now = row.values[0], row.values[i]
+    if first is None or now is None:
+        return ""
+    if first == now:
+        return "the same"
+    if "%" in row.name:
+        return f"{now - first:+.0f} points"
+    if not first:
+        return "new"
+    if not now:
+        return "gone"
+    factor = max(first, now) / min(first, now)
+    word = "less" if now < first else "more"
+    if factor < 1.1:
+        return f"{abs(now - first) / first:.1%} {word}"
+    return f"{factor:.3g}x {word}" if factor < 1000 else f"{factor:,.0f}x {word}"
