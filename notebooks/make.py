@@ -1,0 +1,53 @@
+"""Run the lessons and write the notebooks beside them: ``python notebooks/make.py [NAME ...]``.
+
+A lesson is written as ``NN_name.py`` (jupytext's percent format); that text is what is reviewed.
+The ``NN_name.ipynb`` beside it carries the outputs, so that they show where it is only read.
+Cells tagged ``counts`` print what must not change; tests/python/test_notebooks.py compares them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+
+
+def lessons() -> list[Path]:
+    """Return the lessons' texts, in order."""
+    return sorted(HERE.glob("[0-9][0-9]_*.py")) + sorted(HERE.glob("solutions/[0-9][0-9]_*.py"))
+
+
+def run(lesson: Path) -> nbformat.NotebookNode:
+    """Execute a lesson's text and return it as a notebook with outputs."""
+    notebook = jupytext.read(lesson)
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"  # the same in every run, so that differences are few
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": lesson.parent}}).execute()
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)  # when each cell ran
+    notebook.metadata.pop("language_info", None)
+    return notebook
+
+
+def main() -> None:
+    """Write the notebooks of the lessons named, or of all."""
+    wanted = sys.argv[1:]
+    for lesson in lessons():
+        if wanted and not any(name in lesson.stem for name in wanted):
+            continue
+        print(lesson.stem, flush=True)
+        nbformat.write(run(lesson), lesson.with_suffix(".ipynb"))
+
+
+if __name__ == "__main__":
+    main()
