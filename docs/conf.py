@@ -6,7 +6,7 @@ import coalesce
 
 project = "coalesce"
 author = "the coalesce authors"
-copyright = "the coalesce authors"
+project_copyright = "the coalesce authors"
 release = coalesce.__version__
 
 extensions = [
@@ -18,7 +18,7 @@ extensions = [
 ]
 exclude_patterns = ["measured/*"]
 
-# The notebooks carry their outputs; executing them is the tests' work (tests/python/test_notebooks.py).
+# The notebooks carry their outputs; tests/python/test_notebooks.py executes them.
 nb_execution_mode = "off"
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block"]
 myst_heading_anchors = 3
