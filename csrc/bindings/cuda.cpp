@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -109,8 +110,10 @@ py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned sha
 // A parameter is ("pointer", [names]) with no names for any element type, or ("scalar", name),
 // where an empty name leaves the parameter to the fallback.
 py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Triple block,
-                       unsigned shared, const py::list& parameters, py::object fallback) {
+                       unsigned shared, const py::list& parameters, py::object fallback,
+                       std::optional<uint64_t> stream) {
     LaunchPlan plan;
+    plan.stream = stream;
     plan.function = std::move(function);
     plan.geometry = {grid, block, shared};
     plan.one_gpu = cuda::Driver::get().devices == 1;
@@ -172,6 +175,20 @@ void add_devices(py::module_& m) {
             },
             py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
             py::call_guard<py::gil_scoped_release>())
+        .def(
+            "order",
+            [](cuda::Device& device, uint64_t first, uint64_t second) {
+                device.order(stream_of(first), stream_of(second));
+            },
+            py::arg("first"), py::arg("second"), py::call_guard<py::gil_scoped_release>(),
+            "Has later work on `second` wait for what is on `first` now.")
+        .def(
+            "fill",
+            [](cuda::Device& device, uint64_t target, int value, size_t bytes) {
+                device.fill(target, static_cast<unsigned char>(value), bytes, nullptr);
+            },
+            py::arg("target"), py::arg("value"), py::arg("bytes"),
+            py::call_guard<py::gil_scoped_release>())
         .def("allocate", &cuda::Device::allocate, py::arg("bytes"), py::arg("what"),
              py::call_guard<py::gil_scoped_release>())
         .def("prepare_staging", &cuda::Device::prepare_staging,
@@ -225,13 +242,23 @@ void add_devices(py::module_& m) {
 }
 
 void add_launches(py::module_& m) {
-    py::class_<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
+    py::class_<cuda::Module, std::shared_ptr<cuda::Module>>(m, "Module")
         .def(py::init([](int ordinal, const py::bytes& image, const std::string& name) {
                  const auto text = static_cast<std::string>(image);
                  const py::gil_scoped_release release;
-                 return std::make_shared<cuda::Function>(cuda::Device::get(ordinal), text, name);
+                 return std::make_shared<cuda::Module>(cuda::Device::get(ordinal), text, name);
              }),
              py::arg("ordinal"), py::arg("image"), py::arg("name"))
+        .def(
+            "variable",
+            [](cuda::Module& module, const std::string& name) {
+                const cuda::Module::Global found = module.global(name);
+                return py::make_tuple(found.address, found.bytes);
+            },
+            py::arg("name"), "-> (address, bytes) of a __device__ or __constant__ variable");
+    py::class_<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
+        .def(py::init<std::shared_ptr<cuda::Module>, std::string>(), py::arg("module"),
+             py::arg("name"), py::call_guard<py::gil_scoped_release>())
         .def_property_readonly("name", &cuda::Function::name)
         .def("resources", resources_of);
     m.def(
@@ -246,7 +273,8 @@ void add_launches(py::module_& m) {
     m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
           py::arg("values"), py::arg("stream"), py::arg("runs"), "-> (median ms, spread, runs)");
     m.def("launcher", launcher_of, py::arg("function"), py::arg("grid"), py::arg("block"),
-          py::arg("shared"), py::arg("parameters"), py::arg("fallback"));
+          py::arg("shared"), py::arg("parameters"), py::arg("fallback"),
+          py::arg("stream") = py::none());
     m.def("register_numpy_scalar", [](const py::type& type, const std::string& name) {
         KnownTypes::get().add_numpy_scalar(reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr()),
                                            scalar_code(name));

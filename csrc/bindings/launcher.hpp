@@ -10,7 +10,7 @@
 //
 // Other libraries are never imported: their arrays are known by the module of their type, and what
 // is asked of them are public attributes. The launch goes to the stream that is current in the
-// arrays' library; arrays of two libraries with different streams are left to the fallback.
+// arrays' library, or the one asked for; where two streams meet it is left to the fallback.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -20,6 +20,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,8 @@ struct LaunchPlan {
     std::shared_ptr<cuda::Function> function;
     cuda::Geometry geometry;
     std::vector<LauncherParameter> parameters;
-    bool one_gpu = true;  // then no array can be on another
+    std::optional<uint64_t> stream;  // asked for; otherwise that of the arrays' library
+    bool one_gpu = true;             // then no array can be on another
 };
 
 struct LauncherObject {
@@ -243,6 +245,11 @@ inline bool marshal(const LaunchPlan& plan, PyObject* const* arguments, uint64_t
     if (torch && !current_stream(Kind::torch, static_cast<int>(ordinal), second)) return false;
     if (cupy && torch && stream != second) return false;
     if (torch) stream = second;
+    if (plan.stream) {
+        // Another stream than the arrays' pending work is on has to wait for it.
+        if ((cupy || torch) && stream != *plan.stream) return false;
+        stream = *plan.stream;
+    }
     return !(kinds[static_cast<size_t>(Kind::device_array)] && stream != 0);
 }
 

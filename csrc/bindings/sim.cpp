@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -69,6 +70,39 @@ class Program {
                 py::make_tuple(std::string(ptx::name_of(p.type)), p.bytes, p.alignment, p.pointer));
         }
         return list;
+    }
+
+    // (name, space, type, bytes, alignment) of the module's own variables.
+    [[nodiscard]] py::list variables() const {
+        py::list list;
+        for (const ptx::Variable& v : module_.variables) {
+            if (v.external || !memory_->address_of.contains(v.name)) continue;
+            const char* space = v.space == ptx::Space::constant ? "constant" : "global";
+            list.append(py::make_tuple(v.name, space, std::string(ptx::name_of(v.type)), v.bytes(),
+                                       v.alignment));
+        }
+        return list;
+    }
+
+    [[nodiscard]] py::bytes read_variable(const std::string& name) {
+        const std::span<std::byte> bytes = variable(name);
+        std::string copy;
+        {
+            const py::gil_scoped_release no_gil;
+            const std::lock_guard lock(*running_);
+            copy.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        }
+        return copy;
+    }
+
+    void write_variable(const std::string& name, const std::string& value) {
+        const std::span<std::byte> bytes = variable(name);
+        if (value.size() != bytes.size())
+            throw LaunchError("variable `" + name + "` has " + std::to_string(bytes.size()) +
+                              " bytes; got " + std::to_string(value.size()));
+        const py::gil_scoped_release no_gil;
+        const std::lock_guard lock(*running_);
+        std::memcpy(bytes.data(), value.data(), value.size());
     }
 
     LaunchResult launch(const std::string& entry, std::array<uint64_t, 3> grid,
@@ -151,6 +185,12 @@ class Program {
     }
 
   private:
+    [[nodiscard]] std::span<std::byte> variable(const std::string& name) {
+        for (sim::ModuleMemory::Item& item : memory_->items)
+            if (item.name == name) return item.bytes;
+        throw LaunchError("there is no variable `" + name + "`");
+    }
+
     static sim::Dim3 dim3(const std::array<uint64_t, 3>& n) {
         const auto narrow = [](uint64_t v) { return uint32_t(std::min<uint64_t>(v, UINT32_MAX)); };
         return {narrow(n[0]), narrow(n[1]), narrow(n[2])};
@@ -253,6 +293,11 @@ void add_sim(py::module_ m) {
         .def_property_readonly("entries", &Program::entries, "Names of the kernels.")
         .def("parameters", &Program::parameters, py::arg("entry"),
              "(type, bytes, alignment, is_pointer) of each parameter.")
+        .def("variables", &Program::variables,
+             "(name, \"global\" or \"constant\", type, bytes, alignment) of each variable.")
+        .def("read_variable", &Program::read_variable, py::arg("name"), "A variable's bytes.")
+        .def("write_variable", &Program::write_variable, py::arg("name"), py::arg("value"),
+             "Sets a variable's bytes, for the launches that follow.")
         .def("launch", &Program::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
              py::arg("shared_bytes"), py::arg("arguments"), py::arg("counts") = false,
              py::arg("instruction_limit") = 0, py::arg("workers") = 0);

@@ -120,6 +120,24 @@ void Device::copy(Address target, Address source, size_t bytes, Stream stream) {
     check(driver_.copy_on_device(target, source, bytes, stream), "copying on the GPU");
 }
 
+void Device::fill(Address target, unsigned char value, size_t bytes, Stream stream) {
+    if (bytes == 0) return;
+    const Scope scope(*this);
+    check(driver_.memory_set(target, value, bytes, stream), "filling memory of the GPU");
+}
+
+void Device::order(Stream first, Stream second) {
+    if (first == second) return;
+    const Scope scope(*this);
+    constexpr unsigned disable_timing = 2;
+    EventHandle event = nullptr;
+    check(driver_.event_create(&event, disable_timing), "cuEventCreate");
+    Result result = driver_.event_record(event, first);
+    if (result == success) result = driver_.stream_wait_event(second, event, 0);
+    driver_.event_destroy(event);  // takes effect when the event has happened
+    check(result, "waiting for another stream");
+}
+
 void Device::prepare_staging() {
     const Scope scope(*this);
     check(staging_.prepare(), "making the ring of pinned memory");

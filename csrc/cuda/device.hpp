@@ -83,9 +83,13 @@ class Device {
     void to_device(Address target, const void* source, size_t bytes, Stream stream);
     void to_host(void* target, Address source, size_t bytes, Stream stream);
     void copy(Address target, Address source, size_t bytes, Stream stream);
+    void fill(Address target, unsigned char value, size_t bytes, Stream stream);
     void prefault(void* target, size_t bytes) { staging_.prefault(target, bytes); }
     void prepare_staging();  // now rather than in the first large copy
     void synchronize(Stream stream, const std::string& what = "waiting for the GPU");
+
+    // Has later work on `second` wait for the work that is on `first` now; the host goes on.
+    void order(Stream first, Stream second);
 
     // Throws LaunchError unless the result is success. `what` says what was tried ("kernel
     // `naive`"). After a fault it resets the context first, so that later calls work.

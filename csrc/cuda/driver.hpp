@@ -50,6 +50,7 @@ using Address = unsigned long long;  // in device memory
     X(copy_to_device, cuMemcpyHtoDAsync_v2, (Address, const void*, size_t, Stream))          \
     X(copy_to_host, cuMemcpyDtoHAsync_v2, (void*, Address, size_t, Stream))                  \
     X(copy_on_device, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))              \
+    X(memory_set, cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
     X(pointer_attribute, cuPointerGetAttribute, (void*, int, Address))                       \
     X(stream_synchronize, cuStreamSynchronize, (Stream))                                     \
     X(event_create, cuEventCreate, (EventHandle*, unsigned))                                 \
@@ -61,6 +62,7 @@ using Address = unsigned long long;  // in device memory
     X(stream_wait_event, cuStreamWaitEvent, (Stream, EventHandle, unsigned))                 \
     X(module_load, cuModuleLoadDataEx, (ModuleHandle*, const void*, unsigned, int*, void**)) \
     X(module_function, cuModuleGetFunction, (FunctionHandle*, ModuleHandle, const char*))    \
+    X(module_global, cuModuleGetGlobal_v2, (Address*, size_t*, ModuleHandle, const char*))   \
     X(function_attribute, cuFuncGetAttribute, (int*, int, FunctionHandle))                   \
     X(set_function_attribute, cuFuncSetAttribute, (FunctionHandle, int, int))                \
     X(launch, cuLaunchKernel,                                                                \

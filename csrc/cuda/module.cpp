@@ -7,20 +7,13 @@
 
 namespace coalesce::cuda {
 
-Function::Function(Device& device, std::string image, std::string name)
-    : device_(device), image_(std::move(image)), name_(std::move(name)) {
-    load();
-}
+Module::Module(Device& device, std::string image, std::string name)
+    : device_(device), image_(std::move(image)), name_(std::move(name)) {}
 
-FunctionHandle Function::handle() {
-    if (generation_.load(std::memory_order_acquire) != device_.generation()) load();
-    return handle_;
-}
-
-void Function::load() {
+ModuleHandle Module::load(uint64_t& generation) {
     const std::lock_guard lock(mutex_);
-    const uint64_t generation = device_.generation();
-    if (generation_ == generation) return;
+    generation = device_.generation();
+    if (generation_ == generation) return handle_;
     const Driver& driver = device_.driver();
     const Device::Scope scope(device_);
 
@@ -30,30 +23,61 @@ void Function::load() {
     std::array<void*, 3> values{log.data(), reinterpret_cast<void*>(log.size()),
                                 reinterpret_cast<void*>(uintptr_t{1})};
     const Result result =
-        driver.module_load(&module_, image_.c_str(), options.size(), options.data(), values.data());
+        driver.module_load(&handle_, image_.c_str(), options.size(), options.data(), values.data());
     log.back() = '\0';
-    if (is_sticky(result)) device_.check(result, "loading kernel `" + name_ + "`");
-    if (result == out_of_memory) device_.check(result, "loading kernel `" + name_ + "`");
+    if (is_sticky(result)) device_.check(result, "loading `" + name_ + "`");
+    if (result == out_of_memory) device_.check(result, "loading `" + name_ + "`");
     if (result != success) {
-        std::string message = "the CUDA driver refused kernel `" + name_ + "` for " +
-                              device_.label() + ": " + driver.describe(result);
+        std::string message = "the CUDA driver refused `" + name_ + "` for " + device_.label() +
+                              ": " + driver.describe(result);
         if (log.front() != '\0') message += std::string("\n") + log.data();
         if (result == unsupported_ptx_version)
             message += "\n  This driver supports CUDA " + cuda_version(driver.version) +
                        "; update the driver or compile with an NVRTC of that version.";
         throw CompileError(message);
     }
-    device_.check(driver.module_function(&handle_, module_, name_.c_str()),
-                  "finding kernel `" + name_ + "`");
+    generation_ = generation;
+    return handle_;
+}
+
+Module::Global Module::global(const std::string& name) {
+    uint64_t generation = 0;
+    const ModuleHandle handle = load(generation);
+    const Device::Scope scope(device_);
+    Global found;
+    device_.check(
+        device_.driver().module_global(&found.address, &found.bytes, handle, name.c_str()),
+        "finding variable `" + name + "`");
+    return found;
+}
+
+Function::Function(std::shared_ptr<Module> module, std::string name)
+    : module_(std::move(module)), name_(std::move(name)) {
+    load();
+}
+
+FunctionHandle Function::handle() {
+    if (generation_.load(std::memory_order_acquire) != device().generation()) load();
+    return handle_;
+}
+
+void Function::load() {
+    const std::lock_guard lock(mutex_);
+    uint64_t generation = 0;
+    const ModuleHandle module = module_->load(generation);
+    if (generation_ == generation) return;
+    const Device::Scope scope(device());
+    device().check(device().driver().module_function(&handle_, module, name_.c_str()),
+                   "finding kernel `" + name_ + "`");
     dynamic_shared_ = 48 * 1024;
     generation_ = generation;
 }
 
 int Function::attribute(int number) {
     int value = 0;
-    const Device::Scope scope(device_);
-    device_.check(device_.driver().function_attribute(&value, number, handle()),
-                  "cuFuncGetAttribute");
+    const Device::Scope scope(device());
+    device().check(device().driver().function_attribute(&value, number, handle()),
+                   "cuFuncGetAttribute");
     return value;
 }
 
@@ -71,16 +95,16 @@ void Function::allow_dynamic_shared(unsigned bytes) {
     const FunctionHandle function = handle();
     if (bytes <= dynamic_shared_) return;
     constexpr int max_dynamic_shared = 8, max_shared_opt_in = 97;
-    const Device::Scope scope(device_);
-    const Result result = device_.driver().set_function_attribute(function, max_dynamic_shared,
-                                                                  static_cast<int>(bytes));
+    const Device::Scope scope(device());
+    const Result result = device().driver().set_function_attribute(function, max_dynamic_shared,
+                                                                   static_cast<int>(bytes));
     if (result != success && !is_sticky(result))
         throw LaunchError("kernel `" + name_ + "` asks for " + std::to_string(bytes) +
                           " bytes of dynamic shared memory and has " +
-                          std::to_string(attribute(1)) + " static; a block on " + device_.label() +
-                          " may have " + std::to_string(device_.attribute(max_shared_opt_in)) +
+                          std::to_string(attribute(1)) + " static; a block on " + device().label() +
+                          " may have " + std::to_string(device().attribute(max_shared_opt_in)) +
                           " in all");
-    device_.check(result, "kernel `" + name_ + "`");
+    device().check(result, "kernel `" + name_ + "`");
     dynamic_shared_ = bytes;
 }
 

@@ -1,6 +1,7 @@
-// Machine code on a GPU: a cubin or PTX text, loaded when first used, and its kernels.
+// Machine code on a GPU: a cubin or PTX text, loaded when first used, its kernels and variables.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -11,15 +12,43 @@
 
 namespace coalesce::cuda {
 
-// A kernel of a cubin or of PTX text on one GPU. Loaded by the first call of handle(), and again
-// after a fault reset the context.
-class Function {
+// A cubin or PTX text on one GPU, with one copy of its __device__ and __constant__ variables.
+class Module {
   public:
-    // `image` is a cubin, or PTX text that the driver compiles. Throws CompileError with the
-    // driver's log where the driver refuses the image, LaunchError where it lacks the kernel.
-    Function(Device& device, std::string image, std::string name);
+    // `image` is a cubin, or PTX text that the driver compiles; `name` is what messages call it.
+    Module(Device& device, std::string image, std::string name);
 
     [[nodiscard]] Device& device() const { return device_; }
+
+    // Loads it at the first call, and again after a fault reset the context; `generation` becomes
+    // the device's. Throws CompileError with the driver's log where the driver refuses the image.
+    [[nodiscard]] ModuleHandle load(uint64_t& generation);
+
+    struct Global {
+        Address address = 0;
+        size_t bytes = 0;
+    };
+    // Throws LaunchError where there is no such variable.
+    [[nodiscard]] Global global(const std::string& name);
+
+  private:
+    Device& device_;
+    std::string image_;  // with the terminator that PTX text needs
+    std::string name_;
+    std::mutex mutex_;
+    ModuleHandle handle_ = nullptr;
+    uint64_t generation_ = 0;  // of the device when loaded; 0: never
+};
+
+// A kernel of a module.
+class Function {
+  public:
+    // Loads the module. Throws LaunchError where it lacks the kernel.
+    Function(std::shared_ptr<Module> module, std::string name);
+    Function(Device& device, std::string image, const std::string& name)
+        : Function(std::make_shared<Module>(device, std::move(image), name), name) {}
+
+    [[nodiscard]] Device& device() const { return module_->device(); }
     [[nodiscard]] const std::string& name() const { return name_; }
 
     [[nodiscard]] FunctionHandle handle();
@@ -42,11 +71,9 @@ class Function {
     void load();
     [[nodiscard]] int attribute(int number);
 
-    Device& device_;
-    std::string image_;  // with the terminator that PTX text needs
+    std::shared_ptr<Module> module_;
     std::string name_;
     std::mutex mutex_;
-    ModuleHandle module_ = nullptr;
     FunctionHandle handle_ = nullptr;
     std::atomic<uint64_t> generation_{0};  // of the device when loaded; 0: never
     unsigned dynamic_shared_ = 48 * 1024;

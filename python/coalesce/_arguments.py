@@ -50,6 +50,11 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
     Raises TypeError for a wrong number or type, ValueError for a wrong value or layout; the message
     names the parameter, what came and what is needed.
+
+    Scalars convert only where nothing is lost that the caller may not expect: integers by value
+    (any integer that the type holds exactly), NumPy floats by type (to one at least as wide),
+    Python floats to any floating type whose range holds them, as Python has no narrower one, and
+    booleans to integers but not to floats.
     """
     parameters = signature.parameters
     if len(arguments) != len(parameters):
@@ -78,9 +83,10 @@ def _one(parameter: Parameter, value: Any) -> Argument:
             raise _no_array(parameter, value)
     elif isinstance(value, np.ndarray) or _arrays.look(value) is not None:
         kind = "NumPy" if isinstance(value, np.ndarray) else "GPU"
+        advice = "; pass its element: x.item()" if tuple(value.shape) in ((), (1,)) else ""
         raise TypeError(
             f"argument {parameter} is a scalar of {parameter.bytes} bytes; got a {kind} array of "
-            f"shape {tuple(value.shape)}"
+            f"shape {tuple(value.shape)}{advice}"
         )
     if parameter.kind == "struct":
         return _structure(parameter, value)
@@ -137,10 +143,26 @@ def _host_array(
             raise TypeError(f"argument {parameter} is a masked array; fill it first: .filled(0)")
         array = array.view(np.ndarray)
         given = array
+    if parameter.kind == "pointer" and parameter.spelled and not parameter.const:
+        _check_writeable(parameter, given)
     written = not parameter.const and given.flags.writeable
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.array(array, order="C", copy=True, ndmin=array.ndim)
     return HostArray(parameter.name, array, given, written)
+
+
+def _check_writeable(parameter: Parameter, array: np.ndarray[Any, Any]) -> None:
+    if array.flags.writeable:
+        return
+    why = "a read-only array"
+    if 0 in array.strides and array.size > 1:
+        why = f"a broadcast array (strides {array.strides}), whose elements share memory"
+    constant = parameter.spelled.replace(" *", "").strip()
+    raise ValueError(
+        f"argument {parameter} is {why}, and the kernel may write it. Declare the parameter "
+        f"`const {constant} *{parameter.name}` if it only reads, or pass a copy: "
+        f"{parameter.name}.copy()"
+    )
 
 
 def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
@@ -218,30 +240,69 @@ def _structure(parameter: Parameter, value: Any) -> bytes:
 
 
 def _scalar(parameter: Parameter, value: Any) -> bytes:
-    accepted = parameter.accepted
-    wanted = " or ".join(dtype_name(code) for code in accepted)
     if isinstance(value, np.generic):
-        code = _arrays.code_of(value.dtype)
-        if code not in accepted:
-            raise TypeError(
-                f"argument {parameter} needs {wanted}; got numpy.{value.dtype.name}. Pass "
-                f"numpy.{dtype_name(accepted[0])}({parameter.name}) or a plain Python number"
-            )
-        return value.tobytes()
-    kinds = {code[0] for code in accepted}
-    if isinstance(value, bool):
-        code = "b1" if "b1" in accepted else accepted[0]
+        return _numpy_scalar(parameter, value)
+    kinds = {code[0] for code in parameter.accepted}
+    if isinstance(value, bool) and kinds & {"b", "i", "u"}:
+        code = next(c for c in sorted(parameter.accepted, key="biu".find) if c[0] in "biu")
         return _packed(parameter, code, int(value))
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return _integer(parameter, value)
     if isinstance(value, float) and kinds & {"f", "c", "V"}:
         return _floating(parameter, value)
     if isinstance(value, complex) and "c" in kinds:
-        return np.array(value, accepted[0]).tobytes()
-    raise TypeError(f"argument {parameter} needs {wanted or 'a number'}; got {_told(value)}")
+        return np.array(value, parameter.accepted[0]).tobytes()
+    advice = ""
+    if isinstance(value, float) and kinds <= {"i", "u", "b"}:
+        advice = f"; pass int({parameter.name}) to drop the fraction"
+    elif isinstance(value, bool):
+        advice = "; pass 0.0 or 1.0"
+    raise TypeError(
+        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {_told(value)}{advice}"
+    )
+
+
+def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
+    given = _arrays.code_of(value.dtype)
+    if given in parameter.accepted:
+        return value.tobytes()
+    if given[0] in "iu":
+        return _integer(parameter, int(value))
+    for code in parameter.accepted:
+        if _widens(given, code):
+            return np.array(value, code).tobytes()
+    advice = ""
+    wanted = parameter.accepted[0]
+    if given[0] == "f" and wanted[0] in "iub":
+        advice = f"; pass int({parameter.name}) to drop the fraction"
+    elif given[0] == "f" and wanted[0] == "f":
+        name = dtype_name(wanted)
+        advice = f"; pass numpy.{name}({parameter.name}) to round it"
+    raise TypeError(
+        f"argument {parameter} needs {_wanted_scalar(parameter)}; "
+        f"got numpy.{value.dtype.name}{advice}"
+    )
+
+
+def _widens(given: str, code: str) -> bool:
+    """Tell whether every value of one type is a value of the other."""
+    kind = given[0]
+    if kind not in "bfc":
+        return False
+    size, target = int(given[1:]), int(code[1:])
+    if kind == "b":
+        return code[0] in "iu"
+    if kind == "f":
+        return (code[0] == "f" and size <= target) or (code[0] == "c" and 2 * size <= target)
+    return kind == code[0] == "c" and size <= target
+
+
+def _wanted_scalar(parameter: Parameter) -> str:
+    return " or ".join(dtype_name(code) for code in parameter.accepted) or "a number"
 
 
 def _integer(parameter: Parameter, value: int) -> bytes:
+    """Pack an integer as the first type that holds it exactly."""
     for code in parameter.accepted:
         if code[0] in "iu":
             bits = 8 * int(code[1:])
@@ -253,13 +314,34 @@ def _integer(parameter: Parameter, value: int) -> bytes:
         elif code == "b1":
             if value in (0, 1):
                 return _packed(parameter, code, value)
-        else:
-            try:
-                return _floating(parameter, float(value))
-            except OverflowError:
-                break
-    names = " or ".join(dtype_name(code) for code in parameter.accepted)
-    raise ValueError(f"argument {parameter} is {value}, which does not fit {names}")
+        elif abs(value) <= 2 ** _PRECISION[code] or _survives(value, code):
+            return _floating(parameter, float(value))
+    raise ValueError(
+        f"argument {parameter} is {value}, which does not fit {_wanted_scalar(parameter)}"
+        + (" exactly; pass a float" if parameter.accepted[0][0] in "fVc" else "")
+        + _range_of(parameter)
+    )
+
+
+# Up to 2 to this power every integer is a value of the type.
+_PRECISION = {"f2": 11, "V2": 8, "f4": 24, "f8": 53, "c8": 24, "c16": 53}
+
+
+def _survives(value: int, code: str) -> bool:
+    """Tell whether an integer is a value of a floating type."""
+    if value.bit_length() > 1024:
+        return False
+    significant = value.bit_length() - ((value & -value).bit_length() - 1)
+    largest = {"f2": 16, "f8": 1024, "c16": 1024}.get(code, 128)
+    return significant <= _PRECISION[code] and value.bit_length() <= largest
+
+
+def _range_of(parameter: Parameter) -> str:
+    codes = [code for code in parameter.accepted if code[0] in "iu"]
+    if len(codes) != 1:
+        return ""
+    limits = np.iinfo(codes[0])
+    return f" ({limits.min} to {limits.max})"
 
 
 def _floating(parameter: Parameter, value: float) -> bytes:
@@ -268,8 +350,12 @@ def _floating(parameter: Parameter, value: float) -> bytes:
         # Round to nearest even: the upper half of a float32, plus the carry of the lower.
         if value != value:
             return struct.pack("<H", 0x7FC0)
-        bits = int(np.array(value, np.float32).view(np.uint32))
-        return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
+        with np.errstate(over="ignore"):
+            bits = int(np.array(value, np.float32).view(np.uint32))
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
+            raise ValueError(f"argument {parameter} is {value}, which does not fit bfloat16")
+        return struct.pack("<H", rounded)
     with np.errstate(over="ignore"):
         packed = np.array(value, code)
     if np.isinf(packed) and value not in (float("inf"), float("-inf")):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coalesce import _cache, _headers
+from coalesce._signature import plain_name
 from coalesce.errors import CompileError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def compile_cuda(
     >>> compile_cuda('extern "C" __global__ void f(float *x) { x[0] = 1; }').arch
     'sm_90'
     """
-    options, own_arch = _without_arch(_checked_options(options))
+    options, own_arch = _without_arch(checked_options(options))
     arch = own_arch or arch
     texts = {**_headers.STANDARD, **(headers or {})}
     compiler = nvrtc()
@@ -198,7 +199,21 @@ def architecture(compute_capability: tuple[int, int]) -> str:
     return f"sm_{newest}" if newest // 10 == wanted // 10 else f"compute_{newest}"
 
 
-def _checked_options(options: Iterable[str]) -> list[str]:
+def architecture_name(arch: str | int | None) -> str | None:
+    """Return ``arch=`` as the compiler spells it: 80, "80" and "sm_80" are "sm_80"."""
+    if arch is None:
+        return None
+    text = str(arch) if not isinstance(arch, bool) else ""
+    match = re.fullmatch(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", text)
+    if not isinstance(arch, str | int) or match is None:
+        raise ValueError(
+            f'arch must be a compute capability such as "sm_80", 80 or "compute_80"; got {arch!r}'
+        )
+    return f"{match[1] or 'sm'}_{match[2]}"
+
+
+def checked_options(options: Iterable[str]) -> list[str]:
+    """Return the options as a list; TypeError where one is no string."""
     if isinstance(options, str):
         raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
     result = list(options)
@@ -261,22 +276,64 @@ def _remember(key: str, result: Compiled) -> None:
 
 
 def _explained(log: str, name: str, arch: str, version: tuple[int, int]) -> str:
+    """Return the message of a CompileError: the compiler's log and what may help."""
     message = f"{name} does not compile (NVRTC {version[0]}.{version[1]}, {arch})\n{log.rstrip()}"
-    missing = re.search(r'cannot open source file "([^"]+)"', log)
-    if missing:
-        header = missing[1]
-        if header.startswith(("nv/", "cuda/", "cub/", "thrust/")):
-            message += f"\n  {header} is part of CCCL: pip install nvidia-cuda-cccl"
-        elif header.startswith("crt/"):
-            message += f"\n  {header} comes with: pip install nvidia-cuda-crt"
-        elif header.startswith(("cuda", "cooperative", "mma", "vector_", "math_")):
-            message += f"\n  {header} comes with: pip install nvidia-cuda-runtime"
-        else:
-            message += (
-                f"\n  NVRTC compiles device code only and has no host headers. Pass the text with "
-                f'headers={{"{header}": ...}} or its folder with options=["-Ifolder"].'
-            )
+    advice = [*_missing_header(log), *_host_code(log), *_missing_function(log)]
     if "invalid value for --gpu-architecture" in log:
         known = ", ".join(f"sm_{number}" for number in nvrtc().architectures)
-        message += f"\n  This NVRTC knows {known}"
-    return message
+        advice.append(f"This NVRTC knows {known}")
+    return "\n  ".join([message, *advice])
+
+
+def _missing_header(log: str) -> list[str]:
+    missing = re.search(r'cannot open source file "([^"]+)"', log)
+    if missing is None:
+        return []
+    header = missing[1]
+    if header.startswith(("nv/", "cuda/", "cub/", "thrust/")):
+        return [f"{header} is part of CCCL: pip install nvidia-cuda-cccl"]
+    if header.startswith("crt/"):
+        return [f"{header} comes with: pip install nvidia-cuda-crt"]
+    if header.startswith(("cuda", "cooperative", "mma", "vector_", "math_")):
+        return [f"{header} comes with: pip install nvidia-cuda-runtime"]
+    if header in _HOST_HEADERS or header.startswith(("sys/", "cublas", "curand.h", "helper_")):
+        return [
+            f"<{header}> is for the host. {_DEVICE_CODE_ONLY}",
+        ]
+    advice = (
+        "NVRTC compiles device code only and has no host headers. Pass the text with "
+        f'headers={{"{header}": ...}} or its folder with options=["-Ifolder"].'
+    )
+    return [advice]
+
+
+_DEVICE_CODE_ONLY = (
+    "Only device code is compiled here: leave out main(), what it includes and the calls of the "
+    "CUDA runtime, and launch from Python: kernel[grid, block](arguments)."
+)
+_HOST_HEADERS = {
+    *("algorithm", "array", "chrono", "complex", "ctime", "fstream", "functional", "iomanip"),
+    *("iostream", "map", "memory", "numeric", "random", "sstream", "stdexcept", "string"),
+    *("thread", "tuple", "utility", "vector", "time.h", "unistd.h", "omp.h", "device_launch.h"),
+}
+_RUNTIME = re.compile(r'identifier "(cuda[A-Z]\w*|cublas\w+)" is undefined')
+
+
+def _host_code(log: str) -> list[str]:
+    """Say what to do where the source holds a program for the host besides its kernels."""
+    functions = re.findall(r"error: A function without execution space annotations.*\n\s*(.*)", log)
+    names = [match[1] for line in functions if (match := re.search(r"(\w+)\s*\(", line))]
+    call = _RUNTIME.search(log)
+    if "main" in names or call or re.search(r"<<<.*\n\s*\^", log):
+        return [_DEVICE_CODE_ONLY]
+    if names:
+        return [f"Mark what kernels call with __device__: __device__ ... {names[0]}(...)"]
+    return []
+
+
+def _missing_function(log: str) -> list[str]:
+    missing = re.search(r"Unresolved extern function '(\w+)'", log)
+    if missing is None:
+        return []
+    name = plain_name(missing[1])
+    return [f"{name} is declared but has no body here: one source is compiled by itself."]

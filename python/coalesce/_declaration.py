@@ -30,11 +30,11 @@ class Declared:
 
 
 _COMMENT_OR_TEXT = re.compile(
-    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
 )
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n(][^\n]*)$", re.MULTILINE)
-_USING = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]+);")
-_TYPEDEF = re.compile(r"\btypedef\s+([\w\s:<>,]+?)\s*\b(\w+)\s*;")
+_USING = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]{1,400});")
+_TYPEDEF = re.compile(r"\btypedef\s+([\w\s:<>,]{1,200}?)\s*\b(\w+)\s*;")
 _TEMPLATE = re.compile(r"\btemplate\s*<([^{};]*)>\s*(?:static|inline|extern|\"\"|\s)*$")
 _WITH_ARGUMENTS = {
     "__launch_bounds__",
@@ -44,7 +44,7 @@ _WITH_ARGUMENTS = {
     "__attribute__",
     "alignas",
 }
-_NOT_TYPES = {
+NOT_TYPES = {
     "__restrict__",
     "__restrict",
     "restrict",
@@ -68,16 +68,15 @@ def parameters_of(
     expression: str | None = None,
 ) -> list[Declared] | None:
     """Return the `count` parameters of kernel `name`; None where the source does not tell."""
-    text = _COMMENT_OR_TEXT.sub(lambda m: '""' if m[0][0] in "\"'" else " ", source)
-    text = text.replace("\\\n", " ")
-    replacements = _replacements(text, options)
+    text = bare(source)
+    known = replacements(text, options)
     found: list[list[Declared]] = []
     for template, kernel, inside in _kernels(text):
         if kernel != name:
             continue
         arguments = _template_arguments(template, expression)
-        parts = _split(inside)
-        declared = [_parameter(part, {**replacements, **arguments}) for part in parts]
+        parts = split(inside)
+        declared = [_parameter(part, {**known, **arguments}) for part in parts]
         if len(declared) == count and declared not in found:
             found.append(declared)
     if not found:
@@ -89,7 +88,13 @@ def parameters_of(
     return first
 
 
-def _replacements(text: str, options: Sequence[str]) -> dict[str, str]:
+def bare(source: str) -> str:
+    """Return the source without comments and texts, its continued lines joined."""
+    text = _COMMENT_OR_TEXT.sub(lambda m: '""' if m[0][0] in "\"'" else " ", source)
+    return text.replace("\\\n", " ")
+
+
+def replacements(text: str, options: Sequence[str]) -> dict[str, str]:
     """Return what macros and type names stand for; -D options come before #define."""
     result: dict[str, str] = {}
     words = iter(options)
@@ -141,7 +146,7 @@ def _closing(text: str, place: int) -> int:
     return -1
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Split at the commas outside every bracket."""
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
@@ -160,9 +165,9 @@ def _template_arguments(template: str, expression: str | None) -> dict[str, str]
     """Return what each template parameter stands for in the instantiation `expression`."""
     if not template or not expression or "<" not in expression:
         return {}
-    given = _split(expression[expression.index("<") + 1 : expression.rindex(">")])
+    given = split(expression[expression.index("<") + 1 : expression.rindex(">")])
     result = {}
-    for i, parameter in enumerate(_split(template)):
+    for i, parameter in enumerate(split(template)):
         declared, _, default = parameter.partition("=")
         words = re.findall(r"\w+", declared)
         value = given[i] if i < len(given) else default.strip()
@@ -171,37 +176,38 @@ def _template_arguments(template: str, expression: str | None) -> dict[str, str]
     return result
 
 
-def _parameter(text: str, replacements: Mapping[str, str]) -> Declared:
+def _parameter(text: str, known: Mapping[str, str]) -> Declared:
     text = text.partition("=")[0].strip()
     name_match = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$", text)
     name = name_match[1] if name_match else ""
     type_text = text[: name_match.start(1)] if name_match else text
     arrays = text[name_match.end(1) :].count("[") if name_match else 0
-    type_text = _replaced(type_text, replacements)
+    type_text = replaced(type_text, known)
     if not re.search(r"\w", re.sub(r"\bconst\b", "", type_text)):
-        type_text, name = _replaced(text[: len(text)], replacements), ""  # a type without a name
+        type_text, name = replaced(text, known), ""  # a type without a name
     if "&" in type_text or "(" in type_text:
         return Declared(name, "")
     head, *stars = type_text.split("*")
     pointers = len(stars) + arrays
-    words = [w for w in re.findall(r"\w+|[<>:,]", head) if w not in _NOT_TYPES]
+    words = [w for w in re.findall(r"\w+|[<>:,]", head) if w not in NOT_TYPES]
     const = "const" in words
-    base = _normalized([w for w in words if w != "const"])
+    base = normalized([w for w in words if w != "const"])
     if pointers > 1:
         base, const = f"{base} *", False
     return Declared(name, base, pointers > 0, const and pointers > 0)
 
 
-def _replaced(text: str, replacements: Mapping[str, str]) -> str:
+def replaced(text: str, known: Mapping[str, str]) -> str:
+    """Put what macros and type names stand for in their places."""
     for _ in range(8):
-        after = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: replacements.get(m[0], m[0]), text)
+        after = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: known.get(m[0], m[0]), text)
         if after == text or len(after) > 1000:
             break
         text = after
     return text
 
 
-def _normalized(words: Sequence[str]) -> str:
+def normalized(words: Sequence[str]) -> str:
     """Return one spelling of each built-in type: "long unsigned" is "unsigned long"."""
     arithmetic = {"unsigned", "signed", "long", "short", "int", "char"}
     if not words or not set(words) <= arithmetic:

@@ -49,16 +49,17 @@ def check_block(block: Extent) -> None:
         )
 
 
-def launch_of(key: Any) -> tuple[Extent, Extent, int]:
-    """Return grid, block and dynamic shared memory (bytes) of ``kernel[key]``."""
-    if not isinstance(key, tuple) or len(key) not in (2, 3):
+def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
+    """Return grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``."""
+    if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
         raise TypeError(
-            f"a kernel is launched as kernel[grid, block](...) or kernel[grid, block, shared_bytes]"
-            f"(...); got kernel[{key!r}]"
+            "a kernel is launched as kernel[grid, block](...), kernel[grid, block, shared_bytes]"
+            f"(...) or kernel[grid, block, shared_bytes, stream](...); got kernel[{key!r}]"
         )
     grid, block = extent("grid", key[0]), extent("block", key[1])
     check_block(block)
-    return grid, block, shared(key[2] if len(key) == 3 else 0)
+    shared_bytes = shared(key[2] if len(key) > 2 else 0)
+    return grid, block, shared_bytes, stream(key[3] if len(key) > 3 else None)
 
 
 def shared(value: Any) -> int:
@@ -69,6 +70,40 @@ def shared(value: Any) -> int:
     if number > 2**31 - 1:
         raise LaunchError(f"shared_bytes is {number}; no GPU has that much shared memory")
     return number
+
+
+def stream(value: Any) -> int | None:
+    """Return a stream's handle; None stays None: the stream that the arrays' library works on.
+
+    Takes what the libraries call a stream: an int, `cupy.cuda.Stream`, `torch.cuda.Stream`, Numba's
+    and cuda-python's (``__cuda_stream__``). 0 and 1 are the legacy default stream, 2 the calling
+    thread's own.
+    """
+    handle = value
+    if hasattr(value, "__cuda_stream__"):
+        given = value.__cuda_stream__
+        handle = (given() if callable(given) else given)[1]
+    elif hasattr(value, "cuda_stream"):
+        handle = value.cuda_stream  # PyTorch
+    elif hasattr(value, "ptr"):
+        handle = value.ptr  # CuPy
+    elif hasattr(value, "handle"):
+        handle = getattr(value.handle, "value", value.handle)  # Numba
+        handle = 0 if handle is None else handle
+    if handle is None:
+        return None
+    try:
+        if isinstance(handle, bool):
+            raise TypeError
+        number = operator.index(handle)
+    except TypeError:
+        raise TypeError(
+            "stream must be a stream of CuPy, PyTorch, Numba or cuda-python, or its handle; "
+            f"got {type(value).__name__} {value!r}"
+        ) from None
+    if not 0 <= number < 2**64:
+        raise ValueError(f"stream is {number}, which is no handle of a stream")
+    return 0 if number == 1 else number  # both name the legacy default stream
 
 
 def _integer(name: str, value: Any) -> int:

@@ -1,7 +1,8 @@
 """One launch on a GPU, the long way: NumPy arrays go there and back, streams are kept in order.
 
-Everything runs on one stream: the one that the GPU arrays' library works on, where they agree, else
-the default stream. Arrays that are one memory on the host are one memory on the GPU.
+Everything runs on one stream: the one asked for, else the one that the GPU arrays' library works
+on, where they agree, else the default stream. Arrays that are one memory on the host are one memory
+on the GPU.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def run(
     arguments: Sequence[Argument],
     runs: int | Literal["auto"] | None,
     write_only: Sequence[str],
+    wanted_stream: int | None = None,
 ) -> LaunchRecord:
     """Launch with prepared arguments; waits for the kernel where NumPy arrays take part."""
     gpu = _core.cuda.Device(device.ordinal)
@@ -45,7 +47,11 @@ def run(
             )
     _core.cuda.admit(function, grid, block, shared)
     hosts = [a for a in arguments if isinstance(a, HostArray)]
-    stream, foreign = _common_stream(gpu, arguments, bool(hosts))
+    if wanted_stream is None:
+        stream, foreign = _common_stream(gpu, arguments, bool(hosts))
+    else:
+        stream, foreign = wanted_stream, False
+        ours = _join(gpu, arguments, bool(hosts), stream)
 
     staged = _Staged(gpu, hosts)
     if runs is not None:
@@ -79,6 +85,8 @@ def run(
     d2h_ms = 1e3 * (time.perf_counter() - started)
     if foreign:
         gpu.synchronize(stream)
+    if wanted_stream is not None and ours:
+        gpu.order(stream, 0)
     timed_copies = runs is not None and bool(hosts)
     return LaunchRecord(
         kernel_ms,
@@ -109,6 +117,21 @@ def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) ->
     for stream in streams:
         gpu.synchronize(stream)
     return 0, True
+
+
+def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int) -> bool:
+    """Have `stream` wait for the work that is pending on the arrays.
+
+    Returns whether memory of this package takes part. It stays ordered on the default stream, so
+    the default stream waits afterwards; other libraries' arrays are their user's to order, as in
+    those libraries.
+    """
+    arrays = [a for a in arguments if isinstance(a, GpuArray)]
+    ours = with_hosts or any(type(a.owner).__name__ == "DeviceArray" for a in arrays)
+    pending = {0 if a.stream == _arrays.LEGACY_STREAM else a.stream for a in arrays if a.stream}
+    for other in (pending | {0} if ours else pending) - {stream}:
+        gpu.order(other, stream)
+    return ours
 
 
 class _Staged:

@@ -131,7 +131,7 @@ class Signature:
         return f"{self.name}({', '.join(items)})"
 
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%.][\w$.]*)\s*(?:\(([^)]*)\))?")
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+(?P<align1>\d+)\s+)?\.(?P<type>[a-z]\w*)\s*"
@@ -180,7 +180,7 @@ def plain_name(entry: str) -> str:
         place += int(number[1])
         if not nested:
             break
-    return "::".join(part for part in parts if not part.startswith("_GLOBAL__N"))
+    return "::".join(part for part in parts if not part.startswith(("_GLOBAL__N", "_INTERNAL_")))
 
 
 def find_entry(entries: Sequence[str], wanted: str | None, source: str = "") -> str:
@@ -252,7 +252,7 @@ def _agreed(declared: Declared, ptx: PtxParameter, place: int) -> Parameter:
     if declared.pointer:
         if ptx.bytes != 8 or ptx.type not in ("u64", "b64", "s64"):
             return _from_ptx(name, ptx)
-        accepted, item_bytes = _element_types(declared.type)
+        accepted, item_bytes = element_types(declared.type)
         return Parameter(name, "pointer", 8, accepted, declared.const, spelled, item_bytes)
     code = SCALARS.get(declared.type)
     if code is not None and int(code[1:]) == ptx.bytes:
@@ -264,13 +264,13 @@ def _agreed(declared: Declared, ptx: PtxParameter, place: int) -> Parameter:
 def _from_ptx(name: str, ptx: PtxParameter) -> Parameter:
     if ptx.pointer:
         return Parameter(name, "pointer", 8)
-    if ptx.type == "b8" and ptx.bytes != 1:
+    if ptx.type not in _OF_PTX or (ptx.type == "b8" and ptx.bytes != 1):
         return Parameter(name, "struct", ptx.bytes)
     kind: Literal["word", "scalar"] = "word" if ptx.type in ("u64", "b64") else "scalar"
     return Parameter(name, kind, ptx.bytes, _OF_PTX.get(ptx.type, ()))
 
 
-def _element_types(spelled: str) -> tuple[tuple[str, ...], int]:
+def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
     """Return the dtypes that fit an array of this C++ type, and the bytes of one; () is any."""
     if code := SCALARS.get(spelled):
         return (code, *_ALSO.get(spelled, ())), int(code[1:])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce import _arguments, _compiler, _core, _devices, _geometry, _signature
@@ -12,10 +15,11 @@ from coalesce._arguments import HostArray
 from coalesce._arrays import GpuArray
 from coalesce._devices import Device
 from coalesce._geometry import Extent
+from coalesce._module import Module
 from coalesce._signature import Parameter
-from coalesce.errors import LaunchError
 
 if TYPE_CHECKING:
+    from coalesce._globals import Globals
     from coalesce.profiling import Profile
 
 
@@ -56,23 +60,37 @@ class Kernel:
     """A kernel from CUDA C++ source or PTX text.
 
     ``kernel[grid, block](*args)`` launches it, ``kernel[grid, block, shared_bytes](*args)`` with
-    dynamic shared memory. `grid` and `block` are ints or tuples (x, y, z).
+    dynamic shared memory, ``kernel[grid, block, shared_bytes, stream](*args)`` on a stream. `grid`
+    and `block` are ints or tuples (x, y, z).
 
-    Arguments are, for a pointer, a NumPy array of the element type (what the kernel writes is in it
-    after the call; a copy is made only of arrays that are not C-contiguous) or, on a GPU, an array
-    in its memory: `DeviceArray`, CuPy, PyTorch, anything with `__cuda_array_interface__` or DLPack.
-    For a scalar, a Python number or a NumPy scalar of exactly the type. For a structure, a NumPy
-    structured scalar or bytes. A call with GPU arrays only does not wait for the kernel.
+    Arguments are, for a pointer, a NumPy array of the element type or, on a GPU, an array in its
+    memory: `DeviceArray`, CuPy, PyTorch, Numba, anything with `__cuda_array_interface__` or DLPack.
+    What the kernel writes is in the array after the call, also in one that is not C-contiguous, of
+    which a copy is made; a read-only array is refused unless the parameter is a pointer to const.
+
+    For a scalar, a Python number or a NumPy scalar, converted only where that is safe: an integer
+    where the parameter's type holds its value exactly, a NumPy float where the type is at least as
+    wide, a bool for a bool or an integer; never a float for an integer. For a structure, a NumPy
+    structured scalar or bytes.
+
+    A call with NumPy arrays is over when the kernel is; one with GPU arrays only does not wait. On
+    a GPU it goes to `stream`, else to the stream that is current in the library of the arrays, as
+    CuPy and PyTorch have it, else to the default stream. The simulator takes a stream and runs
+    every launch at once, in the order of the calls.
 
     Parameters
     ----------
-    source : str
-        CUDA C++, compiled by NVRTC, or PTX text, which is taken as it is.
+    source : str or path
+        CUDA C++, compiled by NVRTC, or PTX text, which is taken as it is; or a file of either, as
+        a `pathlib.Path`.
     entry : str, optional
         The kernel's name, mangled or not, or an instantiation of a template, such as
         ``"scale<float, 4>"``. May be left out where the source has one kernel.
     options : sequence of str
         NVRTC's options, such as ``"-DTILE=16"``.
+    arch : str or int, optional
+        The architecture to compile for: ``"sm_80"`` or 80, or ``"compute_90"``, for which a GPU's
+        driver makes machine code. By default that of the device. The simulator runs the PTX of any.
     device : str or Device, optional
         ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``; by default the GPU that the arguments
         are on, else the first, else the simulator.
@@ -80,11 +98,15 @@ class Kernel:
         Warp instructions after which the simulator stops with a LaunchError; none by default.
     headers : mapping, optional
         Texts that ``#include`` finds by these names.
+    filename : str, optional
+        What messages call the source.
 
     Raises
     ------
     CompileError
         The source does not compile; the message is the compiler's log.
+    PtxError
+        The source is PTX text with a mistake, which the message locates.
     ValueError
         There is no such entry; the message lists those there are.
 
@@ -103,16 +125,16 @@ class Kernel:
 
     def __init__(
         self,
-        source: str,
+        source: str | os.PathLike[str],
         entry: str | None = None,
-        *,
         options: Sequence[str] = (),
+        arch: str | int | None = None,
+        *,
         device: str | Device | None = None,
         instruction_limit: int | None = None,
         headers: Mapping[str, str] | None = None,
+        filename: str | None = None,
     ) -> None:
-        if not isinstance(source, str):
-            raise TypeError(f"source must be a string; got {type(source).__name__}")
         if entry is not None and not isinstance(entry, str):
             raise TypeError(f"entry must be a string; got {type(entry).__name__}")
         if instruction_limit is not None and not isinstance(instruction_limit, int):
@@ -121,31 +143,93 @@ class Kernel:
             )
         if instruction_limit is not None and instruction_limit < 0:
             raise ValueError(f"instruction_limit must not be negative; got {instruction_limit}")
-        self.source = source
-        self.options = tuple(options) if not isinstance(options, str) else options
-        self.headers = dict(headers or {})
+        chosen = _compiler.checked_options(options)
+        if isinstance(source, os.PathLike):
+            path = Path(source)
+            source, found = _read(path)
+            filename = filename or path.name
+            chosen += found
+        _check_source(source)
         self.instruction_limit = instruction_limit
         self._wanted = device
         self._device = _devices.resolve(device)
-        self._expression = entry if entry is not None and "<" in entry else None
-        self._is_ptx = _signature.is_ptx(source)
-        self._compiled: dict[str, _compiler.Compiled] = {}
-        self._programs: dict[str, Any] = {}  # simulator, by architecture
+        expression = entry if entry is not None and "<" in entry else None
+        architecture = _compiler.architecture_name(arch)
+        if architecture is not None and _signature.is_ptx(source):
+            raise ValueError(
+                f"arch={arch!r}: the source is PTX, whose .target line says the architecture"
+            )
+        name = filename or ("kernel.ptx" if _signature.is_ptx(source) else "kernel.cu")
+        self._open(
+            Module(source, tuple(chosen), architecture, headers or {}, name, expression), entry
+        )
+
+    def _open(self, module: Module, entry: str | None) -> None:
+        """Find the entry in the module."""
+        self._module = module
         self._functions: dict[str, Any] = {}  # GPU, by device
         self._bound: dict[Any, Any] = {}  # launchers, by kernel[key]
-
-        compiled = self._compile(self._device)
-        if self._is_ptx and self._device.kind == "sim":
-            self._program(self._device)  # a syntax error shows here, not at the first launch
-        if self._expression is not None:
-            entry = compiled.lowered.get(self._expression, entry)
+        if module.is_ptx and self._device.kind == "sim":
+            module.program(self._device)  # a syntax error shows here, not at the first launch
+        compiled = module.compiled(self._device)
+        if module.expression is not None:
+            entry = compiled.lowered.get(module.expression, entry)
         found = _signature.ptx_entries(compiled.ptx)
         self.entries = tuple(found)
-        self.entry = _signature.find_entry(self.entries, entry, source)
-        text = "" if self._is_ptx else source
+        self.entry = _signature.find_entry(self.entries, entry, module.source)
         self.signature = _signature.signature_of(
-            self.entry, found[self.entry], text, self.options, self._expression
+            self.entry, found[self.entry], module.text, module.options, module.expression
         )
+
+    def get_function(self, entry: str) -> Kernel:
+        """Return another kernel of the same source, which shares its variables (`globals`).
+
+        Parameters
+        ----------
+        entry : str
+            Its name, one of `entries` or unmangled.
+
+        Examples
+        --------
+        >>> kernel = coalesce.Kernel('''
+        ... __device__ int total;
+        ... extern "C" __global__ void add(int n) { atomicAdd(&total, n); }
+        ... extern "C" __global__ void tell(int *out) { *out = total; }''', "add")
+        >>> kernel[2, 16](3)
+        >>> out = np.zeros(1, np.int32)
+        >>> kernel.get_function("tell")[1, 1](out)
+        >>> out
+        array([96], dtype=int32)
+        """
+        if not isinstance(entry, str):
+            raise TypeError(f"entry must be a string; got {type(entry).__name__}")
+        if "<" in entry and entry != self._module.expression:
+            raise ValueError(
+                f"{entry!r} is another instantiation, which is a module of its own: "
+                f"coalesce.Kernel(source, {entry!r})"
+            )
+        other = Kernel.__new__(Kernel)
+        other.instruction_limit = self.instruction_limit
+        other._wanted, other._device = self._wanted, self._device
+        other._open(self._module, entry)
+        return other
+
+    @property
+    def source(self) -> str:
+        """The text it was made from."""
+        return self._module.source
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The compiler's options."""
+        return self._module.options
+
+    @functools.cached_property
+    def globals(self) -> Globals:
+        """The source's `__device__` and `__constant__` variables by name, on this device."""
+        from coalesce._globals import Globals
+
+        return Globals(self._module, self._device)
 
     @property
     def name(self) -> str:
@@ -203,8 +287,12 @@ class Kernel:
         runs: int | Literal["auto"] | None = None,
         counts: bool = False,
         write_only: Sequence[str] = (),
+        stream: Any = None,
     ) -> LaunchRecord:
         """Launch the kernel and tell what it took; the arrays are as after one launch.
+
+        With `runs` on a GPU the kernel runs that often: variables of the source (`globals`) are as
+        after all the runs.
 
         Parameters
         ----------
@@ -223,6 +311,8 @@ class Kernel:
         write_only : sequence of str
             Parameters whose arrays need not be copied to the GPU, as the kernel writes every
             element.
+        stream : stream or int, optional
+            Where to launch on a GPU; by default as for ``kernel[grid, block]``.
 
         Returns
         -------
@@ -239,7 +329,14 @@ class Kernel:
             raise ValueError(f'runs must be a positive int, "auto" or None; got {runs!r}')
         where = None if device is None else _devices.resolve(device)
         return self._run(
-            *extents, _geometry.shared(shared_bytes), arguments, where, runs, counts, write_only
+            *extents,
+            _geometry.shared(shared_bytes),
+            arguments,
+            where,
+            runs,
+            counts,
+            write_only,
+            _geometry.stream(stream),
         )
 
     def profile(
@@ -276,17 +373,19 @@ class Kernel:
 
         return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device)[0]
 
-    def _bind(self, grid: Extent, block: Extent, shared: int) -> Any:
-        slow = functools.partial(self._call, grid, block, shared)
+    def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
+        slow = functools.partial(self._call, grid, block, shared, stream)
         if self._device.kind != "cuda":
             return slow
         function = self._function(self._device)
         _core.cuda.admit(function, grid, block, shared)
         parameters = [_for_launcher(p) for p in self.signature.parameters]
-        return _core.cuda.launcher(function, grid, block, shared, parameters, slow)
+        return _core.cuda.launcher(function, grid, block, shared, parameters, slow, stream)
 
-    def _call(self, grid: Extent, block: Extent, shared: int, *arguments: Any) -> None:
-        self._run(grid, block, shared, arguments)
+    def _call(
+        self, grid: Extent, block: Extent, shared: int, stream: int | None, *arguments: Any
+    ) -> None:
+        self._run(grid, block, shared, arguments, stream=stream)
 
     def _run(
         self,
@@ -298,6 +397,7 @@ class Kernel:
         runs: int | Literal["auto"] | None = None,
         counts: bool = False,
         write_only: Sequence[str] = (),
+        stream: int | None = None,
     ) -> LaunchRecord:
         arguments = _arguments.prepare(self.signature, given)
         if device is None:
@@ -321,6 +421,7 @@ class Kernel:
                 arguments,
                 runs,
                 write_only,
+                stream,
             )
         return self._simulate(device, grid, block, shared, arguments, runs, counts)
 
@@ -371,37 +472,57 @@ class Kernel:
         )
 
     def _compile(self, device: Device) -> _compiler.Compiled:
-        if self._is_ptx:
-            return self._compiled.setdefault("", _compiler.Compiled(self.source, None, "", {}, ""))
-        arch = _compiler.architecture(device.compute_capability)
-        if arch not in self._compiled:
-            self._compiled[arch] = _compiler.compile_cuda(
-                self.source,
-                arch=arch,
-                options=self.options,
-                headers=self.headers,
-                expressions=() if self._expression is None else (self._expression,),
-            )
-        return self._compiled[arch]
+        return self._module.compiled(device)
 
     def _program(self, device: Device) -> Any:
-        if not hasattr(_core, "sim"):
-            raise LaunchError("this build of coalesce has no simulator")
-        program = self._programs.get(device.name)
-        if program is None:
-            text = "" if self._is_ptx else self.source  # for messages that quote a line
-            program = _core.sim.Program(self._compile(device).ptx, text)
-            self._programs[device.name] = program
-        return program
+        return self._module.program(device)
 
     def _function(self, device: Device) -> Any:
         function = self._functions.get(device.name)
         if function is None:
-            compiled = self._compile(device)
-            image = compiled.cubin or compiled.ptx.encode()
-            function = _core.cuda.Function(device.ordinal, image, self.entry)
+            function = _core.cuda.Function(self._module.loaded(device), self.entry)
             self._functions[device.name] = function
         return function
+
+
+MOST_SOURCE_BYTES = 32 << 20  # CUDA's largest headers together have a fifth of it
+
+
+_FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*")
+
+
+def _check_source(source: Any) -> None:
+    if not isinstance(source, str):
+        raise TypeError(f"source must be a string or a path; got {type(source).__name__}")
+    if len(source) > MOST_SOURCE_BYTES:
+        raise ValueError(
+            f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are taken"
+        )
+    if len(source) < 4096 and re.fullmatch(
+        r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*", source
+    ):
+        raise ValueError(
+            f"source is a file's name; pass pathlib.Path({source.strip()!r}) for its contents"
+        )
+    if "\0" in source:
+        line = source.count("\n", 0, source.index("\0")) + 1
+        raise ValueError(f"source has a NUL character in line {line}")
+
+
+def _read(path: Path) -> tuple[str, list[str]]:
+    """Return a file's text and the options that let it include its neighbours."""
+    if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a source")
+    content = path.read_bytes()
+    if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
+        raise ValueError(f"{path} is machine code; the source must be CUDA C++ or PTX")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path} is not UTF-8 text (line {line})") from None
+    own = re.search(r'^[ \t]*#[ \t]*include[ \t]*"', text, re.MULTILINE)
+    return text, [f"-I{path.resolve().parent}"] if own else []
 
 
 def _for_launcher(parameter: Parameter) -> tuple[str, Any]:

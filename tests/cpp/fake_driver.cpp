@@ -193,6 +193,10 @@ FAKE cuMemcpyDtoDAsync_v2(Address target, Address source, size_t size, void*) {
     std::memmove(reinterpret_cast<void*>(target), reinterpret_cast<const void*>(source), size);
     return state().broken;
 }
+FAKE cuMemsetD8Async(Address target, unsigned char value, size_t size, void*) {
+    if (state().broken == ok) std::memset(reinterpret_cast<void*>(target), value, size);
+    return state().broken;
+}
 FAKE cuPointerGetAttribute(void*, int, Address) { return invalid_value; }
 FAKE cuStreamSynchronize(void*) { return state().broken; }
 FAKE cuStreamWaitEvent(void*, void*, unsigned) { return state().broken; }
@@ -235,6 +239,13 @@ FAKE cuModuleGetFunction(void** function, void*, const char* name) {
     Function& found = state().functions[name];
     found.name = name;
     *function = &found;
+    return ok;
+}
+FAKE cuModuleGetGlobal_v2(Address* address, size_t* size, void*, const char* name) {
+    static int counter = 7;
+    if (std::strcmp(name, "counter") != 0) return not_found;
+    *address = reinterpret_cast<Address>(&counter);
+    *size = sizeof(counter);
     return ok;
 }
 FAKE cuFuncGetAttribute(int* value, int attribute, void*) {

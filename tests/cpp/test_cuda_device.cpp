@@ -73,6 +73,15 @@ TEST(Device, CopiesOfAnySizeArrive) {
     }
 }
 
+TEST(Device, FillsMemoryAndOrdersStreams) {
+    const auto memory = device().allocate(100, "test");
+    device().fill(memory->address(), 0xAB, 100, nullptr);
+    device().order(nullptr, reinterpret_cast<Stream>(2));
+    std::vector<uint8_t> received(100);
+    device().to_host(received.data(), memory->address(), 100, nullptr);
+    EXPECT_EQ(received, std::vector<uint8_t>(100, 0xAB));
+}
+
 TEST(Device, OutOfMemorySaysHowMuchIsFree) {
     const std::string message =
         message_of([] { auto memory = device().allocate(size_t{3} << 30, "argument `x`"); });
@@ -118,6 +127,18 @@ TEST(Module, RefusalsCarryTheDriversLog) {
     const std::string message = message_of([] { Function(device(), "bad image", "scale"); });
     EXPECT_NE(message.find("a fake syntax error"), std::string::npos) << message;
     EXPECT_THROW(Function(device(), "image", "missing"), LaunchError);
+}
+
+TEST(Module, ItsKernelsShareItsVariables) {
+    const auto module = std::make_shared<Module>(device(), "image", "scale");
+    const Function scale(module, "scale"), add(module, "add");
+    const Module::Global counter = module->global("counter");
+    EXPECT_EQ(counter.bytes, 4u);
+    int value = 0;
+    device().to_host(&value, counter.address, 4, nullptr);
+    EXPECT_EQ(value, 7);
+    const std::string message = message_of([&] { (void)module->global("nope"); });
+    EXPECT_NE(message.find("finding variable `nope`"), std::string::npos) << message;
 }
 
 TEST(Recovery, AFaultLosesMemoryAndNothingElse) {

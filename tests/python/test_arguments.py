@@ -178,6 +178,19 @@ def test_entries_that_do_not_exist_list_those_that_do() -> None:
         ("b1", True, b"\x01"),
         ("b1", np.bool_(False), b"\x00"),
         ("c8", 1 + 2j, struct.pack("<ff", 1, 2)),
+        ("i4", np.int64(3), struct.pack("<i", 3)),
+        ("u4", np.int64(2**32 - 1), b"\xff" * 4),
+        ("i8", np.uint8(3), struct.pack("<q", 3)),
+        ("i4", np.bool_(True), struct.pack("<i", 1)),
+        ("b1", np.int64(1), b"\x01"),
+        ("f8", np.float32(0.1), struct.pack("<d", np.float32(0.1))),
+        ("f4", np.float16(0.5), struct.pack("<f", 0.5)),
+        ("f4", np.int64(2**24), struct.pack("<f", 2**24)),
+        ("f4", 2**100, struct.pack("<f", 2.0**100)),
+        ("f8", -(2**53), struct.pack("<d", -(2**53))),
+        ("c16", np.float64(1), struct.pack("<dd", 1, 0)),
+        ("c16", np.complex64(1j), struct.pack("<dd", 0, 1)),
+        ("V2", 256, b"\x80\x43"),
     ],
 )
 def test_scalars_are_packed(code: str, value: object, packed: bytes) -> None:
@@ -187,12 +200,17 @@ def test_scalars_are_packed(code: str, value: object, packed: bytes) -> None:
 @pytest.mark.parametrize(
     ("code", "value", "message"),
     [
-        ("i4", np.int64(3), r"needs int32; got numpy.int64. Pass numpy.int32\(n\)"),
-        ("i4", np.uint32(3), "needs int32; got numpy.uint32"),
-        ("i4", 3.0, "needs int32; got float 3.0"),
-        ("f4", np.float64(3), "needs float32; got numpy.float64"),
+        ("i4", 3.0, r"needs int32; got float 3.0; pass int\(n\) to drop the fraction"),
+        ("i4", np.float32(3), r"needs int32; got numpy.float32; pass int\(n\)"),
+        ("f4", np.float64(3), r"needs float32; got numpy.float64; pass numpy.float32\(n\) to"),
+        ("f2", np.float32(3), "needs float16; got numpy.float32"),
+        ("f4", True, "needs float32; got bool True; pass 0.0 or 1.0"),
+        ("f8", np.bool_(True), "needs float64; got numpy.bool"),
+        ("f4", np.complex64(1), "needs float32; got numpy.complex64"),
+        ("i4", np.datetime64(3, "s"), "needs int32; got numpy.datetime64"),
         ("f4", "3", "needs float32; got str"),
         ("i4", None, "needs int32; got NoneType"),
+        ("i4", np.array(3), r"got a NumPy array of shape \(\); pass its element: x.item\(\)"),
         ("i4", np.zeros(3), r"is a scalar of 4 bytes; got a NumPy array of shape \(3,\)"),
         ("f4", 1j, "needs float32; got complex"),
     ],
@@ -207,8 +225,18 @@ def test_scalars_of_another_type(code: str, value: object, message: str) -> None
     [
         ("i4", 2**31),
         ("i4", -(2**31) - 1),
+        ("i4", np.int64(2**31)),
         ("u1", -1),
+        ("u4", np.int8(-1)),
         ("u8", 2**64),
+        ("f4", 2**24 + 1),
+        ("f4", np.int64(2**24 + 1)),
+        ("f8", 2**53 + 1),
+        ("f4", 2**128),
+        ("f8", 2**2000),
+        ("f2", 65536),
+        ("V2", 257),
+        ("V2", 3.4e38),
         ("f4", 1e39),
         ("f2", 1e6),
         ("b1", 2),
@@ -275,10 +303,16 @@ def test_fortran_order_keeps_its_indices() -> None:
     assert found.array.ravel().tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
 
 
-def test_read_only_arrays_are_not_written_back() -> None:
+def test_read_only_arrays_are_refused_where_the_kernel_may_write() -> None:
     x = np.arange(6, dtype=np.float32)
     x.flags.writeable = False
-    assert not pack(pointer("x", "f4"), x).written  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"`x` \(float \*\) is a read-only array, and the kernel"):
+        pack(pointer("x", "f4"), x)
+    with pytest.raises(ValueError, match=r"`const float \*x` if it only reads.*x.copy\(\)"):
+        pack(pointer("x", "f4"), np.broadcast_to(np.float32(1), (6,)))
+    assert not pack(pointer("x", "f4", const=True), x).written  # type: ignore[attr-defined]
+    unknown = Parameter("x", "pointer", 8)  # of PTX, which knows no const
+    assert not pack(unknown, x).written  # type: ignore[attr-defined]
 
 
 def test_empty_and_scalar_shapes() -> None:
@@ -317,7 +351,7 @@ def test_a_pointer_of_unknown_type_takes_every_number() -> None:
 
 
 def test_vectors_take_their_elements_and_structures() -> None:
-    accepted, item = _signature._element_types("float4")
+    accepted, item = _signature.element_types("float4")
     assert (accepted, item) == (("f4",), 16)
     parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
     pack(parameter, np.zeros((3, 4), np.float32))
@@ -355,10 +389,13 @@ def test_overlapping_views_that_cannot_share() -> None:
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        ((1, 32), ((1, 1, 1), (32, 1, 1), 0)),
-        (((2, 3), (4, 5, 6)), ((2, 3, 1), (4, 5, 6), 0)),
-        ((np.int32(7), [8], 100), ((7, 1, 1), (8, 1, 1), 100)),
-        ((2**31 - 1, 1024), ((2**31 - 1, 1, 1), (1024, 1, 1), 0)),
+        ((1, 32), ((1, 1, 1), (32, 1, 1), 0, None)),
+        (((2, 3), (4, 5, 6)), ((2, 3, 1), (4, 5, 6), 0, None)),
+        ((np.int32(7), [8], 100), ((7, 1, 1), (8, 1, 1), 100, None)),
+        ((2**31 - 1, 1024), ((2**31 - 1, 1, 1), (1024, 1, 1), 0, None)),
+        ((1, 32, 0, None), ((1, 1, 1), (32, 1, 1), 0, None)),
+        ((1, 32, 0, 1), ((1, 1, 1), (32, 1, 1), 0, 0)),
+        ((1, 32, 0, np.uint64(2**63)), ((1, 1, 1), (32, 1, 1), 0, 2**63)),
     ],
 )
 def test_geometry(key: object, expected: object) -> None:
@@ -369,7 +406,10 @@ def test_geometry(key: object, expected: object) -> None:
     ("key", "error", "message"),
     [
         (1, TypeError, r"kernel\[grid, block\]"),
-        ((1, 2, 3, 4), TypeError, r"kernel\[grid, block, shared_bytes\]"),
+        ((1, 2, 3, 4, 5), TypeError, r"kernel\[grid, block, shared_bytes, stream\]"),
+        ((1, 2, 3, "s"), TypeError, "stream must be a stream of CuPy.*got str 's'"),
+        ((1, 2, 3, True), TypeError, "stream must be"),
+        ((1, 2, 3, -1), ValueError, "stream is -1"),
         ((1.0, 1), TypeError, "grid x must be an integer; got float 1.0"),
         ((1, True), TypeError, "block x must be an integer"),
         (((1, 2, 3, 4), 1), TypeError, "one to three extents"),

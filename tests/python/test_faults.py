@@ -92,7 +92,8 @@ def test_misaligned():
 def test_read_only_array():
     a = np.zeros(8, np.float32)
     a.flags.writeable = False
-    message = fault("__global__ void put(float *a) { a[threadIdx.x] = 1; }", a, block=8)
+    source = "__global__ void put(const float *a) { ((float *)a)[threadIdx.x] = 1; }"
+    message = fault(source, a, block=8)
     assert message.startswith("write to `a`, which is read-only")
     assert not a.any()
 

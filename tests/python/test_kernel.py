@@ -239,8 +239,12 @@ def test_wrong_arguments_name_the_parameter(kernel) -> None:  # type: ignore[no-
         TypeError, match=r"`x` \(float \*\) needs an array of float32; got dtype int64"
     ):
         bound(np.zeros(3, np.int64), 1.0, 3)
-    with pytest.raises(TypeError, match=r"`n` \(int\) needs int32; got numpy.int64"):
-        bound(x, 1.0, np.int64(3))
+    with pytest.raises(TypeError, match=r"`n` \(int\) needs int32; got numpy.float64"):
+        bound(x, 1.0, np.float64(3))
+    with pytest.raises(ValueError, match=r"`x` \(float \*\) is a broadcast array"):
+        bound(np.broadcast_to(np.float32(2), (10,)), 1.0, 3)
+    assert not x.any()
+    bound(x, 1.0, np.int64(3))
     with pytest.raises(TypeError):
         bound(x, 1.0, n=3)
     with pytest.raises(ValueError, match='runs must be a positive int, "auto" or None'):
@@ -268,7 +272,7 @@ def test_kernels_are_collected(kernel) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_bad_constructions(device: str) -> None:
-    with pytest.raises(TypeError, match="source must be a string"):
+    with pytest.raises(TypeError, match="source must be a string or a path; got bytes"):
         coalesce.Kernel(b"text", device=device)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="entry must be a string"):
         coalesce.Kernel(SOURCE, 3, device=device)  # type: ignore[arg-type]

@@ -1,0 +1,324 @@
+"""The `__device__` and `__constant__` variables of a kernel's source, read and set from Python."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coalesce import _core, _declaration, _signature
+from coalesce._devices import Device
+from coalesce._module import Module
+
+
+@dataclass(frozen=True)
+class DeclaredVariable:
+    """A variable as the source declares it."""
+
+    type: str  # "unsigned int", "float4", "Particle"; "" where it is not understood
+    extents: tuple[int | None, ...] = ()  # of an array; None where one is not understood
+    const: bool = False
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a module: where it is and what NumPy makes of it."""
+
+    symbol: str  # its name in the PTX
+    name: str  # in C++: "ns::weights"
+    space: str  # "global" or "constant"
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    spelled: str  # its C++ type, "" where that is not known
+    const: bool  # C++ const: its value is compiled into the kernels
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * int(self.dtype.itemsize)
+
+
+class Globals(Mapping[str, Any]):
+    """A kernel's `__device__` and `__constant__` variables by name: ``kernel.globals``.
+
+    Reading gives a copy, a read-only NumPy array (a NumPy scalar of a plain variable), after the
+    launches before it have ended. Assigning copies a number or an array to the device, where the
+    launches that follow see it; as in NumPy, a value is broadcast to the variable's shape. A
+    structure, and any type that the declaration does not tell, is an array of its bytes.
+
+    The variables belong to the module: the kernels that `Kernel.get_function` gives share them,
+    two `Kernel` objects made from one source do not. Each device has its own copy; `on` gives
+    those of another device.
+
+    Raises
+    ------
+    KeyError
+        There is no such variable, or the compiler removed it as nothing uses it.
+    TypeError
+        The value is of another kind (a float for an int).
+    ValueError
+        The value has another shape or does not fit, or the variable is const.
+
+    Examples
+    --------
+    >>> kernel = coalesce.Kernel('''
+    ... __constant__ float weights[3];
+    ... __device__ int calls;
+    ... extern "C" __global__ void k(float *x) {
+    ...     x[threadIdx.x] *= weights[threadIdx.x];
+    ...     if (threadIdx.x == 0) ++calls;
+    ... }''')
+    >>> kernel.globals["weights"] = [1, 10, 100]
+    >>> x = np.ones(3, np.float32)
+    >>> kernel[1, 3](x)
+    >>> x
+    array([  1.,  10., 100.], dtype=float32)
+    >>> kernel.globals["calls"]
+    np.int32(1)
+    """
+
+    def __init__(self, module: Module, device: Device) -> None:
+        self._module = module
+        self._device = device
+        # What there is, the compiler's PTX tells; the simulator's parser reads it on any device.
+        self._program: Any = (
+            module.program(device)
+            if device.kind == "sim"
+            else _core.sim.Program(module.compiled(device).ptx)
+        )
+        self._variables = _variables(self._program.variables(), module.text, module.options)
+
+    def on(self, device: str | Device) -> Globals:
+        """Return the variables of another device, such as ``"sim"``."""
+        from coalesce import _devices
+
+        return Globals(self._module, _devices.resolve(device))
+
+    def __getitem__(self, name: str) -> Any:
+        variable = self._find(name)
+        if self._device.kind == "sim":
+            content = self._program.read_variable(variable.symbol)
+            values = np.frombuffer(content, variable.dtype)
+        else:
+            values = np.empty(variable.bytes // variable.dtype.itemsize, variable.dtype)
+            address, _ = self._module.loaded(self._device).variable(variable.symbol)
+            gpu = _core.cuda.Device(self._device.ordinal)
+            gpu.to_host(values.view(np.uint8), address)
+            values.flags.writeable = False
+        return values.reshape(variable.shape)[()]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        variable = self._find(name)
+        if variable.const:
+            raise ValueError(
+                f"variable `{variable.name}` is const, so the compiler has put its value into the "
+                "kernels; declare it without const, or set it with a -D option"
+            )
+        content = _converted(variable, value)
+        if self._device.kind == "sim":
+            self._program.write_variable(variable.symbol, content.tobytes())
+            return
+        address, _ = self._module.loaded(self._device).variable(variable.symbol)
+        gpu = _core.cuda.Device(self._device.ordinal)
+        gpu.to_device(address, content.reshape(-1).view(np.uint8))
+        gpu.synchronize()
+
+    def __iter__(self) -> Iterator[str]:
+        return (variable.name for variable in self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def __repr__(self) -> str:
+        if not self._variables:
+            return f"<no __device__ or __constant__ variables on {self._device.name}>"
+        lines = [f"variables on {self._device.name}"]
+        for v in self._variables:
+            qualifier = "__constant__" if v.space == "constant" else "__device__"
+            extents = "".join(f"[{n}]" for n in v.shape)
+            lines.append(f"  {qualifier} {v.spelled or v.dtype} {v.name}{extents}")
+        return "\n".join(lines)
+
+    def _find(self, name: str) -> Variable:
+        if not isinstance(name, str):
+            raise TypeError(f"a variable's name is a string; got {type(name).__name__}")
+        wanted = [v for v in self._variables if name in (v.name, v.symbol)]
+        wanted = wanted or [v for v in self._variables if v.name.split("::")[-1] == name]
+        if len(wanted) == 1:
+            return wanted[0]
+        if wanted:
+            raise KeyError(f"{name!r} is ambiguous: {', '.join(v.symbol for v in wanted)}")
+        listed = ", ".join(v.name for v in self._variables) or "none"
+        raise KeyError(
+            f"no __device__ or __constant__ variable {name!r}; there are: {listed} (the compiler "
+            "removes a static one that nothing uses)"
+        )
+
+
+def _variables(
+    found: Sequence[tuple[str, str, str, int, int]], source: str, options: Sequence[str]
+) -> list[Variable]:
+    """Return the variables of a module, without what the compiler and CUDA's headers add."""
+    declared = variables_of(source, options)
+    variables = []
+    for symbol, space, ptx_type, size, _ in found:
+        name = _signature.plain_name(symbol)
+        base = name.split("::")[-1]
+        if symbol.startswith(("$", "__const", "_ZT")) or (source and base not in declared):
+            continue
+        known = declared.get(base, DeclaredVariable(""))
+        dtype, shape = _as_numpy(known, ptx_type, size)
+        variables.append(Variable(symbol, name, space, shape, dtype, known.type, known.const))
+    return variables
+
+
+def _as_numpy(
+    declared: DeclaredVariable, ptx_type: str, size: int
+) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the dtype and shape of a variable, the declaration's where it explains the size."""
+    accepted, item = _signature.element_types(declared.type)
+    if accepted and item and size % item == 0:
+        dtype = np.dtype("u2" if accepted[0] == "V2" else accepted[0])
+        lanes = (item // dtype.itemsize,) if item > dtype.itemsize else ()
+        count = size // item
+        extents = tuple(n for n in declared.extents if n is not None)
+        if len(extents) == len(declared.extents) and math.prod(extents) == count:
+            return dtype, extents + lanes
+        return dtype, (count, *lanes)
+    width = int(re.sub(r"\D", "", ptx_type) or 8) // 8
+    if size == width and ptx_type != "b8":
+        kind = {"u": "u", "s": "i", "b": "u", "f": "f"}[ptx_type[0]]
+        return np.dtype(f"{kind}{width}"), ()
+    return np.dtype(np.uint8), (size,)
+
+
+def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
+    """Return `value` as the variable holds it; TypeError or ValueError where it cannot."""
+    wanted = f"variable `{variable.name}` has shape {variable.shape}, {variable.dtype}"
+    if hasattr(value, "get") and not isinstance(value, Mapping):  # a GPU array
+        value = value.get()
+    given = np.asarray(value)
+    if variable.dtype == np.uint8 and given.nbytes == variable.bytes and given.ndim:
+        return np.ascontiguousarray(given).reshape(-1).view(np.uint8)  # a structure's bytes
+    if not np.can_cast(given.dtype, variable.dtype, "same_kind") and not (
+        given.dtype.kind in "iu" and variable.dtype.kind in "iu"
+    ):
+        raise TypeError(f"{wanted}; got {given.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = given.astype(variable.dtype)
+    if given.dtype.kind in "iu" and not np.array_equal(cast, given):
+        raise ValueError(f"{wanted}; a value does not fit")
+    if given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum():
+        raise ValueError(f"{wanted}; a value does not fit")
+    try:
+        return np.ascontiguousarray(np.broadcast_to(cast, variable.shape))
+    except ValueError:
+        raise ValueError(f"{wanted}; got shape {given.shape}") from None
+
+
+# --- declarations ---------------------------------------------------------------------------------
+
+_IN_MEMORY = re.compile(r"\b__(?:device|constant|managed)__\b")
+_ALIGNMENT = re.compile(r"\b(?:alignas|__align__|__attribute__)\s*\([^;{}]{0,80}?\)+")
+_NOT_PART_OF_A_TYPE = _declaration.NOT_TYPES | {
+    "const",
+    "constexpr",
+    "static",
+    "extern",
+    "inline",
+    "C",
+}
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\s+(?:static\s+)?(?:unsigned\s+)?"
+    r"(?:int|long|unsigned|size_t|short|auto)\s+(\w+)\s*=\s*([^;,{}]{1,200});"
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
+
+
+def variables_of(source: str, options: Sequence[str] = ()) -> dict[str, DeclaredVariable]:
+    """Return the variables of device memory that a source declares, by their last names."""
+    text = _declaration.bare(source)
+    known = _declaration.replacements(text, options)
+    for match in _CONSTANT.finditer(text):
+        known.setdefault(match[1], f"({match[2].strip()})")
+    text = _ALIGNMENT.sub(" ", _DIRECTIVE.sub(lambda m: " " * len(m[0]), text))
+    found: dict[str, DeclaredVariable] = {}
+    for match in _IN_MEMORY.finditer(text):
+        at = match.start()
+        start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
+        statement = text[start : _statement_end(text, match.end())]
+        for name, variable in _declarators(_IN_MEMORY.sub(" ", statement), known):
+            # Two of one name, in namespaces or under conditions: only what they share is known.
+            first = found.setdefault(name, variable)
+            if first != variable:
+                found[name] = DeclaredVariable("", (), first.const and variable.const)
+    return found
+
+
+def _statement_end(text: str, place: int) -> int:
+    """Return where the statement that goes on at `place` ends; `place` for a function."""
+    depth = 0
+    for match in re.compile(r"[\[\]{}();=]").finditer(text, place):
+        char = match[0]
+        if char == "(" and depth == 0 and "=" not in text[place : match.start()]:
+            return place
+        depth += (char in "[{(") - (char in "]})")
+        if depth < 0 or (char == ";" and depth == 0):
+            return match.start()
+    return len(text)
+
+
+def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, DeclaredVariable]]:
+    """Return the variables of ``float a[N] = {...}, b``."""
+    found: list[tuple[str, DeclaredVariable]] = []
+    base, const = "", False
+    for part in _declaration.split(statement):
+        head = re.split(r"[={]", part, maxsplit=1)[0].strip()
+        match = re.search(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)$", head)
+        if match is None or "(" in head:
+            break
+        before = head[: match.start()]
+        if not found:
+            words = re.findall(r"\w+|[<>:,*]", _declaration.replaced(before, known))
+            const = "const" in words or "constexpr" in words
+            base = _declaration.normalized([w for w in words if w not in _NOT_PART_OF_A_TYPE])
+        if not base:
+            break
+        extents = tuple(
+            _value(_declaration.replaced(extent, known))
+            for extent in re.findall(r"\[([^\]]*)\]", match[2])
+        )
+        found.append((match[1], DeclaredVariable(base, extents, const)))
+    return found
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: lambda a, b: a << min(b, 40),
+}
+
+
+def _value(text: str) -> int | None:
+    """Return what an integer expression of literals is; None for any other."""
+
+    def of(node: ast.expr) -> int:
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](of(node.left), of(node.right))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        raise ValueError
+
+    plain = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text).strip()
+    try:
+        return of(ast.parse(plain[:200], mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return None

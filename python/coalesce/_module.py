@@ -1,0 +1,120 @@
+"""A source compiled for the devices it runs on: what the kernels of one source share.
+
+A module is compiled when a device first needs it and loaded once on each. Its `__device__` and
+`__constant__` variables therefore exist once for each device, and every kernel of the module sees
+them.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from coalesce import _compiler, _core, _signature
+from coalesce._devices import Device
+from coalesce.errors import LaunchError
+
+
+class Module:
+    """CUDA C++ or PTX text, compiled and loaded where it is needed.
+
+    Parameters
+    ----------
+    source : str
+    options : tuple of str
+        NVRTC's.
+    arch : str or None
+        ``"sm_80"``; None is the architecture of the device.
+    headers : mapping
+        Texts that ``#include`` finds by these names.
+    filename : str
+        What messages call the source.
+    expression : str or None
+        The template instantiation to compile.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        options: tuple[str, ...],
+        arch: str | None,
+        headers: Mapping[str, str],
+        filename: str,
+        expression: str | None,
+    ) -> None:
+        self.source = source
+        self.options = options
+        self.arch = arch
+        self.headers = dict(headers)
+        self.filename = filename
+        self.expression = expression
+        self.is_ptx = _signature.is_ptx(source)
+        self._compiled: dict[str, _compiler.Compiled] = {}  # by architecture
+        self._programs: dict[str, Any] = {}  # on the simulator, by device
+        self._loaded: dict[str, Any] = {}  # on a GPU, by device
+        # Two threads that launch a new kernel must end up with one module, or each would have its
+        # own variables.
+        self._lock = threading.RLock()
+
+    @property
+    def text(self) -> str:
+        """The CUDA C++, for whoever reads declarations off it; "" where the source is PTX."""
+        return "" if self.is_ptx else self.source
+
+    def compiled(self, device: Device) -> _compiler.Compiled:
+        """Return the PTX and, where the source is CUDA C++, the machine code for a device."""
+        with self._lock:
+            if self.is_ptx:
+                return self._compiled.setdefault(
+                    "", _compiler.Compiled(self.source, None, "", {}, "")
+                )
+            arch = self.arch or _compiler.architecture(device.compute_capability)
+            if arch not in self._compiled:
+                self._compiled[arch] = _compiler.compile_cuda(
+                    self.source,
+                    arch=arch,
+                    options=self.options,
+                    name=self.filename,
+                    headers=self.headers,
+                    expressions=() if self.expression is None else (self.expression,),
+                )
+            return self._compiled[arch]
+
+    def program(self, device: Device) -> Any:
+        """Return the module on a simulated device."""
+        if not hasattr(_core, "sim"):
+            raise LaunchError("this build of coalesce has no simulator")
+        with self._lock:
+            program = self._programs.get(device.name)
+            if program is None:
+                # The source is for messages that quote a line.
+                program = _core.sim.Program(self.compiled(device).ptx, self.text)
+                self._programs[device.name] = program
+            return program
+
+    def loaded(self, device: Device) -> Any:
+        """Return the module on a GPU."""
+        with self._lock:
+            module = self._loaded.get(device.name)
+            if module is None:
+                image = _image(self.compiled(device), device)
+                module = _core.cuda.Module(device.ordinal, image, self.filename)
+                self._loaded[device.name] = module
+            return module
+
+
+def _image(compiled: _compiler.Compiled, device: Device) -> bytes:
+    """Return what a GPU loads: machine code made for it, or PTX, which the driver compiles.
+
+    Machine code runs on GPUs of the same major compute capability from its minor one on ("CUDA C++
+    Programming Guide", Binary Compatibility); that of sm_90a and its like on exactly one.
+    """
+    made_for = re.fullmatch(r"sm_(\d+)(\d)([af]?)", compiled.arch)
+    if compiled.cubin is not None and made_for is not None:
+        major, minor = int(made_for[1]), int(made_for[2])
+        have = device.compute_capability
+        if (major, minor) == have or (major == have[0] and minor < have[1] and not made_for[3]):
+            return compiled.cubin
+    return compiled.ptx.encode()
