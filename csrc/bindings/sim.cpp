@@ -17,6 +17,7 @@
 #include "bindings/sim.hpp"
 #include "errors.hpp"
 #include "model/time.hpp"
+#include "sim/heap.hpp"
 
 namespace py = pybind11;
 
@@ -277,6 +278,21 @@ void add_sim(py::module_ m) {
                  return BufferArgument{std::move(array), std::move(name), writable};
              }),
              py::arg("array"), py::arg("name"), py::arg("writable"));
+
+    py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
+        m, "Memory", "An array in simulated device memory: host memory with a device address.")
+        .def(py::init(&sim::allocate_array), py::arg("shape"), py::arg("item_bytes"),
+             py::arg("type"))
+        .def_property_readonly("address",
+                               [](const sim::HeapArray& a) { return a.buffer().address; })
+        .def(
+            "bytes",
+            [](const std::shared_ptr<sim::HeapArray>& a) {
+                return py::array_t<uint8_t>(py::ssize_t(a->buffer().bytes),
+                                            reinterpret_cast<uint8_t*>(a->buffer().host),
+                                            py::cast(a));
+            },
+            "The memory as a NumPy array that keeps it alive.");
 
     add_sim_counts(m);
 

@@ -3,11 +3,13 @@
 
 #include <pybind11/numpy.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bindings/bindings.hpp"
 #include "sim/address_space.hpp"
+#include "sim/heap.hpp"
 
 namespace coalesce::bindings {
 
@@ -18,8 +20,9 @@ struct BufferArgument {
     bool writable;
 };
 
-// The arrays among a launch's arguments. Those that overlap are one buffer, so that a kernel sees
-// them as one memory.
+// The memory of a launch: the device arrays that live, at their own addresses, and the host's
+// arrays among the arguments. Those that overlap are one buffer, so that a kernel sees them as one
+// memory.
 class Arguments {
   public:
     explicit Arguments(const pybind11::list& values);
@@ -37,7 +40,9 @@ class Arguments {
     };
 
     static Piece piece_of(const BufferArgument& b);
+    [[nodiscard]] std::vector<size_t> map_device_arrays(sim::AddressSpace& memory);
 
+    std::vector<std::shared_ptr<sim::HeapArray>> device_arrays_;
     std::vector<Piece> pieces_;
     uint64_t total_bytes_ = 0;
 };

@@ -7,7 +7,7 @@ namespace py = pybind11;
 
 namespace coalesce::bindings {
 
-Arguments::Arguments(const py::list& values) {
+Arguments::Arguments(const py::list& values) : device_arrays_(sim::live_arrays()) {
     for (const py::handle value : values) {
         if (py::isinstance<BufferArgument>(value)) {
             pieces_.push_back(piece_of(value.cast<BufferArgument&>()));
@@ -15,9 +15,35 @@ Arguments::Arguments(const py::list& values) {
     }
 }
 
+std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
+    std::vector<bool> mapped(pieces_.size());
+    for (const auto& array : device_arrays_) {
+        sim::Buffer whole = array->buffer();
+        for (size_t i = 0; i < pieces_.size(); ++i) {
+            Piece& p = pieces_[i];
+            if (mapped[i] || p.buffer.host < whole.host ||
+                p.buffer.host + p.buffer.bytes > whole.host + whole.bytes)
+                continue;
+            mapped[i] = true;
+            p.address = whole.address + uint64_t(p.buffer.host - whole.host);
+            // A part has its name from the argument, but not its shape.
+            whole.name = p.buffer.name;
+            if (p.buffer.bytes == whole.bytes)
+                whole.shape = p.buffer.shape;
+            else
+                whole.shape.clear();
+        }
+        memory.add_at(std::move(whole));
+    }
+    std::vector<size_t> rest;
+    for (size_t i = 0; i < pieces_.size(); ++i)
+        if (!mapped[i]) rest.push_back(i);
+    return rest;
+}
+
 void Arguments::map_into(sim::AddressSpace& memory) {
-    std::vector<size_t> order(pieces_.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    const std::vector<size_t> of_the_host = map_device_arrays(memory);
+    std::vector<size_t> order = of_the_host;
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
         return pieces_[a].buffer.host < pieces_[b].buffer.host;
     });
@@ -40,13 +66,13 @@ void Arguments::map_into(sim::AddressSpace& memory) {
     }
     // Addresses follow the order of the arguments, so that they are the same in every run.
     std::vector<uint64_t> addresses(wholes.size());
-    for (size_t n = 0; n < pieces_.size(); ++n) {
+    for (const size_t n : of_the_host) {
         const sim::Buffer& whole = wholes[whole_of[n]];
         uint64_t& address = addresses[whole_of[n]];
         if (address == 0) address = memory.add(whole);
         pieces_[n].address = address + uint64_t(pieces_[n].buffer.host - whole.host);
-        total_bytes_ += pieces_[n].buffer.bytes;
     }
+    for (const Piece& p : pieces_) total_bytes_ += p.buffer.bytes;
 }
 
 Arguments::Piece Arguments::piece_of(const BufferArgument& b) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "errors.hpp"
+#include "sim/heap.hpp"
 #include "sim/memory.hpp"
 #include "sim/scheduler.hpp"
 
@@ -122,6 +123,10 @@ FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space 
             if (b)
                 detail =
                     describe(*b) + "; the address is " + element(*b, int64_t(address - b->address));
+        } else if (const std::optional<Buffer> freed = freed_at(address)) {
+            message = what + " in a freed array";
+            detail = describe(*freed) + " and was freed; the address is that of " +
+                     element(*freed, int64_t(address - freed->address));
         } else if (!near) {
             message =
                 what + (address < (1u << 16) ? " through a null pointer" : " outside every array");

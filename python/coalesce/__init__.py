@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coalesce import draw
     from coalesce._devices import Device, devices, gpu_status
-    from coalesce.array import DeviceArray, to_device
+    from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
     from coalesce.catalogue import Variant, VariantTable, source, variants
     from coalesce.comparison import Comparison, compare
     from coalesce.errors import (
@@ -59,17 +59,21 @@ _HOMES = {
     "Variant": "catalogue",
     "VariantTable": "catalogue",
     "access": "patterns",
+    "asarray": "array",
     "column_sums": "operations",
     "compare": "comparison",
     "devices": "_devices",
+    "empty": "array",
     "gpu_status": "_devices",
     "matmul": "operations",
+    "ones": "array",
     "profile": "profiling",
     "row_sums": "operations",
     "source": "catalogue",
     "to_device": "array",
     "transpose": "operations",
     "variants": "catalogue",
+    "zeros": "array",
 }
 
 _MODULES = ("draw",)
@@ -92,18 +96,22 @@ __all__ = [
     "VariantTable",
     "__version__",
     "access",
+    "asarray",
     "column_sums",
     "compare",
     "devices",
     "draw",
+    "empty",
     "gpu_status",
     "matmul",
+    "ones",
     "profile",
     "row_sums",
     "source",
     "to_device",
     "transpose",
     "variants",
+    "zeros",
 ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce import _arrays, _core
+from coalesce import _arrays, _core, _simulated
 from coalesce._arrays import GpuArray, dtype_name
 from coalesce._signature import Parameter, Signature
 
@@ -36,10 +36,23 @@ class HostArray:
     def copied(self) -> bool:
         return self.array is not self.given
 
-    def finish(self) -> None:
-        """Write a copy back to where it came from."""
+    @property
+    def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        """For memory of `coalesce.empty`: for each byte of `array`, whether none ever wrote it.
+
+        Who watches the kernel's stores clears it in place. None: every byte is defined.
+        """
+        return _simulated.undefined(self.array)
+
+    def finish(self, watched: bool = False) -> None:
+        """Write a copy back to where it came from.
+
+        Unless the launch was `watched`, all of the array is taken as defined from now on.
+        """
         if self.copied and self.written:
             self.given[...] = self.array
+        if self.written and not watched:
+            _simulated.define(self.given)
 
 
 Argument = bytes | HostArray | GpuArray

@@ -69,8 +69,8 @@ def look(value: Any) -> GpuArray | None:
     """Describe a GPU array; None for everything else."""
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
-    if type(value).__name__ == "DeviceArray" and hasattr(value, "_memory"):
-        return _device_array(value)
+    if is_device_array(value):
+        return None if value._simulated else _device_array(value)
     if is_torch(value):
         return _torch(value) if value.is_cuda else None
     try:
@@ -87,15 +87,29 @@ def look(value: Any) -> GpuArray | None:
 
 
 def look_on_host(value: Any) -> np.ndarray[Any, Any] | None:
-    """Return a NumPy view of another library's array in host memory; None where it is none."""
+    """Return a NumPy view of an array in host memory that is none of NumPy's; None for the rest.
+
+    That is another library's array, or a `DeviceArray` in the simulator's memory.
+    """
+    array: np.ndarray[Any, Any]
+    if is_device_array(value):
+        if not value._simulated:
+            return None
+        array = value._host()
+        return array
     if is_torch(value):
-        array: np.ndarray[Any, Any] = value.detach().numpy()
+        array = value.detach().numpy()
         return array
     if isinstance(value, np.generic) or not hasattr(value, "__dlpack_device__"):
         return None
     if int(value.__dlpack_device__()[0]) != _DLPACK_CPU:
         return None
     return np.from_dlpack(value)
+
+
+def is_device_array(value: Any) -> bool:
+    """Tell a `DeviceArray` without importing its module."""
+    return type(value).__name__ == "DeviceArray" and hasattr(value, "_memory")
 
 
 def is_torch(value: Any) -> bool:

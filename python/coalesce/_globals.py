@@ -141,6 +141,8 @@ class Globals(Mapping[str, Any]):
         for v in self._variables:
             qualifier = "__constant__" if v.space == "constant" else "__device__"
             extents = "".join(f"[{n}]" for n in v.shape)
+            if v.dtype == np.uint8 and v.spelled and v.spelled not in _signature.SCALARS:
+                extents = f" ({v.bytes} bytes)"  # a structure or what is not understood
             lines.append(f"  {qualifier} {v.spelled or v.dtype} {v.name}{extents}")
         return "\n".join(lines)
 

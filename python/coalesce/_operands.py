@@ -128,9 +128,9 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) ->
     if found.on_gpu:
         if not found.row_by_row():
             raise ValueError("out must be C-contiguous where it is a GPU array")
-    elif not isinstance(out, np.ndarray):
+    elif not isinstance(out, np.ndarray) and not _arrays.is_device_array(out):
         raise TypeError(f"out must be a NumPy array or a GPU array; got {type(out).__name__}")
-    elif not out.flags.writeable:
+    elif not found.array.flags.writeable:
         raise ValueError("out is read-only; it must be writeable")
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from coalesce import _gpu, catalogue
+from coalesce import _arrays, _gpu, _simulated, catalogue
 from coalesce._operands import Operand
 from coalesce.timing import Timing
 
@@ -87,7 +87,17 @@ class Run:
         from coalesce import _devices
 
         gpu_arrays = [o.array for o in operands if o.on_gpu]
+        simulated = {o.given.device: o for o in operands if in_simulated_memory(o)}
+        if device is None and simulated and not gpu_arrays:
+            device = next(iter(simulated))
         self.device = _devices.resolve(device, gpu_arrays)
+        for place, operand in simulated.items():
+            if place != self.device.name:
+                raise ValueError(
+                    f"{operand.name} is an array of {place} and the call runs on "
+                    f"{self.device.name}; copy it: coalesce.asarray({operand.name}, "
+                    f'device="{self.device.name}")'
+                )
         self.on_gpu = self.device.kind == "cuda"
         if gpu_arrays and not self.on_gpu:
             on_gpu = next(o.name for o in operands if o.on_gpu)
@@ -233,6 +243,10 @@ class Run:
         """Return what the caller gets: `out`, filled, or the new array in the operands' library."""
         if out is None:
             model = next((o.given for o in operands if o.on_gpu), None)
+            if model is None and any(in_simulated_memory(o) for o in operands):
+                from coalesce.array import to_device
+
+                return to_device(written, self.device)
             return written if model is None else _gpu.like(written, model)
         if written is not out.array:
             if out.on_gpu:
@@ -241,6 +255,7 @@ class Run:
                 copy(written, out.array)
             else:
                 out.array[...] = written
+                _simulated.define(out.array)
         return out.given
 
     def timing(self) -> Timing:
@@ -271,6 +286,11 @@ def compiled(operation: str, variant: str, defines: tuple[str, ...]) -> Kernel:
     entry = catalogue.find(operation, variant)
     options = tuple(f"-D{define}" for define in defines)
     return Kernel(catalogue.read_kernel(entry.file), entry.entry, options=options)
+
+
+def in_simulated_memory(operand: Operand) -> bool:
+    """Whether an operand is a `DeviceArray` of the simulator."""
+    return not operand.on_gpu and _arrays.is_device_array(operand.given)
 
 
 def overlap(a: Operand, b: Operand) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from coalesce import _arguments, _compiler, _core, _devices, _geometry, _signature
+from coalesce import _arguments, _compiler, _core, _devices, _geometry, _signature, _simulated
 from coalesce._arguments import HostArray
 from coalesce._arrays import GpuArray
 from coalesce._devices import Device
@@ -405,6 +405,10 @@ class Kernel:
             on_gpu = [a for a in arguments if isinstance(a, GpuArray)]
             if self._wanted is None and on_gpu and device.kind == "cuda":
                 device = _devices.resolve(f"cuda:{on_gpu[0].ordinal}")
+            simulated = _simulated_device(arguments)
+            if self._wanted is None and simulated is not None:
+                device = _devices.resolve(simulated)
+        self._check_places(arguments, device)
         unknown = set(write_only) - {p.name for p in self.signature.parameters}
         if unknown:
             raise ValueError(f"write_only names no parameter of {self.signature}: {unknown}")
@@ -425,6 +429,22 @@ class Kernel:
             )
         return self._simulate(device, grid, block, shared, arguments, runs, counts)
 
+    def _check_places(self, arguments: Sequence[_arguments.Argument], device: Device) -> None:
+        """Raise ValueError for an array in the memory of another device."""
+        for parameter, argument in zip(self.signature.parameters, arguments, strict=True):
+            if isinstance(argument, GpuArray) and device.kind == "sim":
+                raise ValueError(
+                    f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "
+                    "copy it to NumPy first"
+                )
+            place = _simulated_device([argument])
+            if place is not None and place != device.name:
+                raise ValueError(
+                    f"argument {parameter} is an array of {place}, the kernel runs on "
+                    f"{device.name}; copy it: coalesce.asarray({parameter.name}, "
+                    f'device="{device.name}")'
+                )
+
     def _simulate(
         self,
         device: Device,
@@ -436,12 +456,7 @@ class Kernel:
         counts: bool,
     ) -> LaunchRecord:
         packed: list[Any] = []
-        for parameter, argument in zip(self.signature.parameters, arguments, strict=True):
-            if isinstance(argument, GpuArray):
-                raise ValueError(
-                    f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "
-                    "copy it to NumPy first"
-                )
+        for argument in arguments:
             if isinstance(argument, HostArray):
                 writable = argument.array.flags.writeable and argument.given.flags.writeable
                 packed.append(_core.sim.Buffer(argument.array, argument.name, writable))
@@ -483,6 +498,14 @@ class Kernel:
             function = _core.cuda.Function(self._module.loaded(device), self.entry)
             self._functions[device.name] = function
         return function
+
+
+def _simulated_device(arguments: Sequence[_arguments.Argument]) -> str | None:
+    """Return the simulated device whose memory the first array in such memory is in."""
+    for argument in arguments:
+        if isinstance(argument, HostArray) and (found := _simulated.memory_of(argument.given)):
+            return found[0].device
+    return None
 
 
 MOST_SOURCE_BYTES = 32 << 20  # CUDA's largest headers together have a fifth of it

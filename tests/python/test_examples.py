@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce._globals import Globals
 
 README = Path(__file__).parents[2] / "README.md"
 EXPLAINED = [
@@ -28,6 +29,14 @@ EXPLAINED = [
     coalesce.draw.matrix_cells,
     coalesce.draw.matrices,
     coalesce.draw.thread_block,
+    coalesce.Kernel.get_function,
+    coalesce.DeviceArray,
+    coalesce.empty,
+    coalesce.zeros,
+    coalesce.ones,
+    coalesce.asarray,
+    coalesce.to_device,
+    Globals,
 ]
 
 

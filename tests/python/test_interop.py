@@ -77,7 +77,7 @@ def test_without_a_gpu_device_arrays_say_why() -> None:
     if coalesce.gpu_status():
         pytest.skip("there is a GPU")
     with pytest.raises(DeviceUnavailable):
-        to_device(np.zeros(3))
+        to_device(np.zeros(3), "cuda")
 
 
 def test_host_arrays_of_other_libraries_through_dlpack() -> None:

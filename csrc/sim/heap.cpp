@@ -1,0 +1,92 @@
+#include "sim/heap.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "errors.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+constexpr size_t most_freed = 10'000;
+
+struct Heap {
+    std::mutex mutex;
+    uint64_t next = heap_base;
+    std::map<uint64_t, std::weak_ptr<HeapArray>> live;
+    std::map<uint64_t, Buffer> freed;  // by address, and so by age
+
+    // Outlives every array, also those that Python keeps until the process ends.
+    static Heap& get() {
+        static auto* heap = new Heap;
+        return *heap;
+    }
+};
+
+}  // namespace
+
+HeapArray::HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type) {
+    constexpr uint64_t most = uint64_t{1} << 40;
+    uint64_t bytes = item_bytes;
+    for (const int64_t n : shape) bytes = n && bytes > most / uint64_t(n) ? most + 1 : bytes * n;
+    buffer_.name = "device array";
+    buffer_.bytes = bytes;
+    buffer_.shape = std::move(shape);
+    buffer_.item_bytes = item_bytes;
+    buffer_.type = std::move(type);
+    const uint64_t size = (std::max<uint64_t>(bytes, 1) + 63) / 64 * 64;
+    if (bytes <= most) buffer_.host = static_cast<std::byte*>(std::aligned_alloc(64, size));
+    if (!buffer_.host)
+        throw LaunchError("out of memory: a device array of " + std::to_string(bytes >> 20) +
+                          " MiB; the memory of a simulated device is this machine's");
+    std::memset(buffer_.host, 0xff, bytes);
+    Heap& heap = Heap::get();
+    const std::lock_guard lock(heap.mutex);
+    buffer_.address = heap.next;
+    heap.next = (heap.next + bytes + 2 * guard_gap - 1) & ~(guard_gap - 1);
+}
+
+HeapArray::~HeapArray() {
+    Heap& heap = Heap::get();
+    const std::lock_guard lock(heap.mutex);
+    std::free(std::exchange(buffer_.host, nullptr));
+    heap.live.erase(buffer_.address);
+    heap.freed.emplace(buffer_.address, std::move(buffer_));
+    if (heap.freed.size() > most_freed) heap.freed.erase(heap.freed.begin());
+}
+
+std::shared_ptr<HeapArray> allocate_array(std::vector<int64_t> shape, uint32_t item_bytes,
+                                          std::string type) {
+    auto array = std::make_shared<HeapArray>(std::move(shape), item_bytes, std::move(type));
+    Heap& heap = Heap::get();
+    const std::lock_guard lock(heap.mutex);
+    heap.live[array->buffer().address] = array;
+    return array;
+}
+
+std::vector<std::shared_ptr<HeapArray>> live_arrays() {
+    Heap& heap = Heap::get();
+    std::vector<std::shared_ptr<HeapArray>> arrays;
+    const std::lock_guard lock(heap.mutex);
+    arrays.reserve(heap.live.size());
+    for (const auto& [address, array] : heap.live)
+        if (auto kept = array.lock()) arrays.push_back(std::move(kept));
+    return arrays;
+}
+
+std::optional<Buffer> freed_at(uint64_t address) {
+    Heap& heap = Heap::get();
+    const std::lock_guard lock(heap.mutex);
+    const auto after = heap.freed.upper_bound(address);
+    if (after == heap.freed.begin()) return std::nullopt;
+    const Buffer& before = std::prev(after)->second;
+    if (address - before.address >= before.bytes) return std::nullopt;
+    return before;
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,51 @@
+// Device arrays: where they are, and what is known of those that are gone.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "errors.hpp"
+#include "sim/heap.hpp"
+
+namespace coalesce::sim {
+namespace {
+
+TEST(Heap, AddressesAreNeverGivenOutAgain) {
+    uint64_t last = 0;
+    for (int i = 0; i < 5; ++i) {
+        const auto array = allocate_array({100, 3}, 4, "float32");
+        EXPECT_EQ(array->buffer().address % 256, 0u);
+        EXPECT_GE(array->buffer().address, last + guard_gap);
+        EXPECT_EQ(array->buffer().bytes, 1200u);
+        last = array->buffer().address;
+        std::memset(array->buffer().host, 0, 1200);
+    }
+}
+
+TEST(Heap, FreedArraysAreRemembered) {
+    auto array = allocate_array({8}, 4, "float32");
+    const uint64_t address = array->buffer().address;
+    EXPECT_FALSE(freed_at(address));
+    const auto live = live_arrays();
+    EXPECT_EQ(live.back(), array);
+    array.reset();
+    EXPECT_FALSE(freed_at(address)) << "someone still has it";
+}
+
+TEST(Heap, AFreedArrayIsFoundByAnyOfItsBytes) {
+    auto array = allocate_array({8}, 4, "float32");
+    const uint64_t address = array->buffer().address;
+    array.reset();
+    ASSERT_TRUE(freed_at(address + 31));
+    EXPECT_EQ(freed_at(address + 31)->shape, std::vector<int64_t>{8});
+    EXPECT_EQ(freed_at(address)->host, nullptr);
+    EXPECT_FALSE(freed_at(address + 32));
+    EXPECT_FALSE(freed_at(heap_base - 1));
+}
+
+TEST(Heap, EmptyAndImpossibleSizes) {
+    EXPECT_EQ(allocate_array({0, 5}, 8, "float64")->buffer().bytes, 0u);
+    EXPECT_THROW((void)allocate_array({int64_t{1} << 62, 1 << 20}, 8, "float64"), LaunchError);
+}
+
+}  // namespace
+}  // namespace coalesce::sim
