@@ -18,7 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coalesce import draw
+    from coalesce import draw, plots
     from coalesce._devices import Device, devices, gpu_status
     from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
     from coalesce.catalogue import Variant, VariantTable, source, variants
@@ -76,7 +76,7 @@ _HOMES = {
     "zeros": "array",
 }
 
-_MODULES = ("draw",)
+_MODULES = ("draw", "plots")
 
 __all__ = [
     "CoalesceError",
@@ -105,6 +105,7 @@ __all__ = [
     "gpu_status",
     "matmul",
     "ones",
+    "plots",
     "profile",
     "row_sums",
     "source",

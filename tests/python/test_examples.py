@@ -37,6 +37,11 @@ EXPLAINED = [
     coalesce.asarray,
     coalesce.to_device,
     Globals,
+    coalesce.plots.sweep,
+    coalesce.plots.Sweep.run,
+    coalesce.plots.bars,
+    coalesce.plots.ladder,
+    coalesce.plots.roofline,
 ]
 
 
@@ -44,6 +49,7 @@ EXPLAINED = [
 def simulated(monkeypatch):
     """What an example prints depends on the device."""
     monkeypatch.setenv("COALESCE_DEVICE", "sim")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
 
 
 @pytest.mark.parametrize("thing", EXPLAINED, ids=lambda thing: thing.__name__)

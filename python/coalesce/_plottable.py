@@ -1,0 +1,116 @@
+"""What can be plotted: profiles and timings, by the few attributes that a plot needs of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class ProfileLike(Protocol):
+    """What a plot needs of a profile; `coalesce.Profile` has it."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def modelled_ms(self) -> float | None: ...
+    @property
+    def measured_ms(self) -> float | None: ...
+    @property
+    def sectors_per_request(self) -> Mapping[str, float]: ...
+    def metrics(self) -> Mapping[str, float]: ...
+
+
+class TimingLike(Protocol):
+    """The attributes of `coalesce.Timing` that a plot needs."""
+
+    @property
+    def kernel_ms(self) -> float: ...
+    @property
+    def gflops(self) -> float: ...
+    @property
+    def gbps(self) -> float: ...
+    @property
+    def source(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a kernel computed and moved, and how long it took: a point of a roofline.
+
+    Attributes
+    ----------
+    flops : float
+        Floating-point operations.
+    dram_bytes : float
+        Bytes read from and written to the GPU's memory.
+    ms : float
+        Milliseconds.
+    measured : bool
+        Whether `ms` was measured, and not modelled.
+    """
+
+    flops: float
+    dram_bytes: float
+    ms: float
+    measured: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("flops", "dram_bytes", "ms"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number; got {value!r}")
+
+
+def named(kernels: Any) -> dict[str, Any]:
+    """Return kernels by name: a mapping's keys, or the titles of profiles."""
+    result = dict(kernels) if isinstance(kernels, Mapping) else {}
+    for kernel in () if isinstance(kernels, Mapping) else kernels:
+        title = getattr(kernel, "title", None)
+        if title is None:
+            raise TypeError(
+                f"without names, only profiles can be shown, which have a title; got {kernel!r}. "
+                "Give a mapping of names to what is to be shown"
+            )
+        if title in result:
+            raise ValueError(f"two profiles are called {title!r}; give a mapping of names to them")
+        result[title] = kernel
+    if not result:
+        raise ValueError("there is nothing to show: no profile was given")
+    return result
+
+
+def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
+    """Return a rung's value and whether it is an estimate."""
+    if of == "sectors":
+        sectors = getattr(variant, "sectors_per_request", None)
+        if sectors is None:
+            raise ValueError(f'{name!r} has no sectors: of="sectors" is for profiles')
+        return float(sectors.get(kind, 0.0)), False
+    if of == "time" and not hasattr(variant, "kernel_ms"):
+        return _time(name, variant)
+    if not hasattr(variant, "kernel_ms"):
+        raise ValueError(f'{name!r} has no rate: of="{of}" is for timings (return_timing=True)')
+    value = variant.kernel_ms if of == "time" else getattr(variant, of)
+    return float(value), variant.source == "modelled"
+
+
+def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
+    if profile.measured_ms is not None:
+        return float(profile.measured_ms), False
+    if profile.modelled_ms is not None:
+        return float(profile.modelled_ms), True
+    raise ValueError(f"{name!r} has no time, neither measured nor modelled")
+
+
+def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:
+    count = flops.get(name) if isinstance(flops, Mapping) else flops
+    if count is None:
+        raise ValueError(f"flops must say how many operations {name!r} does, as profiles do not")
+    metrics = profile.metrics()
+    traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]
+    if None in traffic:
+        raise ValueError(f"{name!r} has no dram__bytes_read.sum and dram__bytes_write.sum")
+    ms, modelled = _time(name, profile)
+    return Work(float(count), float(sum(part or 0 for part in traffic)), ms, not modelled)

@@ -1,0 +1,107 @@
+"""What every plot is made with: axes in a theme's colours, grids, the legend of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from coalesce.draw import _palette
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Theme = Literal["light", "dark", "transparent"]
+
+# Grey that has about the same contrast, 4.6, on white and on black (WCAG 2.1).
+MIDDLE = "#767676"
+COUNTED, TIMED = _palette.BLUE.dark, _palette.ALERT.dark  # both read on white and on black
+HATCH = "////"  # of what is modelled
+
+_COLOURS = {
+    "light": (_palette.PAPER.light, _palette.INK.light, _palette.FAINT.light),
+    "dark": (_palette.PAPER.dark, _palette.INK.dark, _palette.FAINT.dark),
+    "transparent": ("none", MIDDLE, "#808080"),
+}
+
+
+@contextmanager
+def axes_of(
+    ax: Any, panels: int, theme: Theme | None, size: tuple[float, float]
+) -> Iterator[np.ndarray[Any, Any]]:
+    """Give the Axes to draw into, in the colours of a theme if they are new."""
+    plt = _matplotlib()
+    if theme is not None and theme not in _COLOURS:
+        raise ValueError(f"theme must be 'light', 'dark' or 'transparent'; got {theme!r}")
+    if ax is not None:
+        if theme is not None:
+            raise ValueError("theme is for new figures; the axes of `ax` have their colours")
+        given = np.array([ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object).ravel()
+        if len(given) < panels:
+            raise ValueError(f"ax must be {panels} Axes, one for each panel; got {len(given)}")
+        yield given[:panels]
+        return
+    with plt.rc_context(_style(theme)):
+        _, axes = plt.subplots(
+            panels, 1, squeeze=False, sharex=panels > 1, figsize=size, layout="constrained"
+        )
+        yield axes[:, 0]
+
+
+def _style(theme: Theme | None) -> dict[str, Any]:
+    if theme is None:
+        return {}
+    paper, ink, grid = _COLOURS[theme]
+    text = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    return {
+        **dict.fromkeys(text, ink),
+        "figure.facecolor": paper,
+        "axes.facecolor": paper,
+        "savefig.facecolor": paper,
+        "grid.color": grid,
+    }
+
+
+def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(True, axis=grid, linewidth=0.6, alpha=0.35)
+    panel.set_axisbelow(True)
+
+
+def legend_of_sources(panel: Axes, *, both: bool, marker: bool = False) -> None:
+    """Say which look is measured and which an estimate."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    grey = MIDDLE
+    handles: list[Any] = []
+    for name, filled in (("measured", True), ("modelled (an estimate)", False)):
+        if filled and not both:
+            continue
+        face = grey if filled else "none"
+        handles.append(
+            Line2D([], [], linestyle="", marker="o", color=grey, markerfacecolor=face, label=name)
+            if marker
+            else Patch(facecolor=face, edgecolor=grey, hatch="" if filled else HATCH, label=name)
+        )
+    panel.legend(
+        handles=handles,
+        frameon=False,
+        fontsize="small",
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        borderaxespad=0.2,
+        ncols=2,
+    )
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError(
+            "coalesce.plots draws with matplotlib, which is not installed: pip install matplotlib"
+        ) from None
+    return plt
