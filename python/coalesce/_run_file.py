@@ -1,4 +1,7 @@
-"""`coalesce run FILE ENTRY`: a kernel from a file, on arrays described on the command line."""
+"""`coalesce run FILE ENTRY`: a kernel from a file, on arrays described on the command line.
+
+The little language of arguments is that of `coalesce explain` too.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,16 @@ from rich.console import Console
 from coalesce.timing import milliseconds
 
 _FILLS = ("zeros", "ones", "arange", "random")
+# Element types as compilers call them, beside NumPy's names.
+_DTYPES = {
+    f"{letter}{bits}": f"{name}{bits}"
+    for letter, name, sizes in (
+        ("f", "float", (16, 32, 64)),
+        ("i", "int", (8, 16, 32, 64)),
+        ("u", "uint", (8, 16, 32, 64)),
+    )
+    for bits in sizes
+}
 
 
 def run_file(
@@ -54,21 +67,26 @@ def run_file(
 
 
 def argument(text: str) -> Any:
-    """Turn ``zeros:64x64:float64``, ``data.npy``, ``3`` or ``0.5`` into a kernel's argument."""
+    """Turn ``zeros:64x64:f64``, ``f32:1024``, ``data.npy``, ``3`` or ``0.5`` into an argument.
+
+    ``f32:1024`` is short for ``random:1024:f32``.
+    """
     fill, _, rest = text.partition(":")
+    if fill in _DTYPES and rest:
+        fill, rest = "random", f"{rest}:{fill}"
     if fill in _FILLS and rest:
         shape_text, _, dtype_text = rest.partition(":")
         try:
             shape = tuple(int(extent) for extent in shape_text.split("x"))
-            dtype = np.dtype(dtype_text or "float32")
+            dtype = np.dtype(_DTYPES.get(dtype_text, dtype_text or "float32"))
         except (ValueError, TypeError):
             raise ValueError(
-                f"argument {text!r}: write an array as FILL:SHAPE or FILL:SHAPE:DTYPE, "
-                "for example zeros:64x64:float64"
+                f"argument {text!r}: write an array as FILL:SHAPE, FILL:SHAPE:DTYPE or "
+                "DTYPE:SHAPE, for example zeros:64x64:float64 or f32:1024"
             ) from None
         return _filled(fill, shape, dtype)
     if text.endswith(".npy"):
-        return np.load(text)
+        return np.load(text, allow_pickle=False)
     with contextlib.suppress(ValueError):
         return int(text)
     with contextlib.suppress(ValueError):
@@ -76,6 +94,7 @@ def argument(text: str) -> Any:
     raise ValueError(
         f"argument {text!r} is neither a number, nor a .npy file, nor one of "
         + ", ".join(f"{fill}:SHAPE" for fill in _FILLS)
+        + ", f32:SHAPE"
     )
 
 

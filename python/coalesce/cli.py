@@ -1,11 +1,13 @@
-"""The command line: ``coalesce demo | devices | variants | run``."""
+"""The command line: ``coalesce demo | devices | variants | run | explain``."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import coalesce
 
@@ -75,13 +77,49 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("file", help="CUDA C++ or PTX")
     run.add_argument("entry", help="the kernel's name")
     run.add_argument("argument", nargs="*", help="the kernel's arguments in order")
-    run.add_argument("--grid", type=_extents, required=True, metavar="X[,Y[,Z]]", help="blocks")
-    run.add_argument("--block", type=_extents, required=True, metavar="X[,Y[,Z]]", help="threads")
-    run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
+    _add_launch(run, required=True)
     run.add_argument("--device", help="cuda, cuda:1, sim, ... (default: the best there is)")
-    run.add_argument("--option", action="append", default=[], help="for the compiler: -DTILE=16")
     run.set_defaults(command=_run)
+    _add_explain(commands)
     return parser
+
+
+def _add_launch(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    extents: dict[str, Any] = {"type": _extents, "required": required, "metavar": "X[,Y[,Z]]"}
+    parser.add_argument("--grid", help="blocks", **extents)
+    parser.add_argument("--block", help="threads", **extents)
+    parser.add_argument(
+        "--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory"
+    )
+    parser.add_argument("--option", action="append", default=[], help="for the compiler: -DTILE=16")
+
+
+def _add_explain(commands: Any) -> None:
+    explain = commands.add_parser(
+        "explain",
+        help="say what the memory accesses of a kernel cost, line by line",
+        usage="coalesce explain FILE [--entry NAME] --grid X[,Y[,Z]] --block X[,Y[,Z]] "
+        "[--arg ARGUMENT]...\n       coalesce explain OPERATION [--variant NAME]... [-n N] "
+        "[NAME=VALUE]...",
+        description="Profile a kernel of a .cu or .ptx file, with arguments as for run (f32:1024 "
+        "is short for random:1024:float32), or variants of an operation; several are compared.",
+    )
+    explain.add_argument("what", metavar="FILE|OPERATION", help="kernel.cu, or matmul, access, ...")
+    explain.add_argument("argument", nargs="*", help="as --arg; of an operation NAME=VALUE")
+    kernel = explain.add_argument_group("a kernel")
+    kernel.add_argument("--entry", help="its name, where the file has several kernels")
+    kernel.add_argument(
+        "--arg", action="append", default=[], metavar="ARGUMENT", help="its arguments in order"
+    )
+    _add_launch(kernel, required=False)
+    operation = explain.add_argument_group("an operation")
+    operation.add_argument("--variant", action="append", default=[], help="may be repeated")
+    operation.add_argument("-n", type=_positive, help="rows and columns (default: 512)")
+    operation.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    explain.add_argument("--device", default="sim", help="sim (default), cuda, cuda:1, ...")
+    explain.add_argument("--html", metavar="PATH", help="write the report as a page, too")
+    explain.add_argument("--json", metavar="PATH", help="write everything as JSON, too")
+    explain.set_defaults(command=_explain)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -137,6 +175,45 @@ def _run(options: argparse.Namespace) -> int:
         device=options.device,
         options=tuple(options.option),
     )
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from coalesce import _explain, catalogue
+
+    settings = {"device": options.device}
+    if options.what in catalogue.operations() and not Path(options.what).is_file():
+        found: Any = _explain.of_operation(
+            options.what,
+            options.variant,
+            [*options.arg, *options.argument],
+            n=options.n,
+            dtype=options.dtype,
+            **settings,
+        )
+    else:
+        if not Path(options.what).is_file():
+            raise ValueError(
+                f"there is neither a file nor an operation {options.what!r}; "
+                f"the operations are {', '.join(catalogue.operations())}"
+            )
+        if options.grid is None or options.block is None:
+            raise ValueError(f"explain {options.what} needs --grid and --block")
+        found = _explain.of_file(
+            options.what,
+            options.entry,
+            [*options.arg, *options.argument],
+            grid=options.grid,
+            block=options.block,
+            shared_bytes=options.shared,
+            options=options.option,
+            **settings,
+        )
+    print(found)
+    if options.html:
+        found.to_html(options.html)
+    if options.json:
+        Path(options.json).write_text(json.dumps(found.to_dict(), indent=1), encoding="utf-8")
     return 0
 
 

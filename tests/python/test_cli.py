@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 
@@ -99,6 +101,10 @@ def test_run_a_file(capsys, tmp_path, device):
         (("variants", "mat"), "unknown operation"),
         (("variants", "--source", "tiled"), "--source needs an operation"),
         (("run", "nowhere.cu", "k", "--grid", "1", "--block", "1"), "nowhere.cu"),
+        (("explain", "matmull"), "neither a file nor an operation 'matmull'"),
+        (("explain", "matmul", "--variant", "tield"), "did you mean 'tiled'"),
+        (("explain", "access", "--variant", "stride", "8"), "NAME=VALUE"),
+        (("explain", "access", "--variant", "stride", "offset=8"), "does not belong to pattern"),
     ],
 )
 def test_errors_go_to_stderr(capsys, arguments, message):
@@ -148,3 +154,58 @@ def test_arguments_after_the_options(tmp_path, capsys):
     assert "2" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         cli.main([*words.split(), "--grod", "4"])
+
+
+ADD = """\
+#include <cuda_fp16.h>
+extern "C" __global__ void other(float* x) { x[0] = 1; }
+extern "C" __global__ void add(const float* x, const int* at, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += x[2 * at[i]];
+}
+"""
+
+
+def test_explain_a_file(capsys, tmp_path):
+    file = tmp_path / "add.cu"
+    file.write_text(ADD)
+    words = f"explain {file} --entry add --grid 4 --block 256 --device sim"
+    # A --arg and a last word are the same; so are f32: and random: with a dtype.
+    words += " --arg f32:2048 --arg arange:1024:i32 --arg zeros:1024"
+    page, data = tmp_path / "add.html", tmp_path / "add.json"
+    words += f" --html {page} --json {data} 1024"
+    status, out, err = run(capsys, *words.split())
+    assert (status, err) == (0, "")
+    assert out.startswith("add\ngrid 4, block 256: 32 warps")
+    assert "▲   5 │ if (i < n) y[i] += x[2 * at[i]];" in out
+    assert re.search(r"load +32 x 8 sectors +ideal 4", out)
+    assert "\x1b" not in out
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert json.loads(data.read_text())["kernel"] == "add"
+
+
+def test_explain_needs_a_launch(capsys, tmp_path):
+    file = tmp_path / "add.cu"
+    file.write_text(ADD)
+    status, _, err = run(capsys, "explain", str(file), "--entry", "add")
+    assert status == 1
+    assert "needs --grid and --block" in err
+    status, _, err = run(capsys, "explain", str(file), "--grid", "1", "--block", "32")
+    assert status == 1
+    assert "other, add" in err
+
+
+def test_explain_an_operation(capsys, tmp_path):
+    status, out, _ = run(capsys, "explain", "transpose", "--variant", "tiled", "-n", "64")
+    assert status == 0
+    assert out.startswith("transpose, variant tiled\ngrid 2 x 2")
+    _, out, _ = run(capsys, "explain", "access", "--variant", "stride", "stride=8", "-n", "512")
+    assert re.search(r"load +2 x 32 sectors", out)
+    for pattern in coalesce.variants("access").names:
+        assert run(capsys, "explain", "access", "--variant", pattern, "-n", "256")[0] == 0
+    page = tmp_path / "both.html"
+    two = ("--variant", "tiled", "--variant", "padded", "--html", str(page))
+    status, out, _ = run(capsys, "explain", "transpose", *two, "-n", "64")
+    assert status == 0
+    assert re.search(r"bank conflicts +3,968 +0 +gone", out)
+    assert "gone" in page.read_text(encoding="utf-8")

@@ -1,0 +1,81 @@
+"""`coalesce explain`: the profile of a kernel in a file, or of an operation's variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coalesce import _demo, catalogue
+from coalesce._run_file import argument
+from coalesce.comparison import Comparison, compare
+from coalesce.profiling import Profile, profile
+
+# Where -n is not given: the side of a matrix, the elements of a vector.
+_SIDE, _LENGTH = 512, 1 << 16
+
+
+def of_file(
+    file: str,
+    entry: str | None,
+    arguments: Sequence[str],
+    *,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    shared_bytes: int,
+    options: Sequence[str],
+    **settings: Any,
+) -> Profile:
+    """Profile a kernel of a .cu or .ptx file."""
+    from coalesce.kernel import Kernel
+
+    kernel = Kernel(Path(file).read_text(encoding="utf-8"), entry, options=options)
+    values = [argument(text) for text in arguments]
+    return kernel.profile(grid, block, *values, shared_bytes=shared_bytes, **settings)
+
+
+def of_operation(
+    operation: str,
+    variants: Sequence[str],
+    given: Sequence[str],
+    *,
+    n: int | None,
+    dtype: str,
+    **settings: Any,
+) -> Profile | Comparison:
+    """Profile variants of an operation on n x n matrices; several are compared.
+
+    `given` are further arguments of the operation, as NAME=VALUE.
+    """
+    names = variants or [catalogue.variants(operation).names[0]]
+    options = dict(_option(text) for text in given)
+    found = []
+    for name in names:
+        named = {"pattern" if operation == "access" else "variant": name}
+        arrays = _operands(operation, name, n, np.dtype(dtype), options)
+        found.append(profile(operation, *arrays, **named, **options, **settings))
+    return found[0] if len(found) == 1 else compare(*found)
+
+
+def _operands(
+    operation: str, variant: str, n: int | None, dtype: np.dtype[Any], options: dict[str, Any]
+) -> tuple[Any, ...]:
+    if operation != "access":
+        a, b = _demo.operands(n or _SIDE, dtype)
+        return (a, b) if operation == "matmul" else (a,)
+    length = n or _LENGTH
+    random = np.random.default_rng(2024)
+    if variant == "gather":
+        options.setdefault("index", random.integers(0, length, length).astype(np.int32))
+    shape = {"aos": (length, 4), "soa": (4, length)}.get(variant, (length,))
+    return (random.uniform(-1, 1, shape).astype(dtype),)
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"{text!r}: write an argument of an operation as NAME=VALUE: stride=8")
+    number = argument(value) if value.lstrip("-").replace(".", "", 1).isdigit() else value
+    return name, number
