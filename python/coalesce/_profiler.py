@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import _arguments, _arrays, _devices, _geometry, _rows, catalogue
+from coalesce import _arguments, _arrays, _devices, _geometry, _ncu, _rows, catalogue
 from coalesce._arguments import HostArray
 from coalesce._devices import Device
 from coalesce._run import launched_by
@@ -76,6 +76,7 @@ def of_kernel(
     # The simulator runs first, on copies: the GPU's launch is the one that the caller sees.
     simulated = [_on_host(value) for value in given] if on_gpu else given
     arguments = _arguments.prepare(kernel.signature, simulated)
+    again = [_kept(*pair) for pair in zip(simulated, arguments, strict=True)]
     counted = kernel._simulate(chosen, *extents, shared, arguments, 1, counts=True)
     record = counted
     if on_gpu:
@@ -103,6 +104,15 @@ def of_kernel(
         ],
         modelled_ms=counted.kernel_ms,
         measured_ms=record.kernel_ms if on_gpu else None,
+        launch=_ncu.Launch(
+            kernel.source,
+            kernel.entry,
+            tuple(kernel.options),
+            kernel.headers,
+            *extents,
+            shared,
+            again,
+        ),
     )
     return found, record
 
@@ -116,6 +126,13 @@ def _listing(kernel: Kernel, counts: Any) -> tuple[str, Sequence[_rows.Instructi
     elif kernel.is_ptx:  # without line information its own lines are all there is
         table["line"] = table["ptx_line"]
     return source, _rows.instructions(table, files, own)
+
+
+def _kept(value: Any, argument: _arguments.Argument) -> Any:
+    """Return an argument as it is before the kernel runs, for another launch."""
+    if isinstance(argument, HostArray):
+        return argument.array.copy() if argument.written else argument.array
+    return value
 
 
 def _on_host(value: Any) -> Any:

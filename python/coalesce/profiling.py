@@ -17,7 +17,9 @@ from coalesce._rows import Access, Instruction, Line
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from coalesce._ncu import Launch
     from coalesce._verdict import Total
+    from coalesce.counters import MeasuredCounters
 
 __all__ = ["Access", "ArrayInfo", "Instruction", "Line", "Profile", "profile"]
 
@@ -120,6 +122,7 @@ class Profile(Assertions):
         modelled_ms: float | None = None,
         measured_ms: float | None = None,
         title: str = "",
+        launch: Launch | None = None,
     ) -> None:
         # Not for users: `profile` and `Kernel.profile` make profiles.
         self.kernel = kernel
@@ -136,6 +139,7 @@ class Profile(Assertions):
         self._metrics = {name: _whole(value) for name, value in metrics.items()}
         self._inexact = {name: why for name, why in inexact.items() if name in metrics}
         self._instructions = tuple(instructions)
+        self._launch = launch
 
     def metrics(self) -> dict[str, float]:
         """Return the counts of the whole kernel by Nsight Compute's names.
@@ -265,6 +269,47 @@ class Profile(Assertions):
         from coalesce import _profile_data
 
         return _profile_data.as_dataframe(self, by)
+
+    def measured_counters(
+        self, *, ncu: str | Path | None = None, timeout: float = 600
+    ) -> MeasuredCounters:
+        """Launch the kernel again under Nsight Compute and set its counters beside the prediction.
+
+        The kernel is launched in another process on the first GPU, with the arguments it had.
+
+        Parameters
+        ----------
+        ncu : str or Path, optional
+            Nsight Compute's command line; by default the ``ncu`` on the PATH.
+        timeout : float
+            Seconds to wait.
+
+        Returns
+        -------
+        MeasuredCounters
+            A mapping from metrics to what was measured, which prints both.
+
+        Raises
+        ------
+        DeviceUnavailable
+            There is no GPU, no ``ncu``, or no permission to read counters; the message says which,
+            and what to do.
+        LaunchError
+            ``ncu`` failed otherwise.
+
+        Examples
+        --------
+        >>> p.measured_counters().mismatches  # doctest: +SKIP
+        {}
+        """
+        from coalesce import _ncu
+        from coalesce.counters import MeasuredCounters
+
+        if self._launch is None:
+            raise ValueError("this profile was not made by a launch that can be repeated")
+        measured = _ncu.measure(self._launch, self._metrics, ncu, timeout)
+        name = self.device.description.removeprefix("simulated ")
+        return MeasuredCounters(measured, self.metrics(), self.inexact, name)
 
     def __str__(self) -> str:
         from coalesce import _console
