@@ -108,7 +108,7 @@ def of_kernel(
             kernel.source,
             kernel.entry,
             tuple(kernel.options),
-            kernel.headers,
+            dict(kernel.headers),
             *extents,
             shared,
             again,

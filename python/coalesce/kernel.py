@@ -244,7 +244,12 @@ class Kernel:
     @property
     def is_ptx(self) -> bool:
         """Whether the source is PTX text."""
-        return self._is_ptx
+        return self._module.is_ptx
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Texts that ``#include`` finds by these names."""
+        return self._module.headers
 
     @property
     def ptx(self) -> str:
