@@ -32,19 +32,30 @@ bool Counts::operator==(const Counts& other) const {
            (listing == other.listing || *listing == *other.listing);
 }
 
-void CountObserver::add_to(Counts& counts, const sim::Program& program) const {
-    counts.instructions.resize(program.instructions.size());
+void CountObserver::add_to(Counts& counts) const {
+    counts.instructions.resize(program_.instructions.size());
     for (size_t i = 0; i < sites_.size(); ++i) counts.instructions[i].add(sites_[i]);
     // A segment executed each of its instructions once.
     for (uint32_t start = 0; start < runs_.size(); ++start) {
         if (runs_[start].executed == 0) continue;
-        for (uint32_t op = start; op < program.segment_end[start]; ++op) {
-            if (!program.ops[op].starts) continue;
-            InstructionCounts& c = counts.instructions[program.ops[op].pc];
+        for (uint32_t op = start; op < program_.segment_end[start]; ++op) {
+            if (!program_.ops[op].starts) continue;
+            InstructionCounts& c = counts.instructions[program_.ops[op].pc];
             c.executed += runs_[start].executed;
             c.threads += runs_[start].threads;
         }
     }
+}
+
+// What was counted since the last block ended is this block's: blocks of a launch with groups do
+// not wait for each other.
+void CountObserver::flush(const sim::Block& block) {
+    {
+        const std::lock_guard lock(groups_->mutex);
+        add_to(groups_->groups[groups_->group_of.at(block.linear)]);
+    }
+    std::fill(runs_.begin(), runs_.end(), Runs{});
+    std::fill(sites_.begin(), sites_.end(), InstructionCounts{});
 }
 
 InstructionCounts Counts::sum(Space space, Access access) const {

@@ -8,9 +8,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "analysis/trace.hpp"
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
 #include "model/time.hpp"
@@ -76,19 +79,46 @@ struct Counts {
     [[nodiscard]] std::map<std::string, double> metrics() const;
 };
 
+// The counts of blocks that are added up apart.
+struct GroupedCounts {
+    std::unordered_map<uint64_t, uint32_t> group_of;  // by linear block number
+    std::vector<Counts> groups;
+    std::mutex mutex;
+};
+
 // The observer: one a host thread, added up afterwards.
 class CountObserver : public sim::SilentObserver {
   public:
-    explicit CountObserver(const sim::Program& program)
-        : runs_(program.ops.size()), sites_(program.instructions.size()) {}
+    // `groups`, if there are any, are added up apart; `recorder`, if there is one, keeps events.
+    explicit CountObserver(const sim::Program& program, GroupedCounts* groups = nullptr,
+                           Recorder* recorder = nullptr)
+        : program_(program),
+          groups_(groups),
+          recorder_(recorder),
+          runs_(program.ops.size()),
+          sites_(program.instructions.size()),
+          met_(program.instructions.size(), !(recorder && recorder->wants_firsts())) {}
+
+    void start(sim::Block& block) {
+        block.observed = recorder_ ? recorder_->begin(block) : nullptr;
+    }
+
+    void finish(const sim::Block& block) {
+        if (block.observed) recorder_->end(block.linear);
+        if (groups_) flush(block);
+    }
 
     void segment(const sim::Warp&, uint32_t op, sim::LaneMask mask) {
         ++runs_[op].executed;
         runs_[op].threads += uint64_t(std::popcount(mask));
     }
 
-    void access(const sim::Warp&, const sim::MemoryEvent& e) {
+    void access(const sim::Warp& w, const sim::MemoryEvent& e) {
         InstructionCounts& c = sites_[e.pc];
+        if (w.block->observed) [[unlikely]]
+            static_cast<BlockTrace*>(w.block->observed)->record(w, e);
+        if (c.requests == 0) [[unlikely]]
+            meet(w, e);
         if (e.access == sim::Access::async_copy && e.space == ptx::Space::shared) return;
         const uint32_t lanes = uint32_t(std::popcount(e.mask));
         c.space = std::max(c.space, e.space);
@@ -104,8 +134,11 @@ class CountObserver : public sim::SilentObserver {
         }
     }
 
-    // Adds what this thread saw to the counts of the grid.
-    void add_to(Counts& counts, const sim::Program& program) const;
+    // Adds what this thread saw, and was not yet added to a group, to the counts of the grid.
+    void add_to(Counts& counts) const;
+
+    // The first event of each instruction that this thread saw.
+    [[nodiscard]] const std::map<uint32_t, TraceEvent>& firsts() const { return firsts_; }
 
   private:
     struct Runs {
@@ -135,8 +168,23 @@ class CountObserver : public sim::SilentObserver {
         c.lines += f.lines;
     }
 
+    // Keeps the first event of an instruction, for exemplars.
+    void meet(const sim::Warp& w, const sim::MemoryEvent& e) {
+        if (met_[e.pc]) return;
+        met_[e.pc] = true;
+        TraceEvent& first = firsts_[e.pc] = trace_event(w, e);
+        first.step = TraceEvent::unknown_step;
+    }
+
+    void flush(const sim::Block& block);
+
+    const sim::Program& program_;
+    GroupedCounts* groups_;
+    Recorder* recorder_;
     std::vector<Runs> runs_;                // by op at which a segment starts
     std::vector<InstructionCounts> sites_;  // by instruction; `executed` and `threads` unused
+    std::vector<bool> met_;                 // by instruction: nothing to keep any more
+    std::map<uint32_t, TraceEvent> firsts_;
 };
 
 }  // namespace coalesce::analysis

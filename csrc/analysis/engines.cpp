@@ -39,15 +39,19 @@ void run(const sim::Program& program, const sim::Launch& launch, sim::AddressSpa
 }
 
 Counts run_counted(const sim::Program& program, const sim::Launch& launch,
-                   sim::AddressSpace& memory) {
+                   sim::AddressSpace& memory, GroupedCounts* groups, Recorder* recorder) {
     std::vector<std::unique_ptr<CountObserver>> owned;
     std::vector<void*> observers;
     for (uint32_t n = 0; n < sim::worker_count(launch); ++n) {
-        observers.push_back(owned.emplace_back(std::make_unique<CountObserver>(program)).get());
+        owned.push_back(std::make_unique<CountObserver>(program, groups, recorder));
+        observers.push_back(owned.back().get());
     }
     counting_engine().run(program, launch, memory, observers.data());
     Counts counts;
-    for (const auto& o : owned) o->add_to(counts, program);
+    for (const auto& o : owned) {
+        o->add_to(counts);
+        if (recorder) recorder->add_firsts(o->firsts());
+    }
     return counts;
 }
 

@@ -14,8 +14,10 @@ namespace coalesce::analysis {
 // Runs a program decoded for silent_engine().
 void run(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory);
 
-// Runs a program decoded for counting_engine() and counts.
+// Runs a program decoded for counting_engine() and counts. With groups, whose counts are added to,
+// nothing is returned; a recorder keeps events.
 [[nodiscard]] Counts run_counted(const sim::Program& program, const sim::Launch& launch,
-                                 sim::AddressSpace& memory);
+                                 sim::AddressSpace& memory, GroupedCounts* groups = nullptr,
+                                 Recorder* recorder = nullptr);
 
 }  // namespace coalesce::analysis

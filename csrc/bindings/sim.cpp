@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <sstream>
-#include <thread>
 
 #include "analysis/engines.hpp"
 #include "bindings/sim.hpp"
@@ -31,20 +31,21 @@ struct LaunchResult {
     std::optional<Counts> counts;
     std::optional<double> modelled_ms;
     double host_ms = 0;
+    std::vector<Counts> groups;
+    py::object events = py::none();
+    uint64_t omitted = 0;
+    py::list memory;
 };
 
-struct Interrupted {};
-
-bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsFinalizing() != 0;
-#else
-    return _Py_IsFinalizing() != 0;
-#endif
-}
-
-[[noreturn]] void wait_for_the_end() {
-    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+// A variable's name as its declaration has it: "tile" of "_ZZ5tiledE4tile".
+std::string plain_name(const std::string& name) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> text(
+        abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+    if (status != 0) return name;
+    const std::string plain = text.get();
+    const size_t colons = plain.rfind("::");
+    return colons == std::string::npos ? plain : plain.substr(colons + 2);
 }
 
 class Program {
@@ -109,7 +110,10 @@ class Program {
     LaunchResult launch(const std::string& entry, std::array<uint64_t, 3> grid,
                         std::array<uint64_t, 3> block, uint32_t shared_bytes,
                         const py::list& arguments, bool counts, uint64_t instruction_limit,
-                        uint32_t workers) {
+                        uint32_t workers, std::optional<std::vector<uint64_t>> blocks,
+                        const std::optional<std::vector<uint32_t>>& groups, uint32_t exemplars,
+                        std::optional<analysis::Recording> record, py::object progress) {
+        counts = counts || groups || exemplars || record;
         const sim::Program& program = decoded(entry, counts);
         sim::Launch launch;
         launch.grid = dim3(grid);
@@ -117,6 +121,7 @@ class Program {
         launch.shared_bytes = shared_bytes;
         launch.instruction_limit = instruction_limit;
         launch.workers = workers;
+        launch.blocks = std::move(blocks);
         sim::check(launch, sim::Limits{}, program.shared_bytes, program.kernel);
         if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
             throw LaunchError(program.kernel + ": a block of " +
@@ -132,57 +137,60 @@ class Program {
         launch.parameters = pack(program, arguments, arrays);
 
         LaunchResult result;
-        std::string printed;
-        std::mutex mutex;
-        launch.print = [&](const std::string& text) {
-            const std::lock_guard lock(mutex);
-            printed += text;
-        };
-        const auto flush = [&] {
-            std::string text;
-            {
-                const std::lock_guard lock(mutex);
-                text.swap(printed);
-            }
-            if (!text.empty()) py::print(text, py::arg("end") = "", py::arg("flush") = true);
-        };
-        launch.poll = [&] {
-            // A thread that outlives the interpreter (a daemon thread) may not touch it any more:
-            // it waits here for the end of the process.
-            if (is_finalizing()) wait_for_the_end();
-            try {
-                const py::gil_scoped_acquire gil;
-                flush();
-                if (PyErr_CheckSignals() != 0) throw Interrupted{};
-            } catch (const abi::__forced_unwind&) {
-                wait_for_the_end();
-            }
-        };
+        std::optional<analysis::Recorder> recorder;
+        if (exemplars) record = analysis::Recording::of_exemplars(exemplars, launch);
+        if (record) recorder.emplace(*record, program);
+        const std::unique_ptr<analysis::GroupedCounts> grouped = group(launch, groups);
+        Attendant attendant(launch, std::move(progress));
         const auto start = std::chrono::steady_clock::now();
         try {
             const py::gil_scoped_release no_gil;
             // Module variables belong to the program: one launch at a time.
             const std::lock_guard lock(*running_);
             if (counts) {
-                result.counts = analysis::run_counted(program, launch, memory);
-                result.counts->listing = listing_of(entry, program);
+                result.counts = analysis::run_counted(program, launch, memory, grouped.get(),
+                                                      recorder ? &*recorder : nullptr);
             } else {
                 analysis::run(program, launch, memory);
             }
-        } catch (const Interrupted&) {
-            throw py::error_already_set();
         } catch (...) {
-            flush();
+            attendant.flush();
             throw;
         }
         result.host_ms =
             std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
                 .count();
-        flush();
-        if (result.counts)
-            result.modelled_ms = model::modelled_ms(
-                model::h200, result.counts->work(launch.grid.count(), arrays.total_bytes()));
+        attendant.finish();
+        result.memory = layout(program, arguments, arrays, shared_bytes);
+        if (!result.counts) return result;
+        result.counts->listing = listing_of(entry, program);
+        if (grouped) {
+            for (Counts& group : grouped->groups) {
+                group.instructions.resize(program.instructions.size());
+                group.listing = result.counts->listing;
+                result.counts->add(group);
+            }
+            result.groups = std::move(grouped->groups);
+        }
+        if (recorder) {
+            const analysis::Trace trace = recorder->finish();
+            result.events = columns_of(trace.events, launch.grid);
+            result.omitted = trace.omitted;
+        }
+        result.modelled_ms = model::modelled_ms(
+            model::h200, result.counts->work(launch.grid.count(), arrays.total_bytes()));
         return result;
+    }
+
+    // The counts of no block: zeros, and the instructions.
+    [[nodiscard]] Counts no_counts(const std::string& entry) {
+        const sim::Program& program = decoded(entry, true);
+        Counts counts;
+        counts.instructions.resize(program.instructions.size());
+        const py::gil_scoped_release no_gil;
+        const std::lock_guard lock(*running_);
+        counts.listing = listing_of(entry, program);
+        return counts;
     }
 
   private:
@@ -190,6 +198,45 @@ class Program {
         for (sim::ModuleMemory::Item& item : memory_->items)
             if (item.name == name) return item.bytes;
         throw LaunchError("there is no variable `" + name + "`");
+    }
+
+    // The groups that the blocks to run belong to.
+    static std::unique_ptr<analysis::GroupedCounts> group(
+        const sim::Launch& launch, const std::optional<std::vector<uint32_t>>& groups) {
+        if (!groups) return nullptr;
+        if (!launch.blocks || groups->size() != launch.blocks->size())
+            throw LaunchError("groups must name a group for each of blocks");
+        auto grouped = std::make_unique<analysis::GroupedCounts>();
+        uint32_t count = 0;
+        for (size_t n = 0; n < groups->size(); ++n) {
+            grouped->group_of[(*launch.blocks)[n]] = (*groups)[n];
+            count = std::max(count, (*groups)[n] + 1);
+        }
+        grouped->groups.resize(count);
+        return grouped;
+    }
+
+    // (space, name, address, bytes, argument or -1) of the arrays among the arguments, the module's
+    // variables, and the shared variables, whose addresses count from the start of shared memory.
+    static py::list layout(const sim::Program& program, const py::list& arguments,
+                           const Arguments& arrays, uint32_t dynamic_bytes) {
+        py::list list;
+        size_t array = 0;
+        for (size_t i = 0; i < arguments.size(); ++i) {
+            if (!py::isinstance<BufferArgument>(arguments[i])) continue;
+            const auto& b = arguments[i].cast<const BufferArgument&>();
+            list.append(py::make_tuple("global", b.name, arrays.address(array++), b.array.nbytes(),
+                                       py::ssize_t(i)));
+        }
+        for (const sim::ModuleMemory::Item& v : program.memory->items)
+            list.append(py::make_tuple(v.writable ? "global" : "constant", plain_name(v.name),
+                                       v.address, v.bytes.size(), -1));
+        for (const auto& [name, place] : program.shared_variables)
+            list.append(py::make_tuple("shared", plain_name(name), place.first, place.second, -1));
+        if (dynamic_bytes)
+            list.append(py::make_tuple("shared", "dynamic shared memory", program.shared_bytes,
+                                       dynamic_bytes, -1));
+        return list;
     }
 
     static sim::Dim3 dim3(const std::array<uint64_t, 3>& n) {
@@ -295,6 +342,7 @@ void add_sim(py::module_ m) {
             "The memory as a NumPy array that keeps it alive.");
 
     add_sim_counts(m);
+    add_sim_trace(m);
 
     py::class_<LaunchResult>(m, "LaunchResult")
         .def_readonly("counts", &LaunchResult::counts,
@@ -302,7 +350,14 @@ void add_sim(py::module_ m) {
         .def_readonly("modelled_ms", &LaunchResult::modelled_ms,
                       "Modelled time on the simulated GPU in ms, or None.")
         .def_readonly("host_ms", &LaunchResult::host_ms,
-                      "Time the simulation took on this machine in ms.");
+                      "Time the simulation took on this machine in ms.")
+        .def_readonly("groups", &LaunchResult::groups, "The counts of each group of blocks.")
+        .def_readonly("events", &LaunchResult::events,
+                      "The events that were recorded, a dict of columns, or None.")
+        .def_readonly("omitted", &LaunchResult::omitted,
+                      "How many events were not recorded for want of space.")
+        .def_readonly("memory", &LaunchResult::memory,
+                      "(space, name, address, bytes, argument or -1) of each array and variable.");
 
     py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
         .def(py::init<std::string, const std::string&>(), py::arg("ptx"), py::arg("source") = "")
@@ -316,7 +371,12 @@ void add_sim(py::module_ m) {
              "Sets a variable's bytes, for the launches that follow.")
         .def("launch", &Program::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
              py::arg("shared_bytes"), py::arg("arguments"), py::arg("counts") = false,
-             py::arg("instruction_limit") = 0, py::arg("workers") = 0);
+             py::arg("instruction_limit") = 0, py::arg("workers") = 0,
+             py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
+             py::arg("exemplars") = 0, py::arg("record") = py::none(),
+             py::arg("progress") = py::none())
+        .def("no_counts", &Program::no_counts, py::arg("entry"),
+             "The counts of a launch of no block: zeros, with the table's instructions.");
 
     m.def(
         "instruction_set", [] { return sim::name_of(sim::best_isa()); },

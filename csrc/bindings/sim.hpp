@@ -3,13 +3,17 @@
 
 #include <pybind11/numpy.h>
 
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "analysis/trace.hpp"
 #include "bindings/bindings.hpp"
 #include "sim/address_space.hpp"
 #include "sim/heap.hpp"
+#include "sim/launch.hpp"
 
 namespace coalesce::bindings {
 
@@ -47,6 +51,33 @@ class Arguments {
     uint64_t total_bytes_ = 0;
 };
 
+// What the launching thread does while a grid runs: prints what the kernel printed, looks for
+// Ctrl-C, tells the progress a few times a second. Made and finished with the GIL held.
+class Attendant {
+  public:
+    Attendant(sim::Launch& launch, pybind11::object progress);
+    Attendant(const Attendant&) = delete;
+    Attendant& operator=(const Attendant&) = delete;
+
+    void flush();
+    void finish();
+
+  private:
+    void poll(uint64_t finished);
+    void tell(uint64_t finished);
+
+    pybind11::object progress_;
+    uint64_t blocks_;
+    std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+    std::mutex mutex_;
+    std::string printed_;
+};
+
+// A column for each property of the events.
+[[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
+                                        sim::Dim3 grid);
+
 void add_sim_counts(pybind11::module_& m);
+void add_sim_trace(pybind11::module_& m);
 
 }  // namespace coalesce::bindings

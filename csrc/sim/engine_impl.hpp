@@ -37,7 +37,8 @@ inline constexpr uint32_t resident_threads = 2048;
 
 // What the workers of a launch share.
 struct GridState {
-    std::atomic<uint64_t> next_block{0};
+    std::atomic<uint64_t> next_block{0};  // of those to run
+    std::atomic<uint64_t> finished_blocks{0};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
     std::mutex mutex;
@@ -80,7 +81,7 @@ class Worker {
 
     void run() {
         try {
-            const uint64_t blocks = launch_.grid.count();
+            const uint64_t blocks = launch_.block_count();
             std::deque<std::unique_ptr<Block>> waiting;
             std::unique_ptr<Block> spare;
             while (!grid_.stop) {
@@ -88,7 +89,7 @@ class Worker {
                 const uint64_t next = waiting.size() < most_waiting_ ? grid_.next_block++ : blocks;
                 if (next < blocks) {
                     block = spare ? std::move(spare) : std::make_unique<Block>(shared_);
-                    start(*block, next);
+                    start(*block, launch_.block_at(next));
                     observer_.start(*block);
                 } else if (!waiting.empty()) {
                     block = std::move(waiting.front());
@@ -96,10 +97,12 @@ class Worker {
                 } else {
                     break;
                 }
-                if (run_block(*block))
+                if (run_block(*block)) {
+                    ++grid_.finished_blocks;
                     spare = std::move(block);
-                else
+                } else {
                     waiting.push_back(std::move(block));
+                }
             }
         } catch (const Stopped&) {
         } catch (...) {
@@ -280,7 +283,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
             if (!launch.poll || grid.stop) continue;
             lock.unlock();
             try {
-                launch.poll();
+                launch.poll(grid.finished_blocks);
             } catch (...) {
                 grid.fail(std::current_exception());
             }

@@ -24,6 +24,15 @@ void check(const Launch& launch, const Limits& limits, uint64_t static_shared_by
     check_range(kernel, "block.z", launch.block.z, limits.block_z);
     check_range(kernel, "the number of threads in a block", launch.block.count(),
                 limits.block_threads);
+    if (launch.blocks) {
+        const uint64_t last = launch.grid.count() - 1;
+        for (const uint64_t number : *launch.blocks) {
+            if (number > last)
+                throw LaunchError(kernel + ": there is no block " + std::to_string(number) +
+                                  "; the grid's blocks have the numbers 0 to " +
+                                  std::to_string(last));
+        }
+    }
     const uint64_t shared = static_shared_bytes + launch.shared_bytes;
     if (shared > limits.shared_bytes) {
         throw LaunchError(kernel + ": a block needs " + std::to_string(shared) +

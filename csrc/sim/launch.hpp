@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,15 @@ struct Launch {
     uint64_t instruction_limit = 0;     // warp instructions of the whole grid; 0: none
     uint32_t workers = 0;               // host threads; 0: one a core
 
-    // Called every 50 ms on the launching thread while the grid runs; may throw to stop it.
-    std::function<void()> poll;
+    // The blocks to run, by linear number (x fastest), in the order to start them; all of the grid
+    // if there is no list. They see the whole grid's %nctaid.
+    std::optional<std::vector<uint64_t>> blocks;
+    [[nodiscard]] uint64_t block_count() const { return blocks ? blocks->size() : grid.count(); }
+    [[nodiscard]] uint64_t block_at(uint64_t n) const { return blocks ? (*blocks)[n] : n; }
+
+    // Called every 50 ms on the launching thread while the grid runs, with the number of blocks
+    // that have ended; may throw to stop it.
+    std::function<void(uint64_t)> poll;
     // Receives what the kernel prints, in whole calls of printf.
     std::function<void(const std::string&)> print;
 };

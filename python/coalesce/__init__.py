@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from coalesce.patterns import access
     from coalesce.profiling import Profile, profile
     from coalesce.timing import Timing
+    from coalesce.tracing import Trace, TraceArray, TraceEvent, trace
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,9 @@ _HOMES = {
     "Profile": "profiling",
     "PtxError": "errors",
     "Timing": "timing",
+    "Trace": "tracing",
+    "TraceArray": "tracing",
+    "TraceEvent": "tracing",
     "UnsupportedInstruction": "errors",
     "Variant": "catalogue",
     "VariantTable": "catalogue",
@@ -71,6 +75,7 @@ _HOMES = {
     "row_sums": "operations",
     "source": "catalogue",
     "to_device": "array",
+    "trace": "tracing",
     "transpose": "operations",
     "variants": "catalogue",
     "zeros": "array",
@@ -91,6 +96,9 @@ __all__ = [
     "Profile",
     "PtxError",
     "Timing",
+    "Trace",
+    "TraceArray",
+    "TraceEvent",
     "UnsupportedInstruction",
     "Variant",
     "VariantTable",
@@ -110,6 +118,7 @@ __all__ = [
     "row_sums",
     "source",
     "to_device",
+    "trace",
     "transpose",
     "variants",
     "zeros",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 from coalesce.errors import LaunchError
 
 Extent = tuple[int, int, int]
@@ -104,6 +106,44 @@ def stream(value: Any) -> int | None:
     if not 0 <= number < 2**64:
         raise ValueError(f"stream is {number}, which is no handle of a stream")
     return 0 if number == 1 else number  # both name the legacy default stream
+
+
+def block_numbers(blocks: Any, grid: Extent) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return the linear numbers, x fastest, of the blocks that a caller chose, each once, in order.
+
+    An int is a linear number and a tuple a blockIdx of one to three coordinates; a list, a range or
+    an array (of shape (n,) or (n, 1 to 3)) holds several of either.
+
+    Raises TypeError for anything else, ValueError for a block that the grid does not have.
+    """
+    if isinstance(blocks, tuple | str) or not np.iterable(blocks):
+        blocks = [blocks]
+    numbers = sorted({_block_number(block, grid) for block in blocks})
+    if not numbers:
+        raise ValueError("blocks is empty; name at least one block")
+    return np.array(numbers, np.uint64)
+
+
+def _block_number(block: Any, grid: Extent) -> int:
+    """Return the linear number of a block given as that or as its blockIdx."""
+    if isinstance(block, tuple | list | np.ndarray):
+        if not 1 <= len(block) <= 3:
+            raise TypeError(f"a block has one to three coordinates (x, y, z); got {block!r}")
+        index = [_integer("a block's coordinate", item) for item in block] + [0, 0]
+        if any(not 0 <= i < n for i, n in zip(index, grid, strict=False)):
+            raise ValueError(
+                f"there is no block {tuple(index[:3])} in a grid of {grid[0]} x {grid[1]} x "
+                f"{grid[2]} blocks"
+            )
+        return index[0] + grid[0] * (index[1] + grid[1] * index[2])
+    number = _integer("blocks", block)
+    count = grid[0] * grid[1] * grid[2]
+    if not 0 <= number < count:
+        raise ValueError(
+            f"there is no block {number}; the grid's {count} blocks have the numbers 0 to "
+            f"{count - 1}"
+        )
+    return number
 
 
 def _integer(name: str, value: Any) -> int:

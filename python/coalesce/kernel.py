@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ from coalesce._signature import Parameter
 if TYPE_CHECKING:
     from coalesce._globals import Globals
     from coalesce.profiling import Profile
+    from coalesce.tracing import Trace
 
 
 @dataclass(frozen=True)
@@ -377,6 +378,70 @@ class Kernel:
         from coalesce import _profiler
 
         return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device)[0]
+
+    def trace(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *arguments: Any,
+        shared_bytes: int = 0,
+        device: str | Device | None = None,
+        blocks: Any = None,
+        warps: int | Sequence[int] | None = None,
+        lines: int | Sequence[int] | None = None,
+        limit: int | None = 100_000,
+        progress: bool | Callable[[int, int], object] | None = None,
+    ) -> Trace:
+        """Launch the kernel on the simulator and record its memory instructions.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of int
+        *arguments
+            As for ``kernel[grid, block](*arguments)``. NumPy arrays are as after one launch, unless
+            `blocks` are chosen; GPU arrays are copied to the host and stay as they are.
+        shared_bytes : int
+            Dynamic shared memory, bytes a block.
+        device : str or Device, optional
+            The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
+        blocks : int, tuple or sequence of them, optional
+            The blocks to run: linear numbers (x fastest), or tuples, each a blockIdx. Only these
+            are simulated, on copies of the arrays, with the indices they have in the whole grid.
+            By default all.
+        warps : int or sequence of int, optional
+            The warps of a block to record, by number.
+        lines : int or sequence of int, optional
+            The source lines to record.
+        limit : int or None
+            The most events to keep: the first, in the order of blocks. How many were left out is
+            in `Trace.omitted`. None keeps all; an event takes about 300 bytes.
+        progress : bool or callable, optional
+            Whether to show a progress bar, or a function of the numbers of blocks done and in all.
+            By default there is one on terminals and in notebooks, after two seconds.
+
+        Returns
+        -------
+        Trace
+
+        Raises
+        ------
+        TypeError, ValueError
+            There is no such block or warp, or no memory instruction on the lines.
+        LaunchError
+            Blocks that are run wait for blocks that are not.
+
+        Examples
+        --------
+        >>> trace = kernel.trace(1, 32, x, 2.0, 5)
+        >>> trace
+        <Trace of scale: 2 events of 1 warp in 1 block>
+        >>> trace.index[0, :6]
+        array([ 0,  1,  2,  3,  4, -1])
+        """
+        from coalesce import _tracer
+
+        wanted = _tracer.Wanted(blocks, warps, lines, limit, progress)
+        return _tracer.of_kernel(self, grid, block, arguments, shared_bytes, device, wanted)
 
     def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
         slow = functools.partial(self._call, grid, block, shared, stream)

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,26 @@ class LaunchResult:
     def modelled_ms(self) -> float | None: ...
     @property
     def host_ms(self) -> float: ...
+    @property
+    def groups(self) -> list[Counts]: ...
+    @property
+    def events(self) -> dict[str, np.ndarray[Any, Any]] | None: ...
+    @property
+    def omitted(self) -> int: ...
+    @property
+    def memory(self) -> list[tuple[str, str, int, int, int]]: ...
+
+class Recording:
+    def __init__(
+        self,
+        *,
+        blocks: Sequence[int] | np.ndarray[Any, Any] | None = None,
+        warps: Sequence[int] | None = None,
+        lines: Sequence[int] | None = None,
+        limit: int | None = None,
+        exemplars: int = 0,
+        exemplars_a_warp: int = 1,
+    ) -> None: ...
 
 class Program:
     def __init__(self, ptx: str, source: str = "") -> None: ...
@@ -70,6 +90,15 @@ class Program:
         counts: bool = False,
         instruction_limit: int = 0,
         workers: int = 0,
+        blocks: Sequence[int] | np.ndarray[Any, Any] | None = None,
+        groups: Sequence[int] | np.ndarray[Any, Any] | None = None,
+        exemplars: int = 0,
+        record: Recording | None = None,
+        progress: Callable[[int, int], object] | None = None,
     ) -> LaunchResult: ...
+    def no_counts(self, entry: str) -> Counts: ...
+
+SPACES: tuple[str, ...]
+KINDS: tuple[str, ...]
 
 def instruction_set() -> str: ...

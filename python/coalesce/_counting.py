@@ -1,0 +1,240 @@
+"""Counting on the simulator: a kernel's launch, what it cost, and events as examples of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce import _arguments, _arrays, _core, _devices, _geometry, _progress
+from coalesce._arguments import HostArray
+from coalesce._pieces import Pieces
+from coalesce.tracing import Trace, TraceArray
+
+if TYPE_CHECKING:
+    from coalesce._devices import Device
+    from coalesce._geometry import Extent
+    from coalesce.kernel import Kernel
+
+Progress = bool | Callable[[int, int], object] | None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What `count` found.
+
+    Attributes
+    ----------
+    counts : Counts
+        Of the whole grid; with a sample, an estimate of them.
+    arguments : list
+        The launch's arguments as the kernel took them: packed scalars and `HostArray`.
+    arrays : list of TraceArray
+        The memory that has a name.
+    blocks_run, blocks_total : int
+        How many blocks were simulated, and how many the grid has.
+    exemplars : Trace or None
+        Events of each memory instruction, where they were asked for.
+    modelled_ms : float
+        The kernel's time on the GPU, modelled.
+    """
+
+    counts: _core.sim.Counts
+    arguments: list[_arguments.Argument]
+    arrays: list[TraceArray]
+    blocks_run: int
+    blocks_total: int
+    exemplars: Trace | None
+    modelled_ms: float
+
+
+def count(
+    kernel: Kernel,
+    grid: Any,
+    block: Any,
+    arguments: Sequence[Any],
+    *,
+    shared_bytes: Any = 0,
+    device: str | Device | None = None,
+    progress: Progress = None,
+    exemplars: int = 0,
+) -> Counted:
+    """Simulate a launch and count what it costs.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    grid, block : int or tuple of int
+    arguments : sequence
+        The caller's, as for ``kernel[grid, block](*arguments)``. NumPy arrays are as after a
+        launch; GPU arrays are copied to the host and stay as they are.
+    shared_bytes : int
+        Dynamic shared memory, bytes a block.
+    device : str or Device, optional
+        Whose architecture's code to simulate; by default the kernel's own device or, where that is
+        a GPU, ``"sim"``.
+    progress : bool or callable, optional
+        Whether to show a bar, or what to call with the numbers of blocks done and in all. By
+        default a bar shows on terminals and in notebooks, for what takes more than two seconds.
+    exemplars : int
+        How many events to keep of each memory instruction.
+    """
+    launch = prepare(kernel, grid, block, arguments, shared_bytes, device)
+    with _progress.reporter(progress, kernel.name) as report:
+        result = launch.run(counts=True, exemplars=exemplars, progress=report)
+    launch.finish()
+    assert result.counts is not None
+    assert result.modelled_ms is not None
+    return Counted(
+        counts=result.counts,
+        arguments=launch.arguments,
+        arrays=launch.arrays(result.memory),
+        blocks_run=launch.blocks,
+        blocks_total=launch.blocks,
+        exemplars=launch.trace(result) if exemplars else None,
+        modelled_ms=result.modelled_ms,
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch on the simulator with its arguments checked."""
+
+    kernel: Kernel
+    device: Device
+    grid: Extent
+    block: Extent
+    shared_bytes: int
+    arguments: list[_arguments.Argument]
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the grid has."""
+        return int(np.prod(self.grid, dtype=np.int64))
+
+    @property
+    def warps(self) -> int:
+        """How many warps a block has."""
+        return -(-int(np.prod(self.block)) // 32)
+
+    @property
+    def program(self) -> _core.sim.Program:
+        """The kernel's module, decoded."""
+        program: _core.sim.Program = self.kernel._program(self.device)
+        return program
+
+    def run(self, **options: Any) -> _core.sim.LaunchResult:
+        """Simulate it on the arrays as they lie; `options` are those of ``Program.launch``."""
+        packed: list[_core.sim.Buffer | bytes] = []
+        for argument in self.arguments:
+            if isinstance(argument, HostArray):
+                buffer = _core.sim.Buffer(argument.array, argument.name, _writable(argument))
+                packed.append(buffer)
+            else:
+                assert isinstance(argument, bytes)
+                packed.append(argument)
+        return self.program.launch(
+            self.kernel.entry,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            packed,
+            instruction_limit=self.kernel.instruction_limit or 0,
+            **options,
+        )
+
+    def detached(self) -> Prepared:
+        """Return the launch on copies of the arrays that it may write."""
+        given = [a for a in self.arguments if isinstance(a, HostArray)]
+        copies = iter(Pieces.of([a.array for a in given], [_writable(a) for a in given]).arrays())
+        return replace(
+            self,
+            arguments=[
+                HostArray(a.name, array, array, a.written)
+                if isinstance(a, HostArray) and (array := next(copies)) is not None
+                else a
+                for a in self.arguments
+            ],
+        )
+
+    def finish(self) -> None:
+        """Write copies of arrays of other layouts back to where they came from."""
+        for argument in self.arguments:
+            if isinstance(argument, HostArray):
+                argument.finish()
+
+    def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
+        """Return what has a name, from a result's `memory`."""
+        found = []
+        for space, name, address, size, argument in sorted(
+            memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])
+        ):
+            shape, dtype = (size,), "uint8"
+            if argument >= 0:
+                array = self.arguments[argument]
+                assert isinstance(array, HostArray)
+                shape, dtype = array.given.shape, str(array.array.dtype)
+            found.append(TraceArray(name, shape, dtype, space, address))
+        return found
+
+    def trace(self, result: _core.sim.LaunchResult) -> Trace:
+        """Return the events that a result recorded."""
+        assert result.counts is not None
+        assert result.events is not None
+        trace = Trace(
+            result.events,
+            result.counts.table(),
+            kernel=self.kernel.name,
+            grid=self.grid,
+            block_shape=self.block,
+            arrays=self.arrays(result.memory),
+            omitted=result.omitted,
+        )
+        return _with_elements(trace, sum(isinstance(a, HostArray) for a in self.arguments))
+
+
+def prepare(
+    kernel: Kernel,
+    grid: Any,
+    block: Any,
+    arguments: Sequence[Any],
+    shared_bytes: Any = 0,
+    device: str | Device | None = None,
+) -> Prepared:
+    """Check a launch that is to be simulated."""
+    extents = _geometry.extent("grid", grid), _geometry.extent("block", block)
+    _geometry.check_block(extents[1])
+    shared = _geometry.shared(shared_bytes)
+    if device is None:
+        device = kernel.device if kernel.device.kind == "sim" else "sim"
+    chosen = _devices.resolve(device)
+    prepared = _arguments.prepare(kernel.signature, [on_host(a) for a in arguments])
+    return Prepared(kernel, chosen, *extents, shared, prepared)
+
+
+def _with_elements(trace: Trace, arguments: int) -> Trace:
+    """Give the variables, which come after the arguments, elements as wide as the accesses."""
+    arrays = list(trace.arrays)
+    for number in range(arguments, len(arrays)):
+        (bytes_,) = arrays[number].shape
+        widths = trace.width[trace.array == number]
+        size = min(int(widths.min()), 8) if widths.size else 1
+        while bytes_ % size:
+            size //= 2
+        arrays[number] = arrays[number]._replace(dtype=f"uint{8 * size}", shape=(bytes_ // size,))
+    return trace._with_arrays(arrays)
+
+
+def _writable(argument: HostArray) -> bool:
+    return bool(argument.array.flags.writeable and argument.given.flags.writeable)
+
+
+def on_host(value: Any) -> Any:
+    """Return an argument, a GPU array as a copy in host memory."""
+    if isinstance(value, np.ndarray) or _arrays.look(value) is None:
+        return value
+    from coalesce.array import to_device
+
+    return to_device(value).get()

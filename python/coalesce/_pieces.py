@@ -1,0 +1,80 @@
+"""Arrays apart from the caller's: for simulating what must not change them, here or elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Arrays as pieces of memory, which overlap each other as the arrays that they were made of.
+
+    Pickled and loaded again they still do, which arrays by themselves would not.
+    """
+
+    memory: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...]
+    # Of each array: which memory, its first byte there, shape, dtype and whether it is writable.
+    places: tuple[tuple[int, int, tuple[int, ...], np.dtype[Any], bool], ...]
+
+    @classmethod
+    def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> Pieces:
+        """Take C-contiguous arrays; memory that may be written is copied, other is used."""
+        order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
+        groups: list[tuple[int, int, list[int]]] = []  # start, end, arrays
+        for i in order:
+            start, end = _start(arrays[i]), _start(arrays[i]) + arrays[i].nbytes
+            if groups and start < groups[-1][1]:
+                first, last, members = groups[-1]
+                groups[-1] = (first, max(last, end), [*members, i])
+            else:
+                groups.append((start, end, [i]))
+        memory = []
+        places: list[Any] = [None] * len(arrays)
+        for start, end, members in groups:
+            memory.append(_join([arrays[i] for i in members], start, end))
+            if any(writable[i] for i in members):
+                memory[-1] = memory[-1].copy()
+            for i in members:
+                a = arrays[i]
+                place = (len(memory) - 1, _start(a) - start, a.shape, a.dtype, bool(writable[i]))
+                places[i] = place
+        return cls(tuple(memory), tuple(places))
+
+    def arrays(self) -> list[Array]:
+        """Return the arrays, views of the memory."""
+        found = []
+        for number, first, shape, dtype, writable in self.places:
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            view = self.memory[number][first : first + size].view(dtype).reshape(shape)
+            view.flags.writeable = writable and view.flags.writeable
+            found.append(view)
+        return found
+
+    def copy(self) -> Pieces:
+        """Return pieces of memory of their own where they may be written."""
+        written = {number for number, *_, writable in self.places if writable}
+        memory = (m.copy() if i in written else m for i, m in enumerate(self.memory))
+        return Pieces(tuple(memory), self.places)
+
+
+def _start(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _join(arrays: Sequence[Array], start: int, end: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the bytes from start to end: those of one array if it has them all, else a copy."""
+    flat = [array.reshape(-1).view(np.uint8) for array in arrays]
+    for bytes_ in flat:
+        if bytes_.nbytes == end - start:
+            return bytes_
+    joined = np.empty(end - start, np.uint8)
+    for array, bytes_ in zip(arrays, flat, strict=True):
+        first = _start(array) - start
+        joined[first : first + bytes_.nbytes] = bytes_
+    return joined
