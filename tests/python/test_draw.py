@@ -298,6 +298,10 @@ class TestWarpAccess:
         picture = draw.warp_access(base + 4 * LANES + 128, 4, array="x", base=base)
         assert "x[32]" in texts(picture)
 
+    def test_addresses_of_inactive_lanes_do_not_matter(self):
+        picture = draw.warp_access([2**64 - 1, -5, 8], 4, mask=4)
+        assert picture.headline.startswith("1 of 32 lanes")
+
     def test_addresses_up_to_the_last(self):
         picture = draw.warp_access([0, 2**64 - 4], 4)
         assert "2 sectors in 2 lines" in picture.headline
@@ -347,6 +351,10 @@ class TestBankBoard:
     def test_the_padded_tile_is_a_diagonal(self):
         cells = marked(draw.bank_board(132 * LANES, 4, rows="words"), "bank")
         assert [m["bank"] for m in cells] == [str(bank) for bank in range(32)]
+
+    def test_words_are_told_from_the_base(self):
+        picture = draw.bank_board(2**24 + 128 * LANES[:2], 4, rows="words", base=2**24)
+        assert [text for text in texts(picture) if text.endswith(" B")] == ["0 B", "128 B"]
 
     def test_text(self):
         lines = draw.bank_board(8 * LANES, 4).text.splitlines()
@@ -474,6 +482,7 @@ class TestThreadBlock:
         (lambda: draw.bank_board([2], 4), ValueError, "lane 0 has 2"),
         (lambda: draw.bank_board([0], 3), ValueError, "1, 2, 4, 8 or 16; got 3"),
         (lambda: draw.bank_board(range(33), 4), ValueError, "1 to 32 lanes; got 33"),
+        (lambda: draw.bank_board([0], 4, base=64), ValueError, "multiple of 128; got 64"),
         (lambda: draw.bank_board([0], 4, rows="x"), ValueError, "rows must be 'wavefronts'"),
         (lambda: draw.matrix_cells((4, 4), [(4, 0)]), ValueError, r"names cell \(4, 0\)"),
         (lambda: draw.matrix_cells((4, 4), [(0.5, 0)]), TypeError, "dtype float64"),

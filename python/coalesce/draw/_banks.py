@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 from coalesce.draw._axes import Gap, inside, shorten
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, Swatch, number, text_width
-from coalesce.draw._lanes import Kind, Lanes, lanes_of
+from coalesce.draw._lanes import Kind, Lanes, lanes_of, whole
 from coalesce.draw._palette import ALERT, BLUE, FAINT, INK, SOFT, WASH, Paint, group, on
 from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, plural, short_list
 
 BANKS = 32
 WORD_BYTES = 4
 _LEFT = 84.0  # room for the names of the rows
-_ROW = 19.0
+_ROW, _LOW_ROW = 19.0, 15.0
+_MANY_ROWS = 16  # with more they are low
 _GAP = 15.0
 _X = MARGIN + _LEFT
 _BANK = (INNER - _LEFT) / BANKS
@@ -100,6 +101,7 @@ def bank_board(
     mask: Any = None,
     *,
     kind: Kind = "load",
+    base: int = 0,
     rows: Rows = "wavefronts",
     title: str | None = None,
 ) -> Picture:
@@ -113,13 +115,15 @@ def bank_board(
     Parameters
     ----------
     addresses : sequence of int, shape (lanes,)
-        Bytes from the start of shared memory, for up to 32 lanes; multiples of `itemsize`.
+        The first byte of each lane, for up to 32 lanes; multiples of `itemsize`.
     itemsize : int
         Bytes a lane: 1, 2, 4, 8 or 16.
     mask : int or sequence of bool, optional
         The active lanes: a bit for each, lane 0 the lowest, or a flag for each. All by default.
     kind : {"load", "store", "atomic"}
         What the warp does, for the headline.
+    base : int
+        The address that shared memory starts at, a multiple of 128.
     rows : {"wavefronts", "words"}
         What a row is: a wavefront, as time goes on, or 32 words, as they lie in memory. The second
         shows why a padded tile has no conflicts.
@@ -158,13 +162,19 @@ def bank_board(
                 f"addresses must be multiples of itemsize, {lanes.itemsize}; lane {lane} has "
                 f"{lanes.address(lane)}"
             )
+    start = whole("base", base, 0)
+    if start % (BANKS * WORD_BYTES):
+        raise ValueError(f"base must be a multiple of {BANKS * WORD_BYTES}; got {start}")
     board = board_of(lanes)
 
     canvas = Canvas()
     headline, note = _headline(lanes, board, kind), _note(lanes, board)
     y = canvas.headline(16, title, headline, note)
     y = _header(canvas, board, y + 10)
-    y = (_draw_wavefronts if rows == "wavefronts" else _draw_words)(canvas, board, y)
+    if rows == "wavefronts":
+        y = _draw_wavefronts(canvas, board, y)
+    else:
+        y = _draw_words(canvas, board, start, y)
     y = _totals(canvas, board, y + 6)
     y = _legend(canvas, board, y + 16)
     return canvas.picture(
@@ -237,7 +247,7 @@ def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
     return y
 
 
-def _draw_words(canvas: Canvas, board: Board, y: float) -> float:
+def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
     """Draw 32 words a row, as they lie in memory."""
     places: dict[int, list[tuple[int, Word]]] = {}
     for part, words in enumerate(board.words):
@@ -246,21 +256,27 @@ def _draw_words(canvas: Canvas, board: Board, y: float) -> float:
     shown = shorten(places, max(places) + 1, _MOST_ROWS["words"])
     if len(shown) > _MOST_ROWS["words"] + 2:  # gaps take room too
         shown = shorten(places, max(places) + 1, _MOST_ROWS["words"] // 2)
+    row = _ROW if len(shown) <= _MANY_ROWS else _LOW_ROW
     for item in inside(shown):
         if isinstance(item, Gap):
             y = _gap(canvas, y, f"{item.count * BANKS * WORD_BYTES:,} bytes further")
             continue
-        canvas.text(MARGIN, y + 13.5, f"{item * BANKS * WORD_BYTES:,} B", paint=SOFT)
-        _row(canvas, board, y, places.get(item, []))
-        y += _ROW
+        label = f"{item * BANKS * WORD_BYTES - base:,} B"
+        canvas.text(MARGIN, y + row / 2 + 4, label, paint=SOFT)
+        _row(canvas, board, y, places.get(item, []), row)
+        y += row
     return y
 
 
-def _row(canvas: Canvas, board: Board, y: float, words: list[tuple[int, Word]]) -> None:
+def _row(
+    canvas: Canvas, board: Board, y: float, words: list[tuple[int, Word]], height: float = _ROW
+) -> None:
     """Draw 32 cells, those of `words` filled; neighbours of the same lanes are one."""
-    canvas.rect(_X, y, INNER - _LEFT, _ROW, fill=WASH)
-    grid = "".join(f"M{number(_X + i * _BANK)} {number(y)}v{_ROW:g}" for i in range(BANKS + 1))
-    canvas.path(f"{grid}M{number(_X)} {number(y + _ROW)}h{number(INNER - _LEFT)}", stroke=FAINT)
+    canvas.rect(_X, y, INNER - _LEFT, height, fill=WASH)
+    grid = "".join(
+        f"M{number(_X + i * _BANK)} {number(y)}v{number(height)}" for i in range(BANKS + 1)
+    )
+    canvas.path(f"{grid}M{number(_X)} {number(y + height)}h{number(INNER - _LEFT)}", stroke=FAINT)
     cells: list[tuple[int, int, int, Word]] = []  # first and last bank, group, word
     for part, word in sorted(words, key=lambda entry: entry[1].bank):
         last = cells[-1] if cells else None
@@ -277,13 +293,14 @@ def _row(canvas: Canvas, board: Board, y: float, words: list[tuple[int, Word]]) 
         tip = f"{lane_list(word.lanes)}: word {word.number}, {banks}"
         marks: Data = {"bank": first, "lanes": " ".join(map(str, word.lanes))}
         canvas.rect(
-            x + 0.5, y + 0.5, width - 1, _ROW - 1, fill=paint, radius=2, tip=tip, data=marks
+            x + 0.5, y + 0.5, width - 1, height - 1, fill=paint, radius=2, tip=tip, data=marks
         )
-        label, middle = short_list(word.lanes), x + width / 2
+        label, size = short_list(word.lanes), min(10.5, height - 5)
         if text_width(label, 9) > width:
             label = f"{TIMES}{len(word.lanes)}"
+        middle, baseline = x + width / 2, y + height / 2 + 0.36 * size
         canvas.text(
-            middle, y + 13.5, label, size=10.5, paint=on(paint), anchor="middle", most=width - 2
+            middle, baseline, label, size=size, paint=on(paint), anchor="middle", most=width - 2
         )
 
 

@@ -73,14 +73,15 @@ def lanes_of(
     most = warp_size or MOST_LANES
     if not 1 <= len(values) <= most:
         raise ValueError(f"addresses must be those of 1 to {most} lanes; got {len(values)}")
-    if min(values) < 0 or max(values) > 2**64 - width:
-        wrong = min(values) if min(values) < 0 else max(values)
-        raise ValueError(f"addresses must be from 0 to 2**64 - itemsize; one is {wrong}")
     lanes = warp_size or (32 if len(values) <= 32 else 64)
     active = _active(mask, len(values), lanes)
     if not active.any():
         raise ValueError("mask leaves no lane active: there is no request to draw")
-    padded = values + [0] * (lanes - len(values))
+    used = [value if on else 0 for value, on in zip(values, active, strict=False)]
+    for value in used:
+        if not 0 <= value <= 2**64 - width:
+            raise ValueError(f"addresses must be from 0 to 2**64 - itemsize; one is {value}")
+    padded = used + [0] * (lanes - len(values))
     return Lanes(np.array(padded, np.uint64), active, width)
 
 
