@@ -39,18 +39,24 @@ class Launch:
     source: str
     entry: str
     options: tuple[str, ...]
+    arch: str | None
     headers: dict[str, str]
     grid: Extent
     block: Extent
     shared_bytes: int
     arguments: Sequence[Any]
 
-    def run(self) -> None:
-        """Launch once, on the first GPU."""
+    def run(self, device: str = "cuda") -> None:
+        """Launch once."""
         from coalesce.kernel import Kernel
 
         kernel = Kernel(
-            self.source, self.entry, options=self.options, headers=self.headers, device="cuda"
+            self.source,
+            self.entry,
+            self.options,
+            self.arch,
+            headers=self.headers,
+            device=device,
         )
         kernel.launch(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
 
@@ -71,18 +77,17 @@ def measure(
         (Path(folder) / _FILE).write_bytes(pickle.dumps(launch))
         table = Path(folder) / "counters.csv"
         for _ in range(2):
-            done = subprocess.run(
-                [
-                    command,
-                    *("--csv", "--page", "raw", "--print-units", "base", "--print-fp"),
-                    *("--clock-control", "none", "--launch-count", "1"),
-                    *("--log-file", str(table), "--metrics", ",".join(wanted)),
-                    *(sys.executable, "-m", "coalesce._ncu", folder),
-                ],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-            )
+            words = [
+                command,
+                *("--csv", "--page", "raw", "--print-units", "base", "--print-fp"),
+                *("--clock-control", "none", "--launch-count", "1"),
+                *("--log-file", str(table), "--metrics", ",".join(wanted)),
+                *(sys.executable, "-m", "coalesce._ncu", folder),
+            ]
+            try:
+                done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+            except subprocess.TimeoutExpired:
+                raise LaunchError(f"{command} took longer than {timeout:g} seconds") from None
             log = table.read_text(encoding="utf-8") if table.exists() else ""
             unknown = unknown_metrics(log + done.stdout + done.stderr)
             if not unknown & set(wanted):

@@ -106,8 +106,9 @@ def of_kernel(
         measured_ms=record.kernel_ms if on_gpu else None,
         launch=_ncu.Launch(
             kernel.source,
-            kernel.entry,
-            tuple(kernel.options),
+            kernel._module.expression or kernel.entry,
+            kernel.options,
+            kernel._module.arch,
             dict(kernel.headers),
             *extents,
             shared,

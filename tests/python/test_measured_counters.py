@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import stat
 import sys
 import textwrap
@@ -151,13 +152,25 @@ def test_no_gpu(p, monkeypatch):
         p.measured_counters()
 
 
-def test_arguments_are_kept_as_they_were():
-    source = 'extern "C" __global__ void add(float* x, float by) { x[threadIdx.x] += by; }'
+def test_the_launch_can_be_repeated_elsewhere():
+    source = '#include "by.h"\ntemplate <int n> __global__ void add(float* x, float by) {\n'
+    source += "    if (threadIdx.x < n) x[threadIdx.x] += TIMES * by;\n}"
+    headers, options = {"by.h": "#define TIMES N"}, ["-DN=3"]
     x = np.zeros(32, np.float32)
-    p = coalesce.Kernel(source, device="sim").profile(1, 32, x, 2.0)
-    assert x.all()
-    assert not p._launch.arguments[0].any()
-    assert p._launch.arguments[1] == 2.0
+    kernel = coalesce.Kernel(source, "add<16>", options, headers=headers, device="sim")
+    p = kernel.profile(1, 32, x, 2.0)
+    again = pickle.loads(pickle.dumps(p._launch))
+    assert not again.arguments[0].any()  # as it was before
+    again.run(device="sim")
+    np.testing.assert_array_equal(again.arguments[0], x)
+    assert x.sum() == 16 * 6
+
+
+def test_ncu_that_does_not_end(p, a_gpu, tmp_path):
+    del a_gpu
+    ncu = fake_ncu(tmp_path, "import time; time.sleep(60)\n")
+    with pytest.raises(coalesce.LaunchError, match=r"longer than 0\.5 seconds"):
+        p.measured_counters(ncu=ncu, timeout=0.5)
 
 
 def test_on_a_gpu(device):
