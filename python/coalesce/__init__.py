@@ -138,3 +138,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the `%%cuda` magic: ``%load_ext coalesce`` in IPython and Jupyter."""
+    from coalesce import _magic
+
+    _magic.register(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take the `%%cuda` magic away: ``%unload_ext coalesce``."""
+    from coalesce import _magic
+
+    _magic.unregister(shell)

@@ -25,6 +25,7 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
         no_color=not color,
         highlight=False,
         legacy_windows=False,
+        force_jupyter=False,  # or rich displays an output of its own
     )
     with console.capture() as capture:
         console.print(item, soft_wrap=True)

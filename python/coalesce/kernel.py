@@ -144,26 +144,10 @@ class Kernel:
             )
         if instruction_limit is not None and instruction_limit < 0:
             raise ValueError(f"instruction_limit must not be negative; got {instruction_limit}")
-        chosen = _compiler.checked_options(options)
-        if isinstance(source, os.PathLike):
-            path = Path(source)
-            source, found = _read(path)
-            filename = filename or path.name
-            chosen += found
-        _check_source(source)
         self.instruction_limit = instruction_limit
         self._wanted = device
         self._device = _devices.resolve(device)
-        expression = entry if entry is not None and "<" in entry else None
-        architecture = _compiler.architecture_name(arch)
-        if architecture is not None and _signature.is_ptx(source):
-            raise ValueError(
-                f"arch={arch!r}: the source is PTX, whose .target line says the architecture"
-            )
-        name = filename or ("kernel.ptx" if _signature.is_ptx(source) else "kernel.cu")
-        self._open(
-            Module(source, tuple(chosen), architecture, headers or {}, name, expression), entry
-        )
+        self._open(_module_of(source, entry, options, arch, headers, filename), entry)
 
     def _open(self, module: Module, entry: str | None) -> None:
         """Find the entry in the module."""
@@ -616,6 +600,51 @@ def _read(path: Path) -> tuple[str, list[str]]:
         raise ValueError(f"{path} is not UTF-8 text (line {line})") from None
     own = re.search(r'^[ \t]*#[ \t]*include[ \t]*"', text, re.MULTILINE)
     return text, [f"-I{path.resolve().parent}"] if own else []
+
+
+def kernels_of(
+    source: str,
+    entry: str | None,
+    options: Sequence[str] = (),
+    arch: str | int | None = None,
+    *,
+    device: str | Device | None = None,
+    filename: str | None = None,
+) -> list[Kernel]:
+    """Return every kernel of a source, the one that `entry` names first; they share a module."""
+    chosen = _devices.resolve(device)
+    module = _module_of(source, entry, options, arch, None, filename)
+    first = Kernel.__new__(Kernel)
+    first.instruction_limit, first._wanted, first._device = None, device, chosen
+    entries = _signature.ptx_entries(module.compiled(chosen).ptx)
+    first._open(module, entry if entry is not None else next(iter(entries), None))
+    return [first, *(first.get_function(other) for other in entries if other != first.entry)]
+
+
+def _module_of(
+    source: Any,
+    entry: str | None,
+    options: Sequence[str],
+    arch: str | int | None,
+    headers: Mapping[str, str] | None,
+    filename: str | None,
+) -> Module:
+    chosen = _compiler.checked_options(options)
+    if isinstance(source, os.PathLike):
+        path = Path(source)
+        source, found = _read(path)
+        filename = filename or path.name
+        chosen += found
+    _check_source(source)
+    is_ptx = _signature.is_ptx(source)
+    architecture = _compiler.architecture_name(arch)
+    if architecture is not None and is_ptx:
+        raise ValueError(
+            f"arch={arch!r}: the source is PTX, whose .target line says the architecture"
+        )
+    name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
+    expression = entry if entry is not None and "<" in entry else None
+    return Module(source, tuple(chosen), architecture, headers or {}, name, expression)
 
 
 def _for_launcher(parameter: Parameter) -> tuple[str, Any]:
