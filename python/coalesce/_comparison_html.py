@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coalesce._advice import wasteful
 from coalesce._comparison_text import change, left_out, value
-from coalesce._html import BAD, FAINT, GOOD, LINE, MONO, cell, row, table, tag
+from coalesce._html import BAD, FAINT, GOOD, LINE, MONO, cell, code_of, row, table, tag
 from coalesce._profile_text import bar, launch, percent
 from coalesce._rows import Access, Line
 from coalesce.comparison import same_cost
@@ -58,12 +58,12 @@ def _lines(comparison: Comparison, i: int) -> str:
 
 def _line(line: Line | None) -> str:
     if line is None:
-        return cell("", "max-width:480px")
+        return cell("", "max-width:480px;white-space:normal")
     bad = any(wasteful(a) for a in line.accesses)
     number = tag("b", f"▲ {line.number}", f"color:{BAD}") if bad else str(line.number or "?")
-    source = tag("b", escape(line.source.strip()), f"{MONO};font-size:13px;white-space:normal")
+    source = tag("b", code_of(line.source.strip()))
     parts = [tag("div", f"{number} {source}"), *(_access(a) for a in line.accesses)]
-    return cell("".join(parts), "max-width:480px")
+    return cell("".join(parts), "max-width:480px;white-space:normal")
 
 
 def _access(access: Access) -> str:

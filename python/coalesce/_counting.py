@@ -176,6 +176,8 @@ class Prepared:
                 array = self.arguments[argument]
                 assert isinstance(array, HostArray)
                 shape, dtype = array.given.shape, str(array.array.dtype)
+                if array.array.dtype.names is not None:  # a structure: its bytes are what counts
+                    dtype = f"V{array.array.dtype.itemsize}"
             found.append(TraceArray(name, shape, dtype, space, address))
         return found
 

@@ -12,6 +12,10 @@ from __future__ import annotations
 import base64
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coalesce.draw import Picture
 
 BAD, GOOD = "#d55e00", "#2f86c9"
 FAINT = "opacity:0.65"
@@ -48,6 +52,14 @@ def tag(name: str, content: str, style: str = "", **attributes: str) -> str:
     return f"<{name}{given}>{content}</{name}>"
 
 
+def code_of(text: str) -> str:
+    """Return a line of source; its indentation survives where styles do not."""
+    code = text.lstrip()
+    indent = "&nbsp;" * len(text[: len(text) - len(code)].expandtabs(4))
+    style = f"{MONO};font-size:13px;background-color:transparent;padding:0"
+    return tag("code", indent + (escape(code) or "&nbsp;"), style)
+
+
 def row(cells: list[str], style: str = "") -> str:
     """Return a table's row; striped backgrounds, which notebooks add, are taken off."""
     return tag("tr", "".join(cells), f"background-color:transparent;{style}".rstrip(";"))
@@ -66,10 +78,17 @@ def table(rows: list[str], style: str = "") -> str:
     return tag("table", tag("tbody", "".join(rows)), f"{base};{style}".rstrip(";"))
 
 
-def image(svg: str, alt: str) -> str:
-    """Return a picture; `alt` says what it shows where pictures are not shown."""
-    data = base64.b64encode(svg.encode()).decode()
-    return f'<img alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
+def image(picture: Picture) -> str:
+    """Return a picture; its headline stands where pictures are not shown."""
+    data = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()
+    size = f'width="{picture.width:.0f}" style="max-width:100%"'
+    return f'<img alt="{escape(picture.headline)}" {size} src="{data}">'
+
+
+def folded(summary: str, content: str, *, unfolded: bool = False) -> str:
+    """Return content behind a line that a click opens, without a script."""
+    opened = " open" if unfolded else ""
+    return f"<details{opened}><summary>{summary}</summary>{content}</details>"
 
 
 def write(title: str, body: str, path: str | Path | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import coalesce
@@ -56,12 +56,20 @@ def as_dict(profile: Profile) -> dict[str, Any]:
         "metrics": profile.metrics(),
         "inexact": profile.inexact,
         "lines": [
-            {**_record(line), "accesses": [_record(a) for a in line.accesses]}
+            {**_record(line), "accesses": [_access(a) for a in line.accesses]}
             for line in profile.lines()
         ],
         "instructions": [_record(i) for i in profile.instructions()],
         "preparation": [as_dict(other) for other in profile.preparation],
     }
+
+
+def _access(access: Access) -> dict[str, Any]:
+    example = access.example
+    if example is None:
+        return {**_record(access), "example": None}
+    names = ("block", "warp", "mask", "addresses")
+    return {**_record(access), "example": {name: getattr(example, name) for name in names}}
 
 
 def as_dataframe(profile: Profile, by: str) -> Any:
@@ -82,13 +90,10 @@ def as_dataframe(profile: Profile, by: str) -> Any:
     return pandas.DataFrame([_record(row) for row in rows], columns=columns)
 
 
-_NESTED = ("accesses", "instructions")
+_NESTED = ("accesses", "instructions", "examples", "example")
 
 
 def _record(row: Line | Access | Instruction) -> dict[str, Any]:
     record = {f.name: getattr(row, f.name) for f in fields(row) if f.name not in _NESTED}
     record.update((name, getattr(row, name)) for name in _DERIVED[type(row)])
-    pattern = record.get("pattern")
-    if is_dataclass(pattern) and not isinstance(pattern, type):
-        record["pattern"] = asdict(pattern)
     return record

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 
 from coalesce import _profile_text, _verdict
 from coalesce._advice import wasteful
-from coalesce._html import BAD, FAINT, GOOD, LINE, MONO, cell, row, table, tag
+from coalesce._html import (
+    BAD,
+    FAINT,
+    GOOD,
+    LINE,
+    MONO,
+    cell,
+    code_of,
+    folded,
+    image,
+    row,
+    table,
+    tag,
+)
 from coalesce._profile_text import bar, percent
 from coalesce._rows import Access, Line, number
 
@@ -15,11 +28,13 @@ if TYPE_CHECKING:
     from coalesce.profiling import Profile
 
 _COLUMNS = 7
+_PICTURES = 3
 
 
 def report(profile: Profile) -> str:
     """Return the report as a fragment."""
     parts = [_header(profile), _findings(profile), _totals(profile), _listing(profile)]
+    parts.append(_pictures(profile))
     parts += [tag("div", escape(note), FAINT) for note in _profile_text.notes(profile)]
     return tag("div", "\n".join(parts), "line-height:1.45")
 
@@ -65,6 +80,21 @@ def _totals(profile: Profile) -> str:
     return table(rows)
 
 
+def _pictures(profile: Profile) -> str:
+    """Draw a warp of the access that wastes the most of each memory, and of the next."""
+    worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
+    worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
+    found = []
+    for i, access in enumerate(worst):
+        assert access.example is not None
+        drawn = [access.example.picture(), access.example.matrix()]
+        images = "<br>".join(image(picture) for picture in drawn if picture is not None)
+        name = f"{tag('b', escape(access.place))}, {escape(access.name)}: one warp of "
+        where = f"block ({', '.join(map(str, access.example.block))})"
+        found.append(folded(name + where, images, unfolded=i == 0))
+    return "".join(found)
+
+
 def _listing(profile: Profile) -> str:
     heads = ("line", "source", "share", "requests", "each takes", "needed", "bytes used")
     rows = [row([cell(h, FAINT, "left" if h in ("source", "share") else "right") for h in heads])]
@@ -93,7 +123,7 @@ def _shown(lines: dict[int, Line], last: int) -> list[int]:
 def _source_line(n: int, text: str, line: Line | None) -> list[str]:
     accesses = line.accesses if line is not None else ()
     bad = any(wasteful(a) for a in accesses)
-    code = tag("span", escape(text) or " ", f"white-space:pre;{MONO};font-size:13px")
+    code = code_of(text)
     code = tag("b", code) if accesses else code
     mark = tag("b", f"▲ {n}", f"color:{BAD}") if bad else str(n or "?")
     rows = [

@@ -138,11 +138,13 @@ def _access_row(access: Access, bar_width: int) -> Text:
 def plain_access(access: Access) -> list[str]:
     """Return the lines about an access in a message without colours."""
     ideal = number(access.needed_per_request)
+    picture = None if access.example is None else access.example.picture()
     share = f"{percent(access.share)} of the kernel's {access.unit}"
     return [
         f"  {access.place}: {access.source.strip()}",
         f"    {access.name}: {access.requests:,} requests x {access.takes}, ideal {ideal}; {share}",
         *textwrap.wrap(access.sentence, 92, initial_indent="    ", subsequent_indent="    "),
+        *([] if picture is None else textwrap.indent(picture.text, "    ").splitlines()),
     ]
 
 

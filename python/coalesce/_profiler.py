@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import _arguments, _arrays, _devices, _geometry, _ncu, _rows, catalogue
+from coalesce import (
+    _arguments,
+    _counting,
+    _devices,
+    _examples,
+    _geometry,
+    _ncu,
+    _rows,
+    catalogue,
+)
 from coalesce._arguments import HostArray
 from coalesce._devices import Device
 from coalesce._run import launched_by
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from coalesce._geometry import Extent
     from coalesce.kernel import Kernel, LaunchRecord
 
+_EXAMPLES = 8  # warps of each instruction to look at
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler"
 
@@ -74,16 +84,22 @@ def of_kernel(
     chosen = _devices.resolve(device)
     on_gpu = chosen.kind == "cuda"
     # The simulator runs first, on copies: the GPU's launch is the one that the caller sees.
-    simulated = [_on_host(value) for value in given] if on_gpu else given
-    arguments = _arguments.prepare(kernel.signature, simulated)
-    again = [_kept(*pair) for pair in zip(simulated, arguments, strict=True)]
-    counted = kernel._simulate(chosen, *extents, shared, arguments, 1, counts=True)
-    record = counted
+    simulated = _copies(given) if on_gpu else given
+    again = _kept(kernel, simulated)
+    counted = _counting.count(
+        kernel,
+        *extents,
+        simulated,
+        shared_bytes=shared,
+        device=chosen,
+        exemplars=_EXAMPLES,
+    )
+    record = _record(counted, chosen)
     if on_gpu:
         record = kernel.launch(*extents, *given, shared_bytes=shared, device=chosen, runs="auto")
     counts = counted.counts
-    source, instructions = _listing(kernel, counts)
-    metrics = {**counts.metrics(), "gpu__time_duration.sum": 1e6 * counted.kernel_ms}
+    source, instructions = _listing(kernel, counted)
+    metrics = {**counts.metrics(), "gpu__time_duration.sum": 1e6 * counted.modelled_ms}
     inexact = {name: _OF_PTX for name in metrics if "inst_executed.sum" in name}
     inexact["gpu__time_duration.sum"] = _MODELLED
     found = Profile(
@@ -99,10 +115,10 @@ def of_kernel(
         instructions=instructions,
         arrays=[
             ArrayInfo(a.name, a.given.shape, str(a.given.dtype))
-            for a in arguments
+            for a in counted.arguments
             if isinstance(a, HostArray)
         ],
-        modelled_ms=counted.kernel_ms,
+        modelled_ms=counted.modelled_ms,
         measured_ms=record.kernel_ms if on_gpu else None,
         launch=_ncu.Launch(
             kernel.source,
@@ -118,30 +134,40 @@ def of_kernel(
     return found, record
 
 
-def _listing(kernel: Kernel, counts: Any) -> tuple[str, Sequence[_rows.Instruction]]:
+def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[_rows.Instruction]]:
     """Return the rows of the instructions and the text whose lines they name."""
+    counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
     source = kernel.source
     if kernel.is_ptx and table["line"].any():  # what the PTX was compiled from, if it is here
         source = "".join(linecache.getlines(files.get(own, "")))
     elif kernel.is_ptx:  # without line information its own lines are all there is
         table["line"] = table["ptx_line"]
-    return source, _rows.instructions(table, files, own)
+    found = {} if counted.exemplars is None else _examples.examples(counted.exemplars)
+    return source, _rows.instructions(table, files, own, found)
 
 
-def _kept(value: Any, argument: _arguments.Argument) -> Any:
-    """Return an argument as it is before the kernel runs, for another launch."""
-    if isinstance(argument, HostArray):
-        return argument.array.copy() if argument.written else argument.array
-    return value
+def _record(counted: _counting.Counted, device: Device) -> LaunchRecord:
+    from coalesce.kernel import LaunchRecord
+
+    return LaunchRecord(counted.modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)
 
 
-def _on_host(value: Any) -> Any:
-    """Return a copy of an array in host memory; anything else as it is."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if _arrays.look(value) is not None:
-        from coalesce.array import to_device
+def _kept(kernel: Kernel, given: Sequence[Any]) -> list[Any]:
+    """Return the arguments as they are before the kernel runs, for another launch."""
+    on_host = [_counting.on_host(value) for value in given]
+    arguments = _arguments.prepare(kernel.signature, on_host)
+    return [
+        (a.array.copy() if a.written else a.array) if isinstance(a, HostArray) else value
+        for value, a in zip(on_host, arguments, strict=True)
+    ]
 
-        return to_device(value).get()
-    return value
+
+def _copies(given: Sequence[Any]) -> list[Any]:
+    """Return the arguments with copies of the arrays, in host memory; of one array one copy."""
+    made: dict[int, Any] = {}
+    for value in given:
+        if id(value) not in made:
+            is_host = isinstance(value, np.ndarray)
+            made[id(value)] = value.copy() if is_host else _counting.on_host(value)
+    return [made[id(value)] for value in given]

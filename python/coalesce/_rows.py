@@ -11,7 +11,12 @@ import linecache
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from coalesce._examples import Example, typical
+
+if TYPE_CHECKING:
+    from coalesce.draw import Picture
 
 SECTOR_BYTES = 32
 
@@ -62,9 +67,10 @@ class Instruction:
     merged : bool
         Whether the assembler merged this instruction into a neighbour, which has its counts.
     array : str
-        The array it accesses, by the parameter's name; ``""`` where that is not known.
-    pattern : Pattern or None
-        How its lanes lay, from the warps that were looked at.
+        What it accesses, by the name of the parameter or the variable; ``""`` where that is not
+        known.
+    examples : tuple of Example
+        How some warps executed it.
     """
 
     line: int
@@ -85,7 +91,7 @@ class Instruction:
     ideal: int
     merged: bool = False
     array: str = ""
-    pattern: Any = None
+    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class Access:
 
     Attributes
     ----------
-    line, file, space, kind, width, array, pattern
+    line, file, space, kind, width, array
         As of its `instructions`.
     instructions : tuple of Instruction
         Several where the compiler unrolled a loop.
@@ -104,6 +110,8 @@ class Access:
         Sums over the instructions.
     share : float
         Of the kernel's sectors, or of its wavefronts for shared memory, from 0 to 1.
+    example : Example or None
+        How a typical warp executed it.
     sentence : str
         The pattern in words and, where it costs, what to do.
     """
@@ -122,7 +130,7 @@ class Access:
     wavefronts: int
     ideal: int
     share: float
-    pattern: Any = None
+    example: Example | None = None
     sentence: str = ""
 
     @property
@@ -199,6 +207,18 @@ class Access:
     def efficiency(self) -> float:
         """Bytes used / bytes moved, from 0 to 1; 1 for shared memory."""
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
+
+    def picture(self) -> Picture | None:
+        """Draw how a typical warp executed it: lanes over memory, or on shared memory's banks.
+
+        Returns
+        -------
+        coalesce.draw.Picture or None
+            None where no warp was looked at.
+        """
+        if self.example is None:
+            return None
+        return self.example.picture(f"{self.place}: {self.source.strip()}")
 
 
 @dataclass(frozen=True)
@@ -278,10 +298,9 @@ def instructions(
     table: Mapping[str, Any],
     files: Mapping[int, str],
     own_file: int,
-    arrays: Sequence[str] = (),
-    patterns: Sequence[Any] = (),
+    examples: Mapping[int, Sequence[Example]],
 ) -> tuple[Instruction, ...]:
-    """Make the rows of a `Counts.table()`; `arrays` and `patterns` have an item for each."""
+    """Make the rows of a `Counts.table()`; `examples` are by row."""
     names = [c for c in _COUNTERS if c in table]
     columns = {name: table[name].tolist() for name in (*names, "ptx_line", "line", "file", "width")}
     merged = table.get("merged")
@@ -295,8 +314,8 @@ def instructions(
             kind=str(table["kind"][i]),
             width=columns["width"][i],
             merged=bool(merged[i]) if merged is not None else False,
-            array=arrays[i] if arrays else "",
-            pattern=patterns[i] if patterns else None,
+            array=next((e.array.name for e in examples.get(i, ()) if e.array is not None), ""),
+            examples=tuple(examples.get(i, ())),
             **{name: columns[name][i] for name in names},
         )
         for i in range(len(table["line"]))
@@ -375,13 +394,13 @@ def _alike(row: Instruction) -> tuple[Any, ...]:
     cost: a request in the same number of sectors.
     """
     cost = row.wavefronts if row.space == "shared" else row.sectors
-    pattern = row.pattern.name if row.pattern is not None else ""
-    return (row.space, row.kind, row.width, row.array, pattern, round(cost / row.requests, 1))
+    return (row.space, row.kind, row.width, row.array, round(cost / row.requests, 1))
 
 
 def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int]) -> Access:
     first = rows[0]
     unit = "wavefronts" if first.space == "shared" else "sectors"
+    requests, sectors = _sum(rows, "requests"), _sum(rows, "sectors")
     return Access(
         line=first.line,
         file=first.file,
@@ -391,13 +410,13 @@ def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int])
         array=first.array,
         source=source,
         instructions=tuple(rows),
-        requests=_sum(rows, "requests"),
+        requests=requests,
         bytes=_sum(rows, "bytes"),
-        sectors=_sum(rows, "sectors"),
+        sectors=sectors,
         wavefronts=_sum(rows, "wavefronts"),
         ideal=_sum(rows, "ideal"),
         share=_share(_sum(rows, unit), totals[unit]),
-        pattern=max(rows, key=lambda row: row.requests).pattern,
+        example=typical([e for row in rows for e in row.examples], sectors / requests),
     )
 
 

@@ -160,6 +160,7 @@ _TAGS: dict[str, set[str]] = {
     "td": {"colspan"},
     "th": {"colspan"},
     "img": {"alt", "src", "width", "height"},
+    "br": set(),
 }
 _STYLES = {
     "background-color",
@@ -199,7 +200,7 @@ class _Sanitizer(html.parser.HTMLParser):
                 assert name in _TAGS[tag], (tag, name)
             if name == "src":
                 assert (value or "").startswith("data:image/")
-        if tag != "img":
+        if tag not in ("img", "br"):
             self.stack.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

@@ -178,7 +178,7 @@ def test_explain_a_file(capsys, tmp_path):
     assert (status, err) == (0, "")
     assert out.startswith("add\ngrid 4, block 256: 32 warps")
     assert "▲   5 │ if (i < n) y[i] += x[2 * at[i]];" in out
-    assert re.search(r"load +32 x 8 sectors +ideal 4", out)
+    assert re.search(r"load x +32 x 8 sectors +ideal 4", out)
     assert "\x1b" not in out
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert json.loads(data.read_text())["kernel"] == "add"
@@ -200,7 +200,7 @@ def test_explain_an_operation(capsys, tmp_path):
     assert status == 0
     assert out.startswith("transpose, variant tiled\ngrid 2 x 2")
     _, out, _ = run(capsys, "explain", "access", "--variant", "stride", "stride=8", "-n", "512")
-    assert re.search(r"load +2 x 32 sectors", out)
+    assert re.search(r"load x +2 x 32 sectors", out)
     for pattern in coalesce.variants("access").names:
         assert run(capsys, "explain", "access", "--variant", pattern, "-n", "256")[0] == 0
     page = tmp_path / "both.html"

@@ -60,8 +60,8 @@ def patterns():
 
 
 def matmul(variant, n=N, **options):
-    a = np.ones((n, n), np.float32)
-    return coalesce.profile("matmul", a, a, variant=variant, **options)
+    a, b = np.ones((2, n, n), np.float32)
+    return coalesce.profile("matmul", a, b, variant=variant, **options)
 
 
 @pytest.mark.parametrize("variant", ["naive", "tiled"])
@@ -104,6 +104,43 @@ def test_lines_of_global_memory(patterns, comment, sectors, bytes_used):
         assert access.bytes_used == bytes_used
         assert access.efficiency == bytes_used / access.bytes_moved
     assert access.excess == max(0, sectors - access.ideal)
+
+
+@pytest.mark.parametrize(
+    ("comment", "name", "words"),
+    [
+        ("contiguous", "load x", "Contiguous."),
+        ("misaligned", "load x", "4 bytes past"),
+        ("stride", "load x", "8 elements (32 bytes) apart"),
+        ("broadcast", "load x", "a broadcast"),
+        ("gather", "load x", "gather"),
+        ("conflict", "store tile", "32-way bank conflict"),
+        ("padded", "store padded", "No bank conflict"),
+    ],
+)
+def test_accesses_say_what_they_do(patterns, comment, name, words):
+    at = line_of(PATTERNS, comment)
+    (access,) = [a for a in patterns.accesses() if a.line == at and a.name == name]
+    assert words in access.sentence
+    picture = access.picture()
+    assert picture.svg.startswith("<svg")
+    assert access.source.strip() in picture.svg.replace("&lt;", "<")
+    if access.space == "global":
+        assert access.example.sectors == access.sectors
+
+
+def test_a_row_of_a_matrix_is_named():
+    (worst,) = [a for a in matmul("naive").accesses() if a.name == "load a"]
+    assert "64 elements (256 bytes) apart, one row of a" in worst.sentence
+    assert "threadIdx.x" in worst.sentence
+    assert "32 cells of a" in worst.example.matrix().headline
+
+
+def test_an_example_is_typical(random):
+    x, index = np.ones(4096, np.float32), random.integers(0, 4096, 4096)
+    p = coalesce.profile("access", x, pattern="gather", index=index)
+    (gather,) = [a for a in p.accesses() if a.name == "load x"]
+    assert abs(gather.example.sectors - gather.per_request) < 2
 
 
 def test_a_gather_has_two_accesses(patterns):

@@ -50,7 +50,8 @@ def test_sectors_per_request(naive):
     assert message.startswith("global loads take 16.5 sectors a request; at most 4 wanted")
     assert f"line {line}: sum += a[INDEX(row) * K + k] * b[INDEX(k) * N + col];" in message
     assert "32 sectors, ideal 4" in message
-    assert "1 sector" not in message  # b is not to blame
+    assert "1 sector," not in message  # b is not to blame
+    assert "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef" in message  # the lanes, each in a sector of its own
     with pytest.raises(AssertionError):
         naive.assert_sectors_per_request(load=4.0, line=line)
     with pytest.raises(AssertionError, match="global stores take 32"):
@@ -104,7 +105,7 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
     )
     plugin = "coalesce._pytest_plugin"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", plugin, str(test)],
+        [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "-p", plugin, str(test)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -113,3 +114,4 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
     assert "3968 == 0" in done.stdout
     assert "32-way bank conflict" in done.stdout
     assert "= tile[tx][ty + j]" in done.stdout
+    assert "wavefront 31" in done.stdout  # the picture

@@ -20,9 +20,9 @@ extern "C" __global__ void k(float* x) {  // <script>alert(1)</script> & "quotes
 
 @pytest.fixture(scope="module")
 def profiles():
-    a = np.ones((64, 64), np.float32)
+    a, b = np.ones((2, 64, 64), np.float32)
     found = [
-        coalesce.profile("matmul", a, a, variant=v) for v in ("naive", "tiled_transposed", "tiled")
+        coalesce.profile("matmul", a, b, variant=v) for v in ("naive", "tiled_transposed", "tiled")
     ]
     kernel = coalesce.Kernel(HOSTILE, "k", device="sim")
     found.append(kernel.profile(1, 32, np.zeros(128, np.float32)))
@@ -96,6 +96,15 @@ def test_ascii_where_the_encoding_has_no_more(profiles, monkeypatch):
 def test_html_survives_sanitizers(profiles, check_html):
     for p in profiles:
         check_html(p._repr_html_())
+
+
+def test_html_draws_what_wastes(profiles):
+    naive, transposed, tiled = (p._repr_html_() for p in profiles[:3])
+    assert naive.count("<details") == 2
+    assert naive.count("<details open>") == 1
+    assert 'alt="32 lanes, 4-byte loads → 32 sectors in 32 lines' in naive
+    assert "a 32-way bank conflict" in transposed
+    assert "<img" not in tiled
 
 
 def test_html_escapes(profiles):

@@ -1,0 +1,125 @@
+"""Examples of a profile's accesses: one warp's lanes, where they lay, and a picture of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from coalesce.draw import Picture
+    from coalesce.tracing import Trace, TraceArray
+
+
+@dataclass(frozen=True)
+class Example:
+    """A memory instruction as one warp executed it.
+
+    Attributes
+    ----------
+    block : tuple of int
+        blockIdx.
+    warp : int
+        Of its block.
+    space, kind : str
+        As of `Instruction`.
+    width : int
+        Bytes a lane.
+    mask : int
+        Bit i is set where lane i is active.
+    addresses : tuple of int
+        Of the 32 lanes, 0 for those that are not active; of shared memory from the start of the
+        block's.
+    array : TraceArray or None
+        What is accessed, where it has a name.
+    """
+
+    block: tuple[int, int, int]
+    warp: int
+    space: str
+    kind: str
+    width: int
+    mask: int
+    addresses: tuple[int, ...]
+    array: TraceArray | None
+
+    @property
+    def active(self) -> list[int]:
+        """The addresses of the active lanes."""
+        return [a for lane, a in enumerate(self.addresses) if self.mask >> lane & 1]
+
+    @property
+    def sectors(self) -> int:
+        """Distinct sectors of 32 bytes that the lanes touch."""
+        last = self.width - 1
+        return len({s for a in self.active for s in range(a // 32, (a + last) // 32 + 1)})
+
+    def picture(self, title: str = "") -> Picture:
+        """Draw it: the lanes over the lines of memory, or on the banks of shared memory."""
+        from coalesce import draw
+
+        kind: Any = self.kind if self.kind in ("load", "store") else "atomic"
+        if self.kind == "async_copy":
+            kind = "store" if self.space == "shared" else "load"
+        given = (self.addresses, self.width, self.mask)
+        if self.space == "shared":
+            return draw.bank_board(*given, kind=kind, title=title or None)
+        base, name = 0, None
+        if self.array is not None and self.array.space == self.space:
+            base, name = self.array.address, self.array.name
+        return draw.warp_access(*given, kind=kind, title=title or None, array=name, base=base)
+
+    def matrix(self, title: str = "") -> Picture | None:
+        """Draw the cells of the array that the lanes touch; None where it is no matrix."""
+        from coalesce import draw
+
+        if self.array is None or len(self.array.shape) != 2 or self.array.space != self.space:
+            return None
+        itemsize = np.dtype(self.array.dtype).itemsize
+        rows, cols = self.array.shape
+        lanes = [lane for lane in range(len(self.addresses)) if self.mask >> lane & 1]
+        cells, labels = [], []
+        for lane in lanes:
+            index = (self.addresses[lane] - self.array.address) // itemsize
+            for k in range(index, index + max(1, self.width // itemsize)):
+                if not 0 <= k < rows * cols:
+                    return None
+                cells.append(divmod(k, cols))
+                labels.append(lane)
+        return draw.matrix_cells(
+            (rows, cols),
+            cells,
+            name=self.array.name,
+            itemsize=itemsize,
+            labels=labels,
+            offset=self.array.address % 32,
+            title=title or None,
+        )
+
+
+def examples(trace: Trace) -> Mapping[int, list[Example]]:
+    """Return the examples of each instruction, by its row in the table of counts."""
+    found: dict[int, list[Example]] = {}
+    for i in range(len(trace)):
+        array = int(trace.array[i])
+        example = Example(
+            block=tuple(trace.block[i].tolist()),
+            warp=int(trace.warp[i]),
+            space=str(trace.space[i]),
+            kind=str(trace.kind[i]),
+            width=int(trace.width[i]),
+            mask=int(trace.mask[i]),
+            addresses=tuple(trace.addresses[i].tolist()),
+            array=trace.arrays[array] if array >= 0 else None,
+        )
+        found.setdefault(int(trace.instruction[i]), []).append(example)
+    return found
+
+
+def typical(candidates: list[Example], sectors: float) -> Example | None:
+    """Return the example whose sectors are the nearest to the mean; the first of several."""
+    if not candidates:
+        return None
+    return min(candidates, key=lambda e: abs(e.sectors - sectors))
