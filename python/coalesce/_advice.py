@@ -50,7 +50,14 @@ def sentence(access: Access) -> str:
         if not wasteful(access):
             return ""
         return f"{access.takes} a request where {number(access.needed_per_request)} would do."
+    if access.space == "local":
+        return "An array of each thread that is indexed at run time, or registers that did not fit."
     shape = _shared(access, example) if access.space == "shared" else _global(example)
+    if access.kind in ("atomic", "reduction") and shape.kind == "broadcast":
+        return (
+            f"{len(example.active)} lanes update one address, one after the other; "
+            "adding up in the warp first leaves one update."
+        )
     if not wasteful(access):
         return shape.text
     fix = _FIXES.get(shape.kind, "")

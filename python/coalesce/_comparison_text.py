@@ -63,7 +63,7 @@ def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
     for pair in shown:
         for mark, line in zip("-+", pair, strict=True):
             if line is not None:
-                yield from source_line(line, width, mark, sentences=False)
+                yield from source_line(line, width, 0, mark, sentences=False)
 
     if note := left_out(len(pairs) - len(shown)):
         yield Text(note, FAINT)

@@ -35,10 +35,11 @@ def report(profile: Profile, width: int) -> Iterator[Text]:
     if accesses:
         yield Text()
         yield from _totals(profile)
+    names = max((len(a.name) for a in accesses), default=0)
     for line in profile.lines():
         if line.accesses:
             yield Text()
-            yield from source_line(line, width)
+            yield from source_line(line, width, names)
     yield Text()
     for note in notes(profile):
         for part in textwrap.wrap(note, width):
@@ -75,6 +76,8 @@ def notes(profile: Profile) -> list[str]:
     if times:
         found.append(f"Time: {', '.join(times)}.")
     found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
+    if {"global", "shared"} <= {access.space for access in profile.accesses()}:
+        found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
     found.append(
         "Requests, sectors and wavefronts are counted and exact; times are modelled estimates."
     )
@@ -100,9 +103,9 @@ def _totals(profile: Profile) -> Iterator[Text]:
 
 
 def source_line(
-    line: Line, width: int, mark: str | None = None, *, sentences: bool = True
+    line: Line, width: int, names: int, mark: str | None = None, *, sentences: bool = True
 ) -> Iterator[Text]:
-    """Yield a source line and a row for each of its accesses.
+    """Yield a source line and a row for each of its accesses, whose names take so many columns.
 
     The mark before it says whether it is wasteful, unless another is given.
     """
@@ -117,19 +120,20 @@ def source_line(
     yield head
     bar_width = 10 if width < 96 else 16
     for access in line.accesses:
-        yield _access_row(access, bar_width)
+        yield _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
         if sentences and wasteful(access):
             indent = " " * (bar_width + 7)
             for part in textwrap.wrap(access.sentence, width - len(_MARGIN) - len(indent)):
                 yield Text(_MARGIN, FAINT).append(indent + part, "not dim")
 
 
-def _access_row(access: Access, bar_width: int) -> Text:
+def _access_row(access: Access, bar_width: int, names: int) -> Text:
     bad = wasteful(access)
     row = Text(_MARGIN, FAINT)
     row.append(bar(access, bar_width), f"not dim {BAD if bad else GOOD}")
     row.append(f"{percent(access.share):>5}  ", "not dim")
-    row.append(f"{access.name:<15}{access.requests:>11,} x ", "not dim")
+    name = access.name if len(access.name) <= names else f"{access.name[: names - 1]}…"
+    row.append(f"{name:<{names}}{access.requests:>12,} x ", "not dim")
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
     row.append(f" ideal {number(access.needed_per_request)}", FAINT)
     return row

@@ -8,6 +8,7 @@ accesses of one line of the source. Requests, sectors and wavefronts are Nsight 
 from __future__ import annotations
 
 import linecache
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -390,11 +391,13 @@ def _accesses(
 def _alike(row: Instruction) -> tuple[Any, ...]:
     """Return what instructions of a line have in common that are one access to the reader.
 
-    Two accesses of unknown arrays, or to one array by two indices, are told apart by what they
-    cost: a request in the same number of sectors.
+    Two accesses of unknown arrays, or of one array by two indices, are told apart where they cost
+    clearly different: a request twice as many sectors. The instructions of an unrolled loop differ
+    less, where some of them begin at a sector and others do not.
     """
     cost = row.wavefronts if row.space == "shared" else row.sectors
-    return (row.space, row.kind, row.width, row.array, round(cost / row.requests, 1))
+    magnitude = round(math.log2(max(1, cost / row.requests)))
+    return (row.space, row.kind, row.width, row.array, magnitude)
 
 
 def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int]) -> Access:
