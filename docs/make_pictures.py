@@ -13,7 +13,7 @@ import numpy as np
 
 import coalesce
 from coalesce import draw, plots
-from coalesce.draw import Matrix, Picture
+from coalesce.draw import Picture
 
 PICTURES = Path(__file__).with_name("pictures")
 LANES = np.arange(32)
@@ -72,64 +72,33 @@ def banks() -> Iterator[tuple[str, Picture]]:
     yield "banks_float4", draw.bank_board(16 * LANES, 16, title="((float4*)tile)[tx]")
 
 
-def matmuls() -> Iterator[tuple[str, Picture]]:
-    """What a warp of a matrix product touches at each step."""
-    naive = {
-        f"k = {k}": [
-            Matrix("a", (N, N), [(lane, k) for lane in LANES]),
-            Matrix("b", (N, N), [(k, 0)] * 32),
-        ]
-        for k in range(3)
-    }
-    naive["at the end"] = [Matrix("out", (N, N), [(lane, 0) for lane in LANES])]
-    yield (
-        "matmul_naive",
-        draw.matrices(naive, title="naive: sum += a[row * K + k] * b[k * N + col]"),
-    )
-    coalesced = {
-        f"k = {k}": [
-            Matrix("a", (N, N), [(0, k)] * 32),
-            Matrix("b", (N, N), [(k, lane) for lane in LANES]),
-        ]
-        for k in range(3)
-    }
-    coalesced["at the end"] = [Matrix("out", (N, N), [(0, lane) for lane in LANES])]
-    yield (
-        "matmul_coalesced",
-        draw.matrices(coalesced, title="coalesced: the same line, lanes along a row"),
-    )
+def products() -> Iterator[tuple[str, Picture]]:
+    """What a warp of a matrix product touches at each step, as the simulator traced it."""
+    a, b = np.ones((N, N), np.float32), np.ones((N, N), np.float32)
+    for variant in ("naive", "coalesced"):
+        trace = coalesce.trace("matmul", a, b, variant=variant, blocks=0, warps=0)
+        title = f"{variant}: sum += a[row * K + k] * b[k * N + col]"
+        yield f"matmul_{variant}", draw.steps(trace, label="k = {}", title=title)
     yield "matrix_column", draw.matrix_cells((N, N), [(lane, 5) for lane in LANES])
     yield "tile_phases", tile_phases()
 
 
 def tile_phases(n: int = 8, tile: int = 4) -> Picture:
-    """Both phases of a tiled product, and what each thread of block (1, 0) loads."""
-    threads = [(ty, tx) for ty in range(tile) for tx in range(tile)]
-    names = [f"{ty},{tx}" for ty, tx in threads]
-    rows = [ty for ty, _ in threads]
-
-    def loaded(name: str, row: int, col: int) -> Matrix:
-        cells = [(row + ty, col + tx) for ty, tx in threads]
-        return Matrix(name, (n, n), cells, names, rows, boxes=[(row, col, tile, tile)], note="")
-
-    def shared(name: str) -> Matrix:
-        return Matrix(name, (tile, tile), threads, names, rows, memory="shared")
-
-    out = Matrix("out", (n, n), boxes=[(0, tile, tile, tile)], note="the block's tile")
-    frames = {
-        f"phase {p}": [
-            loaded("a", 0, p * tile),
-            loaded("b", p * tile, tile),
-            shared("a_tile"),
-            shared("b_tile"),
-            out,
-        ]
-        for p in range(n // tile)
-    }
-    return draw.matrices(
-        frames,
-        title=f"tiled, block (1, 0): {n} x {n} matrices, {tile} x {tile} tiles; in cells, ty,tx",
-        headline="Each thread loads one cell of a and one of b, and all threads use both tiles",
+    """Both phases of a small tiled product: what each thread of block (1, 0) loads."""
+    source = coalesce.source("matmul", "tiled")
+    kernel = coalesce.Kernel(source, "tiled", device="sim", options=[f"-DTILE={tile}"])
+    a, b, out = (np.ones((n, n), np.float32) for _ in range(3))
+    scalars = (np.int32(n),) * 3 + (np.float32(1), np.float32(0))
+    grid = (n // tile, n // tile)
+    trace = kernel.trace(grid, (tile, tile), a, b, a[:1, 0], out, *scalars, blocks=[(1, 0)])
+    loads = (trace.space == "global") != (trace.kind == "store")  # and what fills the tiles
+    return draw.steps(
+        trace[loads],
+        shapes={"a_tile": (tile, tile), "b_tile": (tile, tile)},
+        label="phase {}",
+        cells="thread",
+        title=f"tiled, {n} x {n} matrices, {tile} x {tile} tiles: block (1, 0), threads as y,x",
+        headline="Each thread loads one cell of a and one of b, and all use both tiles",
     )
 
 
@@ -157,7 +126,7 @@ def draw_plots() -> None:
 
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
-    for pictures in (accesses(), banks(), matmuls(), blocks()):
+    for pictures in (accesses(), banks(), products(), blocks()):
         for name, picture in pictures:
             picture.save(PICTURES / f"{name}.svg")
     draw_plots()

@@ -29,6 +29,8 @@ EXPLAINED = [
     coalesce.draw.matrix_cells,
     coalesce.draw.matrices,
     coalesce.draw.thread_block,
+    coalesce.draw.event,
+    coalesce.draw.steps,
     coalesce.Kernel.get_function,
     coalesce.DeviceArray,
     coalesce.empty,

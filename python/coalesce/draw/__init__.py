@@ -1,7 +1,8 @@
 """Pictures that explain a memory access at a glance.
 
-Each function takes plain numbers, such as the addresses of one warp, and returns a `Picture`: a
-static SVG that shows itself in a notebook, and its like in ASCII for terminals.
+The functions take plain numbers, such as the addresses of one warp; `event` and `steps` take them
+from a trace. Each returns a `Picture`: a static SVG that shows itself in a notebook, and its like
+in ASCII for terminals.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from coalesce.draw._block import thread_block
 from coalesce.draw._canvas import Picture
 from coalesce.draw._matrices import matrices, matrix_cells
 from coalesce.draw._matrix import Matrix
+from coalesce.draw._traces import event, steps
 from coalesce.draw._warp import warp_access
 
 __all__ = [
     "Matrix",
     "Picture",
     "bank_board",
+    "event",
     "matrices",
     "matrix_cells",
+    "steps",
     "thread_block",
     "warp_access",
 ]

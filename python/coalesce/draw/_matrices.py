@@ -18,7 +18,8 @@ _BETWEEN_FRAMES = 34.0
 _LABEL = 20.0  # height of a frame's label
 _SIZES = (24.0, 22.0, 20.0, 18.0, 16.0, 15.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.5, 5.0)
 _TALLEST = 330.0  # grid
-_TALL = 580.0  # all of them together, better
+_TALL = 700.0  # all of them together
+_READABLE = 12.0  # cells, where they cannot all be on a screen at once
 _MOST_SHOWN = (34, 22, 12)  # rows and columns, until cells are large enough
 _MOST_LINES = 32  # of memory, below a matrix
 
@@ -192,13 +193,13 @@ def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
                 tallest = max(panel.height for panel, _, _ in placed.panels)
                 if placed.width <= INNER and tallest <= _TALLEST:
                     found.append(placed)
-                    break
         if found:
             break
     low = [a for a in found if a.height <= _TALL]
     if low:
         return max(low, key=lambda a: a.cell)
-    return min(found, key=lambda a: a.height)
+    largest = max(a.cell for a in found)
+    return min((a for a in found if a.cell >= min(_READABLE, largest)), key=lambda a: a.height)
 
 
 # Frames side by side or below each other; the panels of a frame stacked or in a row.

@@ -1,0 +1,211 @@
+"""Pictures of what a trace recorded: one event, and the first steps of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coalesce.draw._banks import bank_board
+from coalesce.draw._canvas import Picture
+from coalesce.draw._lanes import Kind, whole
+from coalesce.draw._matrices import matrices
+from coalesce.draw._matrix import Matrix
+from coalesce.draw._warp import warp_access
+
+if TYPE_CHECKING:
+    from coalesce.tracing import Trace, TraceEvent
+
+Events = NDArray[np.intp]
+
+
+def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture:
+    """Draw one event of a trace: `warp_access` of global memory, `bank_board` of shared memory.
+
+    Parameters
+    ----------
+    trace : Trace
+        From `coalesce.trace` or `Kernel.trace`.
+    number : int
+        Which of its events.
+    title : str, optional
+        A line above the headline; by default the kernel, the line, the block and the warp.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    IndexError
+        The trace has no such event.
+    ValueError
+        The event accesses local or constant memory.
+
+    Examples
+    --------
+    >>> a = np.ones((64, 64), np.float32)
+    >>> t = coalesce.trace("transpose", a, variant="naive_write", blocks=0, warps=0)
+    >>> print(coalesce.draw.event(t.select(array="in")).headline)
+    32 lanes, 4-byte loads → 32 sectors in 32 lines, 12.5 % of the bytes used
+    """
+    one = trace[number]
+    if title is None:
+        line = f", line {one.line}" if one.line else ""
+        title = f"{trace.kernel}{line}: {one.opcode} of block {one.block}, warp {one.warp}"
+    kind = _kind(one)
+    if one.space == "shared":
+        return bank_board(one.addresses, one.width, one.mask, kind=kind, title=title)
+    if one.space != "global":
+        raise ValueError(
+            f"event {number} accesses {one.space} memory; pictures are of global and shared memory"
+        )
+    known = trace.arrays[one.array] if one.array >= 0 else None
+    return warp_access(
+        one.addresses,
+        one.width,
+        one.mask,
+        kind=kind,
+        title=title,
+        array=known.name if known else None,
+        base=known.address if known else 0,
+    )
+
+
+def steps(
+    trace: Trace,
+    numbers: Iterable[int] = range(3),
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    label: str = "step {}",
+    cells: Literal["lane", "thread"] = "lane",
+    title: str | None = None,
+    headline: str | None = None,
+) -> Picture:
+    """Draw which cells of each array a warp touches at the first steps of its loop.
+
+    An array's first access by the warp is its step 0, the next its step 1, and so on. Arrays that
+    it accesses once are shown in a frame before or after the steps.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of one warp; `Trace.select` and indexing with a mask pick events, arrays and kinds.
+    numbers : iterable of int
+        The steps to draw, a frame for each.
+    shapes : mapping of str to (rows, columns), optional
+        Shapes of arrays that the trace knows as a row of elements, as the tiles in shared memory.
+    label : str
+        What a frame is called, ``{}`` being the step: ``"k = {}"``.
+    cells : {"lane", "thread"}
+        What a touched cell shows: its lane, in the colour of its sector; or threadIdx as y,x, in
+        the colour of threadIdx.y.
+    title, headline : str, optional
+        As for `matrices`.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    ValueError
+        The trace has no events of arrays, or those of several warps, or a shape does not fit.
+
+    Examples
+    --------
+    >>> a, b = np.ones((64, 64), np.float32), np.ones((64, 64), np.float32)
+    >>> t = coalesce.trace("matmul", a, b, variant="naive", blocks=0, warps=0)
+    >>> picture = coalesce.draw.steps(t, range(3), label="k = {}")
+    >>> print(picture.headline)
+    A warp at one step: 32 sectors of a, 1 sector of b
+    """
+    if cells not in ("lane", "thread"):
+        raise ValueError(f"cells must be 'lane' or 'thread'; got {cells!r}")
+    wanted = [whole("numbers", number, 0) for number in numbers]
+    if not wanted:
+        raise ValueError("numbers must hold at least one step")
+    for name in shapes or {}:
+        if name not in [array.name for array in trace.arrays]:
+            raise ValueError(f"shapes names {name!r}, which the trace does not have")
+    warps = len(np.unique(np.column_stack([trace.block, trace.warp]), axis=0)) if len(trace) else 0
+    if warps != 1:
+        hint = "; select one: trace.select(block=(0, 0), warp=0)" if warps else ""
+        raise ValueError(f"trace must hold the events of one warp; it has {warps}{hint}")
+    accesses = _accesses(trace)
+    if not accesses:
+        raise ValueError("trace has no events whose array is known")
+
+    def panels(step: int, members: list[Events]) -> list[Matrix]:
+        return [_matrix(trace, int(m[step]), shapes or {}, cells) for m in members if step < len(m)]
+
+    loops = [events for events in accesses if len(events) > 1]
+    single = [events for events in accesses if len(events) == 1]
+    begin = min((events[0] for events in loops), default=0)
+    before = panels(0, [events for events in single if events[0] < begin])
+    after = panels(0, [events for events in single if events[0] >= begin])
+    frames = {"before": before} if before else {}
+    for step in wanted:
+        if found := panels(step, loops):
+            frames[label.format(step)] = found
+    if after:
+        frames["afterwards" if loops else ""] = after
+    return matrices(frames, title=trace.kernel if title is None else title, headline=headline)
+
+
+def _accesses(trace: Trace) -> list[Events]:
+    """Return the events of each array and kind of access, in the order of the arrays."""
+    drawn = np.isin(trace.space, ["global", "shared"])
+    return [
+        np.flatnonzero(drawn & (trace.array == number) & (trace.kind == kind))
+        for number in np.unique(trace.array[drawn & (trace.array >= 0)])
+        for kind in dict.fromkeys(trace.kind[drawn & (trace.array == number)])
+    ]
+
+
+def _kind(one: TraceEvent) -> Kind:
+    if one.kind in ("atomic", "reduction"):
+        return "atomic"
+    stores = one.kind == "store" or (one.kind == "async_copy" and one.space == "shared")
+    return "store" if stores else "load"
+
+
+def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cells: str) -> Matrix:
+    """Return the matrix that an event accesses, with the cells its lanes touch."""
+    one = trace[number]
+    array = trace.arrays[one.array]
+    itemsize = np.dtype(array.dtype).itemsize
+    rows, cols = _extents(array.name, array.shape, shapes.get(array.name))
+    lanes = [lane for lane in range(32) if one.mask >> lane & 1 and one.index[lane] >= 0]
+    each = max(1, one.width // itemsize)  # a float4 is four cells
+    touched = [divmod(int(one.index[lane]) + i, cols) for lane in lanes for i in range(each)]
+    users = [lane for lane in lanes for _ in range(each)]
+    labels: list[object] | None = None if users == list(range(32)) else [*users]
+    groups = None
+    if cells == "thread":
+        threads = trace.thread[number]
+        labels = [f"{threads[lane][1]},{threads[lane][0]}" for lane in users]
+        groups = [int(threads[lane][1]) for lane in users]
+    return Matrix(
+        array.name,
+        (rows, cols),
+        touched,
+        labels,
+        groups,
+        itemsize,
+        offset=array.address % 32,
+        memory="shared" if array.space == "shared" else "global",
+    )
+
+
+def _extents(name: str, known: tuple[int, ...], given: Sequence[int] | None) -> tuple[int, int]:
+    """Return rows and columns: as given, else the last axis and all others."""
+    size = int(np.prod(known, dtype=np.int64))
+    shape = tuple(known if given is None else given)
+    if not shape:
+        return 1, 1
+    if given is not None and int(np.prod(shape)) != size:
+        raise ValueError(f"shapes gives {name} shape {shape}; it has {size} elements")
+    return size // shape[-1], shape[-1]
