@@ -107,7 +107,7 @@ draw.bank_board(
 # Of 128 x 128 elements, and modelled: measured times of this size would be the launch and little else.
 
 # %%
-coalesce.plots.ladder(profiles, of="time")
+axes = coalesce.plots.ladder(profiles, of="time")
 # %% tags=["counts"]
 b = rng.random((128, 128), dtype=np.float32)
 direct = coalesce.profile("matmul", a, b, variant="naive_2d", device="sim")

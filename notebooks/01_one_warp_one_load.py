@@ -1,0 +1,151 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # 1. One warp, one load
+#
+# **The question.** A warp executes one load: 32 lanes, 32 addresses, one instruction. What does the memory
+# system do with it, and what does it cost when the addresses are not side by side?
+
+# %% tags=["install"]
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("coalesce") is None:  # on Colab, for example
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "coalesce-gpu[notebooks]"], check=True
+    )
+
+# %%
+import numpy as np
+
+import coalesce
+from coalesce import draw
+
+# %% [markdown]
+# ## The units
+#
+# | word | what it is |
+# |---|---|
+# | request | one load or store instruction of one warp |
+# | sector | 32 bytes, the smallest piece the memory system moves |
+# | line | 128 bytes, four sectors: what the first-level cache looks up |
+#
+# A request costs the **distinct sectors** its active lanes touch. That is the whole rule; everything below is the
+# rule applied. The simulator counts it from the addresses that the compiled kernel computes, and hardware counters give the
+# same numbers.
+#
+# ## Side by side
+#
+# **Predict** the sectors for loads of 4, 8 and 16 bytes a lane, and how much of what is moved gets used.
+
+# %%
+draw.warp_access(range(0, 32 * 4, 4), 4, title="float: x[i]")
+
+# %%
+draw.warp_access(range(0, 32 * 8, 8), 8, title="double: x[i]")
+
+# %%
+draw.warp_access(range(0, 32 * 16, 16), 16, title="float4: x[i]")
+
+# %% [markdown]
+# Four, eight, sixteen sectors: always every byte used. Nothing is wasted by small elements, and wide ones do not
+# "coalesce better"; they move more with one instruction. The `access` kernels do the same loads; what do the counts say?
+
+# %% tags=["counts"]
+x = np.arange(1 << 14, dtype=np.float32)
+
+
+def load(**pattern):
+    """Sectors a load request of an access kernel."""
+    return coalesce.profile("access", x, device="sim", **pattern).sectors_per_request["load"]
+
+
+for width in (4, 8, 16):
+    print(f"{width:2} bytes a lane: {load(pattern='vector', width=width):4.1f} sectors a request")
+
+# %% [markdown]
+# ## Order, and one lane astray
+#
+# **Predict:** the lanes in reverse order. Then: 31 lanes side by side, and lane 31 far away.
+
+# %%
+draw.warp_access(range(31 * 4, -4, -4), 4, title="x[31 - lane]")
+
+# %%
+draw.warp_access([*range(0, 31 * 4, 4), 4096], 4, title="lane 31 at x[1024]")
+
+# %% tags=["counts"]
+print(f"permuted: {load(pattern='permuted'):.1f} sectors a request")
+print(f"far lane: {load(pattern='far_lane'):.1f} sectors a request")
+
+# %% [markdown]
+# Order means nothing: the same sectors. The lane astray costs one sector more, 32 bytes; not a line, and not a
+# transaction for each lane.
+#
+# ## Misalignment
+#
+# **Predict:** all lanes side by side, but starting 4 bytes late. How many sectors, for an offset of 1, of 4, of 8 elements?
+
+# %%
+draw.warp_access(range(4, 33 * 4, 4), 4, title="x[i + 1]")
+
+# %% tags=["counts"]
+for offset in (0, 1, 4, 7, 8, 16):
+    print(f"offset {offset:2}: {load(pattern='offset', offset=offset):.1f} sectors a request")
+
+# %% [markdown]
+# Five instead of four, unless the offset is a whole sector of 8 floats. That fifth sector is the neighbouring warp's first
+# one, so the cache usually has it: the *instruction* touches five, the traffic behind the cache hardly grows. Both numbers are right; they count at
+# different places.
+#
+# ## Strides
+#
+# **Predict:** lanes 2 elements apart. And 3, 8, 16, 32? Where does it stop getting worse?
+
+# %%
+draw.warp_access(range(0, 32 * 8, 8), 4, title="x[2 * i]")
+
+# %%
+draw.warp_access(range(0, 32 * 128, 128), 4, title="x[32 * i]")
+
+# %% tags=["counts"]
+for stride in (1, 2, 3, 4, 8, 16, 32):
+    print(f"stride {stride:2}: {load(pattern='stride', stride=stride):4.1f} sectors a request")
+
+# %%
+axes = coalesce.plots.sweep("stride", range(1, 33))
+# %% [markdown]
+# From a stride of 8 floats on every lane has a sector of its own, and it cannot get worse *in sectors*. With a GPU the second panel
+# shows the measured bandwidth beside it; without one, run this notebook where there is one some day and compare the shapes.
+#
+# ## Broadcast and gather
+#
+# **Predict:** all lanes at one element. Then: each lane somewhere in 16384 floats.
+
+# %%
+draw.warp_access([64] * 32, 4, title="x[16], every lane")
+
+# %% tags=["counts"]
+index = np.random.default_rng(0).integers(0, x.size, x.size, dtype=np.int32)
+print(f"broadcast: {load(pattern='broadcast'):4.1f} sectors a request")
+p = coalesce.profile("access", x, pattern="gather", index=index, device="sim")
+for row in p.accesses():
+    print(
+        f"gather, {row.kind} of {row.array:5}: {row.sectors / row.requests:4.1f} sectors a request"
+    )
+
+# %% [markdown]
+# A broadcast is one sector, the cheapest load there is; that it uses 4 bytes of 32 is no waste. A gather pays nearly
+# a sector a lane; a little less than 32, since now and then two lanes meet.
+#
+# **To remember**
+# - Cost of a request = distinct 32-byte sectors. Full use: 4 sectors for 4-byte elements, 8 for 8, 16 for 16.
+# - Order is free, a broadcast is one sector, an offset costs at most one sector more.
+# - A stride of s elements costs s times the sectors, up to one a lane.
