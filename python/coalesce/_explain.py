@@ -31,7 +31,7 @@ def of_file(
     """Profile a kernel of a .cu or .ptx file."""
     from coalesce.kernel import Kernel
 
-    kernel = Kernel(Path(file).read_text(encoding="utf-8"), entry, options=options)
+    kernel = Kernel(Path(file), entry, options=options)
     values = [argument(text) for text in arguments]
     return kernel.profile(grid, block, *values, shared_bytes=shared_bytes, **settings)
 
@@ -53,7 +53,7 @@ def of_operation(
     options = dict(_option(text) for text in given)
     found = []
     for name in names:
-        named = {"pattern" if operation == "access" else "variant": name}
+        named: dict[str, Any] = {"pattern" if operation == "access" else "variant": name}
         arrays = _operands(operation, name, n, np.dtype(dtype), options)
         found.append(profile(operation, *arrays, **named, **options, **settings))
     return found[0] if len(found) == 1 else compare(*found)

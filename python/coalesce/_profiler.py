@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,8 +33,19 @@ _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How to count; see `coalesce.profile`."""
+
+    progress: _counting.Progress = None
+
+
 def of_operation(
-    operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any]
+    operation: str,
+    arrays: Sequence[Any],
+    device: Any,
+    options: Mapping[str, Any],
+    settings: Settings,
 ) -> Profile:
     """Call the operation with its launches profiled; see `coalesce.profile`."""
     import coalesce
@@ -55,7 +67,9 @@ def of_operation(
         variant: str,
     ) -> LaunchRecord:
         title = f"{operation}, {'pattern' if operation == 'access' else 'variant'} {variant}"
-        found, record = of_kernel(kernel, grid, block, arguments, shared_bytes, device, title)
+        found, record = of_kernel(
+            kernel, grid, block, arguments, shared_bytes, device, settings, title
+        )
         taken.append(found)
         return record
 
@@ -75,6 +89,7 @@ def of_kernel(
     given: Sequence[Any],
     shared_bytes: Any,
     device: Any,
+    settings: Settings,
     title: str = "",
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch; see `Kernel.profile`."""
@@ -92,6 +107,7 @@ def of_kernel(
         simulated,
         shared_bytes=shared,
         device=chosen,
+        progress=settings.progress,
         exemplars=_EXAMPLES,
     )
     record = _record(counted, chosen)

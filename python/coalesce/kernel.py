@@ -336,6 +336,7 @@ class Kernel:
         *arguments: Any,
         shared_bytes: int = 0,
         device: str | Device = "sim",
+        progress: bool | Callable[[int, int], object] | None = None,
     ) -> Profile:
         """Launch the kernel and count what its memory accesses cost.
 
@@ -346,7 +347,7 @@ class Kernel:
             As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
         shared_bytes : int
             Dynamic shared memory, bytes a block.
-        device : str or Device
+        device, progress
             As of `coalesce.profile`.
 
         Returns
@@ -361,7 +362,8 @@ class Kernel:
         """
         from coalesce import _profiler
 
-        return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device)[0]
+        settings = _profiler.Settings(progress)
+        return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device, settings)[0]
 
     def trace(
         self,

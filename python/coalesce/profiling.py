@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ def profile(
     operation: str,
     *arrays: Any,
     device: str | Device = "sim",
+    progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Profile:
     """Profile an operation: count what the memory accesses of its kernel cost.
@@ -41,6 +42,9 @@ def profile(
     device : str or Device
         ``"sim"``, or another simulated GPU. On ``"cuda"`` the counts come from the simulator too,
         of the code compiled for that GPU, and `measured_ms` is the kernel's time there.
+    progress : bool or callable, optional
+        Whether to show a progress bar, or a function of the numbers of blocks done and in all. By
+        default there is a bar on terminals and in notebooks, after two seconds.
     **options
         Of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
 
@@ -65,7 +69,8 @@ def profile(
     """
     from coalesce import _profiler
 
-    return _profiler.of_operation(operation, arrays, device, options)
+    settings = _profiler.Settings(progress)
+    return _profiler.of_operation(operation, arrays, device, options, settings)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def test_arguments_after_the_options(tmp_path, capsys):
 
 
 ADD = """\
-#include <cuda_fp16.h>
+#include "more.h"
 extern "C" __global__ void other(float* x) { x[0] = 1; }
 extern "C" __global__ void add(const float* x, const int* at, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -169,6 +169,7 @@ extern "C" __global__ void add(const float* x, const int* at, float* y, int n) {
 def test_explain_a_file(capsys, tmp_path):
     file = tmp_path / "add.cu"
     file.write_text(ADD)
+    (tmp_path / "more.h").write_text("// found beside the file\n")
     words = f"explain {file} --entry add --grid 4 --block 256 --device sim"
     # A --arg and a last word are the same; so are f32: and random: with a dtype.
     words += " --arg f32:2048 --arg arange:1024:i32 --arg zeros:1024"
@@ -186,7 +187,7 @@ def test_explain_a_file(capsys, tmp_path):
 
 def test_explain_needs_a_launch(capsys, tmp_path):
     file = tmp_path / "add.cu"
-    file.write_text(ADD)
+    file.write_text(ADD.replace('#include "more.h"', ""))
     status, _, err = run(capsys, "explain", str(file), "--entry", "add")
     assert status == 1
     assert "needs --grid and --block" in err

@@ -282,6 +282,14 @@ def test_to_dataframe(by):
         p.to_dataframe("warp")
 
 
+def test_progress_is_reported():
+    seen = []
+    matmul("naive", progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (4, 4)
+    with pytest.raises(TypeError, match="progress must be"):
+        matmul("naive", progress=3)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
