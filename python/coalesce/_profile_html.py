@@ -21,7 +21,7 @@ from coalesce._html import (
     table,
     tag,
 )
-from coalesce._profile_text import bar, percent
+from coalesce._profile_text import bar, percent, worth_a_sentence
 from coalesce._rows import Access, Line, number
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
     ]
     for access in accesses:
         rows.append(_access(access))
-        if wasteful(access):
+        if worth_a_sentence(access):
             sentence = "↳ " + tag("span", escape(access.sentence), "white-space:normal")
             rows.append(row([cell(""), cell(sentence, "padding-left:32px", span=_COLUMNS - 1)]))
     return rows

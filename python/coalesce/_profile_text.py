@@ -121,7 +121,7 @@ def source_line(
     bar_width = 10 if width < 96 else 16
     for access in line.accesses:
         yield _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
-        if sentences and wasteful(access):
+        if sentences and worth_a_sentence(access):
             indent = " " * (bar_width + 7)
             for part in textwrap.wrap(access.sentence, width - len(_MARGIN) - len(indent)):
                 yield Text(_MARGIN, FAINT).append(indent + part, "not dim")
@@ -137,6 +137,11 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
     row.append(f" ideal {number(access.needed_per_request)}", FAINT)
     return row
+
+
+def worth_a_sentence(access: Access) -> bool:
+    """Whether an access wastes, and enough for the kernel to notice."""
+    return wasteful(access) and access.share >= 0.01
 
 
 def plain_access(access: Access) -> list[str]:

@@ -1,0 +1,38 @@
+"""Draw what the README shows of a terminal: docs/demo.svg and docs/explain.svg.
+
+Run it in an environment that has coalesce installed: ``python docs/make_terminal_pictures.py``.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from coalesce import _demo, _explain
+
+FOLDER = Path(__file__).parent
+
+
+def console(command: str) -> Console:
+    """Return a terminal of 100 columns in which a command was typed."""
+    made = Console(record=True, width=100, file=io.StringIO(), force_terminal=True, highlight=False)
+    made.print(f"[bold]$ {command}[/bold]")
+    return made
+
+
+def main() -> None:
+    """Draw the pictures; fail where a result is wrong."""
+    demo = console("coalesce demo")
+    if not _demo.run_demo(demo, device="sim"):
+        raise SystemExit("a result was wrong; no picture was drawn")
+    demo.save_svg(str(FOLDER / "demo.svg"), title="coalesce")
+
+    explain = console("coalesce explain matmul --variant naive")
+    explain.print(_explain.of_operation("matmul", ["naive"], [], n=None, dtype="float32"))
+    explain.save_svg(str(FOLDER / "explain.svg"), title="coalesce")
+
+
+if __name__ == "__main__":
+    main()
