@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coalesce._pattern import Pattern, classify
+
 if TYPE_CHECKING:
     from coalesce.draw import Picture
     from coalesce.tracing import Trace, TraceArray
@@ -55,6 +57,11 @@ class Example:
         """Distinct sectors of 32 bytes that the lanes touch."""
         last = self.width - 1
         return len({s for a in self.active for s in range(a // 32, (a + last) // 32 + 1)})
+
+    @property
+    def pattern(self) -> Pattern:
+        """How the lanes lie."""
+        return classify(self.addresses, self.width, self.mask, space=self.space, array=self.array)
 
     def picture(self, title: str = "") -> Picture:
         """Draw it: the lanes over the lines of memory, or on the banks of shared memory."""

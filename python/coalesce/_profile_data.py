@@ -67,9 +67,10 @@ def as_dict(profile: Profile) -> dict[str, Any]:
 def _access(access: Access) -> dict[str, Any]:
     example = access.example
     if example is None:
-        return {**_record(access), "example": None}
+        return {**_record(access), "example": None, "pattern": None}
     names = ("block", "warp", "mask", "addresses")
-    return {**_record(access), "example": {name: getattr(example, name) for name in names}}
+    shown = {name: getattr(example, name) for name in names}
+    return {**_record(access), "example": shown, "pattern": asdict(example.pattern)}
 
 
 def as_dataframe(profile: Profile, by: str) -> Any:

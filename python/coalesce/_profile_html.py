@@ -146,12 +146,15 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
 def _access(access: Access) -> str:
     bad = wasteful(access)
     color = BAD if bad else GOOD
+    name = escape(access.name)
+    if access.pattern is not None:
+        name += " " + tag("span", escape(access.pattern.name), FAINT)
     bars = tag("span", bar(access, 10).rstrip(), f"color:{color};{MONO}")
     used = percent(access.efficiency) if access.space != "shared" else ""
     return row(
         [
             cell(""),
-            cell(escape(access.name), "padding-left:32px"),
+            cell(name, "padding-left:32px"),
             cell(f"{bars} {percent(access.share)}"),
             cell(f"{access.requests:,}", align="right"),
             cell(_warn(access.takes) if bad else access.takes, align="right"),

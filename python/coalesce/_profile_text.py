@@ -120,7 +120,11 @@ def source_line(
     yield head
     bar_width = 10 if width < 96 else 16
     for access in line.accesses:
-        yield _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
+        row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
+        if not wasteful(access) and access.pattern is not None:
+            remark = f"  {access.pattern.name}"
+            row.append(remark if len(row) + len(remark) <= width else "", FAINT)
+        yield row
         if sentences and worth_a_sentence(access):
             indent = " " * (bar_width + 7)
             for part in textwrap.wrap(access.sentence, width - len(_MARGIN) - len(indent)):

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from coalesce._examples import Example, typical
+from coalesce._pattern import Pattern
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
@@ -147,6 +148,11 @@ class Access:
         if self.file:
             return f"{PurePath(self.file).name}:{self.line}"
         return f"line {self.line}" if self.line else "unknown line"
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """How a typical warp's lanes lie; None where no warp was looked at."""
+        return None if self.example is None else self.example.pattern
 
     @property
     def cost(self) -> int:

@@ -251,9 +251,9 @@ class Profile(Assertions):
         dict
             ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
             ``modelled_ms``, ``measured_ms``, ``verdict``, ``metrics``, ``inexact``, ``lines`` (the
-            attributes of `Line`, each with its ``accesses``, those of `Access`, each with an
-            ``example``: ``block``, ``warp``, ``mask`` and ``addresses``), ``instructions``
-            (those of `Instruction`) and ``preparation`` (of such dicts).
+            attributes of `Line`, each with its ``accesses``, those of `Access`, each with a
+            ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and ``addresses``),
+            ``instructions`` (those of `Instruction`) and ``preparation`` (of such dicts).
         """
         from coalesce import _profile_data
 

@@ -1,0 +1,209 @@
+"""How the lanes of one warp's access lie: a name for the pattern, and a sentence about it.
+
+A pattern is read off the addresses of the active lanes. Of global memory it says why an access
+takes the sectors it takes: contiguous lanes, a stride, a field of a structure, a broadcast, a
+gather, or few active lanes. Of shared memory it says whether lanes want different words of a bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+Kind = Literal[
+    "contiguous",
+    "misaligned",
+    "stride",
+    "field",
+    "broadcast",
+    "groups",
+    "permuted",
+    "single",
+    "gather",
+    "conflict",
+    "free",
+]
+
+SECTOR_BYTES, WORD_BYTES, BANKS, LANES = 32, 4, 32, 32
+_NARROW_BYTES = 64  # rows up to here are read as structures, not as rows of a matrix
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How the lanes of an access lie.
+
+    Attributes
+    ----------
+    kind : str
+        ``"contiguous"``; ``"misaligned"``: contiguous, but across one sector more than needed;
+        ``"stride"``; ``"field"`` of a structure; ``"broadcast"``: one address; ``"groups"``: a few
+        addresses, each of several lanes; ``"permuted"``: contiguous in another order; ``"single"``:
+        one active lane; ``"gather"``: none of these. Of shared memory ``"conflict"``, ``"free"`` or
+        ``"broadcast"``.
+    name : str
+        The same for a person: ``"stride 512"``, ``"32-way conflict"``.
+    text : str
+        A sentence that describes it.
+    stride_bytes : int or None
+        From one active lane to the next, where that is always the same.
+    axis : int or None
+        The axis of the array that neighbouring lanes step along, where they do.
+    """
+
+    kind: Kind
+    name: str
+    text: str
+    stride_bytes: int | None = None
+    axis: int | None = None
+
+
+def classify(
+    addresses: Sequence[int],
+    width: int,
+    mask: int = 0xFFFFFFFF,
+    *,
+    space: str = "global",
+    array: Any = None,
+) -> Pattern:
+    """Name the pattern of one warp's access.
+
+    Parameters
+    ----------
+    addresses : sequence of int
+        The first byte of each lane.
+    width : int
+        Bytes a lane.
+    mask : int
+        Bit i is set where lane i is active.
+    space : str
+        ``"shared"`` for the banks, else for sectors.
+    array : TraceArray, optional
+        What is accessed, for words such as "one row of a".
+    """
+    lanes = [lane for lane in range(len(addresses)) if mask >> lane & 1]
+    active = [addresses[lane] for lane in lanes]
+    if space == "shared":
+        return _of_banks(active, width)
+    found = _of_sectors(active, width, array)
+    few = _few(lanes, len(addresses))
+    if few and found.kind != "single":
+        return Pattern(
+            found.kind, found.name, f"{found.text} {few}", found.stride_bytes, found.axis
+        )
+    return found
+
+
+def _of_sectors(active: list[int], width: int, array: Any) -> Pattern:
+    name = f" of {array.name}" if array is not None else ""
+    if len(active) == 1:
+        return Pattern("single", "one lane", "Only one lane of the warp is active.")
+    steps = {b - a for a, b in pairwise(active)}
+    if steps == {0}:
+        return Pattern("broadcast", "broadcast", "All lanes want one address, a broadcast.", 0)
+    packed = len(active) * width
+    if steps == {width}:
+        past = active[0] % SECTOR_BYTES
+        needed = -(-packed // SECTOR_BYTES)
+        if (past + packed - 1) // SECTOR_BYTES + 1 > needed:
+            text = f"Contiguous, but from {past} bytes past the start of a sector: one sector more."
+            return Pattern("misaligned", "misaligned", text, width)
+        return Pattern("contiguous", "contiguous", "Contiguous.", width)
+    distinct = sorted(set(active))
+    if len(distinct) == len(active) and distinct[-1] - distinct[0] == packed - width:
+        text = "Contiguous in another order, which costs nothing."
+        return Pattern("permuted", "permuted", text)
+    if len(steps) == 1:
+        return _stride(steps.pop(), width, array)
+    if len(distinct) <= len(active) // 4:
+        text = f"{len(active)} lanes want {len(distinct)} different addresses{name}."
+        return Pattern("groups", f"{len(distinct)} addresses", text)
+    sectors = {a // SECTOR_BYTES for a in active}
+    text = f"The lanes gather from {len(sectors)} sectors{name}, in no regular steps."
+    return Pattern("gather", "gather", text)
+
+
+def _stride(step: int, width: int, array: Any) -> Pattern:
+    item = np.dtype(array.dtype).itemsize if array is not None else width
+    far = abs(step)
+    alone = "each in a sector of its own"
+    if far < SECTOR_BYTES:
+        alone = f"{SECTOR_BYTES / far:.3g} to a sector that could serve {SECTOR_BYTES // width}"
+    if array is not None and far == _structure(array, item) > width:
+        text = f"Each lane takes {width} of the {far} bytes of a structure of {array.name}."
+        return Pattern("field", "structure field", text, step)
+    told = f"{far:,} bytes"
+    name = told
+    if far % item == 0 and far != item:
+        told, name = f"{far // item:,} elements ({far:,} bytes)", f"{far // item:,}"
+    axis, along = _axis(far, item, array)
+    text = f"Neighbouring lanes are {told} apart,{along} {alone}."
+    return Pattern("stride", f"stride {name}", text, step, axis)
+
+
+def _structure(array: Any, item: int) -> int:
+    """Return the bytes of the array's structures, or of rows as narrow as structures; else 0."""
+    if array.dtype.startswith("V"):
+        return item
+    row = item * array.shape[-1] if len(array.shape) == 2 else 0
+    return row if row <= _NARROW_BYTES else 0
+
+
+def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
+    """Return the axis that a stride is one step along, but the last, and words for it."""
+    shape = array.shape if array is not None else ()
+    stride = item
+    for axis in reversed(range(len(shape))):
+        if far == stride and axis < len(shape) - 1:
+            row = "one row" if len(shape) == 2 else f"one step along axis {axis}"
+            return axis, f" {row} of {array.name},"
+        stride *= shape[axis]
+    return None, ""
+
+
+def _of_banks(active: list[int], width: int) -> Pattern:
+    if len(active) > 1 and len(set(active)) == 1:
+        return Pattern("broadcast", "broadcast", "All lanes want one word, a broadcast.", 0)
+    ways = _ways(active, width)
+    steps = {b - a for a, b in pairwise(active)}
+    step = steps.pop() if len(steps) == 1 else None
+    if ways == 1:
+        return Pattern("free", "no conflict", "No bank conflict.", step)
+    name = f"{ways}-way conflict"
+    if step is not None and step % WORD_BYTES == 0:
+        text = (
+            f"{ways}-way bank conflict: neighbouring lanes are {abs(step) // WORD_BYTES:,} words "
+            f"apart, and every {BANKS} words the banks begin anew."
+        )
+    else:
+        text = f"{ways}-way bank conflict: {ways} different words of one bank are wanted at once."
+    return Pattern("conflict", name, text, step)
+
+
+def _ways(active: list[int], width: int) -> int:
+    """Return the most words that a bank must serve, of the lanes that are served together."""
+    together = max(1, min(LANES, LANES * WORD_BYTES // max(WORD_BYTES, width)))
+    most = 1
+    for first in range(0, len(active), together):
+        words = {
+            (address + byte) // WORD_BYTES
+            for address in active[first : first + together]
+            for byte in range(0, width, WORD_BYTES)
+        }
+        loads = np.bincount([word % BANKS for word in words])
+        most = max(most, int(loads.max()))
+    return most
+
+
+def _few(lanes: list[int], of: int) -> str:
+    """Say which lanes are active where not all are."""
+    if len(lanes) == of or of < LANES:
+        return ""
+    steps = {b - a for a, b in pairwise(lanes)}
+    if len(steps) == 1 and (step := steps.pop()) > 1:
+        suffix = {2: "nd", 3: "rd"}.get(step, "th")
+        return f"Only every {step}{suffix} lane is active."
+    return f"Only {len(lanes)} of {of} lanes are active."

@@ -1,0 +1,91 @@
+"""Patterns: what the addresses of a warp are called, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coalesce._pattern import classify
+from coalesce.tracing import TraceArray
+
+LANES = range(32)
+
+
+def array(shape, dtype="float32"):
+    return TraceArray("a", shape, dtype, "global", 0)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "width", "kind", "words"),
+    [
+        ([4 * i for i in LANES], 4, "contiguous", "Contiguous."),
+        ([16 * i for i in LANES], 16, "contiguous", "Contiguous."),
+        ([4 * i + 64 for i in LANES], 4, "contiguous", "Contiguous."),
+        ([4 * i + 4 for i in LANES], 4, "misaligned", "from 4 bytes past"),
+        ([8 * i + 8 for i in LANES], 8, "misaligned", "from 8 bytes past"),
+        ([4 * (31 - i) for i in LANES], 4, "permuted", "another order"),
+        ([4 * (i ^ 5) for i in LANES], 4, "permuted", "another order"),
+        ([96] * 32, 4, "broadcast", "one address"),
+        ([512 * (i // 16) for i in LANES], 4, "groups", "2 different addresses"),
+        ([8 * i for i in LANES], 4, "stride", "4 to a sector that could serve 8"),
+        ([-64 * i + 4096 for i in LANES], 4, "stride", "(64 bytes) apart"),
+        ([(i * 7919) % 4096 * 4 for i in LANES], 4, "gather", "gather from"),
+    ],
+)
+def test_global_memory(addresses, width, kind, words):
+    pattern = classify(addresses, width)
+    assert pattern.kind == kind
+    assert words in pattern.text
+
+
+def test_what_of_the_array_a_stride_is():
+    rows = classify([256 * i for i in LANES], 4, array=array((64, 64)))
+    assert (rows.axis, rows.stride_bytes, rows.name) == (0, 256, "stride 64")
+    assert "64 elements (256 bytes) apart, one row of a, each in a sector" in rows.text
+    planes = classify([4096 * i for i in LANES], 4, array=array((8, 32, 32)))
+    assert planes.axis == 0
+    assert "one step along axis 0 of a" in planes.text
+    other = classify([128 * i for i in LANES], 4, array=array((64, 64)))
+    assert other.axis is None
+    assert "32 elements (128 bytes) apart, each" in other.text
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((99,), "V16"), ((99, 4), "float32")])
+def test_fields_of_structures(shape, dtype):
+    pattern = classify([16 * i + 12 for i in LANES], 4, array=array(shape, dtype))
+    assert (pattern.kind, pattern.stride_bytes) == ("field", 16)
+    assert "4 of the 16 bytes of a structure of a" in pattern.text
+    whole = classify([16 * i for i in LANES], 16, array=array(shape, dtype))
+    assert whole.kind == "contiguous"
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (0xFF, "Only 8 of 32 lanes are active."),
+        (0x11111111, "Only every 4th lane is active."),
+        (0x55555555, "Only every 2nd lane is active."),
+        (1 << 7, "Only one lane"),
+    ],
+)
+def test_partial_warps(mask, words):
+    assert words in classify([4 * i for i in LANES], 4, mask).text
+
+
+@pytest.mark.parametrize(
+    ("addresses", "width", "name"),
+    [
+        ([4 * i for i in LANES], 4, "no conflict"),
+        ([8 * i for i in LANES], 4, "2-way conflict"),
+        ([128 * i for i in LANES], 4, "32-way conflict"),
+        ([132 * i for i in LANES], 4, "no conflict"),
+        ([8 * i for i in LANES], 8, "no conflict"),
+        ([256 * i for i in LANES], 8, "16-way conflict"),
+        ([16 * i for i in LANES], 16, "no conflict"),
+        ([64] * 32, 4, "broadcast"),
+        (list(LANES), 1, "no conflict"),
+        ([4 * (i // 2) for i in LANES], 4, "no conflict"),
+        ([128 * (i % 3) + 4 * (i // 3) for i in LANES], 4, "3-way conflict"),
+    ],
+)
+def test_shared_memory(addresses, width, name):
+    assert classify(addresses, width, space="shared").name == name
