@@ -1,11 +1,9 @@
 // The simulator as Python sees it: a Program made of PTX text, launched on NumPy arrays.
-#include <cxxabi.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -36,17 +34,6 @@ struct LaunchResult {
     uint64_t omitted = 0;
     py::list memory;
 };
-
-// A variable's name as its declaration has it: "tile" of "_ZZ5tiledE4tile".
-std::string plain_name(const std::string& name) {
-    int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> text(
-        abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
-    if (status != 0) return name;
-    const std::string plain = text.get();
-    const size_t colons = plain.rfind("::");
-    return colons == std::string::npos ? plain : plain.substr(colons + 2);
-}
 
 class Program {
   public:

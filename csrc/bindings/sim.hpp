@@ -73,6 +73,9 @@ class Attendant {
     std::string printed_;
 };
 
+// A variable's name as its declaration has it: "tile" of "_ZZ5tiledE4tile".
+[[nodiscard]] std::string plain_name(const std::string& name);
+
 // A column for each property of the events.
 [[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
                                         sim::Dim3 grid);

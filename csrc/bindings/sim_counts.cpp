@@ -1,5 +1,8 @@
 // What a launch was counted to do, as Python sees it.
+#include <cxxabi.h>
 #include <pybind11/stl.h>
+
+#include <cstdlib>
 
 #include "analysis/counts.hpp"
 #include "bindings/sim.hpp"
@@ -8,6 +11,16 @@
 namespace py = pybind11;
 
 namespace coalesce::bindings {
+
+std::string plain_name(const std::string& name) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> text(
+        abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+    if (status != 0) return name;
+    const std::string plain = text.get();
+    const size_t colons = plain.rfind("::");
+    return colons == std::string::npos ? plain : plain.substr(colons + 2);
+}
 
 namespace {
 
@@ -87,6 +100,10 @@ py::dict table(const Counts& c) {
     t["space"] = column(c, [](const Info& i, const Count& n) { return space_name(i, n); });
     t["kind"] = column(c, [](const Info& i, const Count&) { return kind_name(i); });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
+    t["parameter"] =
+        numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });
+    t["variable"] =
+        column(c, [](const Info& i, const Count&) { return plain_name(i.origin.variable); });
     for (const analysis::Counter& counter : analysis::counters) {
         t[counter.name] =
             numbers<uint64_t>(c, [&](const Info&, const Count& n) { return n.*counter.value; });
@@ -102,7 +119,8 @@ py::tuple state_of(const Counts& c) {
         const InstructionInfo& i = l.instructions[n];
         instructions.append(py::make_tuple(i.text, i.opcode, i.ptx_line, i.source.file,
                                            i.source.line, i.source.column, i.function, int(i.space),
-                                           int(i.access), i.bytes, int(c.instructions[n].space)));
+                                           int(i.access), i.bytes, i.origin.parameter,
+                                           i.origin.variable, int(c.instructions[n].space)));
     }
     py::dict counts;
     for (const analysis::Counter& counter : analysis::counters) {
@@ -129,8 +147,9 @@ Counts counts_of(const py::tuple& state) {
         i.space = Space(t[7].cast<int>());
         i.access = Access(t[8].cast<int>());
         i.bytes = t[9].cast<uint8_t>();
+        i.origin = {t[10].cast<int32_t>(), t[11].cast<std::string>()};
         InstructionCounts& n = c.instructions.emplace_back();
-        n.space = Space(t[10].cast<int>());
+        n.space = Space(t[12].cast<int>());
         n.access = i.access;
     }
     const auto counts = state[4].cast<py::dict>();
@@ -174,9 +193,9 @@ void add_sim_counts(py::module_& m) {
             "table", &table,
             "One row for each PTX instruction of the kernel, as a dict of equally long arrays:\n"
             "where it stands (ptx_line; line and file of the CUDA source, line 0 for unknown; the\n"
-            "function, 0 for the kernel itself), what it is (opcode, space, kind, width in bytes "
-            "a\n"
-            "lane) and what it cost, summed over all warps.")
+            "function, 0 for the kernel itself), what it is (opcode, space, kind, width in bytes\n"
+            "a lane), what it accesses (the index of a parameter or -1, the name of a variable\n"
+            "or none) and what it cost, summed over all warps.")
         .def_property_readonly(
             "files", [](const Counts& c) { return c.listing->files; },
             "The source files by the numbers that the table has.")

@@ -106,6 +106,7 @@ void Decoder::decode_function(uint32_t index) {
     const ptx::Function& f = *queue_[index];
     scope.function = &f;
     scope.flow = ptx::control_flow(f);
+    scope.origins = ptx::address_origins(module_, f);
     scope_ = &scope;
     function_ = index;
     program_.functions.resize(queue_.size());
@@ -243,6 +244,8 @@ void Decoder::decode_instruction(uint32_t at) {
     info.ptx_line = in.position.line;
     info.source = in.written;
     info.function = function_;
+    info.origin = scope_->origins[at];
+    if (function_ != 0) info.origin.parameter = -1;
     first_op_ = true;
     scope_->spare = 0;
     if (decode_control(at) || decode_memory(in) || decode_lanewise(in)) return;

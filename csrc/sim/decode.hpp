@@ -37,7 +37,8 @@ class Decoder {
     struct Scope {
         const ptx::Function* function = nullptr;
         ptx::ControlFlow flow;
-        std::vector<Locator> slots;  // of its registers
+        std::vector<ptx::Origin> origins;  // by instruction
+        std::vector<Locator> slots;        // of its registers
         // Offsets in the frame's local memory: of the function's variables by their index, and of
         // the parameters and results of a function that is called.
         std::vector<uint32_t> variables;

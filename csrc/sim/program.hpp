@@ -19,6 +19,7 @@
 
 #include "ptx/control_flow.hpp"
 #include "ptx/module.hpp"
+#include "ptx/origins.hpp"
 #include "sim/address_space.hpp"
 #include "sim/lanes.hpp"
 
@@ -87,6 +88,8 @@ struct InstructionInfo {
     ptx::Space space = ptx::Space::reg;
     Access access = Access::load;
     uint8_t bytes = 0;  // of a lane's access, all its elements
+    // Where its address comes from; the parameter is the kernel's.
+    ptx::Origin origin;
     bool operator==(const InstructionInfo&) const = default;
 };
 

@@ -178,7 +178,7 @@ class Prepared:
                 shape, dtype = array.given.shape, str(array.array.dtype)
                 if array.array.dtype.names is not None:  # a structure: its bytes are what counts
                     dtype = f"V{array.array.dtype.itemsize}"
-            found.append(TraceArray(name, shape, dtype, space, address))
+            found.append(TraceArray(name, shape, dtype, space, address, argument))
         return found
 
     def trace(self, result: _core.sim.LaunchResult) -> Trace:

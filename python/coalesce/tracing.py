@@ -32,6 +32,8 @@ class TraceArray(NamedTuple):
     space : {"global", "constant", "shared"}
     address : int
         Of its first byte; of a shared one from the start of the block's shared memory.
+    parameter : int
+        The kernel's parameter that it is the argument of; -1 for a variable.
     """
 
     name: str
@@ -39,6 +41,7 @@ class TraceArray(NamedTuple):
     dtype: str
     space: str = "global"
     address: int = 0
+    parameter: int = -1
 
     @property
     def nbytes(self) -> int:
@@ -149,7 +152,7 @@ class Trace:
         self.arrays = list(arrays)
         self.omitted = omitted
         self._columns = columns
-        self._table = {name: table[name] for name in ("line", "file", "opcode")}
+        self._table = {name: table[name] for name in ("line", "file", "opcode", "parameter")}
         self.block: Array = columns["block"]
         self.warp: Array = columns["warp"]
         self.step: Array = columns["step"]
@@ -228,11 +231,20 @@ class Trace:
             if addresses.size == 0:
                 continue
             found = np.full(addresses.shape, -1, np.int32)
-            # Arrays that overlap: the first of them.
+            parameter = np.broadcast_to(
+                self._table["parameter"][self.instruction][:, None], rows.shape
+            )[rows]
+            # Arrays that overlap: the one that the instruction was given, or else the first.
             for number, array in reversed(list(enumerate(self.arrays))):
                 if (array.space == "shared") == of_shared:
                     offset = addresses - np.uint64(array.address)  # wraps below it
                     found[offset < np.uint64(array.nbytes)] = number
+            for number, array in enumerate(self.arrays):
+                if array.parameter >= 0 and not of_shared:
+                    offset = addresses - np.uint64(array.address)
+                    found[(offset < np.uint64(array.nbytes)) & (parameter == array.parameter)] = (
+                        number
+                    )
             result[rows] = found
         return result
 

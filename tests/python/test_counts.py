@@ -141,3 +141,59 @@ def test_counts_of_another_kernel_cannot_be_added(kernel, on_simulator):
     counts = other.launch(1, 1, counts=True).counts
     with pytest.raises(coalesce.LaunchError, match="counts of k and of other cannot be added"):
         counted(kernel, 1) + counts
+
+
+def accessed(kernel, *arguments, **options):
+    """Return what each memory instruction was found to access: a parameter's name, a variable's."""
+    table = kernel.launch(1, 32, *arguments, counts=True, **options).counts.table()
+    names = [p.name for p in kernel.signature.parameters]
+    return [
+        names[parameter] if parameter >= 0 else variable
+        for kind, parameter, variable in zip(
+            table["kind"], table["parameter"], table["variable"], strict=True
+        )
+        if kind
+    ]
+
+
+def test_every_shipped_kernel_names_what_it_accesses(on_simulator):
+    """All memory instructions of all variants, and none by a wrong name."""
+    from coalesce.operations import run_matmul, run_sums, run_transpose
+    from coalesce.patterns import run_access
+
+    a = np.ones((64, 64), np.float32)
+    x = np.arange(128, dtype=np.float32)
+    where = {"device": on_simulator, "counts": True}
+    runs = [run_matmul(a, a, variant=v, **where) for v in coalesce.variants("matmul").names]
+    runs += [run_transpose(a, variant=v, **where) for v in coalesce.variants("transpose").names]
+    for operation in ("row_sums", "column_sums"):
+        names = coalesce.variants(operation).names
+        runs += [run_sums(operation, a, v, **where) for v in names]
+    runs.append(run_access(x, "gather", {"index": np.arange(128)[::-1]}, **where))
+    runs.append(run_access(x, "offset", {}, **where))
+    for _, run in runs:
+        for name, record in run.records:
+            table = record.counts.table()
+            there = table["kind"] != ""
+            told = (table["parameter"] >= 0) | (table["variable"] != "")
+            assert told[there].all(), name
+            shared = table["space"] == "shared"
+            assert (table["parameter"][shared] == -1).all()
+            assert (table["parameter"][there & ~shared] >= 0).all()
+
+
+def test_what_is_accessed_is_told_only_if_it_is_sure(on_simulator):
+    source = """__device__ int total[32];
+    extern "C" __global__ void k(
+        const int* x, const int* y, int** several, char* bytes, size_t offset, int* out, int which
+    ) {
+        const int* either = which ? x : y;
+        bytes[offset + threadIdx.x] = 1;
+        out[threadIdx.x] = either[threadIdx.x] + several[0][threadIdx.x] + total[threadIdx.x];
+    }"""
+    kernel = coalesce.Kernel(source, device=on_simulator)
+    x, y, out = (np.zeros(32, np.int32) for _ in range(3))
+    memory = coalesce.zeros(32, np.int32, device=on_simulator)
+    pointer = np.array([memory._address], np.uint64)
+    found = accessed(kernel, x, y, pointer, np.zeros(64, np.int8), 8, out, 1)
+    assert sorted(found) == sorted(["bytes", "out", "", "several", "", "total"])

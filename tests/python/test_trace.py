@@ -261,6 +261,16 @@ def test_preparations_are_run_but_not_traced(on_simulator):
     assert {tuple(b) for b in trace.block.tolist()} == {(1, 0, 0)}
 
 
+def test_one_array_given_twice_has_the_name_that_was_used(on_simulator):
+    a = np.ones((64, 64), np.float32)
+    trace = coalesce.trace("matmul", a, a, variant="coalesced", device=on_simulator, blocks=0)
+    loads = trace.select(kind="load")
+    assert {trace.arrays[n].name for n in np.unique(loads.array)} == {"a", "b"}
+    broadcast = loads.addresses[:, 0] == loads.addresses[:, 31]
+    assert set(loads.array[broadcast]) == {0}
+    assert set(loads.array[~broadcast]) == {1}
+
+
 def test_element_names(rows, arrays):
     trace = rows.trace(GRID, BLOCK, *arrays, *SHAPE, blocks=(1, 2), warps=1)
     assert trace.element(0, 0) == "a[18, 16]"

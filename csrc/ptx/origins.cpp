@@ -1,0 +1,163 @@
+#include "ptx/origins.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace coalesce::ptx {
+
+namespace {
+
+// Parameters count from 0, variables after them. A set of more than a few says nothing any more.
+using Origins = std::vector<uint32_t>;
+constexpr size_t most_origins = 8;
+
+bool add(Origins& to, uint32_t origin) {
+    const auto at = std::lower_bound(to.begin(), to.end(), origin);
+    if ((at != to.end() && *at == origin) || to.size() >= most_origins) return false;
+    to.insert(at, origin);
+    return true;
+}
+
+bool add(Origins& to, const Origins& from) {
+    bool changed = false;
+    for (const uint32_t origin : from) changed |= add(to, origin);
+    return changed;
+}
+
+// The first operand that may carry a pointer into the result, and how many; none: {0, 0}.
+std::pair<size_t, size_t> carriers(const Instruction& in) {
+    const std::string_view op = in.opcode;
+    if (op == "mad") return {3, 1};
+    if (op == "sub") return {1, 1};
+    if (op == "mov" || op == "cvta" || op == "cvt") return {1, 1};
+    if (op == "add" || op == "or" || op == "and" || op == "xor" || op == "selp") return {1, 2};
+    return {0, 0};
+}
+
+bool accesses_memory(std::string_view opcode) {
+    return opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "atom" ||
+           opcode == "red" || opcode == "cp";
+}
+
+class OriginFinder {
+  public:
+    OriginFinder(const Module& module, const Function& function)
+        : function_(function), of_register_(function.registers.size()) {
+        for (const Parameter& p : function.parameters) {
+            number_of_.emplace(p.name, uint32_t(names_.size()));
+            names_.push_back(p.name);
+        }
+        pointer_.resize(names_.size());
+        for (size_t i = 0; i < names_.size(); ++i) pointer_[i] = function.parameters[i].pointer;
+        for (const Variable& v : module.variables) name_variable(v);
+        for (const Variable& v : function.variables) name_variable(v);
+    }
+
+    std::vector<Origin> find() {
+        while (spread()) {
+        }
+        mark_pointers();
+        std::vector<Origin> origins;
+        origins.reserve(function_.body.size());
+        for (const Instruction& in : function_.body) origins.push_back(origin_of(in));
+        return origins;
+    }
+
+  private:
+    void name_variable(const Variable& v) {
+        if (v.space != Space::global && v.space != Space::shared && v.space != Space::constant)
+            return;
+        number_of_.emplace(v.name, uint32_t(names_.size()));
+        names_.push_back(v.name);
+    }
+
+    bool spread() {
+        bool changed = false;
+        for (const Instruction& in : function_.body) {
+            if (in.operands.empty()) continue;
+            Origins from;
+            if (is_parameter_load(in)) {
+                from = of_operand(in.operands[1]);
+            } else {
+                const auto [first, count] = carriers(in);
+                for (size_t i = first; i < first + count && i < in.operands.size(); ++i)
+                    add(from, of_operand(in.operands[i]));
+            }
+            if (!from.empty()) changed |= give(in.operands[0], from);
+        }
+        return changed;
+    }
+
+    static bool has(const Instruction& in, std::string_view modifier) {
+        return std::find(in.modifiers.begin(), in.modifiers.end(), modifier) != in.modifiers.end();
+    }
+
+    bool is_parameter_load(const Instruction& in) const {
+        return in.opcode == "ld" && in.operands.size() > 1 && has(in, "param") &&
+               (has(in, "u64") || has(in, "b64") || has(in, "s64"));
+    }
+
+    [[nodiscard]] Origins of_operand(const Operand& o) const {
+        Origins from;
+        if (o.reg >= 0) add(from, of_register_[size_t(o.reg)]);
+        if (!o.name.empty()) {
+            if (const auto known = number_of_.find(o.name); known != number_of_.end())
+                add(from, known->second);
+        }
+        for (const Operand& element : o.elements) add(from, of_operand(element));
+        return from;
+    }
+
+    bool give(const Operand& to, const Origins& from) {
+        bool changed = to.reg >= 0 && add(of_register_[size_t(to.reg)], from);
+        for (const Operand& element : to.elements) changed |= give(element, from);
+        return changed;
+    }
+
+    void mark_pointers() {
+        for (const Instruction& in : function_.body) {
+            if (in.opcode != "cvta" || !has(in, "to") || in.operands.size() < 2) continue;
+            const Origins from = of_operand(in.operands[1]);
+            if (from.size() == 1 && from[0] < pointer_.size()) pointer_[from[0]] = true;
+        }
+    }
+
+    Origin origin_of(const Instruction& in) const {
+        Origin origin;
+        if (!accesses_memory(in.opcode)) return origin;
+        // A copy between spaces has two; the one in global memory is the second.
+        const bool second = in.opcode == "cp" && in.operands.size() > 1;
+        const Operand* address = nullptr;
+        for (const Operand& o : in.operands) {
+            if (o.kind == Operand::Kind::address && (!address || (second && &o == &in.operands[1])))
+                address = &o;
+        }
+        if (!address || has(in, "param")) return origin;
+        Origins from = of_operand(*address);
+        if (from.size() > 1 && from.size() < most_origins) {
+            std::erase_if(from, [&](uint32_t n) { return n < pointer_.size() && !pointer_[n]; });
+        }
+        if (from.size() != 1) return origin;
+        if (from[0] < pointer_.size())
+            origin.parameter = int32_t(from[0]);
+        else
+            origin.variable = names_[from[0]];
+        return origin;
+    }
+
+    const Function& function_;
+    std::vector<std::string> names_;
+    std::map<std::string, uint32_t, std::less<>> number_of_;
+    std::vector<bool> pointer_;  // by parameter
+    std::vector<Origins> of_register_;
+};
+
+}  // namespace
+
+std::vector<Origin> address_origins(const Module& module, const Function& function) {
+    return OriginFinder(module, function).find();
+}
+
+}  // namespace coalesce::ptx
