@@ -160,7 +160,8 @@ def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[
     elif kernel.is_ptx:  # without line information its own lines are all there is
         table["line"] = table["ptx_line"]
     found = {} if counted.exemplars is None else _examples.examples(counted.exemplars)
-    return source, _rows.instructions(table, files, own, found)
+    parameters = [parameter.name for parameter in kernel.signature.parameters]
+    return source, _rows.instructions(table, files, own, parameters, found)
 
 
 def _record(counted: _counting.Counted, device: Device) -> LaunchRecord:

@@ -151,8 +151,10 @@ class Access:
 
     @property
     def pattern(self) -> Pattern | None:
-        """How a typical warp's lanes lie; None where no warp was looked at."""
-        return None if self.example is None else self.example.pattern
+        """How a typical warp's lanes lie; None of local memory, or where no warp was looked at."""
+        if self.example is None or self.space == "local":
+            return None
+        return self.example.pattern
 
     @property
     def cost(self) -> int:
@@ -305,9 +307,13 @@ def instructions(
     table: Mapping[str, Any],
     files: Mapping[int, str],
     own_file: int,
+    parameters: Sequence[str],
     examples: Mapping[int, Sequence[Example]],
 ) -> tuple[Instruction, ...]:
-    """Make the rows of a `Counts.table()`; `examples` are by row."""
+    """Make the rows of a `Counts.table()`.
+
+    `parameters` are the names of the kernel's parameters, `examples` are by row.
+    """
     names = [c for c in _COUNTERS if c in table]
     columns = {name: table[name].tolist() for name in (*names, "ptx_line", "line", "file", "width")}
     merged = table.get("merged")
@@ -321,12 +327,23 @@ def instructions(
             kind=str(table["kind"][i]),
             width=columns["width"][i],
             merged=bool(merged[i]) if merged is not None else False,
-            array=next((e.array.name for e in examples.get(i, ()) if e.array is not None), ""),
+            array=_array(table, i, parameters, examples.get(i, ())),
             examples=tuple(examples.get(i, ())),
             **{name: columns[name][i] for name in names},
         )
         for i in range(len(table["line"]))
     )
+
+
+def _array(
+    table: Mapping[str, Any], i: int, parameters: Sequence[str], examples: Sequence[Example]
+) -> str:
+    """Return what an instruction accesses: as its address says, or else as its examples do."""
+    if table["parameter"][i] >= 0:
+        return parameters[int(table["parameter"][i])]
+    if table["variable"][i]:
+        return str(table["variable"][i])
+    return next((e.array.name for e in examples if e.array is not None), "")
 
 
 def lines(
@@ -410,6 +427,10 @@ def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int])
     first = rows[0]
     unit = "wavefronts" if first.space == "shared" else "sectors"
     requests, sectors = _sum(rows, "requests"), _sum(rows, "sectors")
+    example = typical([e for row in rows for e in row.examples], sectors / requests)
+    if example is not None and example.array is not None and first.array:
+        # Of one memory that has two names, the one that this access uses.
+        example = replace(example, array=example.array._replace(name=first.array))
     return Access(
         line=first.line,
         file=first.file,
@@ -425,7 +446,7 @@ def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int])
         wavefronts=_sum(rows, "wavefronts"),
         ideal=_sum(rows, "ideal"),
         share=_share(_sum(rows, unit), totals[unit]),
-        example=typical([e for row in rows for e in row.examples], sectors / requests),
+        example=example,
     )
 
 

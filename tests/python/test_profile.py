@@ -136,6 +136,14 @@ def test_a_row_of_a_matrix_is_named():
     assert "32 cells of a" in worst.example.matrix().headline
 
 
+def test_one_array_under_two_names():
+    a = np.ones((N, N), np.float32)
+    p = coalesce.profile("matmul", a, a, variant="transposed_b")
+    loads = {x.name: x for x in p.accesses() if x.kind == "load"}
+    assert set(loads) == {"load a", "load b"}
+    assert "one row of b" in loads["load b"].sentence
+
+
 def test_an_example_is_typical(random):
     x, index = np.ones(4096, np.float32), random.integers(0, 4096, 4096)
     p = coalesce.profile("access", x, pattern="gather", index=index)
