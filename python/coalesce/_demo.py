@@ -162,4 +162,8 @@ def footnotes(rows: list[Row], device: _devices.Device, n: int) -> list[str]:
     if prepared:
         notes.append(f"ms of {', '.join(prepared)}: with the transposition of b.")
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
+    by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
+    names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
+    options = " ".join(f"--variant {name}" for name in names)
+    notes.append(f"Why, line by line: coalesce explain matmul {options}")
     return notes

@@ -78,9 +78,12 @@ def notes(profile: Profile) -> list[str]:
     found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
         found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
-    found.append(
-        "Requests, sectors and wavefronts are counted and exact; times are modelled estimates."
-    )
+    exact = "Requests and sectors are counted and exact"
+    if "memory_l1_wavefronts_shared" in profile.exact:
+        exact = "Requests, sectors and wavefronts are counted and exact"
+    elif any(access.space == "shared" for access in profile.accesses()):
+        exact += "; wavefronts are those of the PTX, whose loads the assembler may merge"
+    found.append(f"{exact}; times are modelled estimates.")
     return found
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 8  # warps of each instruction to look at
 _MODELLED = "modelled"
-_OF_PTX = "counted on the PTX, before the GPU's assembler"
+_OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,8 @@ def of_kernel(
     source, instructions = _listing(kernel, counted)
     metrics = {**counts.metrics(), "gpu__time_duration.sum": 1e6 * counted.modelled_ms}
     inexact = {name: _OF_PTX for name in metrics if "inst_executed.sum" in name}
+    if "merged" not in counts.table():
+        inexact |= {name: _OF_PTX for name in metrics if "shared" in name}
     inexact["gpu__time_duration.sum"] = _MODELLED
     found = Profile(
         kernel=kernel.name,

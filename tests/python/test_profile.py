@@ -78,6 +78,7 @@ def test_exact_and_inexact_are_all_metrics():
     assert not p.exact & set(p.inexact)
     assert "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum" in p.exact
     assert p.inexact["gpu__time_duration.sum"] == "modelled"
+    assert "memory_l2_theoretical_sectors_global" in p.exact
     assert p.metrics()["gpu__time_duration.sum"] == pytest.approx(1e6 * p.modelled_ms)
     assert isinstance(p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"], int)
 
