@@ -36,6 +36,11 @@ Type unsigned_of(uint32_t bytes) {
     return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
 }
 
+// Static shared memory of a block (ptxas: "uses too much shared data"), and local memory of a
+// thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+constexpr uint64_t most_static_shared_bytes = 48 * 1024;
+constexpr uint64_t most_local_bytes = 512 * 1024;
+
 // A mangled name as C++ writes it, without its parameters; any other name as it is.
 std::string readable(const std::string& name) {
     int status = 0;
@@ -44,6 +49,7 @@ std::string readable(const std::string& name) {
     if (status != 0) return name;
     std::string plain = text.get();
     plain = plain.substr(0, plain.find('('));
+    plain = plain.substr(0, plain.find("[abi:"));  // Numba's numbers and flags
     // A template's name starts with its result's type.
     const size_t space = plain.find(' ');
     return space < plain.find('<') ? plain.substr(space + 1) : plain;
@@ -73,6 +79,12 @@ Program Decoder::decode(const ptx::Function& entry) {
     const auto place = [&](const ptx::Variable& v) {
         if (v.space != ptx::Space::shared || v.count == 0) return;
         offset = round_up(offset, std::max(1u, v.alignment));
+        if (offset + v.bytes() > most_static_shared_bytes)
+            throw LaunchError(program_.kernel + ": `" + readable(v.name) + "` brings the static " +
+                              "shared memory of a block to " + std::to_string(offset + v.bytes()) +
+                              " bytes; at most " + std::to_string(most_static_shared_bytes) +
+                              " may be static (more with extern __shared__ and a launch's "
+                              "shared_bytes)");
         program_.shared_variables.emplace(v.name, std::pair{offset, uint32_t(v.bytes())});
         offset += uint32_t(v.bytes());
     };
@@ -217,6 +229,14 @@ void Decoder::allocate_registers(Scope& scope) {
 void Decoder::lay_out_frame(uint32_t index) {
     uint32_t offset = 0;
     const ptx::Function& f = *scope_->function;
+    const auto grow = [&](uint64_t bytes) {
+        if (offset + bytes > most_local_bytes)
+            throw LaunchError(program_.kernel + ": " + readable(f.name) + " needs " +
+                              std::to_string(offset + bytes) +
+                              " bytes of local memory a thread; a GPU has at most " +
+                              std::to_string(most_local_bytes));
+        offset += uint32_t(bytes);
+    };
     if (index != 0) {
         // The callee's arguments and results lie first, where argument_layout() says.
         std::vector<uint32_t> offsets;
@@ -229,7 +249,7 @@ void Decoder::lay_out_frame(uint32_t index) {
         offset = round_up(offset, std::max({1u, v.alignment, ptx::size_of(v.type)}));
         scope_->variables.push_back(offset);
         const bool in_frame = v.space == ptx::Space::local || v.space == ptx::Space::param;
-        if (in_frame) offset += std::max<uint32_t>(1, uint32_t(v.bytes()));
+        if (in_frame) grow(std::max<uint64_t>(1, v.bytes()));
     }
     program_.functions[index].local_bytes = round_up(offset, 16);
 }
@@ -393,7 +413,9 @@ void Decoder::finish_depth() {
         }
         uint32_t below = 0;
         for (const uint32_t g : callees_[f]) below = std::max(below, deepest[g]);
-        deepest[f] = program_.functions[f].local_bytes + below;
+        // No more than a chain of calls may need; a deeper one runs out of stack.
+        deepest[f] = uint32_t(std::min<uint64_t>(
+            uint64_t{program_.functions[f].local_bytes} + below, most_local_bytes));
         state[f] = 2;
         stack.pop_back();
     }
@@ -403,7 +425,12 @@ void Decoder::finish_depth() {
 
 void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) const {
     std::string message = "the simulator cannot execute `" + std::string(in.text) + "`";
-    if (!why.empty()) message += " (" + why + ")";
+    static constexpr std::string_view of_tensor_cores[] = {"mma",      "wmma",     "wgmma",
+                                                           "ldmatrix", "stmatrix", "tcgen05"};
+    if (!why.empty())
+        message += " (" + why + ")";
+    else if (std::ranges::find(of_tensor_cores, in.opcode) != std::end(of_tensor_cores))
+        message += " (tensor cores are not simulated)";
     message += "\n  kernel " + program_.kernel;
     if (in.written.line) {
         const bool own = in.written.file == program_.source_file;

@@ -9,17 +9,25 @@ namespace coalesce::sim {
 
 namespace {
 
+constexpr uint64_t most_variable_bytes = uint64_t{1} << 30;
+
 uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 
 std::shared_ptr<ModuleMemory> lay_out_memory(const ptx::Module& module) {
     auto memory = std::make_shared<ModuleMemory>();
-    uint64_t next = module_base;
+    uint64_t next = module_base, total = 0;
     std::vector<const ptx::Variable*> variables;
     const auto add = [&](const ptx::Variable& v) {
         if (v.space != ptx::Space::global && v.space != ptx::Space::constant) return;
         if (v.external) return;
+        total += v.bytes();
+        if (v.bytes() > most_variable_bytes || total > most_variable_bytes)
+            throw LaunchError("variable `" + v.name + "` brings the module's memory to " +
+                              std::to_string(total >> 20) + " MiB; the simulator takes at most " +
+                              std::to_string(most_variable_bytes >> 20) +
+                              " MiB, so pass it as an array");
         const uint64_t address = round_up(next, std::max<uint64_t>(256, v.alignment));
         memory->address_of.emplace(v.name, address);
         memory->items.push_back(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce import _arrays, _core, _simulated
+from coalesce import _arrays, _core, _numba, _simulated
 from coalesce._arrays import GpuArray, dtype_name
 from coalesce._signature import Parameter, Signature
 
@@ -69,15 +69,24 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     Python floats to any floating type whose range holds them, as Python has no narrower one, and
     booleans to integers but not to floats.
     """
-    parameters = signature.parameters
-    if len(arguments) != len(parameters):
-        raise TypeError(
-            f"{signature} takes {len(parameters)} argument{'s' * (len(parameters) != 1)}; "
-            f"got {len(arguments)}"
-        )
-    result = [_one(p, value) for p, value in zip(parameters, arguments, strict=True)]
+    values = expanded(signature, arguments)
+    result = [_one(p, value) for p, value in zip(signature.parameters, values, strict=True)]
     _share_copies([a for a in result if isinstance(a, HostArray)])
     return result
+
+
+def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
+    """Return a value for each parameter: the arguments, but for Numba's arrays their fields."""
+    if signature.numba is not None and len(arguments) == len(signature.parameters):
+        return arguments  # they are that already
+    wanted = len(signature.parameters if signature.numba is None else signature.numba)
+    if len(arguments) != wanted:
+        raise TypeError(
+            f"{signature} takes {wanted} argument{'s' * (wanted != 1)}; got {len(arguments)}"
+        )
+    if signature.numba is None:
+        return arguments
+    return _numba.flattened(signature.numba, arguments)
 
 
 def _one(parameter: Parameter, value: Any) -> Argument:

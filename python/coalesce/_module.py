@@ -90,7 +90,9 @@ class Module:
             program = self._programs.get(device.name)
             if program is None:
                 # The source is for messages that quote a line.
-                program = _core.sim.Program(self.compiled(device).ptx, self.text)
+                ptx = self.compiled(device).ptx
+                text = _signature.ptx_source(ptx) if self.is_ptx else self.source
+                program = _core.sim.Program(ptx, text)
                 self._programs[device.name] = program
             return program
 

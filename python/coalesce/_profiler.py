@@ -99,6 +99,7 @@ def of_kernel(
     chosen = _devices.resolve(device)
     on_gpu = chosen.kind == "cuda"
     # The simulator runs first, on copies: the GPU's launch is the one that the caller sees.
+    given = _arguments.expanded(kernel.signature, given)
     simulated = _copies(given) if on_gpu else given
     again = _kept(kernel, simulated)
     counted = _counting.count(

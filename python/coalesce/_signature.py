@@ -8,13 +8,15 @@ the parameters are called arg0, arg1, ... and arrays of every dtype are taken.
 
 from __future__ import annotations
 
+import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from coalesce import _declaration
+from coalesce import _declaration, _numba
 from coalesce._declaration import Declared
+from coalesce._numba import NumbaArgument
 
 # C++ types by the typestr of the same bytes in NumPy ("V2" is bfloat16, which NumPy lacks).
 SCALARS = {
@@ -122,12 +124,15 @@ class Signature:
     entry: str
     name: str
     parameters: tuple[Parameter, ...]
+    numba: tuple[NumbaArgument, ...] | None = None  # what a launch takes instead, of Numba's PTX
 
     def __str__(self) -> str:
         items = []
         for p in self.parameters:
             spelled = p.spelled or f"{p.bytes} bytes"
             items.append(spelled + p.name if spelled.endswith("*") else f"{spelled} {p.name}")
+        if self.numba is not None:
+            items = [f"{a.spelled} arg{i}" for i, a in enumerate(self.numba)]
         return f"{self.name}({', '.join(items)})"
 
 
@@ -165,6 +170,18 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
             )
         entries[match[1]] = tuple(parameters)
     return entries
+
+
+def ptx_source(ptx: str) -> str:
+    """Return what PTX text was compiled from, for messages: the file of its first line number.
+
+    That may be a module's file, or a cell of a notebook; "" where it is not to be had.
+    """
+    first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
+    if first is None:
+        return ""
+    named = re.search(rf'^\s*\.file\s+{first[1]}\s+"([^"\n]+)"', ptx, re.MULTILINE)
+    return "".join(linecache.getlines(named[1])) if named else ""
 
 
 def plain_name(entry: str) -> str:
@@ -237,6 +254,9 @@ def signature_of(
     name = plain_name(entry)
     base = name.split("::")[-1]
     declared = _declaration.parameters_of(source, base, len(parameters), options, expression)
+    numba = _numba.arguments_of(entry, len(parameters)) if not source else None
+    if numba is not None:
+        return Signature(entry, name, tuple(_of_numba(numba, parameters)), numba)
     if declared is None:
         found = [_from_ptx(f"arg{i}", p) for i, p in enumerate(parameters)]
     else:
@@ -244,6 +264,30 @@ def signature_of(
             _agreed(d, p, i) for i, (d, p) in enumerate(zip(declared, parameters, strict=True))
         ]
     return Signature(entry, expression or name, tuple(found))
+
+
+def _of_numba(
+    arguments: Sequence[NumbaArgument], parameters: Sequence[PtxParameter]
+) -> Iterator[Parameter]:
+    """Return the parameters that Numba's arguments are, an array's address by the array's name."""
+    place = 0
+    for i, argument in enumerate(arguments):
+        name = f"arg{i}"
+        for field in range(argument.count):
+            ptx = parameters[place]
+            place += 1
+            if argument.kind == "pointer" or (argument.kind == "array" and field == 4):
+                accepted = (argument.code,) if argument.code else ()
+                item = int(argument.code[1:]) if argument.code else 0
+                yield Parameter(
+                    name, "pointer", 8, accepted, argument.read_only, argument.spelled, item
+                )
+            elif argument.kind == "scalar" and int(argument.code[1:]) == ptx.bytes:
+                yield Parameter(
+                    name, "scalar", ptx.bytes, (argument.code,), False, argument.spelled
+                )
+            else:
+                yield _from_ptx(name, ptx)
 
 
 def _agreed(declared: Declared, ptx: PtxParameter, place: int) -> Parameter:

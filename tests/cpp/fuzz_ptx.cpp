@@ -1,5 +1,6 @@
-// No text may make the parser, the control flow or the live ranges crash, hang or run out of
-// memory: whatever comes, the answer is a module or a PtxError.
+// No text may make the parser, the control flow, the live ranges, the decoder or a launch crash,
+// hang or run out of memory: whatever comes, the answer is a result or one of the errors of
+// errors.hpp.
 //
 // With clang and -fsanitize=fuzzer this is a libFuzzer target. Without (COALESCE_LIBFUZZER not
 // defined) it has a main of its own, which mutates the seeds below and the files it is given:
@@ -8,15 +9,19 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "analysis/engines.hpp"
 #include "errors.hpp"
 #include "ptx/control_flow.hpp"
 #include "ptx/module.hpp"
+#include "sim/launch.hpp"
+#include "sim/program.hpp"
 
 namespace {
 
@@ -42,15 +47,71 @@ void check_module(const ptx::Module& module) {
     (void)ptx::dump(module);
 }
 
+void check_message(const coalesce::Error& error) {
+    for (const char* c = error.what(); *c; ++c) {
+        check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
+    }
+}
+
+// Decodes every kernel of the module and runs it on a tiny grid, for few instructions, with every
+// parameter pointing to the same 4 KB.
+void run_module(const ptx::Module& module) {
+    namespace sim = coalesce::sim;
+    uint64_t bytes = 0;
+    for (const ptx::Variable& v : module.variables) {
+        if (v.bytes() > (1u << 20)) return;  // allowed, but it takes its time
+        bytes += v.bytes();
+    }
+    if (bytes > (1u << 20)) return;
+    const auto variables = sim::lay_out_memory(module);
+    static std::vector<std::byte> data(4096);
+    for (const ptx::Function& function : module.functions) {
+        if (!function.entry) continue;
+        for (const bool counted : {false, true}) {
+            try {
+                const sim::Program program =
+                    sim::decode(module, function, variables,
+                                counted ? coalesce::analysis::counting_engine()
+                                        : coalesce::analysis::silent_engine());
+                if (program.local_bytes > 4096 || program.parameter_bytes > 4096) continue;
+                sim::Launch launch;
+                launch.grid = {2, 1, 1};
+                launch.block = {40, 1, 1};
+                launch.shared_bytes = 256;
+                launch.workers = 1;
+                launch.instruction_limit = 500;
+                launch.parameters.resize(program.parameter_bytes);
+                sim::check(launch, sim::Limits{}, program.shared_bytes, program.kernel);
+                sim::AddressSpace memory;
+                program.memory->map_into(memory);
+                sim::Buffer buffer;
+                buffer.name = "data";
+                buffer.bytes = data.size();
+                buffer.host = data.data();
+                const uint64_t address = memory.add(buffer);
+                for (size_t at = 0; at + 8 <= launch.parameters.size(); at += 8)
+                    std::memcpy(&launch.parameters[at], &address, 8);
+                if (counted)
+                    (void)coalesce::analysis::run_counted(program, launch, memory);
+                else
+                    coalesce::analysis::run(program, launch, memory);
+            } catch (const coalesce::Error& error) {
+                check_message(error);
+            }
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try {
-        check_module(ptx::parse(std::string(reinterpret_cast<const char*>(data), size)));
-    } catch (const coalesce::PtxError& error) {
-        for (const char* c = error.what(); *c; ++c) {
-            check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
-        }
+        const ptx::Module module =
+            ptx::parse(std::string(reinterpret_cast<const char*>(data), size));
+        check_module(module);
+        run_module(module);
+    } catch (const coalesce::Error& error) {
+        check_message(error);
     }
     return 0;
 }
@@ -97,6 +158,47 @@ $L2:	bar.sync 0;
 	call (retval0), %rd2, (param0), p0; }
 	st.global.u32 [%rd1+4], %r3;
 	cp.async.bulk.tensor.2d.shared::cluster.global [%r1], [%rd1, {%r2, %r3}], [%r4];
+	ret;
+}
+)",
+    // One that runs: arithmetic, divergence, shared memory, barriers, shuffles, atomics, a call.
+    R"(.version 8.0
+.target sm_90
+.address_size 64
+.global .align 4 .u32 counter;
+.const .align 4 .b8 table[16] = {1, 2, 3, 4};
+.func (.param .b32 out) twice(.param .b32 in) {
+	.reg .b32 %r<3>;
+	ld.param.u32 %r1, [in]; shl.b32 %r2, %r1, 1; st.param.b32 [out], %r2; ret;
+}
+.visible .entry k(.param .u64 a, .param .u64 b) {
+	.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<24>; .reg .b64 %rd<12>; .reg .f32 %f<8>;
+	.reg .f64 %d<4>;
+	.local .align 8 .b8 stack[16];
+	.shared .align 4 .b8 tile[256];
+	ld.param.u64 %rd1, [a]; cvta.to.global.u64 %rd2, %rd1;
+	mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;
+	mad.lo.s32 %r4, %r2, %r3, %r1;
+	mul.wide.u32 %rd3, %r4, 4; add.s64 %rd4, %rd2, %rd3;
+	ld.global.f32 %f1, [%rd4]; fma.rn.f32 %f2, %f1, 0f40000000, 0f3F800000;
+	rsqrt.approx.f32 %f3, %f2; cvt.f64.f32 %d1, %f3; add.rn.f64 %d2, %d1, %d1; cvt.rn.f32.f64 %f4, %d2;
+	st.global.f32 [%rd4], %f4;
+	and.b32 %r5, %r1, 31; setp.lt.u32 %p1, %r5, 7; @%p1 bra $L1;
+	popc.b32 %r6, %r4; bfe.u32 %r7, %r4, 3, 5; prmt.b32 %r8, %r6, %r7, 0x5410; dp4a.u32.u32 %r8, %r8, %r7, %r6;
+	bra.uni $L2;
+$L1:	atom.global.add.u32 %r8, [counter], 1; red.global.max.u32 [%rd2+64], %r8;
+$L2:	shl.b32 %r9, %r5, 2; mov.u32 %r10, tile; add.s32 %r11, %r10, %r9; st.shared.u32 [%r11], %r8;
+	bar.sync 0;
+	ld.shared.v2.u32 {%r12, %r13}, [tile+8];
+	shfl.sync.bfly.b32 %r14|%p2, %r12, 1, 31, -1; vote.sync.ballot.b32 %r15, %p2, -1;
+	match.any.sync.b32 %r16, %r14, -1; selp.b32 %r17, %r15, %r16, %p1;
+	st.local.u32 [stack+4], %r17; ld.local.u64 %rd5, [stack];
+	div.u64 %rd6, %rd5, 7; rem.s64 %rd7, %rd6, 5; cvt.u32.u64 %r18, %rd7;
+	{ .param .b32 p0; st.param.b32 [p0], %r18; .param .b32 r0;
+	call.uni (r0), twice, (p0); ld.param.b32 %r19, [r0]; }
+	cvt.rn.f16.f32 %h1, %f4; mul.f16 %h2, %h1, %h1; ex2.approx.f32 %f5, %f4;
+	st.global.v4.u32 [%rd2+128], {%r19, %r18, %r17, %r16}; ld.const.u8 %h3, [table+2];
+	add.s32 %r20, %r20, 1; setp.lt.s32 %p3, %r20, 3; @%p3 bra $L2;
 	ret;
 }
 )",
