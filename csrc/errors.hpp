@@ -38,6 +38,13 @@ struct LaunchError : Error {
     using Error::Error;
 };
 
+// A block none of whose threads can go on: a barrier that only some reach, or, of a warp, lanes
+// that wait for others that never come.
+struct Deadlock : LaunchError {
+    Deadlock(const std::string& message, bool of_warp) : LaunchError(message), of_warp(of_warp) {}
+    bool of_warp;
+};
+
 // No device to run on: no driver, a driver too old, no GPU; the message says what to install.
 struct DeviceUnavailable : Error {
     using Error::Error;

@@ -33,7 +33,11 @@ struct LaunchResult {
     py::object events = py::none();
     uint64_t omitted = 0;
     py::list memory;
+    py::object findings = py::none();
 };
+
+// What a program is decoded for.
+enum class Purpose : uint8_t { run, count, check };
 
 class Program {
   public:
@@ -99,9 +103,12 @@ class Program {
                         const py::list& arguments, bool counts, uint64_t instruction_limit,
                         uint32_t workers, std::optional<std::vector<uint64_t>> blocks,
                         const std::optional<std::vector<uint32_t>>& groups, uint32_t exemplars,
-                        std::optional<analysis::Recording> record, py::object progress) {
+                        std::optional<analysis::Recording> record, py::object progress,
+                        const std::optional<py::dict>& check) {
         counts = counts || groups || exemplars || record;
-        const sim::Program& program = decoded(entry, counts);
+        const sim::Program& program = decoded(entry, check    ? Purpose::check
+                                                     : counts ? Purpose::count
+                                                              : Purpose::run);
         sim::Launch launch;
         launch.grid = dim3(grid);
         launch.block = dim3(block);
@@ -128,13 +135,17 @@ class Program {
         if (exemplars) record = analysis::Recording::of_exemplars(exemplars, launch);
         if (record) recorder.emplace(*record, program);
         const std::unique_ptr<analysis::GroupedCounts> grouped = group(launch, groups);
+        analysis::Checked checked;
+        const SharedShapes shapes = check ? shared_shapes(*check) : SharedShapes{};
         Attendant attendant(launch, std::move(progress));
         const auto start = std::chrono::steady_clock::now();
         try {
             const py::gil_scoped_release no_gil;
             // Module variables belong to the program: one launch at a time.
             const std::lock_guard lock(*running_);
-            if (counts) {
+            if (check) {
+                checked = analysis::run_checked(program, launch, memory, shapes);
+            } else if (counts) {
                 result.counts = analysis::run_counted(program, launch, memory, grouped.get(),
                                                       recorder ? &*recorder : nullptr);
             } else {
@@ -149,6 +160,7 @@ class Program {
                 .count();
         attendant.finish();
         result.memory = layout(program, arguments, arrays, shared_bytes);
+        if (check) result.findings = tell(checked, program);
         if (!result.counts) return result;
         result.counts->listing = listing_of(entry, program);
         if (grouped) {
@@ -171,7 +183,7 @@ class Program {
 
     // The counts of no block: zeros, and the instructions.
     [[nodiscard]] Counts no_counts(const std::string& entry) {
-        const sim::Program& program = decoded(entry, true);
+        const sim::Program& program = decoded(entry, Purpose::count);
         Counts counts;
         counts.instructions.resize(program.instructions.size());
         const py::gil_scoped_release no_gil;
@@ -243,13 +255,15 @@ class Program {
         throw LaunchError(message);
     }
 
-    const sim::Program& decoded(const std::string& entry, bool counts) {
-        const std::pair key{entry, counts};
+    const sim::Program& decoded(const std::string& entry, Purpose purpose) {
+        const std::pair key{entry, purpose};
         const auto known = programs_.find(key);
         if (known != programs_.end()) return known->second;
         sim::Program program =
             sim::decode(module_, find(entry), memory_,
-                        counts ? analysis::counting_engine() : analysis::silent_engine());
+                        purpose == Purpose::check   ? analysis::checking_engine()
+                        : purpose == Purpose::count ? analysis::counting_engine()
+                                                    : analysis::silent_engine());
         program.source = source_;
         return programs_.emplace(key, std::move(program)).first->second;
     }
@@ -295,7 +309,7 @@ class Program {
     ptx::Module module_;
     std::vector<std::string> source_;
     std::shared_ptr<sim::ModuleMemory> memory_;
-    std::map<std::pair<std::string, bool>, sim::Program> programs_;
+    std::map<std::pair<std::string, Purpose>, sim::Program> programs_;
     std::map<std::string, std::shared_ptr<const analysis::Listing>> listings_;
     std::unique_ptr<std::mutex> running_ = std::make_unique<std::mutex>();
 };
@@ -306,12 +320,17 @@ void add_sim(py::module_ m) {
     py::class_<BufferArgument>(
         m, "Buffer",
         "An array argument of a launch: C-contiguous host memory with a name for messages.")
-        .def(py::init([](py::array array, std::string name, bool writable) {
+        .def(py::init([](py::array array, std::string name, bool writable, py::object undefined) {
                  if (!(array.flags() & py::array::c_style))
                      throw py::value_error("array of `" + name + "` must be C-contiguous");
-                 return BufferArgument{std::move(array), std::move(name), writable};
+                 if (!undefined.is_none() &&
+                     py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
+                     throw py::value_error("undefined of `" + name + "` must have a bool a byte");
+                 return BufferArgument{std::move(array), std::move(name), writable,
+                                       std::move(undefined)};
              }),
-             py::arg("array"), py::arg("name"), py::arg("writable"));
+             py::arg("array"), py::arg("name"), py::arg("writable"),
+             py::arg("undefined") = py::none());
 
     py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")
@@ -344,7 +363,9 @@ void add_sim(py::module_ m) {
         .def_readonly("omitted", &LaunchResult::omitted,
                       "How many events were not recorded for want of space.")
         .def_readonly("memory", &LaunchResult::memory,
-                      "(space, name, address, bytes, argument or -1) of each array and variable.");
+                      "(space, name, address, bytes, argument or -1) of each array and variable.")
+        .def_readonly("findings", &LaunchResult::findings,
+                      "(findings, how many more in groups left out) of a checked run, or None.");
 
     py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
         .def(py::init<std::string, const std::string&>(), py::arg("ptx"), py::arg("source") = "")
@@ -361,7 +382,7 @@ void add_sim(py::module_ m) {
              py::arg("instruction_limit") = 0, py::arg("workers") = 0,
              py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
              py::arg("exemplars") = 0, py::arg("record") = py::none(),
-             py::arg("progress") = py::none())
+             py::arg("progress") = py::none(), py::arg("check") = py::none())
         .def("no_counts", &Program::no_counts, py::arg("entry"),
              "The counts of a launch of no block: zeros, with the table's instructions.");
 

@@ -4,11 +4,13 @@
 #include <pybind11/numpy.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "analysis/check.hpp"
 #include "analysis/trace.hpp"
 #include "bindings/bindings.hpp"
 #include "sim/address_space.hpp"
@@ -22,6 +24,7 @@ struct BufferArgument {
     pybind11::array array;
     std::string name;
     bool writable;
+    pybind11::object undefined = pybind11::none();  // or a bool for each byte: sim::Buffer
 };
 
 // The memory of a launch: the device arrays that live, at their own addresses, and the host's
@@ -79,6 +82,12 @@ class Attendant {
 // A column for each property of the events.
 [[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
                                         sim::Dim3 grid);
+
+// How the source declares the shared variables: {name: (shape, bytes of an item, type)}.
+using SharedShapes = std::map<std::string, analysis::ArrayShape>;
+[[nodiscard]] SharedShapes shared_shapes(const pybind11::dict& declared);
+// The findings of a checked run: (list of dicts, how many more in groups left out).
+[[nodiscard]] pybind11::tuple tell(const analysis::Checked& checked, const sim::Program& program);
 
 void add_sim_counts(pybind11::module_& m);
 void add_sim_trace(pybind11::module_& m);

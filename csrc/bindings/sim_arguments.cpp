@@ -32,6 +32,9 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
                 whole.shape = p.buffer.shape;
             else
                 whole.shape.clear();
+            // The mask of a part is a part of the mask of the whole.
+            if (p.buffer.undefined)
+                whole.undefined = p.buffer.undefined - (p.buffer.host - whole.host);
         }
         memory.add_at(std::move(whole));
     }
@@ -61,6 +64,7 @@ void Arguments::map_into(sim::AddressSpace& memory) {
                 whole.shape.clear();
             whole.bytes = std::max(whole.bytes, end);
             whole.writable = whole.writable || b.writable;
+            if (b.undefined == nullptr || b.bytes != whole.bytes) whole.undefined = nullptr;
         }
         whole_of[n] = wholes.size() - 1;
     }
@@ -81,6 +85,10 @@ Arguments::Piece Arguments::piece_of(const BufferArgument& b) {
     p.buffer.bytes = uint64_t(b.array.nbytes());
     p.buffer.host = static_cast<std::byte*>(const_cast<void*>(b.array.data()));
     p.buffer.writable = b.writable;
+    if (!b.undefined.is_none()) {
+        auto mask = b.undefined.cast<py::array_t<bool, py::array::c_style>>();
+        p.buffer.undefined = mask.mutable_data();
+    }
     p.buffer.shape.assign(b.array.shape(), b.array.shape() + b.array.ndim());
     p.buffer.item_bytes = uint32_t(b.array.itemsize());
     p.buffer.type = py::str(b.array.dtype());

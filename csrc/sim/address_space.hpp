@@ -32,6 +32,9 @@ struct Buffer {
     uint64_t bytes = 0;
     std::byte* host = nullptr;
     bool writable = true;
+    // Of each byte whether what it holds means nothing, as it was never written; null: all do mean
+    // something. A checked run keeps it.
+    bool* undefined = nullptr;
     // How the owner sees it, for messages: an array of `type` items. Empty for plain bytes.
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;

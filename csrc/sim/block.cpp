@@ -53,7 +53,7 @@ void start(Block& block, uint64_t linear) {
         w.free_joins.clear();
         w.async_open.clear();
         w.async_groups.clear();
-        w.running = false;
+        w.running = w.unbound = false;
         Path path;
         path.pc = program.functions[0].entry;
         path.mask = w.live;
@@ -62,8 +62,7 @@ void start(Block& block, uint64_t linear) {
 }
 
 uint32_t barrier_number(Warp& w, const Op& op) {
-    const uint32_t id =
-        w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.current.mask)];
+    const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.current.mask)];
     if (id >= 16)
         throw LaunchError("barrier " + std::to_string(id) +
                           " does not exist; a block has barriers 0 to 15\n  " +

@@ -43,6 +43,7 @@ constexpr uint64_t most_local_bytes = 512 * 1024;
 
 // A mangled name as C++ writes it, without its parameters; any other name as it is.
 std::string readable(const std::string& name) {
+    if (!name.starts_with("_Z")) return name;  // "f" would be a float
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> text(
         abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
@@ -77,7 +78,9 @@ Program Decoder::decode(const ptx::Function& entry) {
     // ones (extern, no size) all start where these end.
     uint32_t offset = 0;
     const auto place = [&](const ptx::Variable& v) {
-        if (v.space != ptx::Space::shared || v.count == 0) return;
+        if (v.space != ptx::Space::shared) return;
+        if (v.count == 0) program_.dynamic_shared = v.name;
+        if (v.count == 0) return;
         offset = round_up(offset, std::max(1u, v.alignment));
         if (offset + v.bytes() > most_static_shared_bytes)
             throw LaunchError(program_.kernel + ": `" + readable(v.name) + "` brings the static " +
@@ -249,6 +252,8 @@ void Decoder::lay_out_frame(uint32_t index) {
         offset = round_up(offset, std::max({1u, v.alignment, ptx::size_of(v.type)}));
         scope_->variables.push_back(offset);
         const bool in_frame = v.space == ptx::Space::local || v.space == ptx::Space::param;
+        if (v.space == ptx::Space::local)
+            program_.functions[index].locals.push_back({offset, uint32_t(v.bytes())});
         if (in_frame) grow(std::max<uint64_t>(1, v.bytes()));
     }
     program_.functions[index].local_bytes = round_up(offset, 16);

@@ -256,7 +256,7 @@ void throw_deadlock(const Block& block) {
         message +=
             "\n  " + plural(gone, "thread") + (gone == 1 ? " has" : " have") + " left the kernel";
     }
-    throw LaunchError(message);
+    throw Deadlock(message, !barrier);
 }
 
 }  // namespace coalesce::sim

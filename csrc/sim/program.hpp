@@ -93,11 +93,17 @@ struct InstructionInfo {
     bool operator==(const InstructionInfo&) const = default;
 };
 
+// A variable's place, from the start of its space or frame.
+struct VariablePlace {
+    uint32_t offset = 0, bytes = 0;
+};
+
 struct FunctionInfo {
     std::string name;
-    uint32_t entry = 0;           // op
-    uint32_t register_bytes = 0;  // of a frame, all lanes
-    uint32_t local_bytes = 0;     // of a frame, a lane: .local variables and .param space
+    uint32_t entry = 0;                 // op
+    uint32_t register_bytes = 0;        // of a frame, all lanes
+    uint32_t local_bytes = 0;           // of a frame, a lane: .local variables and .param space
+    std::vector<VariablePlace> locals;  // the .local variables among them
 };
 
 // A function call: which bytes of the caller's .param space go to the callee's (arguments laid out
@@ -157,7 +163,8 @@ struct Program {
     bool recursive = false;                 // or calls through pointers: the depth is not known
     uint32_t max_block_threads = 0;         // .maxntid / .reqntid product; 0: none
     std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
-        shared_variables;  // offset, bytes
+        shared_variables;        // offset, bytes
+    std::string dynamic_shared;  // the name of the variable there, if the kernel has one
 };
 
 inline constexpr uint32_t no_op = UINT32_MAX;

@@ -370,6 +370,7 @@ bool free_waiting_lanes(Warp& w) {
         path.frame = join.frame;
         join.pending &= ~join.arrived;
         join.arrived = 0;
+        w.unbound = true;
         place(w, path);
         return true;
     }

@@ -75,6 +75,7 @@ struct Warp {
     // The path that is running, and the others.
     Path current;
     bool running = false;
+    bool unbound = false;  // lanes have gone on without others that they were to meet
     std::vector<Path> paths;
     std::vector<Join> joins;
     std::vector<int32_t> free_joins;

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
     from coalesce.catalogue import Variant, VariantTable, source, variants
     from coalesce.comparison import Comparison, compare
+    from coalesce.check import Finding, Findings
     from coalesce.errors import (
+        CheckError,
         CoalesceError,
         CompileError,
         DeviceUnavailable,
@@ -44,12 +46,15 @@ __version__ = "0.1.0"
 # Where each public name lives. A module is imported when one of its names is first asked for, so
 # that `import coalesce` costs no more than this file (PEP 562).
 _HOMES = {
+    "CheckError": "errors",
     "CoalesceError": "errors",
     "Comparison": "comparison",
     "CompileError": "errors",
     "Device": "_devices",
     "DeviceArray": "array",
     "DeviceUnavailable": "errors",
+    "Finding": "check",
+    "Findings": "check",
     "Kernel": "kernel",
     "LaunchError": "errors",
     "MemoryFault": "errors",
@@ -84,12 +89,15 @@ _HOMES = {
 _MODULES = ("draw", "plots")
 
 __all__ = [
+    "CheckError",
     "CoalesceError",
     "Comparison",
     "CompileError",
     "Device",
     "DeviceArray",
     "DeviceUnavailable",
+    "Finding",
+    "Findings",
     "Kernel",
     "LaunchError",
     "MemoryFault",

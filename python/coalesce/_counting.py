@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -125,13 +125,21 @@ class Prepared:
         program: _core.sim.Program = self.kernel._program(self.device)
         return program
 
-    def run(self, **options: Any) -> _core.sim.LaunchResult:
-        """Simulate it on the arrays as they lie; `options` are those of ``Program.launch``."""
+    def run(
+        self,
+        undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
+        **options: Any,
+    ) -> _core.sim.LaunchResult:
+        """Simulate it on the arrays as they lie; `options` are those of ``Program.launch``.
+
+        `undefined` has masks of the bytes that were never written, by argument.
+        """
         packed: list[_core.sim.Buffer | bytes] = []
-        for argument in self.arguments:
+        for number, argument in enumerate(self.arguments):
             if isinstance(argument, HostArray):
-                buffer = _core.sim.Buffer(argument.array, argument.name, _writable(argument))
-                packed.append(buffer)
+                mask = (undefined or {}).get(number)
+                writable = _writable(argument)
+                packed.append(_core.sim.Buffer(argument.array, argument.name, writable, mask))
             else:
                 assert isinstance(argument, bytes)
                 packed.append(argument)
@@ -159,11 +167,11 @@ class Prepared:
             ],
         )
 
-    def finish(self) -> None:
-        """Write copies of arrays of other layouts back to where they came from."""
+    def finish(self, watched: bool = False) -> None:
+        """Write copies of arrays of other layouts back; `watched`: see `HostArray.finish`."""
         for argument in self.arguments:
             if isinstance(argument, HostArray):
-                argument.finish()
+                argument.finish(watched)
 
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
         """Return what has a name, from a result's `memory`."""

@@ -113,6 +113,17 @@ def replacements(text: str, options: Sequence[str]) -> dict[str, str]:
     return result
 
 
+def instantiated(text: str, expression: str | None) -> dict[str, str]:
+    """Return what template parameters stand for in the kernel instantiated as `expression`."""
+    if not expression or "<" not in expression:
+        return {}
+    wanted = expression.partition("<")[0].split("::")[-1].strip()
+    for template, kernel, _ in _kernels(text):
+        if kernel == wanted:
+            return _template_arguments(template, expression)
+    return {}
+
+
 def _kernels(text: str) -> list[tuple[str, str, str]]:
     """Return (template parameters, name, text between the parentheses) of every __global__."""
     kernels = []

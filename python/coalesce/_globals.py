@@ -242,19 +242,29 @@ _CONSTANT = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
 
 
-def variables_of(source: str, options: Sequence[str] = ()) -> dict[str, DeclaredVariable]:
-    """Return the variables of device memory that a source declares, by their last names."""
+def variables_of(
+    source: str,
+    options: Sequence[str] = (),
+    qualifier: re.Pattern[str] = _IN_MEMORY,
+    expression: str | None = None,
+) -> dict[str, DeclaredVariable]:
+    """Return the variables that a source declares, by their last names.
+
+    They are those of device memory or, with another `qualifier`, such as ``__shared__``, of another
+    kind. `expression` is the instantiation of a template that they may be in.
+    """
     text = _declaration.bare(source)
     known = _declaration.replacements(text, options)
+    known.update(_declaration.instantiated(text, expression))
     for match in _CONSTANT.finditer(text):
         known.setdefault(match[1], f"({match[2].strip()})")
     text = _ALIGNMENT.sub(" ", _DIRECTIVE.sub(lambda m: " " * len(m[0]), text))
     found: dict[str, DeclaredVariable] = {}
-    for match in _IN_MEMORY.finditer(text):
+    for match in qualifier.finditer(text):
         at = match.start()
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
-        for name, variable in _declarators(_IN_MEMORY.sub(" ", statement), known):
+        for name, variable in _declarators(qualifier.sub(" ", statement), known):
             # Two of one name, in namespaces or under conditions: only what they share is known.
             first = found.setdefault(name, variable)
             if first != variable:

@@ -20,6 +20,7 @@ from coalesce._signature import Parameter
 
 if TYPE_CHECKING:
     from coalesce._globals import Globals
+    from coalesce.check import Findings
     from coalesce.profiling import Profile
     from coalesce.tracing import Trace
 
@@ -428,6 +429,52 @@ class Kernel:
 
         wanted = _tracer.Wanted(blocks, warps, lines, limit, progress)
         return _tracer.of_kernel(self, grid, block, arguments, shared_bytes, device, wanted)
+
+    def check(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *arguments: Any,
+        shared_bytes: int = 0,
+        device: str | Device = "sim",
+        undefined: str | Sequence[str] = (),
+    ) -> Findings:
+        """Launch the kernel on the simulator and tell what it does wrong.
+
+        Found are accesses outside arrays and misaligned ones, reads of shared, local and undefined
+        global memory before anything was written there, data races within and between blocks in
+        shared and global memory, barriers that only some threads reach, and warp operations whose
+        mask names lanes that take no part. Races are judged by the memory model, not by the order
+        in which the simulator ran: a ``__syncthreads()`` that is missing is found even where the
+        result came out right. docs/checks.md says more, and what is not found.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of int
+        *arguments
+            As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch. GPU
+            arrays are copied to the host, and stay as they are.
+        shared_bytes : int
+            Dynamic shared memory, bytes a block.
+        device : str or Device
+            A simulated device.
+        undefined : str or sequence of str
+            Parameters whose arrays hold nothing yet, as of ``numpy.empty``: a read of an element
+            that the kernel has not written is a finding. `coalesce.empty` says so by itself.
+
+        Returns
+        -------
+        Findings
+            False where nothing was found, so that ``assert not kernel.check(...)`` is a test.
+
+        Examples
+        --------
+        >>> kernel.check(1, 32, x, 2.0, 5)
+        check of scale: nothing found
+        """
+        from coalesce import _checker
+
+        return _checker.of_kernel(self, grid, block, arguments, shared_bytes, device, undefined)
 
     def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
         slow = functools.partial(self._call, grid, block, shared, stream)

@@ -1,10 +1,16 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 class Buffer:
-    def __init__(self, array: np.ndarray[Any, Any], name: str, writable: bool) -> None: ...
+    def __init__(
+        self,
+        array: np.ndarray[Any, Any],
+        name: str,
+        writable: bool,
+        undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None,
+    ) -> None: ...
 
 class Memory:
     def __init__(self, shape: Sequence[int], item_bytes: int, type: str) -> None: ...  # noqa: A002
@@ -59,6 +65,8 @@ class LaunchResult:
     def omitted(self) -> int: ...
     @property
     def memory(self) -> list[tuple[str, str, int, int, int]]: ...
+    @property
+    def findings(self) -> tuple[list[dict[str, Any]], int] | None: ...
 
 class Recording:
     def __init__(
@@ -95,6 +103,7 @@ class Program:
         exemplars: int = 0,
         record: Recording | None = None,
         progress: Callable[[int, int], object] | None = None,
+        check: Mapping[str, tuple[Sequence[int], int, str]] | None = None,
     ) -> LaunchResult: ...
     def no_counts(self, entry: str) -> Counts: ...
 

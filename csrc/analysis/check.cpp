@@ -1,0 +1,402 @@
+// The memory side of the checker: shadow memory asked and kept at every access.
+#include "analysis/check.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <string_view>
+
+#include "analysis/check_state.hpp"
+#include "errors.hpp"
+
+namespace coalesce::analysis {
+
+using ptx::Space;
+using sim::Access;
+using sim::LaneMask;
+using sim::MemoryEvent;
+using sim::Shape;
+using sim::Warp;
+
+namespace {
+
+// The parts of "ld.volatile.global.u32".
+std::vector<std::string_view> parts_of(std::string_view opcode) {
+    std::vector<std::string_view> parts;
+    while (!opcode.empty()) {
+        const size_t dot = std::min(opcode.find('.'), opcode.size());
+        parts.push_back(opcode.substr(0, dot));
+        opcode.remove_prefix(std::min(dot + 1, opcode.size()));
+    }
+    return parts;
+}
+
+// The shortest access to a space, as a power of two: the granule.
+uint32_t granule_bits(const sim::Program& program, Space space) {
+    uint32_t shortest = 16;
+    for (const sim::Op& op : program.ops) {
+        if (op.bytes == 0) continue;
+        const sim::InstructionInfo& in = program.instructions[op.pc];
+        const bool either = in.space == Space::generic || in.access == Access::async_copy;
+        if (either || in.space == space) shortest = std::min<uint32_t>(shortest, op.bytes);
+    }
+    return uint32_t(std::countr_zero(std::bit_floor(shortest)));
+}
+
+}  // namespace
+
+CheckedInstruction checked_instruction(const std::string& opcode) {
+    CheckedInstruction in;
+    const auto parts = parts_of(opcode);
+    if (parts.empty()) return in;
+    const auto has = [&](std::string_view name) {
+        return std::find(parts.begin(), parts.end(), name) != parts.end();
+    };
+    const std::string_view op = parts[0];
+    in.verb = op == "atom" || op == "red" ? "atomic update"
+              : op == "cp"                ? "asynchronous copy"
+              : op == "st"                ? "write"
+                                          : "read";
+    in.atomic = op == "atom" || op == "red";
+    in.strong = in.atomic ||
+                ((op == "ld" || op == "st") && (has("volatile") || has("relaxed") ||
+                                                has("acquire") || has("release") || has("mmio")));
+    in.acquires = has("acquire") || has("acq_rel");
+    in.releases = (op == "st" || in.atomic) && (has("release") || has("acq_rel"));
+    in.read_only = has("nc");
+    in.scope = has("cta") ? Scope::block : Scope::device;
+    in.warp_sync = op == "bar" && has("warp");
+    in.shuffle = op == "shfl";
+    in.aligned = (op == "bar" && !in.warp_sync) || has("aligned");
+    in.orders = op == "membar" || (op == "fence" && !has("proxy") && !has("mbarrier_init"));
+    return in;
+}
+
+CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& launch,
+                             const sim::AddressSpace& memory,
+                             const std::map<std::string, ArrayShape>& shared)
+    : program_(program),
+      launch_(launch),
+      buffer_hints_(program.instructions.size()),
+      shared_bits_(granule_bits(program, Space::shared)),
+      global_bits_(granule_bits(program, Space::global)),
+      global_(memory, global_bits_),
+      findings_(program) {
+    if (program.instructions.size() >= most_instructions || launch.grid.count() > most_blocks) {
+        throw LaunchError(program.kernel + " is too large to check: a checked run takes at most " +
+                          std::to_string(most_instructions) + " PTX instructions and " +
+                          std::to_string(most_blocks) + " blocks");
+    }
+    for (const sim::InstructionInfo& in : program.instructions)
+        instructions_.push_back(checked_instruction(in.opcode));
+    name_shared_variables(shared);
+}
+
+CheckObserver::~CheckObserver() = default;
+
+void CheckObserver::start(sim::Block& block) {
+    if (free_states_.empty())
+        free_states_.push_back(states_.emplace_back(std::make_unique<BlockState>()).get());
+    BlockState& b = *free_states_.back();
+    free_states_.pop_back();
+    block.observed = &b;
+    const uint32_t number = uint32_t(block.linear) + 1;
+    b.order.start(number, block.threads);
+    b.shared.start(number, block.shared_bytes, shared_bits_);
+    b.barriers = {};
+    b.unwritten.resize(size_t(block.warp_count) * sim::warp_size * program_.local_bytes);
+    for (const Warp& w : block.warps) start_frame(w, {}, sim::all_lanes);
+}
+
+void CheckObserver::finish(const sim::Block& block) {
+    free_states_.push_back(static_cast<BlockState*>(block.observed));
+}
+
+void CheckObserver::segment(const Warp& w, uint32_t, LaneMask mask) {
+    state(w).order.converge(w.index, mask);
+}
+
+void CheckObserver::start_frame(const Warp& w, const sim::Frame& frame, LaneMask lanes) {
+    const sim::FunctionInfo& f = program_.functions[frame.function];
+    if (program_.local_bytes == 0 || f.local_bytes == 0) return;
+    sim::for_each_lane(lanes, [&](int lane) {
+        uint8_t* const bytes =
+            &state(w).unwritten[(size_t(w.index) * sim::warp_size + size_t(lane)) *
+                                    program_.local_bytes +
+                                frame.local];
+        std::fill_n(bytes, f.local_bytes, uint8_t(0));
+        for (const sim::VariablePlace& v : f.locals)
+            std::fill_n(bytes + v.offset, v.bytes, uint8_t(1));
+    });
+}
+
+void CheckObserver::call(const Warp& w) {
+    if (!w.running || w.current.pc != program_.functions[w.current.frame.function].entry) return;
+    start_frame(w, w.current.frame, w.current.mask);
+}
+
+void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
+    if (e.space == Space::shared) return check<true>(w, e);
+    if (e.space == Space::global) return check<false>(w, e);
+    if (e.space == Space::local) return check_local(w, e);
+}
+
+// Whether a plain read of a cell neither can be at fault nor tells anything new: nearly always, and
+// soon told.
+bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
+    const BlockOrder& order = at.block.order;
+    const Stamp& w = cell.write;
+    const uint32_t wanted = at.shared ? Cell::initialised : 0;
+    if (w.extra != wanted || at.undefined || order.has_flags()) return false;
+    if (w.time && (!order.before_barrier(w) || at.instruction.read_only)) return false;
+    const Stamp &a = cell.read[0], &b = cell.read[1];
+    const auto same = [&](const Stamp& r) {
+        return r.block == at.me.block && r.time == at.me.time && r.warp == at.me.warp &&
+               r.lane == at.me.lane && r.extra == other;
+    };
+    if (same(a) || same(b)) return true;
+    // Two reads that any write that races with this one would race with, too.
+    const auto elsewhere = [&](const Stamp& r) {
+        return r.time && (r.block != at.me.block ||
+                          (r.warp != at.me.warp && !order.before_barrier(r)));
+    };
+    return elsewhere(a) && elsewhere(b) && (a.block != b.block || a.block == at.me.block);
+}
+
+template <bool shared>
+void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
+    BlockState& b = state(w);
+    const CheckedInstruction& in = instructions_[e.pc];
+    const uint32_t bits = shared ? shared_bits_ : global_bits_;
+    Place at{.warp = w, .event = e, .instruction = in, .block = b};
+    at.shared = shared;
+    at.me.block = b.order.block();
+    at.me.time = b.order.now();
+    at.me.pc = e.pc;
+    at.me.warp = w.index;
+
+    at.buffer = buffer_hints_[e.pc];
+    const sim::Buffer* buffer = shared ? nullptr : &global_.memory().buffers()[at.buffer];
+    const bool copies = shared && e.access == Access::async_copy;
+    const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
+    LaneMask lanes = e.mask;
+    // Lanes that read the same need to be looked at once: the first, and another in its name.
+    const bool one_for_all = reads && !in.strong && e.shape == Shape::uniform;
+    if (one_for_all) lanes &= -lanes;
+    sim::for_each_lane(lanes, [&](int lane) {
+        at.lane = at.me.lane = uint32_t(lane);
+        const uint32_t other = one_for_all ? uint32_t(sim::warp_size) - 1 : at.lane;
+        uint64_t first = e.address(lane), end = first + e.bytes;
+        bool* undefined = nullptr;
+        if constexpr (!shared) {
+            if (first - buffer->address >= buffer->bytes) {
+                at.buffer = global_.buffer_of(first);
+                buffer_hints_[e.pc] = at.buffer;
+                buffer = &global_.memory().buffers()[at.buffer];
+            }
+            undefined = buffer->undefined;
+            first -= buffer->address;
+            end = std::min(end - buffer->address, buffer->bytes);
+        }
+        for (uint64_t g = first >> bits; g <= (end - 1) >> bits; ++g) {
+            at.granule = g;
+            at.offset = g << bits;
+            at.end = std::min(end, (g + 1) << bits);
+            at.undefined = undefined ? undefined + at.offset : nullptr;
+            Cell& cell = shared ? b.shared.cell(g) : global_.cell(at.buffer, g);
+            if (!in.strong || e.access == Access::async_copy) {
+                if (reads) {
+                    if (!is_known(at, cell, other)) read(at, cell, other);
+                } else {
+                    write(at, cell);
+                    if (copies) cell.mark(Cell::copying);
+                }
+            } else if (e.access == Access::load) {
+                read_strong(at, cell);
+            } else {
+                write_strong(at, cell);
+            }
+        }
+    });
+}
+
+void CheckObserver::check_initialised(const Place& at, const Cell& cell) {
+    const uint64_t bytes = at.end - at.offset;
+    if (at.shared ? !cell.is(Cell::initialised)
+                  : at.undefined &&
+                        std::find(at.undefined, at.undefined + bytes, true) != at.undefined + bytes)
+        uninitialized(at);
+}
+
+void CheckObserver::initialise(const Place& at, Cell& cell) {
+    if (at.shared)
+        cell.mark(Cell::initialised);
+    else if (at.undefined)
+        std::fill(at.undefined, at.undefined + (at.end - at.offset), false);
+}
+
+void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
+    check_initialised(at, cell);
+    const Stamp& w = cell.write;
+    if (w.time) {
+        if (!at.ordered(w, w.lane) || cell.is(Cell::copying)) {
+            conflict(at, w, w.lane, false);
+        } else if (other != at.lane && !at.block.order.ordered(w, w.lane, at.me.warp, other)) {
+            Place elsewhere = at;
+            elsewhere.lane = elsewhere.me.lane = other;
+            conflict(elsewhere, w, w.lane, false);
+        } else if (at.instruction.read_only) {
+            stale(at, w);
+        }
+    }
+    if (cell.is(Cell::has_strong)) {
+        const Stamp& s = location(at).write;
+        if (s.time && !at.ordered(s, s.lane)) conflict(at, s, s.lane, false);
+    }
+    keep_read(at, cell, other);
+}
+
+void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
+    Stamp me = at.me;
+    me.extra = other;
+    for (Stamp& r : cell.read) {
+        if (r.time == 0) {
+            r = me;
+            return;
+        }
+        const bool before = at.ordered(r, r.lane) && (r.extra == r.lane || at.ordered(r, r.extra));
+        if (before) {
+            r = me;
+            return;
+        }
+        if (r.block == me.block && r.warp == me.warp) {
+            // Lanes of one warp: two of them are kept, from the earlier time on.
+            if (me.extra == me.lane) me.extra = r.lane != me.lane ? r.lane : r.extra;
+            me.time = r.time;
+            r = me;
+            return;
+        }
+    }
+    // Two others. Reads of different blocks say more than those of different warps.
+    const bool replace_first =
+        me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
+    cell.read[replace_first ? 0 : 1] = me;
+}
+
+void CheckObserver::write(const Place& at, Cell& cell) {
+    const Stamp w = cell.write;
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying))) conflict(at, w, w.lane, true);
+    for (const Stamp& r : cell.read) {
+        if (r.time == 0) continue;
+        if (!at.ordered(r, r.lane))
+            conflict(at, r, r.lane, false);
+        else if (r.extra != r.lane && !at.ordered(r, r.extra))
+            conflict(at, r, r.extra, false);
+    }
+    if (cell.is(Cell::has_strong)) {
+        Location& l = location(at);
+        if (l.write.time && !at.ordered(l.write, l.write.lane))
+            conflict(at, l.write, l.write.lane, true);
+        if (l.read.time && !at.ordered(l.read, l.read.lane))
+            conflict(at, l.read, l.read.lane, false);
+        l = {};
+    }
+    cell = {at.me, {}};
+    initialise(at, cell);
+}
+
+Location& CheckObserver::location(const Place& at) {
+    return at.shared ? at.block.shared.location(at.granule)
+                     : global_.location(at.buffer, at.granule);
+}
+
+void CheckObserver::read_strong(const Place& at, Cell& cell) {
+    Location& l = location(at);
+    cell.mark(Cell::has_strong);
+    at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.scope);
+    check_initialised(at, cell);
+    const Stamp& w = cell.write;
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
+        conflict(at, w, w.lane, false);
+    check_strong(at, l.write, l.block_scope, l.atomic_write);
+    l.read = at.me;
+}
+
+void CheckObserver::write_strong(const Place& at, Cell& cell) {
+    Location& l = location(at);
+    cell.mark(Cell::has_strong);
+    const bool atomic = at.instruction.atomic;
+    if (atomic) {
+        at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.scope);
+        check_initialised(at, cell);
+    }
+    const Stamp& w = cell.write;
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying))) conflict(at, w, w.lane, true);
+    for (const Stamp& r : cell.read) {
+        if (r.time == 0) continue;
+        if (!at.ordered(r, r.lane))
+            conflict(at, r, r.lane, false);
+        else if (r.extra != r.lane && !at.ordered(r, r.extra))
+            conflict(at, r, r.extra, false);
+    }
+    check_strong(at, l.write, l.block_scope, l.atomic_write);
+    check_strong(at, l.read, false, false);
+    // What a plain strong write replaces is no longer there to be read.
+    if (!atomic) l.published = {};
+    at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.scope,
+                           at.instruction.releases);
+    l.write = at.me;
+    l.atomic_write = atomic;
+    l.block_scope = at.instruction.scope == Scope::block;
+    initialise(at, cell);
+}
+
+void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_scope,
+                                 bool atomic) {
+    if (then.time == 0 || at.ordered(then, then.lane)) return;
+    const bool scopes_differ =
+        then.block != at.me.block && (block_scope || at.instruction.scope == Scope::block);
+    const bool lockstep = !atomic && !at.instruction.atomic && then.block == at.me.block &&
+                          then.warp == at.me.warp &&
+                          at.block.order.lockstep(then, then.lane, at.me.warp, at.lane);
+    if (scopes_differ || lockstep) conflict(at, then, then.lane, false);
+}
+
+void CheckObserver::landed(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
+    BlockState& b = state(w);
+    sim::for_each_lane(lanes, [&](int lane) {
+        const uint64_t first = uint64_t(copy.destination[lane] - w.block->shared);
+        const uint64_t last = first + copy.bytes - 1;
+        for (uint64_t g = first >> shared_bits_; g <= last >> shared_bits_; ++g) {
+            Cell& cell = b.shared.cell(g);
+            const Stamp& s = cell.write;
+            if (!cell.is(Cell::copying) || s.pc != copy.pc || s.warp != w.index ||
+                s.lane != uint32_t(lane))
+                continue;
+            cell.write.extra &= ~uint32_t(Cell::copying);
+            cell.write.time = b.order.now();
+        }
+    });
+}
+
+void CheckObserver::check_local(const Warp& w, const MemoryEvent& e) {
+    BlockState& b = state(w);
+    const bool reads = e.access == Access::load;
+    sim::for_each_lane(e.mask, [&](int lane) {
+        const uint64_t address = e.address(lane);
+        const auto bytes =
+            b.unwritten.begin() +
+            ptrdiff_t((size_t(w.index) * sim::warp_size + size_t(lane)) * program_.local_bytes +
+                      address);
+        if (!reads) {
+            std::fill_n(bytes, e.bytes, uint8_t(0));
+            return;
+        }
+        if (std::find(bytes, bytes + e.bytes, uint8_t(1)) == bytes + e.bytes) return;
+        Place at{.warp = w, .event = e, .instruction = instructions_[e.pc], .block = b};
+        at.lane = uint32_t(lane);
+        at.offset = address;
+        uninitialized(at);
+    });
+}
+
+}  // namespace coalesce::analysis

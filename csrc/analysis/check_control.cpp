@@ -1,0 +1,203 @@
+// The control side of the checker: barriers, fences, warp operations, faults and the end.
+#include <algorithm>
+#include <bit>
+
+#include "analysis/check_state.hpp"
+#include "errors.hpp"
+#include "sim/heap.hpp"
+
+namespace coalesce::analysis {
+
+using ptx::Space;
+using sim::LaneMask;
+using sim::Op;
+using sim::Warp;
+
+namespace {
+
+constexpr uint64_t most_faults = 1'000'000;
+constexpr uint32_t no_array = UINT32_MAX;
+
+// The first line of a message, and the others.
+std::pair<std::string, std::vector<std::string>> split(const std::string& message) {
+    std::vector<std::string> lines;
+    for (size_t at = 0; at <= message.size();) {
+        const size_t end = std::min(message.find('\n', at), message.size());
+        const size_t start = std::min(message.find_first_not_of(' ', at), end);
+        lines.push_back(message.substr(start, end - start));
+        at = end + 1;
+    }
+    return {lines.front(), {lines.begin() + 1, lines.end()}};
+}
+
+// The lane a shuffle reads from (PTX ISA, "shfl.sync"), or the lane itself.
+int shuffle_source(Warp& w, const Op& op, int lane) {
+    const int by = int(w.lanes<const uint32_t>(op.operand[3])[lane] & 31);
+    const uint32_t c = w.lanes<const uint32_t>(op.operand[4])[lane];
+    const int clamp = int(c & 31), segment = int(c >> 8 & 31);
+    const int most = (lane & segment) | (clamp & ~segment), least = lane & segment;
+    enum Mode : uint8_t { up, down, butterfly, index };
+    const int from = op.extra == up          ? lane - by
+                     : op.extra == down      ? lane + by
+                     : op.extra == butterfly ? lane ^ by
+                                             : least | (by & ~segment);
+    const bool in = op.extra == up ? from >= most : from <= most;
+    return in ? from : lane;
+}
+
+}  // namespace
+
+void CheckObserver::fence(const Warp& w, const Op& op) {
+    const CheckedInstruction& in = instructions_[op.pc];
+    if (in.orders) state(w).order.fence(w.index, w.mask, in.scope);
+}
+
+void CheckObserver::synchronized(const Warp& warp, const Op& op) {
+    Warp& w = const_cast<Warp&>(warp);
+    const CheckedInstruction& in = instructions_[op.pc];
+    int last = 5;
+    while (op.operand[last] == sim::no_operand) --last;
+    const uint32_t* const masks = w.lanes<const uint32_t>(op.operand[last]);
+    const LaneMask here = w.current.mask & w.mask;
+    const auto report = [&](int lane, const std::string& title, const std::string& detail) {
+        bool fresh = false;
+        Finding* const f = findings_.group(FindingKind::warp_mask, op.pc, op.pc, no_array, fresh);
+        if (!f || !fresh) return;
+        f->title = title;
+        f->details.push_back(detail);
+        f->first = actor("call", w, op.pc, lane);
+        return;
+    };
+    const auto hex = [](LaneMask mask) {
+        char text[16];
+        std::snprintf(text, sizeof text, "0x%08x", mask);
+        return std::string(text);
+    };
+    sim::for_each_lane(here, [&](int lane) {
+        if (!sim::has_lane(masks[lane], lane)) {
+            report(lane, "the member mask of a warp operation does not name the lane that calls it",
+                   "lane " + std::to_string(lane) + " calls it with the mask " + hex(masks[lane]));
+        }
+    });
+    if (in.shuffle && !in.warp_sync) {
+        sim::for_each_lane(here, [&](int lane) {
+            const int from = shuffle_source(w, op, lane);
+            if (sim::has_lane(w.mask, from) || !sim::has_lane(masks[lane], lane)) return;
+            bool fresh = false;
+            Finding* const f =
+                findings_.group(FindingKind::warp_mask, op.pc, op.pc, no_array, fresh);
+            if (!f || !fresh) return;
+            f->warning = true;
+            f->title = "a shuffle reads from a lane that takes no part in it";
+            f->details.push_back("lane " + std::to_string(lane) + " reads lane " +
+                                 std::to_string(from) + "; " + sim::lane_list(w.mask) +
+                                 " take part, so the value is undefined");
+            f->first = actor("call", w, op.pc, lane);
+        });
+    }
+    if (in.warp_sync) state(w).order.synchronize(w.index, w.mask);
+}
+
+void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
+    Warp& w = const_cast<Warp&>(warp);
+    BlockState& b = state(w);
+    const int lane = std::countr_zero(w.current.mask);
+    const bool waits = sim::BarrierKind(op.extra) != sim::BarrierKind::arrive;
+    const bool everyone =
+        waits && (op.operand[2] == sim::no_operand ||
+                  w.lanes<const uint32_t>(op.operand[2])[lane] == w.block->threads);
+    b.order.arrive(w.index, w.current.mask, number, everyone, waits);
+
+    BlockState::Barrier& barrier = b.barriers[number];
+    const Actor here = actor("barrier", w, op.pc, lane);
+    const bool known = std::any_of(barrier.arrivals.begin(), barrier.arrivals.end(),
+                                   [&](const Actor& a) { return a.pc == op.pc; });
+    if (!known && everyone) barrier.arrivals.push_back(here);
+    // Lanes that the scheduler let go on by themselves would have waited on a GPU.
+    const bool part = w.current.mask != w.live && !w.unbound;
+    if (instructions_[op.pc].aligned && part && !barrier.diverged) {
+        barrier.diverged = true;
+        barrier.divergent = here;
+        barrier.missing = sim::lane_list(w.live & ~w.current.mask);
+    }
+}
+
+void CheckObserver::complete(const sim::Block& block, uint32_t number) {
+    BlockState& b = *static_cast<BlockState*>(block.observed);
+    b.order.complete(number);
+    BlockState::Barrier& barrier = b.barriers[number];
+    bool fresh = false;
+    if (barrier.diverged) {
+        const uint32_t pc = barrier.divergent.pc;
+        Finding* const f = findings_.group(FindingKind::barrier, pc, pc, no_array, fresh);
+        if (f && fresh) {
+            f->title = "a barrier is reached by part of a warp";
+            f->details.push_back(barrier.missing +
+                                 " of the warp come another way; on a GPU a "
+                                 "__syncthreads() in divergent code may hang or let threads pass");
+            f->first = barrier.divergent;
+        }
+    } else if (barrier.arrivals.size() > 1) {
+        const Actor &one = barrier.arrivals[0], &other = barrier.arrivals[1];
+        Finding* const f = findings_.group(FindingKind::barrier, one.pc, other.pc, no_array, fresh);
+        if (f && fresh) {
+            f->warning = true;
+            f->title = "threads of one block meet at different barriers";
+            f->details.push_back(
+                "__syncthreads() in conditional code is defined only if all "
+                "threads of the block take the same way");
+            f->first = one;
+            f->second = other;
+        }
+    }
+    barrier = {};
+}
+
+void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space space,
+                          sim::Fault fault, LaneMask lanes, const uint64_t* addresses) {
+    using enum FindingKind;
+    const int lane = std::countr_zero(lanes);
+    const uint64_t address = addresses[lane];
+    const bool global = space == Space::global || space == Space::constant;
+    const FindingKind kind = fault == sim::Fault::misaligned         ? misaligned
+                             : fault == sim::Fault::read_only        ? read_only
+                             : global && sim::freed_at(address)      ? use_after_free
+                                                                     : out_of_bounds;
+    const sim::Buffer* const nearest = global ? w.block->memory->nearest(address) : nullptr;
+    const uint32_t array =
+        nearest ? uint32_t(nearest - w.block->memory->buffers().data()) : no_array;
+    faults_ += uint64_t(std::popcount(lanes));
+    if (faults_ > most_faults) {
+        throw LaunchError("stopped after " + std::to_string(most_faults) +
+                          " accesses that could not be made");
+    }
+    bool fresh = false;
+    Finding* const f = findings_.group(kind, op.pc, op.pc, array, fresh);
+    if (!f) return;
+    f->count += uint64_t(std::popcount(lanes)) - 1;
+    if (!fresh) return;
+    const sim::FaultText text = sim::describe_fault(w, op, access, space, fault, address);
+    f->title = text.message;
+    if (!text.detail.empty()) f->details.push_back(text.detail);
+    f->bytes = op.bytes;
+    f->space = space == Space::shared  ? "shared"
+               : space == Space::local ? "local"
+               : global                ? "global"
+                                       : "";
+    f->offset = int64_t(address);
+    if (nearest && text.detail.find('`') != std::string::npos) {
+        f->array = nearest->name;
+        f->offset = int64_t(address - nearest->address);
+    }
+    f->first = actor(instructions_[op.pc].verb, w, op.pc, lane);
+}
+
+void CheckObserver::stopped(const std::string& message, FindingKind kind) {
+    Finding f;
+    f.kind = kind;
+    f.count = 1;
+    std::tie(f.title, f.details) = split(message);
+    findings_.add(std::move(f));
+}
+
+}  // namespace coalesce::analysis

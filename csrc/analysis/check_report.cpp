@@ -1,0 +1,254 @@
+// The words of the checker's findings about memory.
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+
+#include "analysis/check_state.hpp"
+
+namespace coalesce::analysis {
+
+using ptx::Space;
+using sim::Access;
+using sim::Buffer;
+using sim::Warp;
+
+namespace {
+
+// "tile" of "_ZZ1kPiE4tile".
+std::string plain_name(const std::string& mangled) {
+    if (!mangled.starts_with("_Z")) return mangled;
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> text(
+        abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
+    if (status != 0) return mangled;
+    const std::string name = text.get();
+    const size_t colons = name.rfind("::");
+    return colons == std::string::npos ? name : name.substr(colons + 2);
+}
+
+std::string with_article(const std::string& noun) { return (noun[0] == 'a' ? "an " : "a ") + noun; }
+
+}  // namespace
+
+void CheckObserver::name_shared_variables(const std::map<std::string, ArrayShape>& shapes) {
+    const auto add = [&](const std::string& mangled, uint64_t offset, uint64_t bytes) {
+        if (bytes == 0) return;
+        Buffer v;
+        v.name = plain_name(mangled);
+        v.address = offset;
+        v.bytes = bytes;
+        const auto known = shapes.find(v.name);
+        if (known != shapes.end()) {
+            v.shape = known->second.shape;
+            v.item_bytes = known->second.item_bytes;
+            v.type = known->second.type;
+            uint64_t whole = v.item_bytes;
+            for (int64_t& n : v.shape) {
+                if (n < 0) n = int64_t(bytes / v.item_bytes);  // as many as the launch gives
+                whole *= uint64_t(n);
+            }
+            if (whole > bytes || whole + v.item_bytes <= bytes) v.shape.clear();
+        }
+        shared_variables_.push_back(std::move(v));
+    };
+    for (const auto& [name, place] : program_.shared_variables)
+        add(name, place.first, place.second);
+    if (!program_.dynamic_shared.empty())
+        add(program_.dynamic_shared, program_.shared_bytes, launch_.shared_bytes);
+    std::sort(shared_variables_.begin(), shared_variables_.end(),
+              [](const Buffer& a, const Buffer& b) { return a.address < b.address; });
+}
+
+const Buffer* CheckObserver::array_of(const Place& at) const {
+    if (at.event.space == Space::local) return nullptr;
+    if (!at.shared) return &global_.memory().buffers()[at.buffer];
+    for (const Buffer& v : shared_variables_) {
+        if (at.offset - v.address < v.bytes) return &v;
+    }
+    return nullptr;
+}
+
+uint32_t CheckObserver::array_number(const Place& at) const {
+    const Buffer* const array = array_of(at);
+    if (!array) return UINT32_MAX;
+    return at.shared ? (1u << 20) + uint32_t(array - shared_variables_.data()) : at.buffer;
+}
+
+void CheckObserver::describe_place(Finding& f, const Place& at) const {
+    f.bytes = at.event.bytes;
+    f.offset = int64_t(at.offset);
+    f.space = at.event.space == Space::local ? "local" : at.shared ? "shared" : "global";
+    const Buffer* const array = array_of(at);
+    if (!array) return;
+    f.array = array->name;
+    if (at.shared) f.offset -= int64_t(array->address);
+    f.details.push_back(sim::describe(*array) + (at.shared ? ", in shared memory" : ""));
+    if (array->item_bytes == 0 || array->shape.empty()) return;
+    int64_t index = f.offset / array->item_bytes;
+    f.index.resize(array->shape.size());
+    for (size_t d = array->shape.size(); d-- > 1;) {
+        const int64_t n = std::max<int64_t>(1, array->shape[d]);
+        f.index[d] = index % n;
+        index /= n;
+    }
+    f.index[0] = index;
+}
+
+std::string CheckObserver::name_of_place(const Place& at) const {
+    const Buffer* const array = array_of(at);
+    if (array) return sim::element(*array, int64_t(at.offset - (at.shared ? array->address : 0)));
+    const bool local = at.event.space == Space::local;
+    return "byte " + std::to_string(at.offset) + " of " +
+           (local ? "the thread's local memory" : "shared memory");
+}
+
+Actor CheckObserver::actor(const std::string& what, const Stamp& stamp, uint32_t lane) const {
+    Actor a;
+    a.what = what;
+    a.pc = stamp.pc;
+    const sim::Dim3 block = launch_.block, grid = launch_.grid;
+    const uint32_t thread = stamp.warp * sim::warp_size + lane;
+    a.thread[0] = thread % block.x;
+    a.thread[1] = thread / block.x % block.y;
+    a.thread[2] = thread / block.x / block.y;
+    const uint64_t linear = stamp.block - 1;
+    a.block[0] = linear % grid.x;
+    a.block[1] = linear / grid.x % grid.y;
+    a.block[2] = linear / grid.x / grid.y;
+    return a;
+}
+
+Actor CheckObserver::actor(const std::string& what, const Warp& w, uint32_t pc, int lane) const {
+    Stamp stamp;
+    stamp.block = uint32_t(w.block->linear) + 1;
+    stamp.pc = pc;
+    stamp.warp = w.index;
+    return actor(what, stamp, uint32_t(lane));
+}
+
+bool CheckObserver::same_instruction(const Place& at, const Stamp& then, uint32_t lane_then) const {
+    if (then.block != at.me.block || then.warp != at.me.warp || then.pc != at.me.pc ||
+        then.time != at.me.time || lane_then >= at.lane ||
+        !sim::has_lane(at.event.mask, int(lane_then)))
+        return false;
+    const uint64_t mine = at.event.address(int(at.lane)), its = at.event.address(int(lane_then));
+    return (mine < its ? its - mine : mine - its) < at.event.bytes;
+}
+
+bool CheckObserver::same_value(const Place& at, uint32_t lane_then, bool same_instruction) const {
+    // What the lanes store, by storing it elsewhere.
+    alignas(16) std::byte stored[sim::warp_size][16];
+    sim::Resolved elsewhere;
+    elsewhere.mask = 1u << at.lane | (same_instruction ? 1u << lane_then : 0u);
+    for (int i = 0; i < sim::warp_size; ++i) elsewhere.lane[i] = stored[i];
+    at.event.op->mover(const_cast<Warp&>(at.warp), *at.event.op, elsewhere);
+
+    const uint64_t base = at.shared ? 0 : global_.memory().buffers()[at.buffer].address;
+    const auto by_lane = [&](uint32_t lane) {
+        return stored[lane] + (base + at.offset - at.event.address(int(lane)));
+    };
+    const std::byte* const there = same_instruction ? by_lane(lane_then)
+                                   : at.shared
+                                       ? at.warp.block->shared + at.offset
+                                       : global_.memory().buffers()[at.buffer].host + at.offset;
+    const size_t granule = size_t(1) << (at.shared ? shared_bits_ : global_bits_);
+    return std::memcmp(by_lane(at.lane), there, granule) == 0;
+}
+
+void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_then,
+                             bool both_write) {
+    const BlockOrder& order = at.block.order;
+    const CheckedInstruction& was = instructions_[then.pc];
+    const bool copying = std::strcmp(was.verb, "asynchronous copy") == 0;
+    const bool here = then.block == at.me.block, same_warp = here && then.warp == at.me.warp;
+    const bool stores = both_write && at.event.access == Access::store && at.event.op->mover &&
+                        std::strcmp(was.verb, "write") == 0;
+    const bool at_once = stores && same_instruction(at, then, lane_then);
+    const bool equal = stores && same_value(at, lane_then, at_once);
+    const bool lockstep =
+        !at_once && !copying && order.lockstep(then, lane_then, at.me.warp, at.lane);
+    const FindingKind kind = lockstep ? FindingKind::lockstep
+                             : equal  ? FindingKind::same_value
+                                      : FindingKind::race;
+    bool fresh = false;
+    Finding* const f = findings_.group(kind, then.pc, at.me.pc, array_number(at), fresh);
+    if (!f || !fresh) return;
+
+    f->warning = kind != FindingKind::race;
+    describe_place(*f, at);
+    const std::string place = name_of_place(at);
+    const std::string pair = with_article(was.verb) + " and " + with_article(at.instruction.verb);
+    if (at_once) {
+        f->title = "lanes of one warp write " + place + " in one instruction, " +
+                   (equal ? "the same value" : "different values");
+    } else if (lockstep) {
+        f->title = "only lockstep orders " + pair + " of " + place;
+    } else if (stores) {
+        f->title = std::string(here ? "two threads" : "two blocks") + " write " + place +
+                   ", in no order, " + (equal ? "the same value" : "different values");
+    } else {
+        f->title = "data race on " + place + ": " + pair + " in no order";
+    }
+    f->first = actor(was.verb, then, lane_then);
+    f->second = actor(at.instruction.verb, at.me, at.lane);
+
+    auto& details = f->details;
+    if (at_once) {
+        if (!equal) details.push_back("which of the values stays is not defined");
+    } else if (lockstep) {
+        details.push_back(
+            same_warp
+                ? "lanes of a warp need not move together (compute capability 7.0 and later); "
+                  "__syncwarp() between the two would order them"
+                : "the other threads of a warp are not ordered by what one of them waited "
+                  "for; __syncwarp() before or after it would do that");
+    } else if (copying) {
+        details.push_back(
+            "the copy may still be under way: wait for it first "
+            "(__pipeline_wait_prior, cp.async.wait_group), then __syncthreads()");
+    } else if (!here) {
+        const bool scopes = was.strong && at.instruction.strong;
+        const bool mixed = was.atomic != at.instruction.atomic;
+        details.push_back(
+            scopes ? "atomics of block scope (atomicAdd_block) are atomic for one block only"
+            : mixed
+                ? "an atomic protects only against other atomics: make both sides atomic, or order "
+                  "them (blocks run at the same time and in any order)"
+                : "blocks run at the same time and in any order: only atomics, or a flag with "
+                  "__threadfence(), order them");
+    } else {
+        details.push_back(same_warp ? "the lanes have taken different branches; no __syncwarp() "
+                                      "comes between the two"
+                                    : "no __syncthreads() comes between the two");
+    }
+}
+
+void CheckObserver::uninitialized(const Place& at) {
+    bool fresh = false;
+    Finding* const f = findings_.group(FindingKind::uninitialized, at.event.pc, at.event.pc,
+                                       array_number(at), fresh);
+    if (!f || !fresh) return;
+    describe_place(*f, at);
+    f->title = "read of " + name_of_place(at) + " before anything was written there";
+    f->first = actor(at.instruction.verb, at.warp, at.event.pc, int(at.lane));
+}
+
+void CheckObserver::stale(const Place& at, const Stamp& then) {
+    bool fresh = false;
+    Finding* const f =
+        findings_.group(FindingKind::stale_read, then.pc, at.me.pc, array_number(at), fresh);
+    if (!f || !fresh) return;
+    describe_place(*f, at);
+    f->title = "read of " + name_of_place(at) +
+               " through the read-only cache after the kernel has written it";
+    f->details.push_back(
+        "the compiler took the array for read-only (const __restrict__ or "
+        "__ldg); the cache may hold what was there before");
+    f->first = actor(instructions_[then.pc].verb, then, then.lane);
+    f->second = actor(at.instruction.verb, at.me, at.lane);
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,47 @@
+// What the files of the checker share: the state of a block under check, and the place of an
+// access.
+#pragma once
+
+#include "analysis/check.hpp"
+
+namespace coalesce::analysis {
+
+struct CheckObserver::BlockState {
+    BlockOrder order;
+    SharedShadow shared;
+    // Bytes of .local variables that were not written yet: [warp][lane][offset].
+    std::vector<uint8_t> unwritten;
+    // Of barriers under way: where the first and another path reached it, and whether in divergent
+    // code.
+    struct Barrier {
+        std::vector<Actor> arrivals;  // the first at each instruction
+        bool diverged = false;
+        Actor divergent;
+        std::string missing;  // the lanes that were not there
+    };
+    std::array<Barrier, 16> barriers;
+};
+
+struct CheckObserver::Place {
+    const sim::Warp& warp;
+    const sim::MemoryEvent& event;
+    const CheckedInstruction& instruction;
+    BlockState& block;
+    bool shared = false;
+    bool* undefined = nullptr;  // of global memory: a bool for each of its bytes, if there is one
+    uint32_t lane = 0;
+    uint32_t buffer = 0;   // of global memory
+    uint64_t granule = 0;  // its number in the buffer or in shared memory
+    uint64_t offset = 0;   // its first byte, from there
+    uint64_t end = 0;      // one past its last byte that is accessed
+    Stamp me = {};
+    [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then) const {
+        return block.order.ordered(then, lane_then, me.warp, lane);
+    }
+};
+
+inline CheckObserver::BlockState& CheckObserver::state(const sim::Warp& w) {
+    return *static_cast<BlockState*>(w.block->observed);
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,484 @@
+"""Correct kernels, which a check finds nothing in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce import _checker
+
+
+def clean(source, grid, block, *arguments, entry="k", **options):
+    found = coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
+    assert not found, str(found)
+
+
+SHAPES = [(1, 1, 1), (33, 17, 65), (64, 64, 64), (7, 129, 3), (40, 1, 31)]
+
+
+@pytest.mark.parametrize("variant", coalesce.variants("matmul").names)
+def test_matmul(on_simulator, random, variant):
+    for m, k, n in SHAPES:
+        a = random.random((m, k), np.float32)
+        b = random.random((k, n), np.float32)
+        for tile in (8, 32):
+            with _checker.checking() as taken:
+                c = coalesce.matmul(a, b, variant=variant, tile=tile, device="sim")
+            assert taken
+            assert not any(taken), str(taken)
+            np.testing.assert_allclose(c, a @ b, rtol=1e-4)
+
+
+@pytest.mark.parametrize("operation", ["transpose", "row_sums", "column_sums"])
+def test_other_operations(on_simulator, random, operation):
+    for variant in coalesce.variants(operation).names:
+        for shape in ((1, 1), (65, 33), (3, 200), (257, 5)):
+            a = random.random(shape)
+            with _checker.checking() as taken:
+                getattr(coalesce, operation)(a, variant=variant, device="sim")
+            assert taken
+            assert not any(taken), str(taken)
+
+
+REDUCTION = """
+__device__ unsigned int count = 0;
+__device__ __forceinline__ float block_sum(const float *x, int from, int step, int n) {
+    __shared__ float part[128];
+    float sum = 0;
+    for (int i = from; i < n; i += step) sum += x[i];
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    return part[0];
+}
+// The last block to be done adds up what the others left.
+extern "C" __global__ void k(const float *x, float *partial, float *out, int n) {
+    __shared__ bool last;
+    float sum = block_sum(x, blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x, n);
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = sum;
+        __threadfence();
+        unsigned int ticket = atomicInc(&count, gridDim.x - 1);
+        last = ticket == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (last) {
+        float total = block_sum(partial, threadIdx.x, blockDim.x, gridDim.x);
+        if (threadIdx.x == 0) *out = total;
+    }
+}
+"""
+
+
+def test_last_block_reduction(random):
+    x = random.random(5000, np.float32)
+    partial, out = np.zeros(20, np.float32), np.zeros(1, np.float32)
+    clean(REDUCTION, 20, 128, x, partial, out, x.size, undefined=["partial", "out"])
+    np.testing.assert_allclose(out[0], x.sum(), rtol=1e-5)
+
+
+def test_last_block_reduction_with_a_fence_of_every_thread(random):
+    """Each thread fences what it wrote; the barrier hands that on to the one that counts."""
+    x, out = random.random((20, 128), np.float32), np.zeros(128, np.float32)
+    clean(
+        """
+        __device__ unsigned int count = 0;
+        extern "C" __global__ void k(const float *x, volatile float *partial, float *out) {
+            __shared__ bool last;
+            partial[blockIdx.x * blockDim.x + threadIdx.x] =
+                2 * x[blockIdx.x * blockDim.x + threadIdx.x];
+            __threadfence();
+            __syncthreads();
+            if (threadIdx.x == 0) last = atomicAdd(&count, 1) == gridDim.x - 1;
+            __syncthreads();
+            if (!last) return;
+            float sum = 0;
+            for (int b = 0; b < gridDim.x; ++b) sum += partial[b * blockDim.x + threadIdx.x];
+            out[threadIdx.x] = sum;
+        }""",
+        20,
+        128,
+        x,
+        np.zeros_like(x),
+        out,
+    )
+    np.testing.assert_allclose(out, 2 * x.sum(0), rtol=1e-5)
+
+
+def test_histograms(random):
+    x = random.integers(0, 16, 2000).astype(np.int32)
+    out = np.zeros((2, 16), np.int32)
+    clean(
+        """
+        extern "C" __global__ void k(const int *x, int *out, int n) {
+            __shared__ int bins[16];
+            if (threadIdx.x < 16) bins[threadIdx.x] = 0;
+            __syncthreads();
+            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
+                 i += gridDim.x * blockDim.x) {
+                atomicAdd(&bins[x[i]], 1);
+                atomicAdd(&out[x[i]], 1);
+            }
+            __syncthreads();
+            if (threadIdx.x < 16) atomicAdd(&out[16 + threadIdx.x], bins[threadIdx.x]);
+        }""",
+        7,
+        96,
+        x,
+        out,
+        x.size,
+    )
+    np.testing.assert_array_equal(out[0], np.bincount(x, minlength=16))
+    np.testing.assert_array_equal(out[1], out[0])
+
+
+def test_warp_shuffles_and_votes(random):
+    x = random.integers(0, 100, 256).astype(np.int32)
+    out = np.zeros((3, 8), np.int32)
+    clean(
+        """
+        extern "C" __global__ void k(const int *x, int *out) {
+            int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+            int sum = x[threadIdx.x], most = sum;
+            for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(~0u, sum, d);
+            for (int d = 16; d > 0; d /= 2) most = max(most, __shfl_xor_sync(~0u, most, d));
+            unsigned odd = __ballot_sync(~0u, x[threadIdx.x] & 1);
+            if (lane < 8) {
+                int v = __shfl_sync(0xff, x[threadIdx.x], 7 - lane);
+                if (__all_sync(0xff, v >= 0) && lane == 0) out[16 + warp] = __popc(odd);
+            }
+            if (lane == 0) out[warp] = sum, out[8 + warp] = most;
+        }""",
+        1,
+        256,
+        x,
+        out,
+    )
+    parts = x.reshape(8, 32)
+    np.testing.assert_array_equal(out, [parts.sum(1), parts.max(1), (parts & 1).sum(1)])
+
+
+def test_cooperative_groups(random):
+    x = random.integers(0, 100, 200).astype(np.int32)
+    out = np.zeros(4, np.int32)
+    clean(
+        """
+        #include <cooperative_groups.h>
+        #include <cooperative_groups/reduce.h>
+        namespace cg = cooperative_groups;
+        __device__ int aggregated(int *counter) {
+            auto active = cg::coalesced_threads();
+            int first = 0;
+            if (active.thread_rank() == 0) first = atomicAdd(counter, active.size());
+            return active.shfl(first, 0) + active.thread_rank();
+        }
+        extern "C" __global__ void k(const int *x, int *out, int n) {
+            __shared__ int parts[8];
+            auto block = cg::this_thread_block();
+            auto tile = cg::tiled_partition<16>(block);
+            auto small = cg::tiled_partition<4>(tile);
+            int i = block.thread_rank();
+            int v = i < n ? x[i] : 0;
+            int sum = cg::reduce(tile, v, cg::plus<int>());
+            int least = cg::reduce(small, v, cg::less<int>());
+            if (tile.thread_rank() == 0 && tile.meta_group_rank() % 2 == 0)
+                parts[tile.meta_group_rank() / 2] = sum;
+            block.sync();
+            if (tile.thread_rank() == 0 && tile.meta_group_rank() % 2 == 1)
+                parts[tile.meta_group_rank() / 2] += sum;
+            block.sync();
+            if (i == 0) for (int p = 0; p < 8; ++p) out[0] += parts[p];
+            if (small.thread_rank() == 0) atomicMax(&out[1], least);
+            if (v % 3 == 0) atomicMax(&out[3], aggregated(&out[2]));
+        }""",
+        1,
+        256,
+        x,
+        out,
+        x.size,
+    )
+    padded = np.zeros(256, np.int32)
+    padded[:200] = x
+    divisible = (padded % 3 == 0).sum()
+    assert out.tolist() == [
+        x.sum(),
+        padded.reshape(-1, 4).min(1).max(),
+        divisible,
+        divisible - 1,
+    ]
+
+
+def test_partial_warp_synchronisation():
+    """The halves of a warp exchange through shared memory, each synchronised by itself."""
+    x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    clean(
+        """
+        extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int s[64];
+            int i = threadIdx.x, lane = i % 32;
+            unsigned mine = lane < 16 ? 0xffff : 0xffff0000;
+            if (lane < 16) {
+                for (int r = 0; r < 3; ++r) {
+                    s[i] = x[i] + r;
+                    __syncwarp(mine);
+                    out[i] = s[i ^ 5];
+                    __syncwarp(mine);
+                }
+            } else {
+                s[i] = x[i];
+                __syncwarp(mine);
+                out[i] = s[i ^ 9];
+            }
+            __syncwarp();
+            out[i] += s[i ^ 16];
+        }""",
+        1,
+        64,
+        x,
+        out,
+    )
+    i = np.arange(64)
+    low = i % 32 < 16
+    want = np.where(low, (i ^ 5) + 2 + (i ^ 16), (i ^ 9) + (i ^ 16) + 2)
+    np.testing.assert_array_equal(out, want)
+
+
+LOCK = """
+__device__ __forceinline__ void lock(int *l) {
+    while (atomicCAS(l, 0, 1) != 0) {}
+    __threadfence();
+}
+__device__ __forceinline__ void unlock(int *l) {
+    __threadfence();
+    atomicExch(l, 0);
+}
+"""
+
+
+def test_spin_lock_between_blocks():
+    state = np.zeros(3, np.int32)
+    source = """
+        extern "C" __global__ void k(int *state) {
+            if (threadIdx.x == 0) {
+                lock(state);
+                state[1] += 1;
+                state[2] = max(state[2], state[1]);
+                unlock(state);
+            }
+        }"""
+    clean(LOCK + source, 40, 32, state)
+    assert state.tolist() == [0, 40, 40]
+
+
+def test_spin_lock_between_lanes():
+    state = np.zeros(2, np.int32)
+    source = """
+        extern "C" __global__ void k(int *state) {
+            bool done = false;
+            while (!done) {
+                if (atomicCAS(state, 0, 1) == 0) {
+                    __threadfence();
+                    state[1] += 1;
+                    __threadfence();
+                    atomicExch(state, 0);
+                    done = true;
+                }
+            }
+        }"""
+    clean(source, 3, 48, state)
+    assert state.tolist() == [0, 144]
+
+
+def test_acquire_and_release():
+    """A ticket lock of cuda::atomic_ref: .acquire and .release instead of fences."""
+    state = np.zeros(3, np.int32)
+    source = """
+        #include <cuda/atomic>
+        extern "C" __global__ void k(int *state) {
+            if (threadIdx.x) return;
+            cuda::atomic_ref<int, cuda::thread_scope_device> next(state[0]), serving(state[1]);
+            int mine = next.fetch_add(1, cuda::memory_order_relaxed);
+            while (serving.load(cuda::memory_order_acquire) != mine) {}
+            state[2] += 1;
+            serving.fetch_add(1, cuda::memory_order_release);
+        }"""
+    clean(source, 30, 32, state)
+    assert state.tolist() == [30, 30, 30]
+
+
+GRID_BARRIER = """
+__device__ __forceinline__ void everyone(int *arrived, int blocks, int round) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(arrived, 1);
+        while (*(volatile int *)arrived < blocks * round) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+extern "C" __global__ void k(float *a, float *b, int *arrived, int n, int rounds) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int r = 1; r <= rounds; ++r) {
+        if (i < n) b[i] = a[(i + n - 1) % n] + a[(i + 1) % n];
+        everyone(arrived, gridDim.x, r);
+        float *t = a;
+        a = b;
+        b = t;
+    }
+}
+"""
+
+
+def test_grid_barrier():
+    n = 200
+    a = np.arange(n, dtype=np.float32)
+    b, arrived, want = np.zeros(n, np.float32), np.zeros(1, np.int32), a.copy()
+    clean(GRID_BARRIER, 7, 32, a, b, arrived, n, 4)
+    for _ in range(4):
+        want = np.roll(want, 1) + np.roll(want, -1)
+    np.testing.assert_array_equal(a, want)
+
+
+def test_chained_scan():
+    """Each block waits for the sum that the one before it has published."""
+    x = np.arange(640, dtype=np.int32)
+    out, sums, flags = np.zeros_like(x), np.zeros(10, np.int32), np.zeros(10, np.int32)
+    source = """
+        extern "C" __global__ void k(const int *x, int *out, int *sums, int *flags) {
+            __shared__ int s[2][64], before;
+            int i = threadIdx.x, at = blockIdx.x * 64 + i, now = 0;
+            s[0][i] = x[at];
+            __syncthreads();
+            for (int d = 1; d < 64; d *= 2) {
+                s[now ^ 1][i] = s[now][i] + (i >= d ? s[now][i - d] : 0);
+                now ^= 1;
+                __syncthreads();
+            }
+            if (i == 0) {
+                before = 0;
+                if (blockIdx.x > 0) {
+                    while (*(volatile int *)(flags + blockIdx.x - 1) == 0) {}
+                    __threadfence();
+                    before = sums[blockIdx.x - 1];
+                }
+                sums[blockIdx.x] = before + s[now][63];
+                __threadfence();
+                *(volatile int *)(flags + blockIdx.x) = 1;
+            }
+            __syncthreads();
+            out[at] = before + s[now][i];
+        }"""
+    clean(source, 10, 64, x, out, sums, flags)
+    np.testing.assert_array_equal(out, np.cumsum(x))
+
+
+def test_producer_and_consumer_warps():
+    """Named barriers: each side arrives at one and waits at the other."""
+    out = np.zeros((8, 32), np.int32)
+    source = """
+        extern "C" __global__ void k(int *out) {
+            __shared__ int ring[2][32];
+            int i = threadIdx.x & 31;
+            for (int r = 0; r < 8; ++r) {
+                if (threadIdx.x < 32) {
+                    if (r >= 2) asm volatile("barrier.cta.sync %0, 64;" ::"r"(3 + r % 2)
+                                             : "memory");
+                    ring[r % 2][i] = r * 1000 + i;
+                    asm volatile("barrier.cta.arrive %0, 64;" ::"r"(1 + r % 2) : "memory");
+                } else {
+                    asm volatile("barrier.cta.sync %0, 64;" ::"r"(1 + r % 2) : "memory");
+                    out[32 * r + i] = ring[r % 2][31 - i];
+                    if (r < 6) asm volatile("barrier.cta.arrive %0, 64;" ::"r"(3 + r % 2)
+                                            : "memory");
+                }
+            }
+        }"""
+    clean(source, 1, 64, out)
+    r, i = np.arange(8)[:, None], np.arange(31, -1, -1)
+    np.testing.assert_array_equal(out, r * 1000 + i)
+
+
+PIPELINE = """
+#include <cuda_pipeline.h>
+extern "C" __global__ void k(const float *x, float *out, int rounds) {
+    __shared__ float tile[2][64];
+    int i = threadIdx.x;
+    __pipeline_memcpy_async(&tile[0][i], x + i, 4);
+    __pipeline_commit();
+    float sum = 0;
+    for (int r = 0; r < rounds; ++r) {
+        if (r + 1 < rounds) __pipeline_memcpy_async(&tile[(r + 1) % 2][i], x + 64 * (r + 1) + i, 4);
+        __pipeline_commit();
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        sum += tile[r % 2][63 - i];
+        __syncthreads();
+    }
+    out[i] = sum;
+}
+"""
+
+
+def test_asynchronous_copies_in_two_buffers(random):
+    x, out = random.random((9, 64), np.float32), np.zeros(64, np.float32)
+    clean(PIPELINE, 1, 64, x, out, 9)
+    np.testing.assert_allclose(out, x.sum(0)[::-1], rtol=1e-5)
+
+
+def test_double_buffering_with_one_barrier_a_round(random):
+    x, out = random.random((9, 64), np.float32), np.zeros(64, np.float32)
+    source = """
+        extern "C" __global__ void k(const float *x, float *out, int rounds) {
+            __shared__ float tile[2][64];
+            int i = threadIdx.x;
+            float sum = 0;
+            tile[0][i] = x[i];
+            for (int r = 0; r < rounds; ++r) {
+                __syncthreads();
+                if (r + 1 < rounds) tile[(r + 1) % 2][i] = x[64 * (r + 1) + i];
+                sum += tile[r % 2][63 - i];
+            }
+            out[i] = sum;
+        }"""
+    clean(source, 1, 64, x, out, 9)
+    np.testing.assert_allclose(out, x.sum(0)[::-1], rtol=1e-5)
+
+
+def test_bytes_beside_each_other():
+    """Neighbouring bytes of one word belong to different threads and blocks."""
+    out = np.zeros(256, np.uint8)
+    source = """
+        extern "C" __global__ void k(unsigned char *out) {
+            __shared__ unsigned char s[64];
+            int i = threadIdx.x;
+            s[i] = i;
+            __syncthreads();
+            out[blockIdx.x * 64 + i] = s[63 - i];
+        }"""
+    clean(source, 4, 64, out)
+    np.testing.assert_array_equal(out.reshape(4, 64), np.tile(np.arange(63, -1, -1), (4, 1)))
+
+
+def test_functions_recursion_and_local_arrays():
+    out = np.zeros(64, np.int32)
+    source = """
+        __device__ __noinline__ int fill(int *a, int n) {
+            int local[6];
+            for (int i = 0; i < 6; ++i) local[i] = n + i, a[i] = i;
+            return local[n % 6];
+        }
+        __device__ __noinline__ int depth(int n) {
+            int a[6];
+            int here = fill(a, n);
+            return n == 0 ? here : depth(n - 1) + a[n % 6] + here;
+        }
+        extern "C" __global__ void k(int *out) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            out[i] = depth(i % 5);
+        }"""
+    clean(source, 2, 32, out)

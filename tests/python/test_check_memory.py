@@ -1,0 +1,189 @@
+"""Planted accesses to memory that is not there, not aligned, or holds nothing yet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+
+def check(source, grid, block, *arguments, entry="k", **options):
+    return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
+
+
+def only(found, kind, severity="error"):
+    assert [(f.kind, f.severity) for f in found] == [(kind, severity)], str(found)
+    return found[0]
+
+
+def test_reads_past_the_end(on_simulator):
+    x, out = np.arange(100, dtype=np.float32), np.zeros(128, np.float32)
+    source = """extern "C" __global__ void k(const float *x, float *out, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        BOUND out[i] = x[i] + 1;
+    }"""
+    f = only(check(source.replace("BOUND", ""), 2, 64, x, out, 100), "out_of_bounds")
+    assert f.title == "read of 4 bytes past the end of `x`"
+    assert "x[100], 0 bytes past its end" in f.details[0]
+    assert f.array == "x"
+    assert f.offset == 400
+    assert f.lines == (3,)
+    assert f.first.thread == (36, 0, 0)
+    assert f.first.block == (1, 0, 0)
+    assert f.count == 28
+    # The others went on, and were right.
+    np.testing.assert_array_equal(out[:100], x + 1)
+    assert not check(source.replace("BOUND", "if (i < n)"), 2, 64, x, out, 100)
+
+
+def test_every_fault_is_found(on_simulator):
+    """The kernel goes on behind a fault, so that one run finds several."""
+    source = """extern "C" __global__ void k(int *x, const int *fixed, int n) {
+        x[-1 - (int)threadIdx.x] = 1;
+        x[n + threadIdx.x] = 2;
+        *(int *)((char *)x + 2) = 3;
+        ((int *)fixed)[threadIdx.x] = 4;
+        *(volatile int *)nullptr = 5;
+        x[threadIdx.x] = 6;
+    }"""
+    x, fixed = np.zeros(32, np.int32), np.zeros(32, np.int32)
+    fixed.flags.writeable = False
+    found = check(source, 1, 32, x, fixed, 32)
+    assert [(f.kind, f.lines, f.count) for f in found] == [
+        ("out_of_bounds", (2,), 32),
+        ("out_of_bounds", (3,), 32),
+        ("misaligned", (4,), 32),
+        ("read_only", (5,), 32),
+        ("out_of_bounds", (6,), 32),
+    ]
+    assert "null pointer" in found[4].title
+    assert (x == 6).all()
+    assert (fixed == 0).all()
+
+
+def test_shared_memory_out_of_bounds(on_simulator):
+    source = """extern "C" __global__ void k(int *out) {
+        extern __shared__ int s[];
+        s[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        out[threadIdx.x] = s[63 - threadIdx.x];
+    }"""
+    found = check(source, 1, 64, np.zeros(64, np.int32), shared_bytes=4 * 60)
+    assert [(f.kind, f.space, f.count) for f in found] == [("out_of_bounds", "shared", 4)] * 2
+    assert not check(source, 1, 64, np.zeros(64, np.int32), shared_bytes=4 * 64)
+
+
+def test_local_memory_out_of_bounds(on_simulator):
+    source = """extern "C" __global__ void k(int *out, int n) {
+        int a[4] = {1, 2, 3, 4};
+        for (int i = 0; i < n; ++i) a[(i * 3) LIMIT] += i;
+        out[threadIdx.x] = a[threadIdx.x % 4];
+    }"""
+    f = only(
+        check(source.replace("LIMIT", ""), 1, 32, np.zeros(32, np.int32), 3), "out_of_bounds"
+    )
+    assert f.space == "local"
+    assert not check(source.replace("LIMIT", "% 4"), 1, 32, np.zeros(32, np.int32), 3)
+
+
+UNINITIALIZED = {
+    "shared memory": (
+        """extern "C" __global__ void k(const float *x, float *out) {
+            __shared__ float tile[4][33];
+            int i = threadIdx.x;
+            if (i < LIMIT) tile[i / 32][i % 32] = x[i];
+            __syncthreads();
+            out[i] = tile[i / 32][31 - i % 32];
+        }""",
+        {"shared"},
+    ),
+    "a local array": (
+        """extern "C" __global__ void k(const float *x, float *out) {
+            float mine[4];
+            int i = threadIdx.x, n = LIMIT / 32;
+            for (int j = 0; j < n; ++j) mine[(i + j) % 4] = x[(i + j) % 128];
+            out[i] = mine[0] + mine[1] + mine[2] + mine[3];
+        }""",
+        {"local"},
+    ),
+    "the local array of a function": (
+        """__device__ __noinline__ float sum(const float *x, int i, int n) {
+            float mine[4];
+            for (int j = 0; j < n; ++j) mine[(i + j) % 4] = x[j];
+            return mine[i % 4] + mine[(i + 3) % 4];
+        }
+        extern "C" __global__ void k(const float *x, float *out) {
+            float whole = sum(x, threadIdx.x, 4);
+            out[threadIdx.x] = sum(x, threadIdx.x, LIMIT / 32) + whole;
+        }""",
+        {"local"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNINITIALIZED)
+def test_uninitialized(on_simulator, name):
+    source, spaces = UNINITIALIZED[name]
+    x, out = np.ones(128, np.float32), np.zeros(128, np.float32)
+    found = check(source.replace("LIMIT", "96"), 1, 128, x, out)
+    assert {f.kind for f in found} == {"uninitialized"}, str(found)
+    assert {f.space for f in found} == spaces
+    assert not check(source.replace("LIMIT", "128"), 1, 128, x, out)
+
+
+def test_uninitialized_element_by_its_declaration(on_simulator):
+    source = """
+        template <int TILE> __global__ void k(float *out) {
+            __shared__ float tile[TILE / 2][TILE + 1];
+            tile[threadIdx.x % 8][threadIdx.x] = 1;
+            __syncthreads();
+            out[threadIdx.x] = tile[3][threadIdx.x % 8 + 5];
+        }"""
+    f = only(check(source, 1, 16, np.zeros(16, np.float32), entry="k<16>"), "uninitialized")
+    assert f.title == "read of tile[3, 5] before anything was written there"
+    assert f.index == (3, 5)
+    assert f.details == ("`tile` has shape (8, 17), float, in shared memory",)
+
+
+def test_undefined_global_memory(on_simulator):
+    source = """extern "C" __global__ void k(float *out, int n) {
+        int i = threadIdx.x;
+        if (i < n) out[i] = 0;
+        out[i] += i;
+    }"""
+    out = np.empty(64, np.float32)
+    f = only(check(source, 1, 64, out, 40, undefined="out"), "uninitialized")
+    assert f.title == "read of out[40] before anything was written there"
+    assert f.count == 24
+    assert not check(source, 1, 64, out, 64, undefined=["out"])
+    assert not check(source, 1, 64, out, 40)  # an ndarray counts as written
+
+
+def test_undefined_is_checked(on_simulator):
+    kernel = coalesce.Kernel('extern "C" __global__ void k(float *x, int n) { x[n] = 1; }')
+    x = np.zeros(1, np.float32)
+    with pytest.raises(ValueError, match="undefined names no parameter.*'y'"):
+        kernel.check(1, 1, x, 0, undefined=["y"])
+    with pytest.raises(ValueError, match=r"undefined names .*n.*, which is no array"):
+        kernel.check(1, 1, x, 0, undefined=["n"])
+
+
+def test_a_loop_of_faults_ends(on_simulator):
+    source = """extern "C" __global__ void k(volatile int *x) {
+        while (x[100] == 0) {}
+    }"""
+    found = check(source, 1, 32, np.zeros(4, np.int32))
+    assert [f.kind for f in found] == ["out_of_bounds", "stopped"]
+    assert "stopped after 1000000 accesses" in found[1].title
+
+
+def test_what_ends_a_kernel_is_the_last_finding(on_simulator):
+    source = """#include <cassert>
+    extern "C" __global__ void k(int *x) {
+        x[threadIdx.x + 1] = 1;
+        assert(x[0] != 0);
+    }"""
+    found = check(source, 1, 32, np.zeros(32, np.int32))
+    assert [f.kind for f in found] == ["out_of_bounds", "stopped"]
+    assert found[1].title.startswith("assertion failed: x[0] != 0")

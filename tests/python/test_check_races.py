@@ -1,0 +1,571 @@
+"""Planted data races: each is found, and its corrected twin is clean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+
+def check(source, grid, block, *arguments, entry="k", **options):
+    return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
+
+
+def kinds(found):
+    return {(f.kind, f.severity) for f in found}
+
+
+RACE = {("race", "error")}
+LOCKSTEP = {("lockstep", "warning")}
+
+
+def integers(*shape):
+    return np.arange(int(np.prod(shape)), dtype=np.int32).reshape(shape)
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.int32)
+
+
+# name: (source with a hole, what is missing, (grid, block, arguments), what is found without it)
+PLANTED = {
+    "no barrier after filling a tile": (
+        """extern "C" __global__ void k(int *x) {
+            __shared__ int tile[64];
+            int i = threadIdx.x;
+            tile[i] = x[i];
+            HOLE
+            x[i] = tile[63 - i];
+        }""",
+        "__syncthreads();",
+        lambda: (1, 64, integers(64)),
+        RACE,
+    ),
+    "no barrier before a tile is filled again": (
+        """extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int tile[64];
+            int i = threadIdx.x, sum = 0;
+            for (int r = 0; r < 3; ++r) {
+                tile[i] = x[64 * r + i];
+                __syncthreads();
+                sum += tile[63 - i];
+                HOLE
+            }
+            out[i] = sum;
+        }""",
+        "__syncthreads();",
+        lambda: (1, 64, integers(3, 64), zeros(64)),
+        RACE,
+    ),
+    "no barrier between the steps of a sum": (
+        """extern "C" __global__ void k(int *x) {
+            __shared__ int s[128];
+            int i = threadIdx.x;
+            s[i] = x[i];
+            __syncthreads();
+            for (int half = 64; half > 0; half /= 2) {
+                if (i < half) s[i] += s[i + half];
+                HOLE
+            }
+            if (i == 0) x[0] = s[0];
+        }""",
+        "__syncthreads();",
+        lambda: (1, 128, integers(128)),
+        RACE,
+    ),
+    "a shared histogram read without a barrier": (
+        """extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int bins[8];
+            if (threadIdx.x < 8) bins[threadIdx.x] = 0;
+            __syncthreads();
+            atomicAdd(&bins[x[threadIdx.x] % 8], 1);
+            HOLE
+            if (threadIdx.x < 8) out[threadIdx.x] = bins[threadIdx.x];
+        }""",
+        "__syncthreads();",
+        lambda: (1, 96, integers(96), zeros(8)),
+        RACE,
+    ),
+    "the barrier of one buffer too few": (
+        """extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int tile[2][64];
+            int i = threadIdx.x, sum = 0;
+            for (int r = 0; r < 4; ++r) {
+                tile[r % 2][i] = x[64 * r + i];
+                HOLE
+                sum += tile[r % 2][63 - i];
+            }
+            out[i] = sum;
+        }""",
+        "__syncthreads();",
+        lambda: (1, 64, integers(4, 64), zeros(64)),
+        RACE,
+    ),
+    "branches of one warp": (
+        """extern "C" __global__ void k(int *x, int *out) {
+            __shared__ int s[32];
+            int i = threadIdx.x, n = x[i], sum = 0;
+            s[i] = 0;
+            __syncwarp();
+            if (i < 16) {
+                for (int j = 0; j <= n % 7; ++j) sum += x[j];
+                s[i] = sum;
+                HOLE
+            } else {
+                for (int j = 0; j <= n % 5; ++j) sum += x[j] * j;
+                HOLE
+                out[i] = s[i - 16] + sum;
+            }
+        }""",
+        "__syncwarp();",
+        lambda: (1, 32, integers(32), zeros(32)),
+        RACE,
+    ),
+    "a named barrier for too few warps": (
+        """extern "C" __global__ void k(int *out) {
+            __shared__ int s[32];
+            int i = threadIdx.x % 32, w = threadIdx.x / 32;
+            if (w == 0) s[i] = i;
+            if (w < 2 HOLE) asm volatile("barrier.cta.sync 1, %0;" ::"r"(N) : "memory");
+            if (w > 0) out[threadIdx.x] = s[31 - i];
+        }""",
+        "|| true",
+        lambda: (1, 96, zeros(96)),
+        RACE,
+    ),
+    "a copy that nobody waits for": (
+        """#include <cuda_pipeline.h>
+        extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int tile[32];
+            int i = threadIdx.x;
+            __pipeline_memcpy_async(tile + i, x + i, 4);
+            __pipeline_commit();
+            HOLE
+            __syncwarp();
+            out[i] = tile[31 - i];
+        }""",
+        "__pipeline_wait_prior(0);",
+        lambda: (1, 32, integers(32), zeros(32)),
+        RACE,
+    ),
+    "a copy that only its own thread waited for": (
+        """#include <cuda_pipeline.h>
+        extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int tile[64];
+            int i = threadIdx.x;
+            __pipeline_memcpy_async(tile + i, x + i, 4);
+            __pipeline_commit();
+            __pipeline_wait_prior(0);
+            HOLE
+            out[i] = tile[63 - i];
+        }""",
+        "__syncthreads();",
+        lambda: (1, 64, integers(64), zeros(64)),
+        RACE,
+    ),
+    "a copy into a buffer that is still read": (
+        """#include <cuda_pipeline.h>
+        extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int tile[64];
+            int i = threadIdx.x, sum = 0;
+            for (int r = 0; r < 3; ++r) {
+                __pipeline_memcpy_async(tile + i, x + 64 * r + i, 4);
+                __pipeline_commit();
+                __pipeline_wait_prior(0);
+                __syncthreads();
+                sum += tile[63 - i];
+                HOLE
+            }
+            out[i] = sum;
+        }""",
+        "__syncthreads();",
+        lambda: (1, 64, integers(3, 64), zeros(64)),
+        RACE,
+    ),
+    "a flag within a block without fences": (
+        """extern "C" __global__ void k(const int *x, int *out) {
+            __shared__ int data;
+            __shared__ volatile int ready;
+            if (threadIdx.x == 0) ready = 0;
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                data = x[0];
+                HOLE
+                ready = 1;
+            }
+            if (threadIdx.x == 32) {
+                while (!ready) {}
+                __threadfence_block();
+                out[0] = data;
+            }
+        }""",
+        "__threadfence_block();",
+        lambda: (1, 64, integers(1), zeros(1)),
+        RACE,
+    ),
+    "lanes that rely on lockstep": (
+        """extern "C" __global__ void k(int *x) {
+            __shared__ int s[32];
+            int i = threadIdx.x;
+            s[i] = x[i];
+            HOLE
+            x[i] = s[31 - i];
+        }""",
+        "__syncwarp();",
+        lambda: (1, 32, integers(32)),
+        LOCKSTEP,
+    ),
+    "a volatile sum in lockstep": (
+        """extern "C" __global__ void k(int *x) {
+            __shared__ volatile int s[64];
+            int i = threadIdx.x;
+            s[i] = x[i];
+            s[i + 32] = x[i + 32];
+            __syncwarp();
+            for (int half = 32; half > 0; half /= 2) {
+                int other = s[i + half % 64];
+                HOLE
+                if (i < half) s[i] = s[i] + other;
+                HOLE
+            }
+            if (i == 0) x[0] = s[0];
+        }""",
+        "__syncwarp();",
+        lambda: (1, 32, integers(64)),
+        LOCKSTEP,
+    ),
+    "a shuffle taken for a barrier": (
+        """extern "C" __global__ void k(int *x) {
+            __shared__ int s[32];
+            int i = threadIdx.x;
+            s[i] = x[i];
+            int v = __shfl_xor_sync(~0u, x[i], 1);
+            HOLE
+            x[i] = s[31 - i] + v;
+        }""",
+        "__syncwarp();",
+        lambda: (1, 32, integers(32)),
+        LOCKSTEP,
+    ),
+    "a lane published by another without a warp barrier": (
+        """extern "C" __global__ void k(volatile int *data, int *flags, int *out) {
+            int i = threadIdx.x;
+            if (blockIdx.x == 0) {
+                ((int *)data)[i] = i + 1;
+                __threadfence();
+                HOLE
+                if (i == 0) atomicExch(flags, 1);
+            } else {
+                if (i == 0) while (atomicAdd(flags, 0) == 0) {}
+                __syncwarp();
+                out[i] = ((int *)data)[31 - i];
+            }
+        }""",
+        "__syncwarp();",
+        lambda: (2, 32, zeros(32), zeros(1), zeros(32)),
+        LOCKSTEP,
+    ),
+    "blocks that add to one element": (
+        """extern "C" __global__ void k(int *sum) {
+            if (threadIdx.x == 0) ADD;
+        }""",
+        "ADD",
+        lambda: (8, 32, zeros(1)),
+        RACE,
+    ),
+    "neighbours read while they are written": (
+        """extern "C" __global__ void k(int *x, int *y, int n) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            int sum = (i > 0 ? x[i - 1] : 0) + (i + 1 < n ? x[i + 1] : 0);
+            TO[i] = sum;
+        }""",
+        "TO",
+        lambda: (4, 32, integers(128), zeros(128), 128),
+        RACE,
+    ),
+    "a counter set to zero by the kernel that counts": (
+        """extern "C" __global__ void k(int *count) {
+            if (blockIdx.x == 0 && threadIdx.x == 0) START;
+            __syncthreads();
+            atomicAdd(count, 1);
+        }""",
+        "START",
+        lambda: (6, 32, zeros(1)),
+        RACE,
+    ),
+    "the last block without a fence": (
+        """extern "C" __global__ void k(int *partial, int *count, int *out) {
+            __shared__ bool last;
+            if (threadIdx.x == 0) {
+                partial[blockIdx.x] = blockIdx.x;
+                HOLE
+                last = atomicAdd(count, 1) == gridDim.x - 1;
+            }
+            __syncthreads();
+            if (last && threadIdx.x == 0) {
+                int sum = 0;
+                for (int b = 0; b < gridDim.x; ++b) sum += partial[b];
+                *out = sum;
+            }
+        }""",
+        "__threadfence();",
+        lambda: (9, 64, zeros(9), zeros(1), zeros(1)),
+        RACE,
+    ),
+    "a fence for the block where the device's is needed": (
+        """extern "C" __global__ void k(int *partial, int *count, int *out) {
+            if (threadIdx.x) return;
+            partial[blockIdx.x] = blockIdx.x;
+            __threadfenceHOLE();
+            if (atomicAdd(count, 1) == gridDim.x - 1) {
+                int sum = 0;
+                for (int b = 0; b < gridDim.x; ++b) sum += partial[b];
+                *out = sum;
+            }
+        }""",
+        "",
+        lambda: (9, 64, zeros(9), zeros(1), zeros(1)),
+        RACE,
+    ),
+    "the last block of a barrier too few": (
+        """extern "C" __global__ void k(int *partial, int *count, int *out) {
+            __shared__ bool last;
+            int i = threadIdx.x;
+            partial[blockIdx.x * 64 + i] = i;
+            __threadfence();
+            HOLE
+            if (i == 0) last = atomicAdd(count, 1) == gridDim.x - 1;
+            __syncthreads();
+            if (!last) return;
+            int sum = 0;
+            for (int b = 0; b < gridDim.x; ++b) sum += partial[b * 64 + i];
+            out[i] = sum;
+        }""",
+        "__syncthreads();",
+        lambda: (5, 64, zeros(5 * 64), zeros(1), zeros(64)),
+        RACE,
+    ),
+    "a lock without fences": (
+        """extern "C" __global__ void k(int *lock, int *sum) {
+            if (threadIdx.x) return;
+            while (atomicCAS(lock, 0, 1) != 0) {}
+            *sum += 1;
+            HOLE
+            atomicExch(lock, 0);
+        }""",
+        "__threadfence();",
+        lambda: (8, 32, zeros(1), zeros(1)),
+        RACE,
+    ),
+    "a flag that is not volatile": (
+        """extern "C" __global__ void k(int *data, int *flag, int *out) {
+            if (threadIdx.x) return;
+            if (blockIdx.x == 0) {
+                *data = 5;
+                __threadfence();
+                STORE;
+            } else {
+                while (atomicAdd(flag, 0) == 0) {}
+                *out = *data;
+            }
+        }""",
+        "STORE",
+        lambda: (2, 32, zeros(1), zeros(1), zeros(1)),
+        RACE,
+    ),
+    "no barrier of the grid": (
+        """__device__ void everyone(int *arrived, int blocks) {
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                __threadfence();
+                atomicAdd(arrived, 1);
+                while (*(volatile int *)arrived < blocks) {}
+                __threadfence();
+            }
+            __syncthreads();
+        }
+        extern "C" __global__ void k(int *x, int *y, int *arrived, int n) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            y[i] = x[i] + 1;
+            HOLE
+            x[i] = y[n - 1 - i];
+        }""",
+        "everyone(arrived, gridDim.x);",
+        lambda: (4, 32, integers(128), zeros(128), zeros(1), 128),
+        RACE,
+    ),
+    "an atomic against a plain read": (
+        """extern "C" __global__ void k(int *count, int *out) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            atomicAdd(count, 1);
+            out[i] = READ;
+        }""",
+        "READ",
+        lambda: (3, 32, zeros(1), zeros(96)),
+        RACE,
+    ),
+    "atomics of block scope between blocks": (
+        """extern "C" __global__ void k(int *count) {
+            atomicAddHOLE(count, 1);
+        }""",
+        "",
+        lambda: (3, 32, zeros(1)),
+        RACE,
+    ),
+    "two blocks that write one element": (
+        """extern "C" __global__ void k(int *out) {
+            int i = blockIdx.x * STEP + threadIdx.x;
+            out[i] = i + blockIdx.x;
+        }""",
+        "STEP",
+        lambda: (3, 32, zeros(96)),
+        RACE,
+    ),
+    "two blocks that write one value": (
+        """extern "C" __global__ void k(int *out) {
+            int i = blockIdx.x * STEP + threadIdx.x;
+            out[i] = 1;
+        }""",
+        "STEP",
+        lambda: (3, 32, zeros(96)),
+        {("same_value", "warning")},
+    ),
+    "a write of all lanes at once": (
+        """extern "C" __global__ void k(int *out) {
+            out[threadIdx.x / STEP] = threadIdx.x;
+        }""",
+        "STEP",
+        lambda: (1, 32, zeros(32)),
+        RACE,
+    ),
+    "a row too long": (
+        """extern "C" __global__ void k(const int *a, int *out, int rows, int cols) {
+            int row = blockIdx.x;
+            for (int c = threadIdx.x; c < cols HOLE; c += blockDim.x)
+                out[row * cols + c] = 2 * a[row * cols + c] + row;
+        }""",
+        "",
+        lambda: (3, 32, integers(4, 33), zeros(4, 33), 3, 33),
+        RACE,
+    ),
+    "the read-only cache of an array that is written": (
+        """extern "C" __global__ void k(int *x, int n, int zero) {
+            int i = threadIdx.x;
+            for (int r = 0; r < n; ++r) x[i] = LOAD(x + i + r * zero) + 1;
+        }""",
+        "LOAD",
+        lambda: (1, 32, integers(32), 3, 0),
+        {("stale_read", "error")},
+    ),
+}
+# What takes the hole's place in the faulty kernel and in the corrected one, where it is not nothing
+# and the missing text.
+FILLINGS = {
+    "blocks that add to one element": ("*sum += 1", "atomicAdd(sum, 1)"),
+    "neighbours read while they are written": ("x", "y"),
+    "a counter set to zero by the kernel that counts": ("*count = 0", "(void)0"),
+    "a flag that is not volatile": ("*flag = 1", "*(volatile int *)flag = 1"),
+    "an atomic against a plain read": ("*count", "atomicAdd(count, 0)"),
+    "two blocks that write one element": ("16", "32"),
+    "two blocks that write one value": ("16", "32"),
+    "a write of all lanes at once": ("32", "1"),
+    "a fence for the block where the device's is needed": ("_block", ""),
+    "atomics of block scope between blocks": ("_block", ""),
+    "a row too long": ("+ 1", ""),
+    "the read-only cache of an array that is written": ("__ldg", "*"),
+}
+
+
+def filled(name, corrected):
+    source, missing, _, _ = PLANTED[name]
+    hole = missing if missing.isupper() else "HOLE"
+    text = FILLINGS.get(name, ("", missing))[corrected]
+    # The named barrier is for as many threads as reach it.
+    return source.replace(hole, text).replace("(N)", "(96)" if corrected else "(64)")
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_race(on_simulator, name):
+    _, _, launch, expected = PLANTED[name]
+    found = check(filled(name, corrected=False), *launch())
+    assert kinds(found) == expected, str(found)
+    for f in found:
+        assert len(f.accesses) == 2
+        assert all(0 < line <= len(PLANTED[name][0].splitlines()) for line in f.lines)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_corrected_twin(on_simulator, name):
+    found = check(filled(name, corrected=True), *PLANTED[name][2]())
+    assert not found, str(found)
+
+
+def test_what_a_race_says(on_simulator):
+    found = check(filled("no barrier after filling a tile", False), 1, 64, integers(64))
+    (race,) = found
+    assert race.space == "shared"
+    assert race.array == "tile"
+    assert race.bytes == 4
+    assert race.lines == (6, 4)
+    assert [a.what for a in race.accesses] == ["read", "write"]
+    assert race.first.text == "x[i] = tile[63 - i];"
+    (i,) = race.index
+    # Lane 0 of the first warp runs first here, and reads what a thread of the other will write.
+    assert race.first.thread[0] == 63 - i < 32 <= i == race.second.thread[0]
+    assert race.count == 64
+    assert str(race).startswith(f"error: data race on tile[{i}]: a read and a write in no order")
+    assert "no __syncthreads() comes between the two" in race.details
+
+
+def test_the_answer_may_be_right(on_simulator):
+    """What the simulator computes is right, as it runs warp after warp; the race is found."""
+    x, out = integers(64), zeros(64)
+    source = """extern "C" __global__ void k(const int *x, int *out) {
+        __shared__ int s[64];
+        s[threadIdx.x] = x[threadIdx.x];
+        if (threadIdx.x >= 32) out[threadIdx.x] = s[threadIdx.x - 32];
+    }"""
+    found = check(source, 1, 64, x, out)
+    np.testing.assert_array_equal(out[32:], x[:32])
+    assert kinds(found) == RACE
+    assert found[0].count == 32
+
+
+def test_values_of_two_writers(on_simulator):
+    different = check(filled("two blocks that write one element", False), 3, 32, zeros(96))
+    assert different[0].title == "two blocks write out[16], in no order, different values"
+    assert different[0].count == 32
+    same = check(filled("two blocks that write one value", False), 3, 32, zeros(96))
+    assert same[0].title == "two blocks write out[16], in no order, the same value"
+    at_once = check(filled("a write of all lanes at once", False), 1, 32, zeros(32))
+    assert at_once[0].title == (
+        "lanes of one warp write out[0] in one instruction, different values"
+    )
+    assert at_once[0].count == 31
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_blocks_race_in_either_order(on_simulator, first):
+    """A write of one block and a read of another, whichever runs first here."""
+    source = """extern "C" __global__ void k(int *x, int *out, int first) {
+        if (threadIdx.x == 0) {
+            if (blockIdx.x == first) x[0] = 1;
+            else out[blockIdx.x] = x[0];
+        }
+    }"""
+    found = check(source, 2, 32, zeros(1), zeros(2), first)
+    assert kinds(found) == RACE
+    assert {a.what for a in found[0].accesses} == {"read", "write"}
+    assert {a.block for a in found[0].accesses} == {(0, 0, 0), (1, 0, 0)}
+
+
+def test_many_lines_are_capped(on_simulator):
+    """A hundred groups are listed, the others counted."""
+    lines = "\n".join(f"x[{n}] += 1;" for n in range(120))
+    source = f'extern "C" __global__ void k(int *x) {{\nif (threadIdx.x == 0) {{\n{lines}\n}} }}'
+    found = check(source, 2, 32, zeros(120))
+    assert len(found) == 100
+    # A line has a read and a write in conflict with the other block's write.
+    assert found.left_out > 0
+    assert "more findings, at other lines, are not listed" in str(found)

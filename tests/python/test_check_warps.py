@@ -1,0 +1,131 @@
+"""Planted misuse of barriers and of warp operations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import coalesce
+
+
+def check(source, grid, block, *arguments, entry="k", **options):
+    return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
+
+
+def only(found, kind, severity="error"):
+    assert [(f.kind, f.severity) for f in found] == [(kind, severity)], str(found)
+    return found[0]
+
+
+def ones(n):
+    return np.ones(n, np.int32)
+
+
+def test_a_barrier_that_some_threads_miss(on_simulator):
+    source = """extern "C" __global__ void k(int *x) {
+        if (threadIdx.x < LIMIT) __syncthreads();
+        x[threadIdx.x] = 2;
+    }"""
+    f = only(check(source.replace("LIMIT", "48"), 1, 64, ones(64)), "barrier")
+    assert "only some threads of the block reach" in f.title
+    assert "line 2" in f.details[0]
+    assert not check(source.replace("LIMIT", "64"), 1, 64, ones(64))
+
+
+def test_a_barrier_that_whole_warps_miss(on_simulator):
+    source = """extern "C" __global__ void k(int *x) {
+        if (threadIdx.x / 32 != 1) __syncthreads();
+        x[threadIdx.x] = 2;
+    }"""
+    only(check(source, 1, 96, ones(96)), "barrier")
+
+
+def test_a_barrier_after_threads_have_left(on_simulator):
+    source = """extern "C" __global__ void k(int *x, int n) {
+        int i = threadIdx.x;
+        if (i >= n) return;
+        x[i] = 2;
+        __syncthreads();
+        x[i] += x[n - 1 - i];
+    }"""
+    f = only(check(source, 1, 64, ones(64), 40), "barrier")
+    assert "24 threads have left the kernel" in f.details[-1]
+
+
+def test_threads_that_meet_at_different_barriers(on_simulator):
+    source = """extern "C" __global__ void k(int *x) {
+        int i = threadIdx.x;
+        if (i < 32) {
+            x[i] = 2;
+            __syncthreads();
+        } else {
+            x[i] = 3;
+            __syncthreads();
+        }
+    }"""
+    f = only(check(source, 1, 64, ones(64)), "barrier", "warning")
+    assert f.title == "threads of one block meet at different barriers"
+    assert sorted(f.lines) == [5, 8]
+    both = source.replace("__syncthreads();", "", 1).replace("x[i] = 3;\n", "x[i] = 3; }\n")
+    both = both.replace("__syncthreads();\n        }", "__syncthreads();")
+    assert not check(both, 1, 64, ones(64))
+
+
+def test_a_shuffle_that_lanes_miss(on_simulator):
+    source = """extern "C" __global__ void k(int *x) {
+        int v = x[threadIdx.x];
+        if (threadIdx.x < 16) v = __shfl_sync(MASK, v, 3);
+        x[threadIdx.x] = v;
+    }"""
+    f = only(check(source.replace("MASK", "0xffffffff"), 1, 32, ones(32)), "warp_mask")
+    assert f.title.startswith("lanes wait for lanes of their warp that never come")
+    assert "line 3" in "".join(f.details)
+    assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
+
+
+def test_a_vote_and_a_match_that_lanes_miss(on_simulator):
+    for call in ("__any_sync(MASK, v > 0)", "__match_any_sync(MASK, v)", "__ballot_sync(MASK, v)"):
+        source = f"""extern "C" __global__ void k(int *x) {{
+            int v = x[threadIdx.x];
+            if (threadIdx.x % 4 == 0) v = {call};
+            x[threadIdx.x] = v;
+        }}"""
+        only(check(source.replace("MASK", "0x33333333"), 1, 32, ones(32)), "warp_mask")
+        assert not check(source.replace("MASK", "0x11111111"), 1, 32, ones(32))
+
+
+def test_a_mask_without_the_lane_that_calls(on_simulator):
+    source = """extern "C" __global__ void k(int *x) {
+        int v = x[threadIdx.x];
+        if (threadIdx.x < 16) v += __shfl_xor_sync(MASK, v, 1);
+        x[threadIdx.x] = v;
+    }"""
+    f = only(check(source.replace("MASK", "0x00ff"), 1, 32, ones(32)), "warp_mask")
+    assert f.title == "the member mask of a warp operation does not name the lane that calls it"
+    assert f.first.thread == (8, 0, 0)
+    assert f.count == 8
+    assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
+
+
+def test_a_shuffle_from_a_lane_that_takes_no_part(on_simulator):
+    source = """extern "C" __global__ void k(int *x, int n) {
+        int i = threadIdx.x, v = x[i];
+        if (i < n) v += __shfl_down_sync((1u << n) - 1, v, 4 WIDTH);
+        x[i] = v;
+    }"""
+    f = only(check(source.replace("WIDTH", ""), 1, 32, ones(32), 8), "warp_mask", "warning")
+    assert f.title == "a shuffle reads from a lane that takes no part in it"
+    assert "lane 4 reads lane 8" in f.details[0]
+    assert f.count == 4
+    assert not check(source.replace("WIDTH", ", 8"), 1, 32, ones(32), 8)
+
+
+def test_lanes_that_have_left_need_not_come(on_simulator):
+    """As the language allows: a mask may name lanes that have exited."""
+    source = """extern "C" __global__ void k(int *x, int n) {
+        int i = threadIdx.x;
+        if (i >= n) return;
+        x[i] = __popc(__ballot_sync(~0u, x[i] > 0));
+    }"""
+    x = ones(32)
+    assert not check(source, 1, 32, x, 20)
+    assert x[0] == 20
