@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import _arguments, _arrays, _core, _devices, _geometry, _progress
+from coalesce import _arguments, _arrays, _core, _devices, _geometry, _progress, _sampling
 from coalesce._arguments import HostArray
 from coalesce._pieces import Pieces
 from coalesce.tracing import Trace, TraceArray
@@ -28,7 +28,7 @@ class Counted:
     Attributes
     ----------
     counts : Counts
-        Of the whole grid; with a sample, an estimate of them.
+        Of the whole grid; with a sample, of the blocks that were run.
     arguments : list
         The launch's arguments as the kernel took them: packed scalars and `HostArray`.
     arrays : list of TraceArray
@@ -37,8 +37,10 @@ class Counted:
         How many blocks were simulated, and how many the grid has.
     exemplars : Trace or None
         Events of each memory instruction, where they were asked for.
-    modelled_ms : float
-        The kernel's time on the GPU, modelled.
+    modelled_ms : float or None
+        The kernel's time on the GPU, modelled; None with a sample.
+    estimate : Estimate or None
+        With a sample, what it tells of the whole grid.
     """
 
     counts: _core.sim.Counts
@@ -47,7 +49,8 @@ class Counted:
     blocks_run: int
     blocks_total: int
     exemplars: Trace | None
-    modelled_ms: float
+    modelled_ms: float | None
+    estimate: _sampling.Estimate | None = None
 
 
 def count(
@@ -58,6 +61,7 @@ def count(
     *,
     shared_bytes: Any = 0,
     device: str | Device | None = None,
+    sample: float | None = None,
     progress: Progress = None,
     exemplars: int = 0,
 ) -> Counted:
@@ -75,6 +79,10 @@ def count(
     device : str or Device, optional
         Whose architecture's code to simulate; by default the kernel's own device or, where that is
         a GPU, ``"sim"``.
+    sample : float, optional
+        The share of the blocks to run, above 0 and below 1, on copies of the arrays; the counts are
+        then those of the sample. Where that would be less than a few dozen blocks, more are run,
+        and all of a small grid.
     progress : bool or callable, optional
         Whether to show a bar, or what to call with the numbers of blocks done and in all. By
         default a bar shows on terminals and in notebooks, for what takes more than two seconds.
@@ -82,19 +90,30 @@ def count(
         How many events to keep of each memory instruction.
     """
     launch = prepare(kernel, grid, block, arguments, shared_bytes, device)
+    chosen = None if sample is None else _sampling.choose(launch.blocks, sample)
+    options: dict[str, Any] = {}
+    if chosen is not None:
+        launch = launch.detached()
+        options = {"blocks": chosen[0], "groups": chosen[1]}
     with _progress.reporter(progress, kernel.name) as report:
-        result = launch.run(counts=True, exemplars=exemplars, progress=report)
-    launch.finish()
+        result = launch.run(counts=True, exemplars=exemplars, progress=report, **options)
+    if chosen is None:
+        launch.finish()
     assert result.counts is not None
-    assert result.modelled_ms is not None
+    estimate = None
+    if chosen is not None:
+        blocks, groups = chosen
+        sizes = np.bincount(groups).tolist()
+        estimate = _sampling.Estimate(len(blocks), launch.blocks, result.groups, sizes)
     return Counted(
         counts=result.counts,
         arguments=launch.arguments,
         arrays=launch.arrays(result.memory),
-        blocks_run=launch.blocks,
+        blocks_run=launch.blocks if estimate is None else estimate.blocks_run,
         blocks_total=launch.blocks,
         exemplars=launch.trace(result) if exemplars else None,
-        modelled_ms=result.modelled_ms,
+        modelled_ms=result.modelled_ms if estimate is None else None,
+        estimate=estimate,
     )
 
 

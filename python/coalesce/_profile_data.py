@@ -52,6 +52,14 @@ def as_dict(profile: Profile) -> dict[str, Any]:
         "arrays": [{**asdict(a), "shape": list(a.shape)} for a in profile.arrays],
         "modelled_ms": profile.modelled_ms,
         "measured_ms": profile.measured_ms,
+        "estimate": None
+        if profile.estimate is None
+        else {
+            "share": profile.estimate.share,
+            "blocks_run": profile.estimate.blocks_run,
+            "blocks_total": profile.estimate.blocks_total,
+            "errors": profile.errors,
+        },
         "verdict": profile.verdict,
         "metrics": profile.metrics(),
         "inexact": profile.inexact,

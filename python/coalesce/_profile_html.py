@@ -21,8 +21,9 @@ from coalesce._html import (
     table,
     tag,
 )
-from coalesce._profile_text import bar, percent, worth_a_sentence
+from coalesce._profile_text import bar, percent, plus_minus, worth_a_sentence
 from coalesce._rows import Access, Line, number
+from coalesce._verdict import Total
 
 if TYPE_CHECKING:
     from coalesce.profiling import Profile
@@ -41,7 +42,10 @@ def report(profile: Profile) -> str:
 
 def _header(profile: Profile) -> str:
     title = tag("div", tag("b", escape(profile.title)), "font-size:larger")
-    return title + tag("div", escape(_profile_text.launch(profile)), FAINT)
+    parts = [title, tag("div", escape(_profile_text.launch(profile)), FAINT)]
+    if profile.estimate is not None:
+        parts.append(tag("div", tag("b", escape(_profile_text.estimated(profile.estimate)))))
+    return "".join(parts)
 
 
 def _findings(profile: Profile) -> str:
@@ -70,7 +74,7 @@ def _totals(profile: Profile) -> str:
                 [
                     cell(t.name),
                     cell(f"{t.requests:,}", align="right"),
-                    cell(f"{t.cost:,} {t.unit}", align="right"),
+                    cell(f"{t.cost:,} {t.unit}{_error(t)}", align="right"),
                     cell(_warn(each) if t.wasteful else each, align="right"),
                     cell(number(t.needed_per_request), align="right"),
                     cell(used, align="right"),
@@ -156,12 +160,18 @@ def _access(access: Access) -> str:
             cell(""),
             cell(name, "padding-left:32px"),
             cell(f"{bars} {percent(access.share)}"),
-            cell(f"{access.requests:,}", align="right"),
+            cell(f"{access.requests:,}{_error(access)}", align="right"),
             cell(_warn(access.takes) if bad else access.takes, align="right"),
             cell(number(access.needed_per_request), align="right"),
             cell(used, align="right"),
         ]
     )
+
+
+def _error(estimated: Access | Total) -> str:
+    if not estimated.error:
+        return ""
+    return " " + tag("span", plus_minus(estimated.error, estimated.cost), FAINT)
 
 
 def _warn(text: str) -> str:

@@ -17,6 +17,7 @@ from coalesce._advice import wasteful
 from coalesce._rows import Access, Line, number
 
 if TYPE_CHECKING:
+    from coalesce._sampling import Estimate
     from coalesce.profiling import Profile
 
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
@@ -28,13 +29,15 @@ def report(profile: Profile, width: int) -> Iterator[Text]:
     """Yield the lines of the report."""
     yield Text(profile.title, BOLD)
     yield Text(launch(profile), FAINT)
+    if profile.estimate is not None:
+        yield Text(estimated(profile.estimate), BOLD)
     yield Text()
     accesses = profile.accesses()
     for finding in _verdict.verdict(accesses):
         yield from _finding(finding, width)
     if accesses:
         yield Text()
-        yield from _totals(profile)
+        yield from _totals(profile, width)
     names = max((len(a.name) for a in accesses), default=0)
     for line in profile.lines():
         if line.accesses:
@@ -55,6 +58,19 @@ def launch(profile: Profile) -> str:
         f"grid {grid}, block {block}{dynamic if profile.shared_bytes else ''}: "
         f"{warps:,} warp{'s' * (warps != 1)}, {profile.device.description}"
     )
+
+
+def estimated(estimate: Estimate) -> str:
+    """Say what an estimate is from."""
+    return (
+        f"Estimated from {estimate.blocks_run:,} of {estimate.blocks_total:,} blocks "
+        f"({estimate.share:.1%}); ± is one standard error."
+    )
+
+
+def plus_minus(error: float, of: float) -> str:
+    """Write an error as a share: ``"±2.1%"``; nothing where there is none to tell of."""
+    return f"±{error / of:.1%}" if of else ""
 
 
 def extents(extent: tuple[int, int, int]) -> str:
@@ -83,7 +99,8 @@ def notes(profile: Profile) -> list[str]:
         exact = "Requests, sectors and wavefronts are counted and exact"
     elif any(access.space == "shared" for access in profile.accesses()):
         exact += "; wavefronts are those of the PTX, whose loads the assembler may merge"
-    found.append(f"{exact}; times are modelled estimates.")
+    if profile.estimate is None:
+        found.append(f"{exact}; times are modelled estimates.")
     return found
 
 
@@ -94,7 +111,7 @@ def _finding(finding: _verdict.Finding, width: int) -> Iterator[Text]:
         mark = "  "
 
 
-def _totals(profile: Profile) -> Iterator[Text]:
+def _totals(profile: Profile, width: int) -> Iterator[Text]:
     heads = f"{'requests':>12}{'sectors or wavefronts':>24}{'a request':>10}{'needed':>7}"
     yield Text(f"{'':<16}{heads}{'bytes used':>11}", FAINT)
     for t in profile.totals():
@@ -102,7 +119,12 @@ def _totals(profile: Profile) -> Iterator[Text]:
         row.append(f"{number(t.per_request):>10}", f"bold {BAD}" if t.wasteful else "")
         row.append(f"{number(t.needed_per_request):>7}")
         row.append(f"{t.bytes_used / t.bytes_moved:>11.0%}" if t.bytes_moved else "")
-        yield row
+        if profile.estimate is None:
+            yield row
+        elif len(row) + 9 <= width:
+            yield row.append(f"  {plus_minus(t.error, t.cost)}", FAINT)
+        else:
+            yield from (row, Text(f"{'':<28}{plus_minus(t.error, t.cost):>13}", FAINT))
 
 
 def source_line(
@@ -124,6 +146,10 @@ def source_line(
     bar_width = 10 if width < 96 else 16
     for access in line.accesses:
         row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
+        error = f"  {plus_minus(access.error, access.cost)}" if access.error else ""
+        if len(row) + len(error) > width:  # the ideal makes place
+            row.right_crop(len(_ideal(access)))
+        row.append(error, FAINT)
         if not wasteful(access) and access.pattern is not None:
             remark = f"  {access.pattern.name}"
             row.append(remark if len(row) + len(remark) <= width else "", FAINT)
@@ -142,8 +168,12 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
     name = access.name if len(access.name) <= names else f"{access.name[: names - 1]}…"
     row.append(f"{name:<{names}}{access.requests:>12,} x ", "not dim")
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
-    row.append(f" ideal {number(access.needed_per_request)}", FAINT)
+    row.append(_ideal(access), FAINT)
     return row
+
+
+def _ideal(access: Access) -> str:
+    return f" ideal {number(access.needed_per_request)}"
 
 
 def worth_a_sentence(access: Access) -> bool:

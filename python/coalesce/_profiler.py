@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,7 @@ _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instr
 class Settings:
     """How to count; see `coalesce.profile`."""
 
+    sample: float | None = None
     progress: _counting.Progress = None
 
 
@@ -51,6 +52,7 @@ def of_operation(
     import coalesce
 
     catalogue.check_operation(operation)
+    asked = operation
     if "return_timing" in options:
         raise TypeError("profile takes no return_timing: a profile has the times")
     taken: list[Profile] = []
@@ -67,9 +69,9 @@ def of_operation(
         variant: str,
     ) -> LaunchRecord:
         title = f"{operation}, {'pattern' if operation == 'access' else 'variant'} {variant}"
-        found, record = of_kernel(
-            kernel, grid, block, arguments, shared_bytes, device, settings, title
-        )
+        # What comes before is not sampled: the kernel reads what it made.
+        how = settings if operation == asked else replace(settings, sample=None)
+        found, record = of_kernel(kernel, grid, block, arguments, shared_bytes, device, how, title)
         taken.append(found)
         return record
 
@@ -108,6 +110,7 @@ def of_kernel(
         simulated,
         shared_bytes=shared,
         device=chosen,
+        sample=settings.sample,
         progress=settings.progress,
         exemplars=_EXAMPLES,
     )
@@ -116,11 +119,18 @@ def of_kernel(
         record = kernel.launch(*extents, *given, shared_bytes=shared, device=chosen, runs="auto")
     counts = counted.counts
     source, instructions = _listing(kernel, counted)
-    metrics = {**counts.metrics(), "gpu__time_duration.sum": 1e6 * counted.modelled_ms}
+    metrics: Mapping[str, float] = counts.metrics()
+    errors: Mapping[str, float] = {}
     inexact = {name: _OF_PTX for name in metrics if "inst_executed.sum" in name}
     if "merged" not in counts.table():
         inexact |= {name: _OF_PTX for name in metrics if "shared" in name}
-    inexact["gpu__time_duration.sum"] = _MODELLED
+    if counted.estimate is not None:
+        metrics, errors = counted.estimate.metrics(metrics)
+        why = f"estimated from {counted.estimate.share:.1%} of the blocks"
+        inexact = dict.fromkeys(metrics, why)
+    if counted.modelled_ms is not None:
+        metrics = {**metrics, "gpu__time_duration.sum": 1e6 * counted.modelled_ms}
+        inexact["gpu__time_duration.sum"] = _MODELLED
     found = Profile(
         kernel=kernel.name,
         title=title,
@@ -139,6 +149,8 @@ def of_kernel(
         ],
         modelled_ms=counted.modelled_ms,
         measured_ms=record.kernel_ms if on_gpu else None,
+        estimate=counted.estimate,
+        errors=errors,
         launch=_ncu.Launch(
             kernel.source,
             kernel._module.expression or kernel.entry,
@@ -164,13 +176,14 @@ def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[
         table["line"] = table["ptx_line"]
     found = {} if counted.exemplars is None else _examples.examples(counted.exemplars)
     parameters = [parameter.name for parameter in kernel.signature.parameters]
-    return source, _rows.instructions(table, files, own, parameters, found)
+    scale = 1.0 if counted.estimate is None else counted.estimate.scale
+    return source, _rows.instructions(table, files, own, parameters, found, scale)
 
 
 def _record(counted: _counting.Counted, device: Device) -> LaunchRecord:
     from coalesce.kernel import LaunchRecord
 
-    return LaunchRecord(counted.modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)
+    return LaunchRecord(counted.modelled_ms or 0.0, 0.0, 1, 0.0, 0.0, "modelled", device.name)
 
 
 def _kept(kernel: Kernel, given: Sequence[Any]) -> list[Any]:

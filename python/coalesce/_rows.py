@@ -73,6 +73,8 @@ class Instruction:
         known.
     examples : tuple of Example
         How some warps executed it.
+    index : int
+        Its place among the kernel's instructions, which a `Trace` refers to.
     """
 
     line: int
@@ -94,6 +96,7 @@ class Instruction:
     merged: bool = False
     array: str = ""
     examples: tuple[Example, ...] = ()
+    index: int = -1
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ class Access:
         How a typical warp executed it.
     sentence : str
         The pattern in words and, where it costs, what to do.
+    error : float
+        The standard error of `cost` in an estimate from a sample of the blocks; else 0.
     """
 
     line: int
@@ -134,6 +139,7 @@ class Access:
     share: float
     example: Example | None = None
     sentence: str = ""
+    error: float = 0.0
 
     @property
     def name(self) -> str:
@@ -309,10 +315,12 @@ def instructions(
     own_file: int,
     parameters: Sequence[str],
     examples: Mapping[int, Sequence[Example]],
+    scale: float = 1,
 ) -> tuple[Instruction, ...]:
     """Make the rows of a `Counts.table()`.
 
-    `parameters` are the names of the kernel's parameters, `examples` are by row.
+    `parameters` are the names of the kernel's parameters, `examples` are by row; the counters are
+    multiplied by `scale`.
     """
     names = [c for c in _COUNTERS if c in table]
     columns = {name: table[name].tolist() for name in (*names, "ptx_line", "line", "file", "width")}
@@ -329,10 +337,15 @@ def instructions(
             merged=bool(merged[i]) if merged is not None else False,
             array=_array(table, i, parameters, examples.get(i, ())),
             examples=tuple(examples.get(i, ())),
-            **{name: columns[name][i] for name in names},
+            index=i,
+            **{name: _scaled(columns[name][i], scale) for name in names},
         )
         for i in range(len(table["line"]))
     )
+
+
+def _scaled(count: int, scale: float) -> int:
+    return count if scale == 1 else round(count * scale)
 
 
 def _array(
@@ -346,12 +359,20 @@ def _array(
     return next((e.array.name for e in examples if e.array is not None), "")
 
 
+# The standard error of a counter's sum over some instructions, given their indices.
+Errors = Callable[[Sequence[int], str], float]
+
+
 def lines(
-    rows: Iterable[Instruction], source: str, advise: Callable[[Access], str]
+    rows: Iterable[Instruction],
+    source: str,
+    advise: Callable[[Access], str],
+    errors: Errors | None = None,
 ) -> tuple[Line, ...]:
     """Group instructions by source line, and those that access memory by what they access.
 
-    `source` is the text of the kernel's file; `advise` makes the sentence of an access.
+    `source` is the text of the kernel's file; `advise` makes the sentence of an access; `errors`
+    tells those of an estimate.
     """
     executed = [row for row in rows if row.executed]
     totals = {
@@ -367,7 +388,7 @@ def lines(
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
         group = by_place[file, number]
         written = _text_of(file, number, text)
-        accesses = _accesses(group, written, totals, advise)
+        accesses = _accesses(group, written, totals, advise, errors)
         cached = [a for a in accesses if a.space in _CACHED]
         shared = [a for a in accesses if a.space == "shared"]
         sectors, wavefronts = _sum(cached, "sectors"), _sum(shared, "wavefronts")
@@ -401,12 +422,13 @@ def _accesses(
     source: str,
     totals: Mapping[str, int],
     advise: Callable[[Access], str],
+    errors: Errors | None,
 ) -> tuple[Access, ...]:
     groups: dict[Any, list[Instruction]] = {}
     for row in rows:
         if row.requests and row.space in (*_CACHED, "shared"):
             groups.setdefault(_alike(row), []).append(row)
-    found = [_access(group, source, totals) for group in groups.values()]
+    found = [_access(group, source, totals, errors) for group in groups.values()]
     found = [replace(access, sentence=advise(access)) for access in found]
     return tuple(sorted(found, key=lambda a: (-a.share, -a.excess)))
 
@@ -423,7 +445,9 @@ def _alike(row: Instruction) -> tuple[Any, ...]:
     return (row.space, row.kind, row.width, row.array, magnitude)
 
 
-def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int]) -> Access:
+def _access(
+    rows: Sequence[Instruction], source: str, totals: Mapping[str, int], errors: Errors | None
+) -> Access:
     first = rows[0]
     unit = "wavefronts" if first.space == "shared" else "sectors"
     requests, sectors = _sum(rows, "requests"), _sum(rows, "sectors")
@@ -446,6 +470,7 @@ def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int])
         wavefronts=_sum(rows, "wavefronts"),
         ideal=_sum(rows, "ideal"),
         share=_share(_sum(rows, unit), totals[unit]),
+        error=0.0 if errors is None else errors([row.index for row in rows], unit),
         example=example,
     )
 

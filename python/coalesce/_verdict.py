@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coalesce._advice import TOLERANCE, wasteful
-from coalesce._rows import Access, number
+from coalesce._rows import Access, Errors, number
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Total:
     needed: int
     bytes_used: int
     bytes_moved: int
+    error: float = 0.0  # the standard error of `cost` in an estimate
 
     @property
     def name(self) -> str:
@@ -55,7 +56,7 @@ class Finding:
     text: str
 
 
-def totals(accesses: Sequence[Access]) -> list[Total]:
+def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Total]:
     """Sum the accesses by space and kind, in the order of Nsight Compute's tables."""
     groups: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:
@@ -70,9 +71,14 @@ def totals(accesses: Sequence[Access]) -> list[Total]:
             needed=sum(a.needed for a in group),
             bytes_used=sum(a.bytes_used for a in group),
             bytes_moved=sum(a.bytes_moved for a in group),
+            error=0.0 if errors is None else errors(_indices(group), group[0].unit),
         )
         for _, group in sorted(groups.items())
     ]
+
+
+def _indices(accesses: Sequence[Access]) -> list[int]:
+    return [i.index for access in accesses for i in access.instructions]
 
 
 _SPACES = ("global", "generic", "shared", "local")

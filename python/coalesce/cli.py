@@ -117,6 +117,9 @@ def _add_explain(commands: Any) -> None:
     operation.add_argument("-n", type=_positive, help="rows and columns (default: 512)")
     operation.add_argument("--dtype", choices=("float32", "float64"), default="float32")
     explain.add_argument("--device", default="sim", help="sim (default), cuda, cuda:1, ...")
+    explain.add_argument(
+        "--sample", type=float, metavar="SHARE", help="simulate this share of the blocks: 0.05"
+    )
     explain.add_argument("--html", metavar="PATH", help="write the report as a page, too")
     explain.add_argument("--json", metavar="PATH", help="write everything as JSON, too")
     explain.set_defaults(command=_explain)
@@ -181,7 +184,7 @@ def _run(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     from coalesce import _explain, catalogue
 
-    settings = {"device": options.device}
+    settings = {"device": options.device, "sample": options.sample}
     if options.what in catalogue.operations() and not Path(options.what).is_file():
         found: Any = _explain.of_operation(
             options.what,

@@ -337,6 +337,7 @@ class Kernel:
         *arguments: Any,
         shared_bytes: int = 0,
         device: str | Device = "sim",
+        sample: float | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
     ) -> Profile:
         """Launch the kernel and count what its memory accesses cost.
@@ -348,8 +349,8 @@ class Kernel:
             As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
         shared_bytes : int
             Dynamic shared memory, bytes a block.
-        device, progress
-            As of `coalesce.profile`.
+        device, sample, progress
+            As of `coalesce.profile`. With a sample the arrays stay as they are.
 
         Returns
         -------
@@ -363,7 +364,7 @@ class Kernel:
         """
         from coalesce import _profiler
 
-        settings = _profiler.Settings(progress)
+        settings = _profiler.Settings(sample, progress)
         return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device, settings)[0]
 
     def trace(

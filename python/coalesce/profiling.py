@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from coalesce._ncu import Launch
+    from coalesce._sampling import Estimate
     from coalesce._verdict import Total
     from coalesce.counters import MeasuredCounters
 
@@ -28,6 +29,7 @@ def profile(
     operation: str,
     *arrays: Any,
     device: str | Device = "sim",
+    sample: float | None = None,
     progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Profile:
@@ -42,6 +44,10 @@ def profile(
     device : str or Device
         ``"sim"``, or another simulated GPU. On ``"cuda"`` the counts come from the simulator too,
         of the code compiled for that GPU, and `measured_ms` is the kernel's time there.
+    sample : float, optional
+        Simulate this share of the blocks, above 0 and below 1, and estimate the counts; every
+        figure is then shown with its standard error. By default all blocks are simulated and the
+        counts are exact.
     progress : bool or callable, optional
         Whether to show a progress bar, or a function of the numbers of blocks done and in all. By
         default there is a bar on terminals and in notebooks, after two seconds.
@@ -69,7 +75,7 @@ def profile(
     """
     from coalesce import _profiler
 
-    settings = _profiler.Settings(progress)
+    settings = _profiler.Settings(sample, progress)
     return _profiler.of_operation(operation, arrays, device, options, settings)
 
 
@@ -109,6 +115,10 @@ class Profile(Assertions):
         Milliseconds on `device`, the median by CUDA events, if that is a GPU.
     preparation : tuple of Profile
         Of the kernels that the operation launched before.
+    estimate : Estimate or None
+        With a sample, what part of the blocks was run: ``estimate.share``. All counts are then
+        estimates, and `errors` are the standard errors of the metrics by name.
+    errors : dict
     """
 
     def __init__(
@@ -128,6 +138,8 @@ class Profile(Assertions):
         measured_ms: float | None = None,
         title: str = "",
         launch: Launch | None = None,
+        estimate: Estimate | None = None,
+        errors: Mapping[str, float] | None = None,
     ) -> None:
         # Not for users: `profile` and `Kernel.profile` make profiles.
         self.kernel = kernel
@@ -145,6 +157,8 @@ class Profile(Assertions):
         self._inexact = {name: why for name, why in inexact.items() if name in metrics}
         self._instructions = tuple(instructions)
         self._launch = launch
+        self.estimate = estimate
+        self.errors = dict(errors or {})
 
     def metrics(self) -> dict[str, float]:
         """Return the counts of the whole kernel by Nsight Compute's names.
@@ -197,7 +211,7 @@ class Profile(Assertions):
         """Return sums of the accesses by space and kind: global loads, global stores, ..."""
         from coalesce import _verdict
 
-        return _verdict.totals(self.accesses())
+        return _verdict.totals(self.accesses(), self._errors)
 
     @property
     def sectors_per_request(self) -> dict[str, float]:
@@ -250,9 +264,10 @@ class Profile(Assertions):
         -------
         dict
             ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
-            ``modelled_ms``, ``measured_ms``, ``verdict``, ``metrics``, ``inexact``, ``lines`` (the
-            attributes of `Line`, each with its ``accesses``, those of `Access`, each with a
-            ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and ``addresses``),
+            ``modelled_ms``, ``measured_ms``, ``estimate`` (None, or ``share``, ``blocks_run``,
+            ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``, ``inexact``,
+            ``lines`` (the attributes of `Line`, each with its ``accesses``, those of `Access`, each
+            with a ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and ``addresses``),
             ``instructions`` (those of `Instruction`) and ``preparation`` (of such dicts).
         """
         from coalesce import _profile_data
@@ -339,7 +354,20 @@ class Profile(Assertions):
     def _lines(self) -> tuple[Line, ...]:
         from coalesce import _advice
 
-        return _rows.lines(self._instructions, self.source, _advice.sentence)
+        return _rows.lines(self._instructions, self.source, _advice.sentence, self._errors)
+
+    @cached_property
+    def _errors(self) -> _rows.Errors | None:
+        """Standard errors of sums over instructions; None where the counts are no estimate."""
+        if self.estimate is None:
+            return None
+        estimate = self.estimate
+        tables = {id(counts): counts.table() for counts in estimate.groups}
+
+        def error(rows: Sequence[int], counter: str) -> float:
+            return estimate.error(lambda c: float(tables[id(c)][counter][list(rows)].sum()))
+
+        return error
 
 
 def _whole(value: float) -> float:

@@ -1,0 +1,101 @@
+"""Samples of a grid's blocks, and estimates of the whole grid's counts with their errors.
+
+METHOD
+The blocks, in their linear order, are cut into as many stretches as are to be run, and of each
+stretch a random block is run: a stratified sample, which follows whatever changes from one end of
+the grid to the other. The blocks are dealt out to groups in turn, so that each group is a sample of
+its own, and how far the groups' estimates lie apart tells the standard error of their mean ("random
+groups": K. M. Wolter, Introduction to Variance Estimation, 2007, chapter 2), with the correction
+for a finite population. The choice is the same in every run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_GROUPS = 16
+_LEAST_BLOCKS = 2 * _GROUPS  # below, the errors would be guesses
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a sample tells of the whole grid.
+
+    Attributes
+    ----------
+    blocks_run, blocks_total : int
+        How many blocks were simulated, and how many the grid has.
+    groups : list of Counts
+        Of the groups of blocks.
+    sizes : list of int
+        How many blocks each group has.
+    """
+
+    blocks_run: int
+    blocks_total: int
+    groups: Sequence[Any]
+    sizes: Sequence[int]
+
+    @property
+    def share(self) -> float:
+        """Blocks run / blocks of the grid."""
+        return self.blocks_run / self.blocks_total
+
+    @property
+    def scale(self) -> float:
+        """What counts of the sample are multiplied by."""
+        return self.blocks_total / self.blocks_run
+
+    def error(self, figure: Callable[[Any], float]) -> float:
+        """Return the standard error of a figure of the whole grid, given that of some Counts."""
+        totals = [
+            figure(counts) * self.blocks_total / size
+            for counts, size in zip(self.groups, self.sizes, strict=True)
+        ]
+        spread = float(np.std(totals, ddof=1)) / math.sqrt(len(totals))
+        return spread * math.sqrt(1 - self.share)
+
+    def metrics(self, of_sample: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+        """Return metrics of the whole grid, given those of the sample, and their errors.
+
+        Sums are scaled up; ratios and percentages are what they are.
+        """
+        of_groups = [counts.metrics() for counts in self.groups]
+        found, errors = {}, {}
+        for name, value in of_sample.items():
+            scaled = name.endswith(".sum") or name.startswith("memory_")
+            found[name] = round(value * self.scale) if scaled else value
+            values = [metrics.get(name, 0.0) for metrics in of_groups]
+            if scaled:
+                values = [
+                    v * self.blocks_total / size for v, size in zip(values, self.sizes, strict=True)
+                ]
+            spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+            errors[name] = spread * math.sqrt(1 - self.share)
+        return found, errors
+
+
+def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    """Choose blocks of a grid of `total` to run, and the group of each.
+
+    Returns None where the grid is so small that all its blocks are run.
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float | np.number):
+        raise TypeError(f"sample must be a number; got {type(share).__name__}")
+    if not 0 < share < 1:
+        raise ValueError(
+            f"sample must be a share of the blocks, above 0 and below 1; got {share}. "
+            "Without a sample all blocks are run and the counts are exact."
+        )
+    count = max(_LEAST_BLOCKS, round(share * total))
+    if count >= total:
+        return None
+    random = np.random.default_rng(2024)
+    edges = np.arange(count + 1, dtype=np.int64) * total // count
+    blocks = random.integers(edges[:-1], edges[1:])
+    return blocks.astype(np.uint64), (np.arange(count) % _GROUPS).astype(np.uint32)
