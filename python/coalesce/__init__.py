@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from coalesce._devices import Device, devices, gpu_status
     from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
     from coalesce.catalogue import Variant, VariantTable, source, variants
-    from coalesce.comparison import Comparison, compare
     from coalesce.check import Finding, Findings
+    from coalesce.comparison import Comparison, compare
     from coalesce.errors import (
         CheckError,
         CoalesceError,

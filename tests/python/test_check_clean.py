@@ -8,6 +8,8 @@ import pytest
 import coalesce
 from coalesce import _checker
 
+pytestmark = pytest.mark.usefixtures("on_simulator")
+
 
 def clean(source, grid, block, *arguments, entry="k", **options):
     found = coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
@@ -18,7 +20,7 @@ SHAPES = [(1, 1, 1), (33, 17, 65), (64, 64, 64), (7, 129, 3), (40, 1, 31)]
 
 
 @pytest.mark.parametrize("variant", coalesce.variants("matmul").names)
-def test_matmul(on_simulator, random, variant):
+def test_matmul(random, variant):
     for m, k, n in SHAPES:
         a = random.random((m, k), np.float32)
         b = random.random((k, n), np.float32)
@@ -31,7 +33,7 @@ def test_matmul(on_simulator, random, variant):
 
 
 @pytest.mark.parametrize("operation", ["transpose", "row_sums", "column_sums"])
-def test_other_operations(on_simulator, random, operation):
+def test_other_operations(random, operation):
     for variant in coalesce.variants(operation).names:
         for shape in ((1, 1), (65, 33), (3, 200), (257, 5)):
             a = random.random(shape)

@@ -7,6 +7,8 @@ import pytest
 
 import coalesce
 
+pytestmark = pytest.mark.usefixtures("on_simulator")
+
 
 def check(source, grid, block, *arguments, entry="k", **options):
     return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
@@ -17,7 +19,7 @@ def only(found, kind, severity="error"):
     return found[0]
 
 
-def test_reads_past_the_end(on_simulator):
+def test_reads_past_the_end():
     x, out = np.arange(100, dtype=np.float32), np.zeros(128, np.float32)
     source = """extern "C" __global__ void k(const float *x, float *out, int n) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -37,7 +39,7 @@ def test_reads_past_the_end(on_simulator):
     assert not check(source.replace("BOUND", "if (i < n)"), 2, 64, x, out, 100)
 
 
-def test_every_fault_is_found(on_simulator):
+def test_every_fault_is_found():
     """The kernel goes on behind a fault, so that one run finds several."""
     source = """extern "C" __global__ void k(int *x, const int *fixed, int n) {
         x[-1 - (int)threadIdx.x] = 1;
@@ -62,7 +64,7 @@ def test_every_fault_is_found(on_simulator):
     assert (fixed == 0).all()
 
 
-def test_shared_memory_out_of_bounds(on_simulator):
+def test_shared_memory_out_of_bounds():
     source = """extern "C" __global__ void k(int *out) {
         extern __shared__ int s[];
         s[threadIdx.x] = threadIdx.x;
@@ -74,15 +76,13 @@ def test_shared_memory_out_of_bounds(on_simulator):
     assert not check(source, 1, 64, np.zeros(64, np.int32), shared_bytes=4 * 64)
 
 
-def test_local_memory_out_of_bounds(on_simulator):
+def test_local_memory_out_of_bounds():
     source = """extern "C" __global__ void k(int *out, int n) {
         int a[4] = {1, 2, 3, 4};
         for (int i = 0; i < n; ++i) a[(i * 3) LIMIT] += i;
         out[threadIdx.x] = a[threadIdx.x % 4];
     }"""
-    f = only(
-        check(source.replace("LIMIT", ""), 1, 32, np.zeros(32, np.int32), 3), "out_of_bounds"
-    )
+    f = only(check(source.replace("LIMIT", ""), 1, 32, np.zeros(32, np.int32), 3), "out_of_bounds")
     assert f.space == "local"
     assert not check(source.replace("LIMIT", "% 4"), 1, 32, np.zeros(32, np.int32), 3)
 
@@ -123,7 +123,7 @@ UNINITIALIZED = {
 
 
 @pytest.mark.parametrize("name", UNINITIALIZED)
-def test_uninitialized(on_simulator, name):
+def test_uninitialized(name):
     source, spaces = UNINITIALIZED[name]
     x, out = np.ones(128, np.float32), np.zeros(128, np.float32)
     found = check(source.replace("LIMIT", "96"), 1, 128, x, out)
@@ -132,7 +132,7 @@ def test_uninitialized(on_simulator, name):
     assert not check(source.replace("LIMIT", "128"), 1, 128, x, out)
 
 
-def test_uninitialized_element_by_its_declaration(on_simulator):
+def test_uninitialized_element_by_its_declaration():
     source = """
         template <int TILE> __global__ void k(float *out) {
             __shared__ float tile[TILE / 2][TILE + 1];
@@ -146,7 +146,7 @@ def test_uninitialized_element_by_its_declaration(on_simulator):
     assert f.details == ("`tile` has shape (8, 17), float, in shared memory",)
 
 
-def test_undefined_global_memory(on_simulator):
+def test_undefined_global_memory():
     source = """extern "C" __global__ void k(float *out, int n) {
         int i = threadIdx.x;
         if (i < n) out[i] = 0;
@@ -160,16 +160,16 @@ def test_undefined_global_memory(on_simulator):
     assert not check(source, 1, 64, out, 40)  # an ndarray counts as written
 
 
-def test_undefined_is_checked(on_simulator):
+def test_undefined_is_checked():
     kernel = coalesce.Kernel('extern "C" __global__ void k(float *x, int n) { x[n] = 1; }')
     x = np.zeros(1, np.float32)
-    with pytest.raises(ValueError, match="undefined names no parameter.*'y'"):
+    with pytest.raises(ValueError, match=r"undefined names no parameter.*'y'"):
         kernel.check(1, 1, x, 0, undefined=["y"])
     with pytest.raises(ValueError, match=r"undefined names .*n.*, which is no array"):
         kernel.check(1, 1, x, 0, undefined=["n"])
 
 
-def test_a_loop_of_faults_ends(on_simulator):
+def test_a_loop_of_faults_ends():
     source = """extern "C" __global__ void k(volatile int *x) {
         while (x[100] == 0) {}
     }"""
@@ -178,7 +178,7 @@ def test_a_loop_of_faults_ends(on_simulator):
     assert "stopped after 1000000 accesses" in found[1].title
 
 
-def test_what_ends_a_kernel_is_the_last_finding(on_simulator):
+def test_what_ends_a_kernel_is_the_last_finding():
     source = """#include <cassert>
     extern "C" __global__ void k(int *x) {
         x[threadIdx.x + 1] = 1;

@@ -7,6 +7,8 @@ import pytest
 
 import coalesce
 
+pytestmark = pytest.mark.usefixtures("on_simulator")
+
 
 def check(source, grid, block, *arguments, entry="k", **options):
     return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
@@ -486,7 +488,7 @@ def filled(name, corrected):
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_race(on_simulator, name):
+def test_planted_race(name):
     _, _, launch, expected = PLANTED[name]
     found = check(filled(name, corrected=False), *launch())
     assert kinds(found) == expected, str(found)
@@ -496,12 +498,12 @@ def test_planted_race(on_simulator, name):
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_corrected_twin(on_simulator, name):
+def test_corrected_twin(name):
     found = check(filled(name, corrected=True), *PLANTED[name][2]())
     assert not found, str(found)
 
 
-def test_what_a_race_says(on_simulator):
+def test_what_a_race_says():
     found = check(filled("no barrier after filling a tile", False), 1, 64, integers(64))
     (race,) = found
     assert race.space == "shared"
@@ -518,7 +520,7 @@ def test_what_a_race_says(on_simulator):
     assert "no __syncthreads() comes between the two" in race.details
 
 
-def test_the_answer_may_be_right(on_simulator):
+def test_the_answer_may_be_right():
     """What the simulator computes is right, as it runs warp after warp; the race is found."""
     x, out = integers(64), zeros(64)
     source = """extern "C" __global__ void k(const int *x, int *out) {
@@ -532,7 +534,7 @@ def test_the_answer_may_be_right(on_simulator):
     assert found[0].count == 32
 
 
-def test_values_of_two_writers(on_simulator):
+def test_values_of_two_writers():
     different = check(filled("two blocks that write one element", False), 3, 32, zeros(96))
     assert different[0].title == "two blocks write out[16], in no order, different values"
     assert different[0].count == 32
@@ -546,7 +548,7 @@ def test_values_of_two_writers(on_simulator):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_blocks_race_in_either_order(on_simulator, first):
+def test_blocks_race_in_either_order(first):
     """A write of one block and a read of another, whichever runs first here."""
     source = """extern "C" __global__ void k(int *x, int *out, int first) {
         if (threadIdx.x == 0) {
@@ -560,7 +562,7 @@ def test_blocks_race_in_either_order(on_simulator, first):
     assert {a.block for a in found[0].accesses} == {(0, 0, 0), (1, 0, 0)}
 
 
-def test_many_lines_are_capped(on_simulator):
+def test_many_lines_are_capped():
     """A hundred groups are listed, the others counted."""
     lines = "\n".join(f"x[{n}] += 1;" for n in range(120))
     source = f'extern "C" __global__ void k(int *x) {{\nif (threadIdx.x == 0) {{\n{lines}\n}} }}'

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import coalesce
+
+pytestmark = pytest.mark.usefixtures("on_simulator")
 
 
 def check(source, grid, block, *arguments, entry="k", **options):
@@ -20,7 +23,7 @@ def ones(n):
     return np.ones(n, np.int32)
 
 
-def test_a_barrier_that_some_threads_miss(on_simulator):
+def test_a_barrier_that_some_threads_miss():
     source = """extern "C" __global__ void k(int *x) {
         if (threadIdx.x < LIMIT) __syncthreads();
         x[threadIdx.x] = 2;
@@ -31,7 +34,7 @@ def test_a_barrier_that_some_threads_miss(on_simulator):
     assert not check(source.replace("LIMIT", "64"), 1, 64, ones(64))
 
 
-def test_a_barrier_that_whole_warps_miss(on_simulator):
+def test_a_barrier_that_whole_warps_miss():
     source = """extern "C" __global__ void k(int *x) {
         if (threadIdx.x / 32 != 1) __syncthreads();
         x[threadIdx.x] = 2;
@@ -39,7 +42,7 @@ def test_a_barrier_that_whole_warps_miss(on_simulator):
     only(check(source, 1, 96, ones(96)), "barrier")
 
 
-def test_a_barrier_after_threads_have_left(on_simulator):
+def test_a_barrier_after_threads_have_left():
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x;
         if (i >= n) return;
@@ -51,7 +54,7 @@ def test_a_barrier_after_threads_have_left(on_simulator):
     assert "24 threads have left the kernel" in f.details[-1]
 
 
-def test_threads_that_meet_at_different_barriers(on_simulator):
+def test_threads_that_meet_at_different_barriers():
     source = """extern "C" __global__ void k(int *x) {
         int i = threadIdx.x;
         if (i < 32) {
@@ -70,7 +73,7 @@ def test_threads_that_meet_at_different_barriers(on_simulator):
     assert not check(both, 1, 64, ones(64))
 
 
-def test_a_shuffle_that_lanes_miss(on_simulator):
+def test_a_shuffle_that_lanes_miss():
     source = """extern "C" __global__ void k(int *x) {
         int v = x[threadIdx.x];
         if (threadIdx.x < 16) v = __shfl_sync(MASK, v, 3);
@@ -82,7 +85,7 @@ def test_a_shuffle_that_lanes_miss(on_simulator):
     assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
 
 
-def test_a_vote_and_a_match_that_lanes_miss(on_simulator):
+def test_a_vote_and_a_match_that_lanes_miss():
     for call in ("__any_sync(MASK, v > 0)", "__match_any_sync(MASK, v)", "__ballot_sync(MASK, v)"):
         source = f"""extern "C" __global__ void k(int *x) {{
             int v = x[threadIdx.x];
@@ -93,7 +96,7 @@ def test_a_vote_and_a_match_that_lanes_miss(on_simulator):
         assert not check(source.replace("MASK", "0x11111111"), 1, 32, ones(32))
 
 
-def test_a_mask_without_the_lane_that_calls(on_simulator):
+def test_a_mask_without_the_lane_that_calls():
     source = """extern "C" __global__ void k(int *x) {
         int v = x[threadIdx.x];
         if (threadIdx.x < 16) v += __shfl_xor_sync(MASK, v, 1);
@@ -106,7 +109,7 @@ def test_a_mask_without_the_lane_that_calls(on_simulator):
     assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
 
 
-def test_a_shuffle_from_a_lane_that_takes_no_part(on_simulator):
+def test_a_shuffle_from_a_lane_that_takes_no_part():
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x, v = x[i];
         if (i < n) v += __shfl_down_sync((1u << n) - 1, v, 4 WIDTH);
@@ -119,7 +122,7 @@ def test_a_shuffle_from_a_lane_that_takes_no_part(on_simulator):
     assert not check(source.replace("WIDTH", ", 8"), 1, 32, ones(32), 8)
 
 
-def test_lanes_that_have_left_need_not_come(on_simulator):
+def test_lanes_that_have_left_need_not_come():
     """As the language allows: a mask may name lanes that have exited."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x;
