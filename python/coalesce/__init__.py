@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from coalesce.profiling import Profile, profile
     from coalesce.timing import Timing
     from coalesce.tracing import Trace, TraceArray, TraceEvent, trace
+    from coalesce.warps import Transactions, thread_index, transactions, warp_of_thread
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ _HOMES = {
     "Trace": "tracing",
     "TraceArray": "tracing",
     "TraceEvent": "tracing",
+    "Transactions": "warps",
     "UnsupportedInstruction": "errors",
     "Variant": "catalogue",
     "VariantTable": "catalogue",
@@ -79,10 +81,13 @@ _HOMES = {
     "profile": "profiling",
     "row_sums": "operations",
     "source": "catalogue",
+    "thread_index": "warps",
     "to_device": "array",
     "trace": "tracing",
+    "transactions": "warps",
     "transpose": "operations",
     "variants": "catalogue",
+    "warp_of_thread": "warps",
     "zeros": "array",
 }
 
@@ -107,6 +112,7 @@ __all__ = [
     "Trace",
     "TraceArray",
     "TraceEvent",
+    "Transactions",
     "UnsupportedInstruction",
     "Variant",
     "VariantTable",
@@ -125,10 +131,13 @@ __all__ = [
     "profile",
     "row_sums",
     "source",
+    "thread_index",
     "to_device",
     "trace",
+    "transactions",
     "transpose",
     "variants",
+    "warp_of_thread",
     "zeros",
 ]
 

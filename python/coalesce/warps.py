@@ -1,0 +1,268 @@
+"""One warp without a kernel: what its addresses cost, and which threads are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce import _devices
+from coalesce._pattern import Pattern, classify
+
+if TYPE_CHECKING:
+    from coalesce.draw import Picture
+
+SECTOR_BYTES, LINE_BYTES = 32, 128
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """What a GPU makes of the addresses of one access, of one warp or several.
+
+    Attributes
+    ----------
+    requests : int
+        Warps with at least one active lane.
+    sectors, lines : int
+        Distinct sectors and cache lines that each warp touches, over all warps.
+    ideal_sectors : int
+        What the same lanes would take with their elements packed.
+    bytes_used, bytes_moved : int
+        Distinct bytes that the lanes want, and the bytes of the sectors.
+    """
+
+    requests: int
+    sectors: int
+    lines: int
+    ideal_sectors: int
+    bytes_used: int
+    bytes_moved: int
+    _addresses: tuple[tuple[int, ...], ...] = field(repr=False, default=())
+    _masks: tuple[int, ...] = field(repr=False, default=())
+    _itemsize: int = field(repr=False, default=4)
+    _warp_size: int = field(repr=False, default=32)
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors / requests; 0 where no lane is active."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def efficiency(self) -> float:
+        """Bytes used / bytes moved, from 0 to 1."""
+        return self.bytes_used / self.bytes_moved if self.bytes_moved else 0.0
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """How the lanes of the first warp lie; None where no lane is active."""
+        if not self.requests:
+            return None
+        return classify(self._addresses[0], self._itemsize, self._masks[0])
+
+    def picture(self) -> Picture:
+        """Draw the first warp: its lanes over the sectors and lines they touch."""
+        from coalesce import draw
+
+        if not self.requests:
+            raise ValueError("there is nothing to draw: no lane is active")
+        return draw.warp_access(
+            self._addresses[0], self._itemsize, self._masks[0], warp_size=self._warp_size
+        )
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.requests} request{'s' * (self.requests != 1)}, {self.sectors} "
+            f"sector{'s' * (self.sectors != 1)} in {self.lines} line{'s' * (self.lines != 1)}, "
+            f"{self.efficiency:.1%} of the bytes used"
+        )
+        pattern = self.pattern
+        return text if pattern is None else f"{text}. {pattern.text}"
+
+
+def transactions(
+    addresses: Any,
+    itemsize: int = 4,
+    mask: Any = None,
+    gpu: str = "h200",
+    *,
+    warp_size: int = 32,
+) -> Transactions:
+    """Count what the addresses of a warp's access cost: requests, sectors, lines.
+
+    The rules are those of the simulator and of hardware counters: a warp's access is one request,
+    and moves the distinct 32-byte sectors that its active lanes touch.
+
+    Parameters
+    ----------
+    addresses : array_like of int, shape (lanes,)
+        The first byte that each lane accesses, in bytes. More than `warp_size` of them are several
+        warps, one after the other; a last one that is shorter has inactive lanes at its end.
+    itemsize : int
+        Bytes a lane accesses: 1 to 16.
+    mask : array_like of bool, shape (lanes,), or int, optional
+        Which lanes are active; an int has a bit for each lane, lane 0 the lowest. All by default.
+    gpu : str
+        A simulated GPU, as in ``device="sim:h200"``. All GPUs there are have sectors of 32 and
+        lines of 128 bytes.
+    warp_size : {32, 64}
+        64 for the wavefronts of AMD's GPUs.
+
+    Returns
+    -------
+    Transactions
+
+    Raises
+    ------
+    TypeError, ValueError
+        The addresses or the mask are no integers, or of another shape; the GPU is unknown.
+
+    Examples
+    --------
+    >>> lanes = np.arange(32)
+    >>> coalesce.transactions(4 * lanes).sectors
+    4
+    >>> column = coalesce.transactions(512 * 4 * lanes)
+    >>> column.sectors, column.lines, column.efficiency
+    (32, 32, 0.125)
+    >>> coalesce.transactions(4 * np.arange(64), warp_size=64).sectors_per_request
+    8.0
+    """
+    _devices.resolve(gpu if gpu.startswith("sim") else f"sim:{gpu}")
+    if warp_size not in (32, 64):
+        raise ValueError(f"warp_size must be 32 or 64; got {warp_size!r}")
+    if itemsize not in range(1, 17):
+        raise ValueError(f"itemsize must be from 1 to 16 bytes; got {itemsize!r}")
+    given = _addresses(addresses)
+    active = _active(mask, len(given))
+    requests = sectors = lines = ideal = used = 0
+    shown: list[tuple[int, ...]] = []
+    masks: list[int] = []
+    for first in range(0, len(given), warp_size):
+        warp = given[first : first + warp_size]
+        on = active[first : first + warp_size]
+        if not on.any():
+            continue
+        wanted = np.unique(warp[on][:, None] + np.arange(itemsize, dtype=np.uint64))
+        requests += 1
+        sectors += len(np.unique(wanted // SECTOR_BYTES))
+        lines += len(np.unique(wanted // LINE_BYTES))
+        ideal += -(-int(on.sum()) * itemsize // SECTOR_BYTES)
+        used += len(wanted)
+        shown.append(tuple(warp.tolist()) + (0,) * (warp_size - len(warp)))
+        masks.append(sum(1 << lane for lane in np.flatnonzero(on).tolist()))
+    return Transactions(
+        requests,
+        sectors,
+        lines,
+        ideal,
+        used,
+        sectors * SECTOR_BYTES,
+        tuple(shown[:1]),
+        tuple(masks[:1]),
+        itemsize,
+        warp_size,
+    )
+
+
+def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    given = np.asarray(addresses)
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError(f"addresses must be integers; got dtype {given.dtype}")
+    if given.ndim != 1:
+        raise ValueError(f"addresses must have one axis, the lanes; got shape {given.shape}")
+    if given.size and given.dtype.kind == "i" and given.min() < 0:
+        raise ValueError(f"addresses must not be negative; got {given.min()}")
+    return given.astype(np.uint64)
+
+
+def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    if mask is None:
+        return np.ones(lanes, bool)
+    if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
+        if not 0 <= mask < 1 << lanes:
+            raise ValueError(f"mask names lanes beyond the {lanes} that there are: {mask:#x}")
+        return np.array([int(mask) >> lane & 1 for lane in range(lanes)], bool)
+    given = np.asarray(mask)
+    if given.shape != (lanes,) or given.dtype != bool:
+        raise ValueError(
+            f"mask must be an int or {lanes} bools, one for each lane; "
+            f"got dtype {given.dtype} of shape {given.shape}"
+        )
+    return given
+
+
+def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
+    """Return a thread's number in its block: x counts fastest, then y, then z.
+
+    Parameters
+    ----------
+    threadIdx : int, (x, y, z) or array_like of shape (..., 1 to 3)
+    blockDim : int or (x, y, z)
+        The block's extents.
+
+    Returns
+    -------
+    int, or ndarray of shape (...)
+
+    Raises
+    ------
+    ValueError
+        The block has no such thread.
+
+    Examples
+    --------
+    >>> coalesce.thread_index((3, 1, 0), (16, 16))
+    19
+    """
+    extents = _extents(blockDim)
+    given = np.asarray(threadIdx)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"threadIdx must hold integers; got dtype {given.dtype}")
+    if given.ndim == 0:
+        given = given[None]
+    if not 1 <= given.shape[-1] <= 3:
+        raise ValueError(f"threadIdx must have one to three coordinates; got {threadIdx!r}")
+    axes = given.shape[-1]
+    if np.any(given < 0) or np.any(given >= np.array(extents[:axes])):
+        raise ValueError(f"a block of {' x '.join(map(str, extents))} has no thread {threadIdx!r}")
+    strides = np.array([1, extents[0], extents[0] * extents[1]])[:axes]
+    found = (given * strides).sum(axis=-1)
+    return int(found) if found.ndim == 0 else found
+
+
+def warp_of_thread(
+    threadIdx: Any,
+    blockDim: int | Sequence[int],
+    *,
+    warp_size: int = 32,
+) -> tuple[Any, Any]:
+    """Return the warp that a thread is in, and its lane there.
+
+    Threads are dealt to warps by `thread_index`, so that a warp of a 16 x 16 block is two rows.
+
+    Parameters
+    ----------
+    threadIdx, blockDim
+        As of `thread_index`.
+    warp_size : int
+        32, or 64 on AMD's GPUs.
+
+    Returns
+    -------
+    warp, lane : int, or ndarray
+
+    Examples
+    --------
+    >>> coalesce.warp_of_thread((3, 5, 0), (16, 16))
+    (2, 19)
+    """
+    number = thread_index(threadIdx, blockDim)
+    return number // warp_size, number % warp_size
+
+
+def _extents(block: int | Sequence[int]) -> tuple[int, int, int]:
+    from coalesce import _geometry
+
+    return _geometry.extent("block", tuple(block) if isinstance(block, Sequence) else block)

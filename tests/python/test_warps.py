@@ -1,0 +1,124 @@
+"""One warp without a kernel: transactions of its addresses, threads of its block."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coalesce
+
+LANES = np.arange(32)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "itemsize", "sectors", "lines", "efficiency"),
+    [
+        (4 * LANES, 4, 4, 1, 1),
+        (4 * LANES + 4, 4, 5, 2, 0.8),
+        (8 * LANES, 4, 8, 2, 0.5),
+        (4 * LANES[::-1], 4, 4, 1, 1),
+        (np.full(32, 64), 4, 1, 1, 0.125),
+        (16 * LANES, 16, 16, 4, 1),
+        (2048 * LANES, 4, 32, 32, 0.125),
+        (np.append(4 * LANES[:31], 1 << 40), 4, 5, 2, 0.8),
+        (LANES, 1, 1, 1, 1),
+    ],
+)
+def test_transactions(addresses, itemsize, sectors, lines, efficiency):
+    found = coalesce.transactions(addresses, itemsize)
+    assert (found.requests, found.sectors, found.lines) == (1, sectors, lines)
+    assert found.efficiency == efficiency
+    assert found.sectors_per_request == sectors
+    assert found.bytes_moved == 32 * sectors
+
+
+@given(
+    st.lists(st.integers(0, 1 << 14), min_size=1, max_size=32),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.integers(1, (1 << 32) - 1),
+)
+def test_a_kernel_counts_the_same(elements, itemsize, bits):
+    """The simulator, on a kernel that accesses these addresses."""
+    mask = bits % (1 << len(elements))
+    found = coalesce.transactions([itemsize * e for e in elements], itemsize, mask)
+    touched = {
+        (itemsize * e + byte) // 32
+        for lane, e in enumerate(elements)
+        if mask >> lane & 1
+        for byte in range(itemsize)
+    }
+    assert found.sectors == len(touched)
+    assert found.lines == len({sector // 4 for sector in touched})
+    assert found.requests == (mask != 0)
+
+
+def test_as_the_simulator_counts(random):
+    index = random.integers(0, 4096, 4096).astype(np.int32)
+    x = np.zeros(4096, np.float32)
+    p = coalesce.profile("access", x, pattern="gather", index=index)
+    found = coalesce.transactions(4 * index.astype(np.int64))
+    (load,) = [a for a in p.accesses() if a.name == "load x"]
+    assert (found.requests, found.sectors) == (load.requests, load.sectors)
+    assert found.ideal_sectors == load.ideal
+
+
+def test_masks_warps_and_wavefronts():
+    assert coalesce.transactions(4 * LANES, mask=0xFF).sectors == 1
+    assert coalesce.transactions(4 * LANES, mask=LANES < 16).sectors == 2
+    nothing = coalesce.transactions(4 * LANES, mask=0)
+    assert (nothing.requests, nothing.sectors, nothing.efficiency) == (0, 0, 0)
+    assert nothing.pattern is None
+    several = coalesce.transactions(4 * np.arange(100))
+    assert (several.requests, several.sectors) == (4, 13)
+    wide = coalesce.transactions(4 * np.arange(64), warp_size=64)
+    assert (wide.requests, wide.sectors, wide.lines) == (1, 8, 2)
+    assert wide.picture().svg.startswith("<svg")
+
+
+def test_it_says_what_it_is():
+    found = coalesce.transactions(2048 * LANES)
+    assert found.pattern.kind == "stride"
+    assert str(found).startswith("1 request, 32 sectors in 32 lines, 12.5% of the bytes used.")
+    assert "32 lanes" in found.picture().headline
+
+
+def test_threads():
+    assert coalesce.thread_index(5, 64) == 5
+    assert coalesce.thread_index((1, 2, 3), (4, 5, 6)) == 1 + 4 * (2 + 5 * 3)
+    np.testing.assert_array_equal(coalesce.thread_index([[0, 1], [3, 2]], (4, 4)), [4, 11])
+    assert coalesce.warp_of_thread((3, 5, 0), (16, 16)) == (2, 19)
+    assert coalesce.warp_of_thread((3, 5), (16, 16), warp_size=64) == (1, 19)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: coalesce.transactions([0.5]), TypeError, "must be integers"),
+        (lambda: coalesce.transactions([[0]]), ValueError, "one axis"),
+        (lambda: coalesce.transactions([-4]), ValueError, "negative"),
+        (lambda: coalesce.transactions([0], mask=2), ValueError, "beyond the 1"),
+        (lambda: coalesce.transactions([0], mask=[1, 2]), ValueError, "1 bools"),
+        (lambda: coalesce.transactions([0], 17), ValueError, "itemsize"),
+        (lambda: coalesce.transactions([0], gpu="tpu"), ValueError, "unknown device"),
+        (lambda: coalesce.transactions([0], warp_size=16), ValueError, "32 or 64"),
+        (lambda: coalesce.thread_index((4, 0), (4, 4)), ValueError, "no thread"),
+        (lambda: coalesce.thread_index((0, 0, 0, 0), 4), ValueError, "one to three"),
+        (lambda: coalesce.thread_index(0.5, 4), TypeError, "integers"),
+    ],
+)
+def test_mistakes(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["transactions", "thread_index", "warp_of_thread"])
+def test_examples(name):
+    names = {"coalesce": coalesce, "np": np}
+    finder = doctest.DocTestFinder(recurse=False)
+    (examples,) = finder.find(getattr(coalesce, name), name, globs=names)
+    assert examples.examples
+    assert doctest.DocTestRunner().run(examples).failed == 0
