@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,7 @@ def count(
     shared_bytes: Any = 0,
     device: str | Device | None = None,
     sample: float | None = None,
+    executor: Executor | None = None,
     progress: Progress = None,
     exemplars: int = 0,
 ) -> Counted:
@@ -83,6 +85,8 @@ def count(
         The share of the blocks to run, above 0 and below 1, on copies of the arrays; the counts are
         then those of the sample. Where that would be less than a few dozen blocks, more are run,
         and all of a small grid.
+    executor : concurrent.futures.Executor, optional
+        Runs ranges of blocks elsewhere, on copies of the arrays.
     progress : bool or callable, optional
         Whether to show a bar, or what to call with the numbers of blocks done and in all. By
         default a bar shows on terminals and in notebooks, for what takes more than two seconds.
@@ -91,14 +95,23 @@ def count(
     """
     launch = prepare(kernel, grid, block, arguments, shared_bytes, device)
     chosen = None if sample is None else _sampling.choose(launch.blocks, sample)
-    options: dict[str, Any] = {}
-    if chosen is not None:
-        launch = launch.detached()
-        options = {"blocks": chosen[0], "groups": chosen[1]}
+    result: Any
     with _progress.reporter(progress, kernel.name) as report:
-        result = launch.run(counts=True, exemplars=exemplars, progress=report, **options)
-    if chosen is None:
-        launch.finish()
+        if executor is not None:
+            from coalesce import _remote
+
+            _remote.check(executor)
+            jobs = _remote.ranges(launch.blocks, executor)
+            if chosen is not None:
+                jobs = [chosen[0][chosen[1] == group] for group in np.unique(chosen[1])]
+            result = _remote.run(launch, executor, jobs, exemplars, report)
+        elif chosen is not None:
+            launch = launch.detached()
+            given: dict[str, Any] = {"blocks": chosen[0], "groups": chosen[1]}
+            result = launch.run(counts=True, exemplars=exemplars, progress=report, **given)
+        else:
+            result = launch.run(counts=True, exemplars=exemplars, progress=report)
+            launch.finish()
     assert result.counts is not None
     estimate = None
     if chosen is not None:

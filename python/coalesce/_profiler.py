@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ class Settings:
     """How to count; see `coalesce.profile`."""
 
     sample: float | None = None
+    executor: Executor | None = None
     progress: _counting.Progress = None
 
 
@@ -69,8 +71,8 @@ def of_operation(
         variant: str,
     ) -> LaunchRecord:
         title = f"{operation}, {'pattern' if operation == 'access' else 'variant'} {variant}"
-        # What comes before is not sampled: the kernel reads what it made.
-        how = settings if operation == asked else replace(settings, sample=None)
+        # What comes before is run whole and here: the kernel reads what it made.
+        how = settings if operation == asked else replace(settings, sample=None, executor=None)
         found, record = of_kernel(kernel, grid, block, arguments, shared_bytes, device, how, title)
         taken.append(found)
         return record
@@ -111,6 +113,7 @@ def of_kernel(
         shared_bytes=shared,
         device=chosen,
         sample=settings.sample,
+        executor=settings.executor,
         progress=settings.progress,
         exemplars=_EXAMPLES,
     )

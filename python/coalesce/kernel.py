@@ -6,6 +6,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -338,6 +339,7 @@ class Kernel:
         shared_bytes: int = 0,
         device: str | Device = "sim",
         sample: float | None = None,
+        executor: Executor | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
     ) -> Profile:
         """Launch the kernel and count what its memory accesses cost.
@@ -349,8 +351,8 @@ class Kernel:
             As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
         shared_bytes : int
             Dynamic shared memory, bytes a block.
-        device, sample, progress
-            As of `coalesce.profile`. With a sample the arrays stay as they are.
+        device, sample, executor, progress
+            As of `coalesce.profile`. With a sample or an executor the arrays stay as they are.
 
         Returns
         -------
@@ -364,7 +366,7 @@ class Kernel:
         """
         from coalesce import _profiler
 
-        settings = _profiler.Settings(sample, progress)
+        settings = _profiler.Settings(sample, executor, progress)
         return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device, settings)[0]
 
     def trace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ def profile(
     *arrays: Any,
     device: str | Device = "sim",
     sample: float | None = None,
+    executor: Executor | None = None,
     progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Profile:
@@ -48,6 +50,9 @@ def profile(
         Simulate this share of the blocks, above 0 and below 1, and estimate the counts; every
         figure is then shown with its standard error. By default all blocks are simulated and the
         counts are exact.
+    executor : concurrent.futures.Executor, optional
+        Simulates ranges of blocks in other processes or on other machines: a process pool, Dask's
+        ``client.get_executor()``. The counts are exactly the same; the time is not modelled.
     progress : bool or callable, optional
         Whether to show a progress bar, or a function of the numbers of blocks done and in all. By
         default there is a bar on terminals and in notebooks, after two seconds.
@@ -75,7 +80,7 @@ def profile(
     """
     from coalesce import _profiler
 
-    settings = _profiler.Settings(sample, progress)
+    settings = _profiler.Settings(sample, executor, progress)
     return _profiler.of_operation(operation, arrays, device, options, settings)
 
 
