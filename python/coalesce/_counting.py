@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import _arguments, _arrays, _core, _devices, _geometry, _progress, _sampling
+from coalesce import (
+    _arguments,
+    _arrays,
+    _core,
+    _devices,
+    _exchanges,
+    _geometry,
+    _progress,
+    _sampling,
+)
 from coalesce._arguments import HostArray
 from coalesce._pieces import Pieces
 from coalesce.tracing import Trace, TraceArray
@@ -94,6 +103,8 @@ def count(
         How many events to keep of each memory instruction.
     """
     launch = prepare(kernel, grid, block, arguments, shared_bytes, device)
+    if sample is not None or executor is not None:
+        _exchanges.refuse(launch, "executor" if sample is None else "sample")
     chosen = None if sample is None else _sampling.choose(launch.blocks, sample)
     result: Any
     with _progress.reporter(progress, kernel.name) as report:

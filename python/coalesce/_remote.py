@@ -68,7 +68,11 @@ def check(executor: Any) -> None:
 
 def ranges(blocks: int, executor: Executor) -> list[np.ndarray[Any, np.dtype[np.uint64]]]:
     """Cut the blocks of a grid into a range for each job."""
-    workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    client: Any = getattr(executor, "_client", None)  # Dask's executor
+    if hasattr(client, "nthreads"):
+        workers = sum(client.nthreads().values()) or 1
+    else:
+        workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
     jobs = min(blocks, _JOBS_A_WORKER * int(workers))
     return list(np.array_split(np.arange(blocks, dtype=np.uint64), jobs))
 

@@ -479,6 +479,70 @@ class Kernel:
 
         return _checker.of_kernel(self, grid, block, arguments, shared_bytes, device, undefined)
 
+    def observe(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *arguments: Any,
+        callback: Callable[[Trace], object],
+        batch: int = 65536,
+        shared_bytes: int = 0,
+        device: str | Device | None = None,
+        blocks: Any = None,
+        warps: int | Sequence[int] | None = None,
+        lines: int | Sequence[int] | None = None,
+        progress: bool | Callable[[int, int], object] | None = None,
+    ) -> int:
+        """Launch the kernel on the simulator and hand its memory instructions to a function.
+
+        Tools are made of this: what a `Trace` would hold in memory goes by in batches.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of int
+        *arguments
+            As of `trace`; the arrays are as after one launch, unless `blocks` are chosen.
+        callback : callable
+            Called with a `Trace` of at most `batch` events, again and again, on the calling thread.
+            Events come in the order of their blocks. An exception that it raises ends the launch
+            and reaches the caller.
+        batch : int
+            The most events at a time; they take about 300 bytes each.
+        shared_bytes, device, blocks, warps, lines, progress
+            As of `trace`.
+
+        Returns
+        -------
+        int
+            How many events there were.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `trace`, and for a callback or a batch that is none.
+
+        Notes
+        -----
+        Where blocks may learn of each other (they use what an atomic operation returned, or load
+        volatile or with acquire), all of them run before the first batch, in memory.
+
+        Examples
+        --------
+        How often each element of an array is read:
+
+        >>> reads = np.zeros(a.size, int)
+        >>> def count(trace):
+        ...     index = trace.select(array="a", kind="load").index
+        ...     np.add.at(reads, index[index >= 0], 1)
+        >>> kernel.observe(grid, block, a, out, n, callback=count)
+        129024
+        """
+        from coalesce import _counting, _observing, _tracer
+
+        launch = _counting.prepare(self, grid, block, arguments, shared_bytes, device)
+        wanted = _tracer.Wanted(blocks, warps, lines, None, progress)
+        return _observing.observe(launch, wanted, callback, batch)
+
     def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
         slow = functools.partial(self._call, grid, block, shared, stream)
         if self._device.kind != "cuda":
