@@ -156,8 +156,8 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
     if (same(a) || same(b)) return true;
     // Two reads that any write that races with this one would race with, too.
     const auto elsewhere = [&](const Stamp& r) {
-        return r.time && (r.block != at.me.block ||
-                          (r.warp != at.me.warp && !order.before_barrier(r)));
+        return r.time &&
+               (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
     };
     return elsewhere(a) && elsewhere(b) && (a.block != b.block || a.block == at.me.block);
 }

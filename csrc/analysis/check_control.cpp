@@ -159,10 +159,10 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
     const int lane = std::countr_zero(lanes);
     const uint64_t address = addresses[lane];
     const bool global = space == Space::global || space == Space::constant;
-    const FindingKind kind = fault == sim::Fault::misaligned         ? misaligned
-                             : fault == sim::Fault::read_only        ? read_only
-                             : global && sim::freed_at(address)      ? use_after_free
-                                                                     : out_of_bounds;
+    const FindingKind kind = fault == sim::Fault::misaligned    ? misaligned
+                             : fault == sim::Fault::read_only   ? read_only
+                             : global && sim::freed_at(address) ? use_after_free
+                                                                : out_of_bounds;
     const sim::Buffer* const nearest = global ? w.block->memory->nearest(address) : nullptr;
     const uint32_t array =
         nearest ? uint32_t(nearest - w.block->memory->buffers().data()) : no_array;

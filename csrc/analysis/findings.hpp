@@ -1,9 +1,9 @@
 // What a checked run found: groups of like findings, one example of each.
 //
 // Findings are alike if they are of one kind, at the same source lines (in either order) and in the
-// same array. The first of them is kept, the others are counted; after `most_groups` groups new ones
-// are only counted. In the end a race takes with it the warnings between its lines, and the reads of
-// what was not written yet that are one of its sides: they are the same mistake.
+// same array. The first of them is kept, the others are counted; after `most_groups` groups new
+// ones are only counted. In the end a race takes with it the warnings between its lines, and the
+// reads of what was not written yet that are one of its sides: they are the same mistake.
 #pragma once
 
 #include <cstdint>

@@ -259,11 +259,10 @@ class Program {
         const std::pair key{entry, purpose};
         const auto known = programs_.find(key);
         if (known != programs_.end()) return known->second;
-        sim::Program program =
-            sim::decode(module_, find(entry), memory_,
-                        purpose == Purpose::check   ? analysis::checking_engine()
-                        : purpose == Purpose::count ? analysis::counting_engine()
-                                                    : analysis::silent_engine());
+        sim::Program program = sim::decode(module_, find(entry), memory_,
+                                           purpose == Purpose::check   ? analysis::checking_engine()
+                                           : purpose == Purpose::count ? analysis::counting_engine()
+                                                                       : analysis::silent_engine());
         program.source = source_;
         return programs_.emplace(key, std::move(program)).first->second;
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -276,6 +276,22 @@ class Run:
             source="measured" if self.on_gpu else "modelled",
             parts=tuple((name, r.kernel_ms) for name, r in self.records),
         )
+
+
+def called(
+    run: Callable[[Any], tuple[Any, Run]], device: Any, return_timing: bool, check: bool
+) -> Any:
+    """Return what an operation returns: the result of `run`, with a Timing or Findings if asked."""
+    if not check:
+        result, done = run(device)
+        return (result, done.timing()) if return_timing else result
+    if return_timing:
+        raise ValueError("check=True takes no return_timing=True: a checked run is not timed")
+    from coalesce import _checker
+
+    with _checker.checking() as checked:
+        result, _ = run(_checker.simulated(device))
+    return result, checked.findings()
 
 
 @cache

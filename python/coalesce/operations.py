@@ -8,7 +8,7 @@ import numpy as np
 
 from coalesce import _operands, catalogue
 from coalesce._operands import Operand
-from coalesce._run import REAL_NAME, Run
+from coalesce._run import REAL_NAME, Run, called
 
 # A NumPy array, or a GPU array of any library; what comes out is of the kind that went in.
 Array = Any
@@ -28,6 +28,7 @@ def matmul(
     device: Any = None,
     tile: int | None = None,
     return_timing: bool = False,
+    check: bool = False,
 ) -> Any:
     """Multiply two matrices: ``alpha * a @ b + beta * c``.
 
@@ -54,6 +55,9 @@ def matmul(
         Edge of a block's tile: 8, 16 or 32 (the default).
     return_timing : bool
         Whether to time the kernel, by repeating it, and return a `Timing` too.
+    check : bool
+        Whether to run on the simulator with checks, as `Kernel.check` does, and return `Findings`
+        too; not together with `return_timing`.
 
     Returns
     -------
@@ -61,6 +65,8 @@ def matmul(
         `out`, or a new array: NumPy for NumPy operands, on the GPU where one of them is.
     Timing
         Only with ``return_timing=True``.
+    Findings
+        Only with ``check=True``.
 
     Raises
     ------
@@ -78,19 +84,13 @@ def matmul(
     array([[ 5., 14.],
            [14., 50.]], dtype=float32)
     """
-    result, run = run_matmul(
-        a,
-        b,
-        variant=variant,
-        alpha=alpha,
-        beta=beta,
-        c=c,
-        out=out,
-        device=device,
-        tile=tile,
-        timed=return_timing,
+    options: dict[str, Any] = {"variant": variant, "alpha": alpha, "beta": beta, "tile": tile}
+    return called(
+        lambda where: run_matmul(a, b, c=c, out=out, device=where, timed=return_timing, **options),
+        device,
+        return_timing,
+        check,
     )
-    return (result, run.timing()) if return_timing else result
 
 
 def run_matmul(
@@ -167,6 +167,7 @@ def transpose(
     out: Array | None = None,
     device: Any = None,
     return_timing: bool = False,
+    check: bool = False,
 ) -> Any:
     """Transpose a matrix into new memory.
 
@@ -183,6 +184,9 @@ def transpose(
         As in `matmul`.
     return_timing : bool
         Whether to time the kernel, by repeating it, and return a `Timing` too.
+    check : bool
+        Whether to run on the simulator with checks, as `Kernel.check` does, and return `Findings`
+        too; not together with `return_timing`.
 
     Returns
     -------
@@ -190,6 +194,8 @@ def transpose(
         `out`, or a new C-contiguous array of the kind of `a`.
     Timing
         Only with ``return_timing=True``. `gbps` counts bytes read and bytes written.
+    Findings
+        Only with ``check=True``.
 
     Raises
     ------
@@ -201,8 +207,12 @@ def transpose(
     >>> coalesce.transpose(np.eye(2, 3, dtype=np.float32), variant="swizzled").shape
     (3, 2)
     """
-    result, run = run_transpose(a, variant=variant, out=out, device=device, timed=return_timing)
-    return (result, run.timing()) if return_timing else result
+    return called(
+        lambda where: run_transpose(a, variant=variant, out=out, device=where, timed=return_timing),
+        device,
+        return_timing,
+        check,
+    )
 
 
 def run_transpose(
@@ -232,6 +242,7 @@ def row_sums(
     out: Array | None = None,
     device: Any = None,
     return_timing: bool = False,
+    check: bool = False,
 ) -> Any:
     """Add up each row of a matrix.
 
@@ -246,7 +257,7 @@ def row_sums(
         given by the launch (the variant ``"block_per_row_dynamic"``).
     out : array of shape (rows,), of the dtype of `a`
         Where to put the result.
-    device, return_timing
+    device, return_timing, check
         As in `matmul`.
 
     Returns
@@ -255,6 +266,8 @@ def row_sums(
         Sums in the dtype of `a`, added up in that precision.
     Timing
         Only with ``return_timing=True``.
+    Findings
+        Only with ``check=True``.
 
     Raises
     ------
@@ -274,8 +287,12 @@ def row_sums(
                 f"shared belongs to variant 'block_per_row'; got shared='dynamic' with {variant!r}"
             )
         variant = "block_per_row_dynamic"
-    result, run = run_sums("row_sums", a, variant, out, device, timed=return_timing)
-    return (result, run.timing()) if return_timing else result
+    return called(
+        lambda where: run_sums("row_sums", a, variant, out, where, timed=return_timing),
+        device,
+        return_timing,
+        check,
+    )
 
 
 def column_sums(
@@ -285,6 +302,7 @@ def column_sums(
     out: Array | None = None,
     device: Any = None,
     return_timing: bool = False,
+    check: bool = False,
 ) -> Any:
     """Add up each column of a matrix.
 
@@ -296,7 +314,7 @@ def column_sums(
         One of ``variants("column_sums").names``.
     out : array of shape (cols,), of the dtype of `a`
         Where to put the result.
-    device, return_timing
+    device, return_timing, check
         As in `matmul`.
 
     Returns
@@ -305,6 +323,8 @@ def column_sums(
         Sums in the dtype of `a`, added up in that precision.
     Timing
         Only with ``return_timing=True``.
+    Findings
+        Only with ``check=True``.
 
     Raises
     ------
@@ -316,8 +336,12 @@ def column_sums(
     >>> coalesce.column_sums(np.ones((2, 5), np.float32))
     array([2., 2., 2., 2., 2.], dtype=float32)
     """
-    result, run = run_sums("column_sums", a, variant, out, device, timed=return_timing)
-    return (result, run.timing()) if return_timing else result
+    return called(
+        lambda where: run_sums("column_sums", a, variant, out, where, timed=return_timing),
+        device,
+        return_timing,
+        check,
+    )
 
 
 def run_sums(

@@ -9,7 +9,7 @@ import numpy as np
 
 from coalesce import _gpu, _operands, catalogue
 from coalesce._operands import Operand
-from coalesce._run import ELEMENTS, Run
+from coalesce._run import ELEMENTS, Run, called
 
 _WIDTHS = tuple(ELEMENTS)
 _OPTIONS = {
@@ -39,6 +39,7 @@ def access(
     out: Any = None,
     device: Any = None,
     return_timing: bool = False,
+    check: bool = False,
 ) -> Any:
     """Copy x, one element a thread, reading it by a pattern.
 
@@ -84,7 +85,7 @@ def access(
         Which field of the structure to read.
     out : array
         Where to put the result; of its shape and the dtype of x. May overlap x.
-    device, return_timing
+    device, return_timing, check
         As in `matmul`.
 
     Returns
@@ -94,6 +95,8 @@ def access(
     Timing
         Only with ``return_timing=True``. `gbps` counts bytes of the result twice, as read and as
         written, whatever else the sectors brought along.
+    Findings
+        Only with ``check=True``.
 
     Raises
     ------
@@ -118,8 +121,12 @@ def access(
         "width": width,
         "field": field,
     }
-    result, run = run_access(x, pattern, options, out=out, device=device, timed=return_timing)
-    return (result, run.timing()) if return_timing else result
+    return called(
+        lambda where: run_access(x, pattern, options, out=out, device=where, timed=return_timing),
+        device,
+        return_timing,
+        check,
+    )
 
 
 def run_access(

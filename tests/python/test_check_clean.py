@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _checker
+
+pytestmark = pytest.mark.usefixtures("on_simulator")
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
@@ -25,10 +26,8 @@ def test_matmul(random, variant):
         a = random.random((m, k), np.float32)
         b = random.random((k, n), np.float32)
         for tile in (8, 32):
-            with _checker.checking() as taken:
-                c = coalesce.matmul(a, b, variant=variant, tile=tile, device="sim")
-            assert taken
-            assert not any(taken), str(taken)
+            c, found = coalesce.matmul(a, b, variant=variant, tile=tile, check=True)
+            assert not found, str(found)
             np.testing.assert_allclose(c, a @ b, rtol=1e-4)
 
 
@@ -37,10 +36,10 @@ def test_other_operations(random, operation):
     for variant in coalesce.variants(operation).names:
         for shape in ((1, 1), (65, 33), (3, 200), (257, 5)):
             a = random.random(shape)
-            with _checker.checking() as taken:
-                getattr(coalesce, operation)(a, variant=variant, device="sim")
-            assert taken
-            assert not any(taken), str(taken)
+            result, found = getattr(coalesce, operation)(a, variant=variant, check=True)
+            assert not found, str(found)
+            plain = getattr(coalesce, operation)(a, variant=variant, device="sim")
+            np.testing.assert_array_equal(result, plain)
 
 
 REDUCTION = """
@@ -484,3 +483,17 @@ def test_functions_recursion_and_local_arrays():
             out[i] = depth(i % 5);
         }"""
     clean(source, 2, 32, out)
+
+
+ACCESS = {"offset": {"offset": 3}, "stride": {"stride": 3}, "gather": {}, "aos": {}, "soa": {}}
+
+
+@pytest.mark.parametrize("pattern", coalesce.variants("access").names)
+def test_access(random, pattern):
+    shape = {"aos": (100, 4), "soa": (4, 100)}.get(pattern, (400,))
+    options = dict(ACCESS.get(pattern, {}))
+    if pattern == "gather":
+        options["index"] = random.integers(0, 400, 77).astype(np.int32)
+    x = random.random(shape, np.float32)
+    _, found = coalesce.access(x, pattern=pattern, check=True, **options)
+    assert not found, str(found)

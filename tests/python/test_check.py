@@ -1,0 +1,167 @@
+"""What a check returns, and how it is asked for."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import coalesce
+
+pytestmark = pytest.mark.usefixtures("on_simulator")
+
+RACY = """extern "C" __global__ void shift(float *x) {
+    __shared__ float s[64];
+    int i = threadIdx.x;
+    s[i] = x[i];
+    x[i] = s[(i + 32) % 64];
+}"""
+
+
+def racy():
+    return coalesce.Kernel(RACY).check(1, 64, np.zeros(64, np.float32))
+
+
+def test_nothing_found():
+    kernel = coalesce.Kernel('extern "C" __global__ void one(float *x) { x[threadIdx.x] = 1; }')
+    x = np.zeros(32, np.float32)
+    found = kernel.check(1, 32, x)
+    assert not found
+    assert len(found) == 0
+    assert str(found) == repr(found) == "check of one: nothing found"
+    assert (x == 1).all()
+    found.raise_if_any()
+    assert found.to_dict() == {"kernel": "one", "findings": [], "left_out": 0}
+    assert "nothing found" in found._repr_html_()
+
+
+def test_report():
+    found = racy()
+    assert str(found) == (
+        "check of shift: 1 error\n"
+        "error: data race on s[32]: a read and a write in no order\n"
+        "  `s` has shape (64,), float, in shared memory\n"
+        "  no __syncthreads() comes between the two\n"
+        "  read: line 5:   x[i] = s[(i + 32) % 64];\n"
+        "    thread (0, 0, 0) in block (0, 0, 0)\n"
+        "  write: line 4:   s[i] = x[i];\n"
+        "    thread (32, 0, 0) in block (0, 0, 0)\n"
+        "  63 more like it"
+    )
+
+
+def test_as_data():
+    (f,) = json.loads(json.dumps(racy().to_dict()))["findings"]
+    assert (f["kind"], f["severity"], f["array"], f["index"]) == ("race", "error", "s", [32])
+    assert f["first"]["line"] == 5
+    assert f["second"]["thread"] == [32, 0, 0]
+    assert f["count"] == 64
+
+
+def test_as_html():
+    html = racy()._repr_html_()
+    assert "data race on s[32]" in html
+    assert "x[i] = s[(i + 32) % 64];" in html
+    assert "<script" not in html
+
+
+def test_as_an_assertion():
+    found = racy()
+    with pytest.raises(coalesce.CheckError, match="data race on s") as caught:
+        found.raise_if_any()
+    assert caught.value.findings is found
+    with pytest.raises(AssertionError):
+        assert not found
+
+
+def test_warnings_can_be_let_pass():
+    source = RACY.replace("64", "32").replace("+ 32", "+ 16")
+    found = coalesce.Kernel(source).check(1, 32, np.zeros(32, np.float32))
+    assert [f.severity for f in found] == ["warning"]
+    assert found.warnings == tuple(found)
+    assert found.errors == ()
+    found.raise_if_any(warnings=False)
+    with pytest.raises(coalesce.CheckError):
+        found.raise_if_any()
+
+
+def test_the_same_in_every_run():
+    source = """extern "C" __global__ void k(const int *x, int *h) {
+        h[x[blockIdx.x * blockDim.x + threadIdx.x] % 7] += 1;
+    }"""
+    kernel = coalesce.Kernel(source)
+    x = np.random.default_rng(1).integers(0, 100, 4096).astype(np.int32)
+    reports = {str(kernel.check(32, 128, x, np.zeros(7, np.int32))) for _ in range(3)}
+    assert len(reports) == 1
+
+
+def test_operations(random):
+    a = random.random((20, 30), np.float32)
+    c, found = coalesce.matmul(a, a.T, variant="tiled", check=True)
+    np.testing.assert_allclose(c, a @ a.T, rtol=1e-5)
+    assert not found
+    assert str(found) == "check of matmul, variant tiled: nothing found"
+    with pytest.raises(ValueError, match="check=True takes no return_timing"):
+        coalesce.matmul(a, a.T, check=True, return_timing=True)
+
+
+def test_a_gpu_is_refused():
+    kernel = coalesce.Kernel(RACY, device="sim")
+    error = ValueError if coalesce.gpu_status() else coalesce.DeviceUnavailable
+    with pytest.raises(error):
+        kernel.check(1, 64, np.zeros(64, np.float32), device="cuda")
+
+
+def test_ptx_without_lines():
+    """Where there is no line information, the instruction is named."""
+    ptx = """.version 8.5
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+ .reg .b64 %rd<3>; .reg .b32 %r<3>;
+ ld.param.u64 %rd1, [out];
+ mov.u32 %r1, %ctaid.x;
+ st.global.u32 [%rd1], %r1;
+ ret;
+}
+"""
+    (f,) = coalesce.Kernel(ptx, "k").check(3, 32, np.zeros(1, np.int32))[:1]
+    assert f.lines == (0, 0)
+    assert "st.global.u32 [%rd1], %r1" in str(f)
+
+
+def test_device_arrays():
+    """coalesce.empty says itself what was not written, from one check to the next."""
+    kernel = coalesce.Kernel("""extern "C" __global__ void k(float *x, int from, int to) {
+        for (int i = from; i < to; ++i) x[i] += 1;
+    }""")
+    fill = coalesce.Kernel("""extern "C" __global__ void fill(float *x, int n) {
+        for (int i = 0; i < n; ++i) x[i] = 0;
+    }""")
+    x = coalesce.empty(8, np.float32, device="sim")
+    assert not fill.check(1, 1, x, 5)
+    assert not kernel.check(1, 1, x, 0, 5)
+    (f,) = kernel.check(1, 1, x, 0, 7)
+    assert (f.kind, f.index, f.count) == ("uninitialized", (5,), 2)
+    assert not kernel.check(1, 1, x, 0, 7)
+    with pytest.raises(ValueError, match=r"DeviceArray.*coalesce.empty"):
+        kernel.check(1, 1, x, 0, 7, undefined="x")
+
+
+def test_a_freed_array():
+    keep = coalesce.Kernel("""extern "C" __global__ void keep(float *x, float **where) {
+        *where = x;
+    }""")
+    use = coalesce.Kernel("""extern "C" __global__ void use(float **where, float *out) {
+        out[0] = (*where)[3];
+    }""")
+    where, out = np.zeros(1, np.uint64), np.zeros(1, np.float32)
+    x = coalesce.zeros(4, np.float32, device="sim")
+    assert not keep.check(1, 1, x, where)
+    assert not use.check(1, 1, where, out)
+    del x
+    (f,) = use.check(1, 1, where, out)
+    assert f.kind == "use_after_free"
+    assert "freed" in f.title
