@@ -82,7 +82,7 @@ class Program {
         std::string copy;
         {
             const py::gil_scoped_release no_gil;
-            const std::lock_guard lock(*running_);
+            const auto lock = turn();
             copy.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         }
         return copy;
@@ -94,7 +94,7 @@ class Program {
             throw LaunchError("variable `" + name + "` has " + std::to_string(bytes.size()) +
                               " bytes; got " + std::to_string(value.size()));
         const py::gil_scoped_release no_gil;
-        const std::lock_guard lock(*running_);
+        const auto lock = turn();
         std::memcpy(bytes.data(), value.data(), value.size());
     }
 
@@ -141,8 +141,7 @@ class Program {
         const auto start = std::chrono::steady_clock::now();
         try {
             const py::gil_scoped_release no_gil;
-            // Module variables belong to the program: one launch at a time.
-            const std::lock_guard lock(*running_);
+            const auto lock = turn();
             if (check) {
                 checked = analysis::run_checked(program, launch, memory, shapes);
             } else if (counts) {
@@ -187,12 +186,23 @@ class Program {
         Counts counts;
         counts.instructions.resize(program.instructions.size());
         const py::gil_scoped_release no_gil;
-        const std::lock_guard lock(*running_);
+        const auto lock = turn();
         counts.listing = listing_of(entry, program);
         return counts;
     }
 
   private:
+    // Module variables belong to the program: one launch at a time. Called without the GIL; waiting
+    // ends with Ctrl-C, as another thread's launch may never end.
+    [[nodiscard]] std::unique_lock<std::timed_mutex> turn() {
+        std::unique_lock lock(*running_, std::defer_lock);
+        while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
+            const py::gil_scoped_acquire gil;
+            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+        }
+        return lock;
+    }
+
     [[nodiscard]] std::span<std::byte> variable(const std::string& name) {
         for (sim::ModuleMemory::Item& item : memory_->items)
             if (item.name == name) return item.bytes;
@@ -310,7 +320,7 @@ class Program {
     std::shared_ptr<sim::ModuleMemory> memory_;
     std::map<std::pair<std::string, Purpose>, sim::Program> programs_;
     std::map<std::string, std::shared_ptr<const analysis::Listing>> listings_;
-    std::unique_ptr<std::mutex> running_ = std::make_unique<std::mutex>();
+    std::unique_ptr<std::timed_mutex> running_ = std::make_unique<std::timed_mutex>();
 };
 
 }  // namespace

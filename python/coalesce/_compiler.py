@@ -20,7 +20,7 @@ from coalesce._signature import plain_name
 from coalesce.errors import CompileError
 
 if TYPE_CHECKING:
-    from coalesce._core import cuda as _cuda
+    from coalesce._compile_process import Compiler
 
 DEFAULT_ARCH = "sm_90"
 
@@ -143,14 +143,14 @@ def compile_cuda(
 
 
 @lru_cache(maxsize=1)
-def nvrtc() -> _cuda.Nvrtc:
+def nvrtc() -> Compiler:
     """Return the compiler, opened by the first call; CompileError says what to install."""
     from cuda.pathfinder import (  # type: ignore[import-untyped]
         DynamicLibNotFoundError,
         load_nvidia_dynamic_lib,
     )
 
-    from coalesce._core import cuda
+    from coalesce._compile_process import Compiler
 
     try:
         path = load_nvidia_dynamic_lib("nvrtc").abs_path
@@ -159,7 +159,7 @@ def nvrtc() -> _cuda.Nvrtc:
             "the CUDA compiler NVRTC is not installed: pip install nvidia-cuda-nvrtc "
             f"(it needs no GPU and no driver)\n  {str(error).splitlines()[0]}"
         ) from None
-    return cuda.Nvrtc(str(path))
+    return Compiler(str(path))
 
 
 @lru_cache(maxsize=1)
@@ -277,12 +277,23 @@ def _remember(key: str, result: Compiled) -> None:
 
 def _explained(log: str, name: str, arch: str, version: tuple[int, int]) -> str:
     """Return the message of a CompileError: the compiler's log and what may help."""
-    message = f"{name} does not compile (NVRTC {version[0]}.{version[1]}, {arch})\n{log.rstrip()}"
+    title = f"{name} does not compile (NVRTC {version[0]}.{version[1]}, {arch})"
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log)]
+    if "Loop in catastrophic error processing" in log:
+        advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
     if "invalid value for --gpu-architecture" in log:
         known = ", ".join(f"sm_{number}" for number in nvrtc().architectures)
         advice.append(f"This NVRTC knows {known}")
-    return "\n  ".join([message, *advice])
+    return "\n  ".join([f"{title}\n{_shortened(log)}", *advice])
+
+
+def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
+    """Cut a log that no one would read to the end."""
+    found = log.rstrip().splitlines()
+    kept = [line if len(line) <= columns else line[:columns] + " ..." for line in found[:lines]]
+    return "\n".join(
+        [*kept, f"... {len(found) - lines} more lines"][: lines + (len(found) > lines)]
+    )
 
 
 def _missing_header(log: str) -> list[str]:
