@@ -41,6 +41,17 @@ Type unsigned_of(uint32_t bytes) {
 constexpr uint64_t most_static_shared_bytes = 48 * 1024;
 constexpr uint64_t most_local_bytes = 512 * 1024;
 
+// An instruction's text for messages: one line, of characters that can be printed.
+std::string one_line(std::string_view text) {
+    std::string line;
+    for (const char c : text) {
+        const bool space = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+        if (space && line.ends_with(' ')) continue;
+        line += space ? ' ' : c > ' ' && c <= '~' ? c : '?';
+    }
+    return line;
+}
+
 // A mangled name as C++ writes it, without its parameters; any other name as it is.
 std::string readable(const std::string& name) {
     if (!name.starts_with("_Z")) return name;  // "f" would be a float
@@ -263,7 +274,7 @@ void Decoder::decode_instruction(uint32_t at) {
     const ptx::Instruction& in = scope_->function->body[at];
     pc_ = uint32_t(program_.instructions.size());
     InstructionInfo& info = program_.instructions.emplace_back();
-    info.text = in.text;
+    info.text = one_line(in.text);
     info.opcode = in.opcode;
     for (const std::string_view m : in.modifiers) (info.opcode += '.') += m;
     info.ptx_line = in.position.line;
@@ -273,7 +284,11 @@ void Decoder::decode_instruction(uint32_t at) {
     if (function_ != 0) info.origin.parameter = -1;
     first_op_ = true;
     scope_->spare = 0;
-    if (decode_control(at) || decode_memory(in) || decode_lanewise(in)) return;
+    try {
+        if (decode_control(at) || decode_memory(in) || decode_lanewise(in)) return;
+    } catch (const std::out_of_range&) {
+        unsupported(in, "operands are missing");
+    }
     unsupported(in);
 }
 
@@ -295,7 +310,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
             const bool join = s.kind == Operand::Kind::vector;
             const auto& elements = (join ? s : d).elements;
-            if (elements.size() > 4) return false;
+            if (elements.empty() || elements.size() > 4) return false;
             const uint32_t part = ptx::size_of(selection.types[0]) / uint32_t(elements.size());
             const Type part_type = part == 4 ? Type::b32 : part == 2 ? Type::b16 : Type::b8;
             for (size_t n = 0; n < elements.size(); ++n) {
@@ -312,9 +327,9 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     // Pairs (d|p) count as two destinations; a single one leaves the second empty.
     size_t next = 0;
     size_t operand = 0;
-    if (selection.destinations == 2) {
-        const Operand& d = in.operands.at(0);
-        if (d.kind == Operand::Kind::pair) {
+    if (selection.destinations == 2 && !in.operands.empty()) {
+        const Operand& d = in.operands[0];
+        if (d.kind == Operand::Kind::pair && d.elements.size() == 2) {
             op.operand[0] = destination(d.elements.at(0), selection.types[0]);
             op.operand[1] = destination(d.elements.at(1), selection.types[1]);
         } else {
@@ -325,8 +340,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     }
     for (; operand < selection.types.size(); ++operand) {
         if (next >= in.operands.size()) {
-            // A special register read by mov has no operand but its name.
-            break;
+            unsupported(in, "it has " + std::to_string(in.operands.size()) + " operands");
         }
         const Operand& o = in.operands[next++];
         const Type type = selection.types[operand];
@@ -429,7 +443,7 @@ void Decoder::finish_depth() {
 }
 
 void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) const {
-    std::string message = "the simulator cannot execute `" + std::string(in.text) + "`";
+    std::string message = "the simulator cannot execute `" + one_line(in.text) + "`";
     static constexpr std::string_view of_tensor_cores[] = {"mma",      "wmma",     "wgmma",
                                                            "ldmatrix", "stmatrix", "tcgen05"};
     if (!why.empty())

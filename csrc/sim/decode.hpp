@@ -93,6 +93,9 @@ class Decoder {
     // Appends an op of the current instruction; `emit` applies the instruction's guard to it.
     Op& append(Op op);
     Op& emit(const ptx::Instruction& in, Op op);
+    void check_register(const ptx::Operand& operand, ptx::Type type) const;
+    // As unsupported(), for the instruction that is being decoded.
+    [[noreturn]] void malformed(const std::string& why) const;
     [[noreturn]] void unsupported(const ptx::Instruction& in, const std::string& why = "") const;
 
     const ptx::Module& module_;

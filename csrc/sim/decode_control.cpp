@@ -180,7 +180,8 @@ void Decoder::decode_barrier(const ptx::Instruction& in) {
         kind = what == "popc"  ? BarrierKind::popc
                : what == "and" ? BarrierKind::all
                                : BarrierKind::any;
-        op.operand[0] = destination(in.operands.at(next++), Type::u32);
+        const Type result = kind == BarrierKind::popc ? Type::u32 : Type::pred;
+        op.operand[0] = destination(in.operands.at(next++), result);
     } else if (!m.take("sync")) {
         unsupported(in);
     }

@@ -85,6 +85,7 @@ Locator Decoder::source(const Operand& operand, Type type) {
     const uint32_t width = type == Type::pred ? 0 : std::max(2u, ptx::size_of(type));
     switch (operand.kind) {
         case Operand::Kind::reg:
+            check_register(operand, type);
             return slot(operand.reg);
         case Operand::Kind::integer:
         case Operand::Kind::f32:
@@ -114,12 +115,32 @@ Locator Decoder::source(const Operand& operand, Type type) {
             return constant(address_of_symbol(operand), width);
         }
         default:
-            return no_operand;
+            malformed("an operand is neither a register nor a value");
     }
 }
 
-Locator Decoder::destination(const Operand& operand, Type) {
-    return operand.kind == Operand::Kind::reg ? slot(operand.reg) : no_operand;
+Locator Decoder::destination(const Operand& operand, Type type) {
+    if (operand.kind == Operand::Kind::sink) return scratch();  // written, never read
+    if (operand.kind != Operand::Kind::reg) malformed("a result is not a register");
+    check_register(operand, type);
+    return slot(operand.reg);
+}
+
+// A register has at least the size of the instruction's type, and is a predicate where that is.
+void Decoder::check_register(const Operand& operand, Type type) const {
+    if (type == Type::none) return;
+    const ptx::Register& r = scope_->function->registers[size_t(operand.reg)];
+    const bool predicate = r.type == Type::pred;
+    if (predicate != (type == Type::pred) || ptx::size_of(r.type) < ptx::size_of(type))
+        malformed("register " + r.name + " has type ." + std::string(ptx::name_of(r.type)) +
+                  ", the operand ." + std::string(ptx::name_of(type)));
+}
+
+void Decoder::malformed(const std::string& why) const {
+    const InstructionInfo& in = program_.instructions.at(pc_);
+    throw UnsupportedInstruction("the simulator cannot execute `" + in.text + "` (" + why +
+                                 ")\n  kernel " + program_.kernel + "; line " +
+                                 std::to_string(in.ptx_line) + " of the PTX");
 }
 
 bool Decoder::find_local(const Operand& symbol, uint32_t& offset) const {

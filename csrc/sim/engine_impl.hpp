@@ -157,6 +157,7 @@ class Worker {
             }
             stalled_slices_ = 0;
         } while (next_path(w));
+        if (launch_.instruction_limit) end_slice(*w.block);
     }
 
     void run_current(Warp& w) {

@@ -5,6 +5,8 @@
 // With clang and -fsanitize=fuzzer this is a libFuzzer target. Without (COALESCE_LIBFUZZER not
 // defined) it has a main of its own, which mutates the seeds below and the files it is given:
 //   fuzz_ptx [iterations] [seed] [file.ptx ...]
+// Each text is first written to the file that FUZZ_PTX_LAST in the environment names, to be found
+// there after a crash.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -306,6 +308,7 @@ std::string mutated(const std::vector<std::string>& corpus, std::mt19937& random
 }  // namespace
 
 int main(int argc, char** argv) {
+    const char* const last = std::getenv("FUZZ_PTX_LAST");
     const long iterations = argc > 1 ? std::atol(argv[1]) : 20000;
     std::mt19937 random(argc > 2 ? static_cast<unsigned>(std::atol(argv[2])) : 1u);
     std::vector<std::string> corpus(std::begin(seeds), std::end(seeds));
@@ -316,6 +319,7 @@ int main(int argc, char** argv) {
     for (const std::string& text : corpus) check_module(ptx::parse(text));
     for (long i = 0; i < iterations; ++i) {
         const std::string text = mutated(corpus, random);
+        if (last != nullptr) std::ofstream(last, std::ios::binary) << text;
         LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
     }
     std::printf("fuzz_ptx: %ld texts\n", iterations);

@@ -176,6 +176,32 @@ def test_absurd_launches_are_refused(absurd: int, usual: int, small: int, order:
         kernel[tuple(key)](np.zeros(1, np.float32), 1.0, 0)
 
 
+def test_an_instruction_limit_holds_for_many_short_blocks() -> None:
+    kernel = coalesce.Kernel(SCALE, device="sim", instruction_limit=10_000)
+    with pytest.raises(LaunchError, match="limit of 10000 warp instructions"):
+        kernel[2**20, 32](np.zeros(1, np.float32), 1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "message"),
+    [
+        ("add.f64 d, d", "it has 2 operands"),
+        ("add.f64 d, d, r", "register r has type .b32"),
+        ("add.f64 r, d, d", "register r has type .b32"),
+        ("add.s32 1, r, r", "a result is not a register"),
+        ("add.s32 r, r, [r]", "neither a register nor a value"),
+        ("add.s32 r, r, p", "register p has type .pred"),
+        ("bar.sync", "operands are missing"),
+        ("mov.b32 {}, r", "mov|expected|vector"),
+    ],
+)
+def test_malformed_instructions_are_refused(instruction: str, message: str) -> None:
+    registers = ".reg .b32 r; .reg .f64 d; .reg .pred p;"
+    text = f".version 8.0\n.target sm_90\n.entry k {{ {registers} {instruction}; ret; }}"
+    with pytest.raises((coalesce.UnsupportedInstruction, coalesce.PtxError), match=message):
+        coalesce.Kernel(text, device="sim")[1, 32]()
+
+
 VALUES = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.text()
     | st.binary() | st.lists(st.floats(), max_size=3)
