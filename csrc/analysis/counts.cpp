@@ -95,41 +95,4 @@ model::Work Counts::work(uint64_t blocks, uint64_t buffer_bytes) const {
     return work;
 }
 
-std::map<std::string, double> Counts::metrics() const {
-    std::map<std::string, double> m;
-    const auto global = [&](const char* op, Access access) {
-        const InstructionCounts c = sum(Space::global, access);
-        const std::string suffix = std::string("_pipe_lsu_mem_global_op_") + op + ".sum";
-        m["l1tex__t_requests" + suffix] = double(c.requests);
-        m["l1tex__t_sectors" + suffix] = double(c.sectors);
-        if (c.requests)
-            m[std::string("l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_") + op +
-              ".ratio"] = double(c.sectors) / double(c.requests);
-        return c;
-    };
-    const auto shared = [&](const char* op, Access access) {
-        const InstructionCounts c = sum(Space::shared, access);
-        m[std::string("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_") + op + ".sum"] =
-            double(c.wavefronts);
-        m[std::string("smsp__inst_executed_op_shared_") + op + ".sum"] = double(c.requests);
-        return c;
-    };
-    const InstructionCounts load = global("ld", Access::load), store = global("st", Access::store);
-    global("atom", Access::atomic);
-    global("red", Access::reduction);
-    const InstructionCounts shared_load = shared("ld", Access::load),
-                            shared_store = shared("st", Access::store);
-    const InstructionCounts shared_atomic = sum(Space::shared, Access::atomic);
-    m["memory_l1_tag_requests_global"] = double(load.lines + store.lines);
-    m["memory_l2_theoretical_sectors_global"] = double(load.sectors + store.sectors);
-    m["memory_l2_theoretical_sectors_global_ideal"] = double(load.ideal + store.ideal);
-    m["memory_l1_wavefronts_shared"] =
-        double(shared_load.wavefronts + shared_store.wavefronts + shared_atomic.wavefronts);
-    m["memory_l1_wavefronts_shared_ideal"] =
-        double(shared_load.ideal + shared_store.ideal + shared_atomic.ideal);
-    m["smsp__inst_executed.sum"] = double(executed());
-    m["smsp__thread_inst_executed.sum"] = double(threads());
-    return m;
-}
-
 }  // namespace coalesce::analysis

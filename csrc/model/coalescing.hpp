@@ -2,8 +2,11 @@
 //
 // The first-level cache works on 128-byte lines of four 32-byte sectors. A warp instruction is one
 // request; it moves the distinct sectors its active lanes touch, and looks up the distinct lines.
-// Both rules are exact: they reproduce the hardware counters l1tex__t_sectors_... and
-// memory_l1_tag_requests_global of compute capability 9.0 for accesses of 1 to 16 bytes.
+// Atomics and reductions send a sector once for every lane that wants the same element of it, the
+// most wanted element deciding. Both rules reproduce the hardware counters
+// l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st,red,atom} and memory_l1_tag_requests_global of
+// compute capability 9.0 for accesses of 1 to 16 bytes (tests/data/patterns_h200.json). Scattered
+// atomics of 8 bytes the hardware itself counts differently from run to run, by a sector or two.
 #pragma once
 
 #include <algorithm>
@@ -18,37 +21,106 @@ inline constexpr uint32_t sector_bytes = 32;
 inline constexpr uint32_t line_bytes = 128;
 
 struct Footprint {
-    uint32_t sectors = 0;
-    uint32_t lines = 0;
+    uint32_t elements = 0;  // distinct addresses
+    uint32_t sectors = 0;   // distinct
+    uint32_t lines = 0;     // distinct
+    uint32_t repeated = 0;  // sectors, counted as often as their most wanted element is wanted
 };
 
-// The number of different values; sorts them. Neighbouring lanes mostly follow each other upwards.
-inline uint32_t count_distinct(uint64_t* values, int n) {
-    if (!std::is_sorted(values, values + n)) std::sort(values, values + n);
-    return uint32_t(std::unique(values, values + n) - values);
+// Of addresses in ascending order.
+inline Footprint footprint_of(const uint64_t* addresses, int n) {
+    Footprint f;
+    uint64_t element = ~uint64_t(0), sector = element, line = element;
+    uint32_t wanted = 0, most = 0;
+    for (int i = 0; i < n; ++i) {
+        const uint64_t a = addresses[i];
+        if (a == element) {
+            ++wanted;
+        } else {
+            element = a;
+            wanted = 1;
+            ++f.elements;
+            if (a / sector_bytes != sector) {
+                sector = a / sector_bytes;
+                ++f.sectors;
+                most = 0;
+            }
+            if (a / line_bytes != line) {
+                line = a / line_bytes;
+                ++f.lines;
+            }
+        }
+        if (wanted > most) {
+            most = wanted;
+            ++f.repeated;
+        }
+    }
+    return f;
 }
 
 // Aligned accesses of at most 16 bytes touch one sector a lane.
 inline Footprint footprint(const sim::MemoryEvent& e) {
     switch (e.shape) {
         case sim::Shape::uniform:
-            return {1, 1};
+            return {1, 1, 1, sim::warp_size};
         case sim::Shape::consecutive: {
             const uint64_t last = e.first + uint64_t(e.bytes) * sim::warp_size - 1;
-            return {uint32_t(last / sector_bytes - e.first / sector_bytes + 1),
-                    uint32_t(last / line_bytes - e.first / line_bytes + 1)};
+            const uint32_t sectors = uint32_t(last / sector_bytes - e.first / sector_bytes + 1);
+            return {sim::warp_size, sectors, uint32_t(last / line_bytes - e.first / line_bytes + 1),
+                    sectors};
         }
         case sim::Shape::scattered:
             break;
     }
-    uint64_t sectors[sim::warp_size];
+    if (const int64_t stride = sim::stride_of(e); stride != 0) {
+        const auto [low, high] = std::minmax(e.addresses[0], e.addresses[sim::warp_size - 1]);
+        const auto units = [&](uint64_t bytes) {  // every one between, or one a lane
+            return uint32_t(std::min<uint64_t>(high / bytes - low / bytes + 1, sim::warp_size));
+        };
+        return {sim::warp_size, units(sector_bytes), units(line_bytes), units(sector_bytes)};
+    }
+    uint64_t addresses[sim::warp_size];
     int n = 0;
-    sim::for_each_lane(e.mask, [&](int lane) { sectors[n++] = e.addresses[lane] / sector_bytes; });
-    Footprint f;
-    f.sectors = count_distinct(sectors, n);
-    for (uint32_t i = 0; i < f.sectors; ++i) sectors[i] /= line_bytes / sector_bytes;
-    f.lines = count_distinct(sectors, int(f.sectors));
-    return f;
+    // Neighbouring lanes mostly follow each other upwards.
+    sim::for_each_lane(e.mask, [&](int lane) { addresses[n++] = e.addresses[lane]; });
+    if (!std::is_sorted(addresses, addresses + n)) std::sort(addresses, addresses + n);
+    return footprint_of(addresses, n);
+}
+
+// What an asynchronous copy of 16 bytes a lane that passes by the first-level cache (cp.async.cg)
+// fetches: what goes from one line of the source to one sector of shared memory comes as one. Of
+// lanes with the same target the last one counts.
+struct BypassingCopy {
+    uint32_t sectors = 0;      // on the hardware
+    uint32_t theoretical = 0;  // by Nsight Compute's source page
+};
+
+inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
+                                    const sim::MemoryEvent& target) {
+    constexpr uint64_t chunk_bytes = 16;
+    uint64_t lines[sim::warp_size], sectors[sim::warp_size];
+    int n = 0;
+    sim::for_each_lane(source.mask, [&](int lane) {
+        const uint64_t from = source.address(lane), to = target.address(lane);
+        bool overwritten = false;
+        sim::for_each_lane(target.mask & ~(sim::all_lanes >> (sim::warp_size - 1 - lane)),
+                           [&](int later) { overwritten |= target.address(later) == to; });
+        if (overwritten) return;
+        const uint64_t place = to / sector_bytes;  // shared memory has fewer than 2^16 sectors
+        const uint64_t shift = (from / chunk_bytes + to / chunk_bytes) % 2;
+        lines[n] = from / line_bytes << 16 | place;
+        sectors[n++] = (from / sector_bytes << 1 | shift) << 16 | place;
+    });
+    const auto distinct = [n](uint64_t* values) {
+        std::sort(values, values + n);
+        return uint32_t(std::unique(values, values + n) - values);
+    };
+    return {distinct(lines), distinct(sectors)};
+}
+
+// The fewest sectors that hold this many lanes' elements, all of them different.
+inline uint32_t packed_sectors(const sim::MemoryEvent& e) {
+    return (uint32_t(std::popcount(e.mask)) * e.bytes + sector_bytes - 1) / sector_bytes;
 }
 
 }  // namespace coalesce::model

@@ -38,6 +38,16 @@ struct MemoryEvent {
     }
 };
 
+// By how many bytes each lane's address follows that of the lane before it, where all lanes access
+// and it is the same for all; else 0.
+inline int64_t stride_of(const MemoryEvent& e) {
+    if (e.mask != all_lanes || e.shape != Shape::scattered) return 0;
+    const uint64_t stride = e.addresses[1] - e.addresses[0];
+    uint64_t other = 0;
+    for (int i = 2; i < warp_size; ++i) other |= (e.addresses[i] - e.addresses[i - 1]) ^ stride;
+    return other ? 0 : int64_t(stride);
+}
+
 // Host memory for the lanes' addresses, all checked.
 struct Resolved {
     Shape shape = Shape::scattered;

@@ -124,7 +124,8 @@ def of_kernel(
     source, instructions = _listing(kernel, counted)
     metrics: Mapping[str, float] = counts.metrics()
     errors: Mapping[str, float] = {}
-    inexact = {name: _OF_PTX for name in metrics if "inst_executed.sum" in name}
+    of_instructions = ("smsp__inst_executed", "smsp__thread_inst_executed")
+    inexact = {name: _OF_PTX for name in metrics if name.startswith(of_instructions)}
     if "merged" not in counts.table():
         inexact |= {name: _OF_PTX for name in metrics if "shared" in name}
     if counted.estimate is not None:

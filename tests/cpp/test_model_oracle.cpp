@@ -30,6 +30,12 @@ struct RandomAccess {
         for (uint64_t& a : addresses) a = 4096 + random() % spread / bytes * bytes;
         event.addresses = addresses.data();
     }
+
+    // Gives lanes that are `apart` apart one address.
+    void share(int apart) {
+        for (int lane = 0; lane < warp; ++lane)
+            addresses[size_t(lane)] = addresses[size_t(lane & ~apart)];
+    }
 };
 
 std::set<uint64_t> units(const MemoryEvent& e, uint64_t size) {
@@ -40,22 +46,49 @@ std::set<uint64_t> units(const MemoryEvent& e, uint64_t size) {
     return found;
 }
 
-// The most distinct words in any bank, for each group of lanes that is served together.
+// The most distinct words in any bank, of the lanes from `first` on.
+uint32_t slow_conflict(const MemoryEvent& e, int first, int lanes) {
+    std::map<uint64_t, std::set<uint64_t>> words_of_bank;
+    size_t most = 0;
+    sim::for_each_lane(e.mask, [&](int lane) {
+        if (lane < first || lane >= first + lanes) return;
+        for (uint64_t b = 0; b < e.bytes; ++b) {
+            const uint64_t word = (e.address(lane) + b) / 4;
+            words_of_bank[word % 32].insert(word);
+        }
+    });
+    for (const auto& [bank, words] : words_of_bank) most = std::max(most, words.size());
+    return uint32_t(most);
+}
+
+// Whether every two active lanes that are `apart` apart have one address.
+bool slow_alike(const MemoryEvent& e, int apart) {
+    for (int lane = 0; lane < warp; ++lane) {
+        const int other = lane ^ apart;
+        if (sim::has_lane(e.mask, lane) && sim::has_lane(e.mask, other) &&
+            e.address(lane) != e.address(other))
+            return false;
+    }
+    return true;
+}
+
 uint32_t slow_wavefronts(const MemoryEvent& e) {
-    const int groups = std::max(1, e.bytes / 4);
+    int groups = std::max(1, e.bytes / 4);
+    if (e.access == sim::Access::load && groups > 1 && (slow_alike(e, 1) || slow_alike(e, 2)))
+        groups /= 2;
     uint32_t total = 0;
-    for (int g = 0; g < groups; ++g) {
-        std::map<uint64_t, std::set<uint64_t>> words_of_bank;
+    for (int g = 0; g < groups; ++g) total += slow_conflict(e, g * warp / groups, warp / groups);
+    return total;
+}
+
+// Each sector as often as its most wanted address is wanted.
+uint32_t slow_repeated(const MemoryEvent& e) {
+    std::map<uint64_t, std::map<uint64_t, uint32_t>> wanted;
+    sim::for_each_lane(e.mask, [&](int lane) { ++wanted[e.address(lane) / 32][e.address(lane)]; });
+    uint32_t total = 0;
+    for (const auto& [sector, times] : wanted) {
         uint32_t most = 0;
-        sim::for_each_lane(e.mask, [&](int lane) {
-            if (lane / (warp / groups) != g) return;
-            for (uint64_t b = 0; b < e.bytes; ++b) {
-                const uint64_t word = (e.address(lane) + b) / 4;
-                words_of_bank[word % 32].insert(word);
-            }
-        });
-        for (const auto& [bank, words] : words_of_bank)
-            most = std::max(most, uint32_t(words.size()));
+        for (const auto& [address, n] : times) most = std::max(most, n);
         total += most;
     }
     return total;
@@ -66,11 +99,14 @@ TEST(Oracle, RandomAddresses) {
     for (const uint8_t bytes : {1, 2, 4, 8, 16}) {
         for (const uint64_t spread : {64u, 512u, 4096u, 1u << 20}) {
             for (int i = 0; i < 500; ++i) {
-                const RandomAccess access(random, bytes, spread);
+                RandomAccess access(random, bytes, spread);
+                access.event.access = random() % 2 ? sim::Access::load : sim::Access::store;
+                if (random() % 4 == 0) access.share(random() % 2 ? 1 : 2);
                 const Footprint f = footprint(access.event);
+                ASSERT_EQ(f.repeated, slow_repeated(access.event));
                 ASSERT_EQ(f.sectors, units(access.event, 32).size());
                 ASSERT_EQ(f.lines, units(access.event, 128).size());
-                ASSERT_EQ(wavefronts(access.event), slow_wavefronts(access.event));
+                ASSERT_EQ(wavefronts(access.event).taken, slow_wavefronts(access.event));
             }
         }
     }
@@ -81,8 +117,11 @@ TEST(Oracle, ShapesAreShortcuts) {
     std::array<uint64_t, warp> addresses{};
     for (const uint8_t bytes : {1, 2, 4, 8, 16}) {
         for (uint64_t first = 0; first < 256; first += bytes) {
-            for (const Shape shape : {Shape::uniform, Shape::consecutive}) {
+            for (const auto& [shape, access] : {std::pair{Shape::uniform, sim::Access::load},
+                                                {Shape::uniform, sim::Access::store},
+                                                {Shape::consecutive, sim::Access::load}}) {
                 MemoryEvent quick;
+                quick.access = access;
                 quick.bytes = bytes;
                 quick.shape = shape;
                 quick.mask = sim::all_lanes;
@@ -93,12 +132,32 @@ TEST(Oracle, ShapesAreShortcuts) {
                 plain.addresses = addresses.data();
                 EXPECT_EQ(footprint(quick).sectors, footprint(plain).sectors);
                 EXPECT_EQ(footprint(quick).lines, footprint(plain).lines);
+                EXPECT_EQ(footprint(quick).repeated, footprint(plain).repeated);
+                EXPECT_EQ(footprint(quick).elements, footprint(plain).elements);
                 EXPECT_EQ(footprint(quick).sectors, units(plain, 32).size());
-                if (shape == Shape::consecutive) {
-                    EXPECT_EQ(wavefronts(quick), slow_wavefronts(plain))
-                        << int(bytes) << " " << first;
-                }
+                // A uniform access is served as if its addresses were found to be alike.
+                EXPECT_EQ(wavefronts(quick).taken, slow_wavefronts(plain))
+                    << int(bytes) << " " << first;
             }
+        }
+    }
+}
+
+TEST(Oracle, Strides) {
+    std::array<uint64_t, warp> addresses{};
+    MemoryEvent e;
+    e.shape = Shape::scattered;
+    e.mask = sim::all_lanes;
+    e.addresses = addresses.data();
+    for (const uint8_t bytes : {1, 2, 4, 8, 16}) {
+        e.bytes = bytes;
+        for (int64_t stride = -300 * bytes; stride <= 300 * bytes; stride += bytes) {
+            for (int i = 0; i < warp; ++i)
+                addresses[size_t(i)] = uint64_t(200000 / 16 * 16 + bytes + i * stride);
+            ASSERT_EQ(footprint(e).sectors, units(e, 32).size()) << int(bytes) << " " << stride;
+            ASSERT_EQ(footprint(e).lines, units(e, 128).size()) << int(bytes) << " " << stride;
+            ASSERT_EQ(footprint(e).repeated, slow_repeated(e)) << int(bytes) << " " << stride;
+            ASSERT_EQ(wavefronts(e).taken, slow_wavefronts(e)) << int(bytes) << " " << stride;
         }
     }
 }

@@ -44,17 +44,21 @@ class Board:
     """Which words the lanes want, and in which wavefront each is served.
 
     A wavefront serves each bank one word, to as many lanes as want it. Accesses of 8 and 16 bytes
-    are served a half and a quarter of a warp after the other. Which of a bank's words comes first
-    is not published; here it is the one that the lowest lane wants.
+    are served a half and a quarter of a warp after the other; loads whose neighbouring lanes, or
+    whose lanes two apart, have one address take two of these groups at once. Which of a bank's
+    words comes first is not published; here it is the one that the lowest lane wants.
 
     Attributes
     ----------
+    turns : int
+        In how many groups the lanes are served.
     groups : list of (list of int)
         The active lanes that are served together, without those groups that have none.
     words : list of (list of Word)
         The words each group wants.
     """
 
+    turns: int
     groups: list[list[int]]
     words: list[list[Word]]
 
@@ -73,18 +77,21 @@ class Board:
         return {word.bank for words in self.words for word in words if word.wavefront}
 
 
-def board_of(lanes: Lanes) -> Board:
+def board_of(lanes: Lanes, kind: Kind = "load") -> Board:
     """Give each word the first wavefront in which its bank is free."""
-    parts = max(1, lanes.itemsize // WORD_BYTES)
-    size = lanes.count // parts
-    board = Board([], [])
+    words_a_lane = max(1, lanes.itemsize // WORD_BYTES)
+    groups = words_a_lane
+    if kind == "load" and groups > 1 and (_alike(lanes, 1) or _alike(lanes, 2)):
+        groups //= 2
+    size = lanes.count // groups
+    board = Board(groups, [], [])
     for first in range(0, lanes.count, size):
         together = [lane for lane in lanes.numbers if first <= lane < first + size]
         words: dict[int, Word] = {}
         depth = [0] * BANKS
         for lane in together:
             start = lanes.address(lane) // WORD_BYTES
-            for wanted in range(start, start + parts):
+            for wanted in range(start, start + words_a_lane):
                 if wanted not in words:
                     words[wanted] = Word(wanted, depth[wanted % BANKS])
                     depth[wanted % BANKS] += 1
@@ -93,6 +100,19 @@ def board_of(lanes: Lanes) -> Board:
             board.groups.append(together)
             board.words.append(list(words.values()))
     return board
+
+
+def _alike(lanes: Lanes, apart: int) -> bool:
+    """Whether active lanes that are so far apart have one address, all through the warp.
+
+    Loads of 8 and 16 bytes then serve two of their groups together (csrc/model/banks.hpp).
+    """
+    active = set(lanes.numbers)
+    return all(
+        lanes.address(lane) == lanes.address(lane ^ apart)
+        for lane in active
+        if lane ^ apart in active
+    )
 
 
 def bank_board(
@@ -165,7 +185,7 @@ def bank_board(
     start = whole("base", base, 0)
     if start % (BANKS * WORD_BYTES):
         raise ValueError(f"base must be a multiple of {BANKS * WORD_BYTES}; got {start}")
-    board = board_of(lanes)
+    board = board_of(lanes, kind)
 
     canvas = Canvas()
     headline, note = _headline(lanes, board, kind), _note(lanes, board)
@@ -194,7 +214,7 @@ def _headline(lanes: Lanes, board: Board, kind: Kind) -> str:
 
 def _note(lanes: Lanes, board: Board) -> str:
     ways = max(board.depths)
-    share = {2: "By half-warps", 4: "By quarter-warps"}.get(lanes.itemsize // WORD_BYTES)
+    share = {2: "By half-warps", 4: "By quarter-warps"}.get(board.turns)
     in_turns = f"{share}: " if share else ""
     words = [word for part in board.words for word in part]
     if ways > 1:

@@ -1,0 +1,42 @@
+#include "analysis/access_costs.hpp"
+
+namespace coalesce::analysis {
+
+AccessCosts::AccessCosts(const sim::Program& program)
+    : atomics_(program.instructions.size()), bypasses_(program.instructions.size()) {
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const std::string& opcode = program.instructions[i].opcode;
+        if (opcode.find(".cas.") != std::string::npos)
+            atomics_[i] = model::SharedAtomic::compare_and_swap;
+        bypasses_[i] = opcode.starts_with("cp.async.cg");
+    }
+}
+
+void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
+    if (e.space == ptx::Space::global) {
+        source_ = e;
+        if (e.shape == sim::Shape::scattered) {
+            std::copy_n(e.addresses, sim::warp_size, source_addresses_);
+            source_.addresses = source_addresses_;
+        }
+        c.space = ptx::Space::global;
+        add_request(c, e);
+        if (!bypasses_[e.pc]) add_global(c, e);
+        return;
+    }
+    // Where no lane read anything (all zero fill), no source was announced.
+    if (source_.pc != e.pc) source_.mask = 0;
+    add_wavefronts(c, model::copy_wavefronts(source_, e));
+    if (bypasses_[e.pc] && source_.mask) {
+        const model::BypassingCopy copy = model::bypassing_copy(source_, e);
+        const model::Footprint f = model::footprint(source_);
+        c.sectors += copy.sectors;
+        c.theoretical_sectors += copy.theoretical;
+        c.lines += f.lines;
+        c.ideal += std::min(copy.theoretical, model::packed_sectors(source_));
+        c.distinct_bytes += uint64_t(f.elements) * e.bytes;
+    }
+    source_.mask = 0;
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,142 @@
+// The counts by Nsight Compute's names.
+#include <algorithm>
+
+#include "analysis/counts.hpp"
+
+namespace coalesce::analysis {
+
+using ptx::Space;
+using sim::Access;
+
+namespace {
+
+// What the hardware counts of a warp's instruction on this memory.
+struct Sums {
+    InstructionCounts load, store, atomic, reduction, copy, cached_copy;
+
+    [[nodiscard]] InstructionCounts all() const {
+        InstructionCounts total;
+        for (const InstructionCounts* c : {&load, &store, &atomic, &reduction, &copy})
+            total.add(*c);
+        return total;
+    }
+};
+
+double percent(uint64_t part, uint64_t whole) {
+    return whole ? 100.0 * double(part) / double(whole) : 0.0;
+}
+
+}  // namespace
+
+std::map<std::string, double> Counts::metrics() const {
+    Sums global, shared, local;
+    uint64_t local_load_words = 0, local_store_words = 0;
+    for (size_t i = 0; i < instructions.size(); ++i) {
+        const InstructionCounts& c = instructions[i];
+        const sim::InstructionInfo& info = listing->instructions[i];
+        if (info.space == Space::reg) continue;
+        const Space space = c.requests ? c.space : info.space;
+        Sums* const of = space == Space::global   ? &global
+                         : space == Space::shared ? &shared
+                         : space == Space::local  ? &local
+                                                  : nullptr;
+        if (!of) continue;
+        switch (info.access) {
+            case Access::load:
+                of->load.add(c);
+                break;
+            case Access::store:
+                of->store.add(c);
+                break;
+            case Access::atomic:
+                of->atomic.add(c);
+                break;
+            case Access::reduction:
+                of->reduction.add(c);
+                break;
+            case Access::async_copy:
+                of->copy.add(c);
+                if (!info.opcode.starts_with("cp.async.cg")) of->cached_copy.add(c);
+                break;
+        }
+        const uint64_t words = c.requests * uint64_t(std::max(1, info.bytes / 4));
+        if (of == &local)
+            (info.access == Access::load ? local_load_words : local_store_words) += words;
+    }
+
+    std::map<std::string, double> m;
+    const auto set = [&m](const std::string& name, uint64_t value) { m[name] = double(value); };
+    const auto set_l1 = [&](const std::string& what, uint64_t requests, uint64_t sectors) {
+        set("l1tex__t_requests_pipe_lsu_mem_" + what + ".sum", requests);
+        set("l1tex__t_sectors_pipe_lsu_mem_" + what + ".sum", sectors);
+        if (requests)
+            m["l1tex__average_t_sectors_per_request_pipe_lsu_mem_" + what + ".ratio"] =
+                double(sectors) / double(requests);
+    };
+    InstructionCounts fetched = global.load;  // asynchronous copies are loads of global memory
+    fetched.add(global.copy);
+    set_l1("global_op_ld", fetched.requests, fetched.sectors);
+    set_l1("global_op_st", global.store.requests, global.store.sectors);
+    set_l1("global_op_atom", global.atomic.requests, global.atomic.sectors);
+    set_l1("global_op_red", global.reduction.requests, global.reduction.sectors);
+    set_l1("global_op_ldgsts_cache_access", global.cached_copy.requests,
+           global.cached_copy.sectors);
+    set_l1("local_op_ld", local_load_words, local.load.sectors);
+    set_l1("local_op_st", local_store_words, local.store.sectors);
+
+    InstructionCounts shared_atomic = shared.atomic;
+    shared_atomic.add(shared.reduction);
+    const auto set_shared = [&](const std::string& op, const InstructionCounts& c) {
+        set("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum", c.wavefronts);
+        set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum",
+            c.theoretical_wavefronts);
+    };
+    set_shared("ld", shared.load);
+    set_shared("st", shared.store);
+    set_shared("atom", shared_atomic);
+    set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+        global.copy.theoretical_wavefronts);
+
+    // Executed, if only with all lanes predicated off; and with a lane predicated on.
+    const auto set_executed = [&](const std::string& op, const InstructionCounts& c) {
+        set("smsp__inst_executed_op_" + op + ".sum", c.executed);
+        set("smsp__sass_inst_executed_op_" + op + ".sum", c.requests);
+    };
+    set_executed("global_ld", global.load);
+    set_executed("global_st", global.store);
+    set_executed("global_red", global.reduction);
+    set_executed("shared_ld", shared.load);
+    set_executed("shared_st", shared.store);
+    set_executed("shared_atom", shared_atomic);
+    set_executed("local_ld", local.load);
+    set_executed("local_st", local.store);
+    set_executed("ldgsts", global.copy);
+    set("smsp__inst_executed_op_generic_atom.sum", global.atomic.executed);
+    set("smsp__sass_inst_executed_op_global_atom.sum", global.atomic.requests);
+
+    const InstructionCounts every = global.all();
+    InstructionCounts banked = shared.all();
+    banked.add(global.copy);
+    set("memory_l1_tag_requests_global", every.lines);
+    set("memory_l2_theoretical_sectors_global", every.theoretical_sectors);
+    set("memory_l2_theoretical_sectors_global_ideal", every.ideal);
+    set("memory_l2_theoretical_sectors_local", local.all().theoretical_sectors);
+    set("memory_l1_wavefronts_shared", banked.theoretical_wavefronts);
+    set("memory_l1_wavefronts_shared_ideal", banked.ideal_wavefronts);
+
+    const auto set_use = [&](const std::string& op, const InstructionCounts& c) {
+        set("smsp__sass_data_bytes_mem_" + op + ".sum", c.distinct_bytes);
+        m["smsp__sass_average_data_bytes_per_sector_mem_" + op + ".pct"] =
+            percent(c.distinct_bytes, c.sectors * model::sector_bytes);
+    };
+    set_use("global_op_ld", global.load);
+    set_use("global_op_st", global.store);
+    set_use("local_op_ld", local.load);
+    set_use("local_op_st", local.store);
+
+    set("smsp__inst_executed.sum", executed());
+    set("smsp__thread_inst_executed.sum", threads());
+    return m;
+}
+
+}  // namespace coalesce::analysis
