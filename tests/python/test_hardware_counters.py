@@ -1,34 +1,248 @@
-"""Requests and sectors equal, to the last unit, what Nsight Compute read on an H200.
+"""Predicted counters equal, to the last unit, what Nsight Compute read on a GPU.
 
-tests/data/h200_counters_512.json holds the counters of kernels that access global memory as ours
-do.
+tests/data holds the recordings, tests/record_counters.py made them, and tests/counter_cases.py has
+the launches, which are repeated here on the simulator. Three sets: every shipped kernel, kernels
+that are easy to count wrong (tests/kernels/awkward.cu), and one access of one warp in every pattern
+(tests/kernels/patterns.cu).
 """
 
 from __future__ import annotations
 
-import json
+import functools
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import counter_cases
 import pytest
 
-from coalesce import operations
+simulated = pytest.mark.usefixtures("on_simulator")  # counts are the simulator's
 
-RECORDED = json.loads((Path(__file__).parents[1] / "data" / "h200_counters_512.json").read_text())
+DATA = Path(__file__).parents[1] / "data"
+
+# Follow the addresses of the code that runs.
+BY_ADDRESS = re.compile(
+    r"l1tex__t_(requests|sectors)_pipe_lsu_mem_(global|local)_op_\w+\.sum"
+    r"|memory_l1_tag_requests_global|memory_l2_theoretical_sectors_\w+"
+    r"|smsp__sass_(average_)?data_bytes\w*_mem_(global|local)_op_\w+\.(sum|pct)"
+    r"|smsp__sass_inst_executed_op_(global|local)_\w+\.sum"
+)
+# Also follow which instructions of shared memory the assembler made.
+OF_SHARED = re.compile(
+    r"memory_l1_wavefronts_shared(_ideal)?"
+    r"|smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_\w+\.sum"
+    r"|smsp__sass_inst_executed_op_shared_\w+\.sum"
+)
+# Counts an instruction also where the assembler predicated it off for all lanes.
+EXECUTED = re.compile(r"smsp__inst_executed_op_(?!.*pred_off)\w+\.sum")
+# The hardware adds what competing warps cost each other, which differs from run to run.
+ARBITRATED = re.compile(r"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_(ld|st|atom)\.sum")
 
 
-@pytest.mark.parametrize("kernel", sorted(RECORDED["counters"]))
-def test_counts_equal_the_hardware(kernel, on_simulator, random):
-    operation, variant = kernel.split("/")
-    n = RECORDED["n"]
-    arguments = random.random((2 if operation == "matmul" else 1, n, n), np.float32)
-    options = {"variant": variant, "device": on_simulator, "counts": True}
-    if operation == "matmul":
-        _, run = operations.run_matmul(*arguments, **options)
-    elif operation == "transpose":
-        _, run = operations.run_transpose(arguments[0], **options)
-    else:
-        _, run = operations.run_sums(operation, arguments[0], **options)
-    metrics = run.records[-1][1].counts.metrics()
-    recorded = RECORDED["counters"][kernel]
-    assert {name: metrics[name] for name in recorded} == recorded
+@functools.cache
+def recorded(name: str) -> dict[str, Mapping[str, float]]:
+    """Return the metrics of each case of a set."""
+    recording = counter_cases.load(DATA / f"{name}_h200.json")
+    return {launch["case"]: launch["metrics"] for launch in recording["launches"]}
+
+
+@functools.cache
+def predicted(case: counter_cases.Case) -> Mapping[str, float]:
+    """Return what the simulator counts in the last launch of a case."""
+    metrics: Mapping[str, float] = case.run("sim", counts=True)[-1][1].counts.metrics()
+    return metrics
+
+
+def differences(case: counter_cases.Case, name: str, which: re.Pattern[str]) -> dict[str, Any]:
+    """Return the metrics that are not equal: what was predicted and what was measured."""
+    ours, theirs = predicted(case), recorded(name)[case.name]
+    both = [metric for metric in ours if metric in theirs and which.fullmatch(metric)]
+    assert both, f"{case.name} was recorded without metrics like {which.pattern}"
+    # ncu prints ratios with two digits.
+    return {
+        metric: (ours[metric], theirs[metric])
+        for metric in both
+        if abs(ours[metric] - theirs[metric]) > (0.0051 if metric.endswith(".pct") else 0)
+    }
+
+
+def cases(name: str, known: str = "(?!)") -> list[Any]:
+    """Return the cases of a set as parameters; those that match `known` are expected to differ."""
+    return [
+        pytest.param(case, id=case.name, marks=expected(re.search(known, case.name)))
+        for case in counter_cases.SETS[name]()
+    ]
+
+
+def expected(failure: object) -> list[Any]:
+    """Return the marks of a test of which a failure is, or is not, expected."""
+    return [pytest.mark.xfail(strict=True)] if failure else []
+
+
+# What the assembler makes of PTX and the counts do not follow yet. An atom whose result is not
+# used becomes a red, and one at an address that is the same for all lanes a single lane's; loads of
+# which only a part is used become narrower; arrays in local memory and copied parameters go; loops
+# that lanes leave at different times are unrolled, or their exits duplicated; float and 64-bit
+# atomics of shared memory become loops.
+UNUSED_RESULT = (
+    "module_variables|count_all|count_some|^append|sum_|min_max|inc_dec|scatter_add"
+    "|histogram_global|few_lanes"
+)
+OTHER_ACCESSES = "vector_parts|read_only|table_parameter|local_array|local_vectors"
+OTHER_LOOPS = "trip_counts|first_match|sparse_rows"
+OTHERWISE = f"{UNUSED_RESULT}|{OTHER_ACCESSES}|{OTHER_LOOPS}|histogram_shared|either_space"
+# Loads of shared memory that it merges.
+MERGED = "matmul/(tiled|corner_turned)"
+# Short branches that it turns into predicates.
+PREDICATED = (
+    "matmul/|row_sums/block_per_row|transpose/.* 500x77|volume_3d #[134]|local_divergent|calls"
+    "|bodies|scan|reduce|convolution|bitonic|register_tiles|life|async_tile|shared_append"
+    "|shared_counters"
+)
+# A lone warp's bypassing copy, which Nsight Compute's formula charges a sector more.
+BYPASSING = "async_tile<16>"
+
+# Patterns that no rule here covers: the case, the metrics, and by how much they may differ.
+UNCOVERED = [
+    # 16-byte loads by some lanes: now and then Nsight Compute's formula, not the hardware.
+    (r"shared_load<16> .* some lanes.*", r"memory_l1_wavefronts.*|smsp__sass_l1tex.*", 1),
+    # Scattered atomics of 8 bytes: the hardware differs by so much from run to run.
+    (r"global_atomic<(AddU64|CasU64|AddF64),.*", r"l1tex__t_sectors.*_(atom|red)\.sum", 2),
+    # Copies that conflict on both sides.
+    (r"async_copy<\d+,false> close .* to close .*", r"memory_l1_wavefronts.*|smsp__sass.*", 99),
+    # Copies past the first-level cache to or from scattered places.
+    (r"async_copy<16,true> .*", r"memory_.*|smsp__sass.*|.*sectors.*_ld\.sum", 99),
+]
+
+
+@simulated
+@pytest.mark.parametrize("case", cases("shipped"))
+def test_global_memory_of_shipped_kernels(case):
+    assert differences(case, "shipped", BY_ADDRESS) == {}
+
+
+@simulated
+@pytest.mark.parametrize("case", cases("shipped", MERGED))
+def test_shared_memory_of_shipped_kernels(case):
+    assert differences(case, "shipped", OF_SHARED) == {}
+
+
+@simulated
+@pytest.mark.parametrize("case", cases("shipped", PREDICATED))
+def test_instructions_of_shipped_kernels(case):
+    assert differences(case, "shipped", EXECUTED) == {}
+
+
+@simulated
+@pytest.mark.parametrize("case", cases("awkward", f"{OTHERWISE}|{BYPASSING}"))
+def test_global_memory_of_awkward_kernels(case):
+    assert differences(case, "awkward", BY_ADDRESS) == {}
+
+
+@simulated
+@pytest.mark.parametrize(
+    "case",
+    cases(
+        "awkward",
+        f"scan_tree|life|either_space|histogram_shared|shared_counters|shared_append|{BYPASSING}",
+    ),
+)
+def test_shared_memory_of_awkward_kernels(case):
+    assert differences(case, "awkward", OF_SHARED) == {}
+
+
+@simulated
+@pytest.mark.parametrize(
+    "case", cases("awkward", f"^(?!read_only|append)({OTHERWISE}|{PREDICATED})")
+)
+def test_instructions_of_awkward_kernels(case):
+    assert differences(case, "awkward", EXECUTED) == {}
+
+
+@simulated
+@pytest.mark.parametrize("name", ["shipped", "awkward"])
+def test_hardware_adds_arbitration_to_wavefronts(name):
+    """Where warps compete the counter exceeds the wavefronts that the addresses take."""
+    for launch in recorded(name).values():
+        for op in ("ld", "st", "atom"):
+            rest = f"l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
+            hardware = launch[rest.replace("l1tex_", "l1tex__", 1)]
+            assert hardware >= launch[f"smsp__sass_{rest}"] or op == "atom"
+
+
+OTHER_ATOMICS = "global_atomic<.*false|shared_atomic<(AddOne,false|Add[FU]64|AddF32)"
+
+
+def patterns() -> dict[str, list[counter_cases.Case]]:
+    """Return the cases of each kernel of patterns.cu."""
+    by_kernel: dict[str, list[counter_cases.Case]] = {}
+    for case in counter_cases.SETS["patterns"]():
+        by_kernel.setdefault(case.name.split(" ", 1)[0], []).append(case)
+    return by_kernel
+
+
+def uncovered(case: str, metric: str, values: tuple[float, float]) -> bool:
+    """Tell whether a difference is one of those that are known."""
+    return any(
+        re.fullmatch(cases, case)
+        and re.fullmatch(metrics, metric)
+        and abs(values[0] - values[1]) <= most
+        for cases, metrics, most in UNCOVERED
+    )
+
+
+@simulated
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(
+            kernel,
+            marks=[pytest.mark.xfail(strict=True)]
+            if re.search(
+                r"global_atomic<.*false|shared_atomic<(AddOne,false|Add[FU]64|AddF32)", kernel
+            )
+            else [],
+        )
+        for kernel in patterns()
+    ],
+)
+def test_patterns_of_one_access(kernel):
+    unlike = {
+        case.name: found
+        for case in patterns()[kernel]
+        if (
+            found := {
+                metric: values
+                for which in (BY_ADDRESS, OF_SHARED, ARBITRATED)  # a warp alone meets no other
+                if not (which is OF_SHARED and kernel.startswith("global"))
+                for metric, values in differences(case, "patterns", which).items()
+                if not uncovered(case.name, metric, values)
+            }
+        )
+    }
+    assert unlike == {}
+
+
+@pytest.mark.skipif(shutil.which("ncu") is None, reason="Nsight Compute's ncu is not installed")
+def test_this_gpu_counts_so_too(device, tmp_path):
+    """Record a few patterns on the GPU at hand and predict them."""
+    if device != "cuda":
+        pytest.skip("reads a GPU's counters")
+    script = Path(counter_cases.__file__).with_name("record_counters.py")
+    only = r"(shared|global)_load<(4|8|16)> (stride [123]|2 neighbours share|random in 2048.*)"
+    command = [sys.executable, script, "patterns", "--only", f"^{only}$", "--output", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "ERR_NVGPUCTRPERM" in done.stderr:
+        pytest.skip("this user may not read the GPU's counters")
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.glob("*.json")
+    launches = {n["case"]: n["metrics"] for n in counter_cases.load(file)["launches"]}
+    for case in counter_cases.SETS["patterns"]():
+        if case.name in launches:
+            ours, theirs = predicted(case), launches[case.name]
+            known = [m for m in theirs if m in ours and not uncovered(case.name, m, (0, 0))]
+            assert {m: ours[m] for m in known} == {m: theirs[m] for m in known}, case.name

@@ -1,0 +1,145 @@
+// One access of one warp, its addresses from a table: what the counters make of every pattern.
+//
+// Row `pattern` of the table holds a byte offset for each of the 32 lanes; a lane whose entry is
+// `idle` does not take part. The accesses are written in PTX, so that no compiler merges, widens or
+// drops them. A load's value goes to out[lane] (4 sectors), lest it be dead.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+const u32 idle = 0xffffffff;
+const u32 shared_bytes = 16384;
+
+template <int width> struct Word;
+template <> struct Word<1> { u32 x; };
+template <> struct Word<2> { unsigned short x; };
+template <> struct Word<4> { u32 x; };
+template <> struct Word<8> { u32 x, y; };
+template <> struct Word<16> { u32 x, y, z, w; };
+
+// The loads and stores of a space at an address, by width.
+#define LOADS_AND_STORES(space, Address, letter)                                                  \
+    __device__ u32 load_##space(Word<1>& v, Address a) {                                          \
+        asm volatile("ld." #space ".u8 %0, [%1];" : "=r"(v.x) : letter(a) : "memory");            \
+        return v.x;                                                                               \
+    }                                                                                             \
+    __device__ u32 load_##space(Word<2>& v, Address a) {                                          \
+        asm volatile("ld." #space ".u16 %0, [%1];" : "=h"(v.x) : letter(a) : "memory");           \
+        return v.x;                                                                               \
+    }                                                                                             \
+    __device__ u32 load_##space(Word<4>& v, Address a) {                                          \
+        asm volatile("ld." #space ".u32 %0, [%1];" : "=r"(v.x) : letter(a) : "memory");           \
+        return v.x;                                                                               \
+    }                                                                                             \
+    __device__ u32 load_##space(Word<8>& v, Address a) {                                          \
+        asm volatile("ld." #space ".v2.u32 {%0, %1}, [%2];"                                       \
+                     : "=r"(v.x), "=r"(v.y)                                                       \
+                     : letter(a)                                                                  \
+                     : "memory");                                                                 \
+        return v.x ^ v.y;                                                                         \
+    }                                                                                             \
+    __device__ u32 load_##space(Word<16>& v, Address a) {                                         \
+        asm volatile("ld." #space ".v4.u32 {%0, %1, %2, %3}, [%4];"                               \
+                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)                                 \
+                     : letter(a)                                                                  \
+                     : "memory");                                                                 \
+        return v.x ^ v.y ^ v.z ^ v.w;                                                             \
+    }                                                                                             \
+    __device__ void store_##space(Word<1>, Address a) {                                           \
+        asm volatile("st." #space ".u8 [%0], %1;" ::letter(a), "r"(0) : "memory");                \
+    }                                                                                             \
+    __device__ void store_##space(Word<2>, Address a) {                                           \
+        asm volatile("st." #space ".u16 [%0], %1;" ::letter(a), "h"((short)0) : "memory");        \
+    }                                                                                             \
+    __device__ void store_##space(Word<4>, Address a) {                                           \
+        asm volatile("st." #space ".u32 [%0], %1;" ::letter(a), "r"(0) : "memory");               \
+    }                                                                                             \
+    __device__ void store_##space(Word<8>, Address a) {                                           \
+        asm volatile("st." #space ".v2.u32 [%0], {%1, %1};" ::letter(a), "r"(0) : "memory");      \
+    }                                                                                             \
+    __device__ void store_##space(Word<16>, Address a) {                                          \
+        asm volatile("st." #space ".v4.u32 [%0], {%1, %1, %1, %1};" ::letter(a), "r"(0)           \
+                     : "memory");                                                                 \
+    }
+
+LOADS_AND_STORES(shared, u32, "r")
+LOADS_AND_STORES(global, char*, "l")
+
+__device__ u32 window(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+
+template <int width>
+__global__ void shared_load(const u32* table, char* data, u32* out, int pattern) {
+    __shared__ __align__(128) char memory[shared_bytes];
+    const u32 offset = table[pattern * 32 + threadIdx.x];
+    Word<width> v;
+    u32 sum = 0;
+    if (offset != idle) sum = load_shared(v, window(memory) + offset);
+    out[threadIdx.x] = sum;
+}
+
+template <int width>
+__global__ void shared_store(const u32* table, char* data, u32* out, int pattern) {
+    __shared__ __align__(128) char memory[shared_bytes];
+    const u32 offset = table[pattern * 32 + threadIdx.x];
+    if (offset != idle) store_shared(Word<width>(), window(memory) + offset);
+}
+
+template <int width>
+__global__ void global_load(const u32* table, char* data, u32* out, int pattern) {
+    const u32 offset = table[pattern * 32 + threadIdx.x];
+    Word<width> v;
+    u32 sum = 0;
+    if (offset != idle) sum = load_global(v, data + offset);
+    out[threadIdx.x] = sum;
+}
+
+template <int width>
+__global__ void global_store(const u32* table, char* data, u32* out, int pattern) {
+    const u32 offset = table[pattern * 32 + threadIdx.x];
+    if (offset != idle) store_global(Word<width>(), data + offset);
+}
+
+// Atomics: `returning` keeps the result (atom), else none is asked for (red).
+struct AddU32 { static __device__ u32 at(char* p) { return atomicAdd((u32*)p, threadIdx.x + 1); } };
+struct AddOne { static __device__ u32 at(char* p) { return atomicAdd((u32*)p, 1u); } };
+struct MaxU32 { static __device__ u32 at(char* p) { return atomicMax((u32*)p, threadIdx.x); } };
+struct AddF32 { static __device__ u32 at(char* p) { return u32(atomicAdd((float*)p, 1.0f + threadIdx.x)); } };
+struct AddU64 { static __device__ u32 at(char* p) { return u32(atomicAdd((u64*)p, u64(threadIdx.x))); } };
+struct AddF64 { static __device__ u32 at(char* p) { return u32(atomicAdd((double*)p, 1.0 + threadIdx.x)); } };
+struct ExchU32 { static __device__ u32 at(char* p) { return atomicExch((u32*)p, threadIdx.x); } };
+struct CasU32 { static __device__ u32 at(char* p) { return atomicCAS((u32*)p, threadIdx.x, 1u); } };
+struct CasU64 { static __device__ u32 at(char* p) { return u32(atomicCAS((u64*)p, u64(threadIdx.x), u64(1))); } };
+
+template <class Operation, bool returning>
+__global__ void global_atomic(const u32* table, char* data, u32* out, int pattern) {
+    const u32 offset = table[pattern * 32 + threadIdx.x];
+    u32 old = 0;
+    if (offset != idle) old = Operation::at(data + offset);
+    if (returning) out[threadIdx.x] = old;
+}
+
+template <class Operation, bool returning>
+__global__ void shared_atomic(const u32* table, char* data, u32* out, int pattern) {
+    __shared__ __align__(128) char memory[shared_bytes];
+    const u32 offset = table[pattern * 32 + threadIdx.x];
+    u32 old = 0;
+    if (offset != idle) old = Operation::at(memory + offset);
+    if (returning) out[threadIdx.x] = old;
+}
+
+// cp.async from data + offset to shared memory: entries of the table's next row are the targets.
+template <int width, bool past_l1>
+__global__ void async_copy(const u32* table, char* data, u32* out, int pattern) {
+    __shared__ __align__(128) char memory[shared_bytes];
+    const u32 from = table[pattern * 32 + threadIdx.x];
+    const u32 to = table[pattern * 32 + 32 + threadIdx.x];
+    if (from != idle) {
+        const u32 target = window(memory) + to;
+        if (past_l1)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(data + from));
+        else
+            asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(data + from),
+                         "n"(width));
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}

@@ -1,0 +1,308 @@
+"""Records hardware counters of the package's kernels with Nsight Compute, into tests/data.
+
+    python tests/record_counters.py shipped awkward patterns     # for the tests of exactness
+    python tests/record_counters.py models                       # for the models of caches and time
+
+Needs a GPU, `ncu`, and permission to read counters; leaves the clocks as they are. Writes
+tests/data/<set>_<gpu>.json, which counter_cases.load reads: the GPU, the driver, the compiler,
+Nsight Compute and the date, the names of the metrics, and for each launch a line with its case,
+kernel, geometry and values. With --only, the file's other cases stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import counter_cases
+
+import coalesce
+from coalesce import _compiler
+
+DATA = Path(__file__).parent / "data"
+
+
+def expand(*patterns: str) -> list[str]:
+    """Spell out names written as "a_{b,c}.sum"."""
+    names: list[str] = []
+    for pattern in patterns:
+        alternatives = re.search(r"\{([^{}]*)\}", pattern)
+        if alternatives is None:
+            names.append(pattern)
+            continue
+        before, after = pattern[: alternatives.start()], pattern[alternatives.end() :]
+        names += expand(*(before + part + after for part in alternatives[1].split(",")))
+    return names
+
+
+COUNTS = expand(
+    "l1tex__t_{requests,sectors}_pipe_lsu_mem_global_op_{ld,st,red,atom}.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+    "l1tex__t_{requests,sectors}_pipe_lsu_mem_local_op_{ld,st}.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared{,_op_ld,_op_st,_op_atom}.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared{,_op_ld,_op_st,_op_atom}.sum",
+    "l1tex__data_bank_conflicts_type_arbitration.sum",
+    "smsp__inst_executed.sum",
+    "smsp__thread_inst_executed{,_pred_on}.sum",
+    "smsp__inst_executed_op_{global,shared,local,generic}_{ld,st}.sum",
+    "smsp__inst_executed_op_{global,shared,local,generic}_{ld,st}_pred_off_all.sum",
+    "smsp__inst_executed_op_{global_red,shared_atom,generic_atom,ldgsts}.sum",
+    "smsp__inst_executed_op_{global_red,shared_atom,generic_atom,ldgsts}_pred_off_all.sum",
+    "smsp__inst_executed_op_{shared_atom,generic_atom}_dot_{alu,cas}.sum",
+    "smsp__sass_inst_executed_op_{global,shared,local}_{ld,st}.sum",
+    "smsp__sass_inst_executed_op_{global_red,global_atom,shared_atom,ldgsts}.sum",
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{ld,st,atom,ldgsts}.sum",
+    "smsp__sass_average_data_bytes_per_sector_mem_{global,local}_op_{ld,st}.pct",
+    "smsp__sass_average_data_bytes_per_wavefront_mem_shared_op_{ld,st}.pct",
+    "smsp__sass_data_bytes_mem_{global,shared,local}_op_{ld,st}.sum",
+    "memory_l1_tag_requests_global",
+    "memory_l1_wavefronts_shared{,_ideal}",
+    "memory_l2_theoretical_sectors_global{,_ideal}",
+    "memory_l2_theoretical_sectors_local",
+)
+
+# Of the patterns, which are many: what depends on the addresses.
+OF_PATTERNS = [
+    name
+    for name in COUNTS
+    if re.match(
+        "l1tex__t_.*global|l1tex__data_pipe|memory_|smsp__sass_l1tex|smsp__inst_.*shared", name
+    )
+    or name.startswith("l1tex__data_bank_conflicts")
+]
+
+STALLS = (
+    "barrier,branch_resolving,dispatch_stall,drain,imc_miss,lg_throttle,long_scoreboard,"
+    "math_pipe_throttle,membar,mio_throttle,misc,no_instruction,not_selected,selected,"
+    "short_scoreboard,sleeping,tex_throttle,wait"
+)
+MODELLED = expand(
+    "gpu__time_duration.sum",
+    "sm__cycles_{elapsed,active}.{max,avg}",
+    "smsp__cycles_active.avg",
+    "gpc__cycles_elapsed.max",
+    "lts__cycles_elapsed.{avg.per_second,max}",
+    "dram__cycles_elapsed.avg.per_second",
+    "l1tex__t_sector_hit_rate.pct",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_{ld,st}.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st}.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st}_lookup_{hit,miss}.sum",
+    "l1tex__m_xbar2l1tex_read_sectors.sum",
+    "l1tex__m_l1tex2xbar_write_sectors.sum",
+    "l1tex__data_pipe_lsu_wavefronts{,_mem_shared,_mem_lgds}.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}.sum",
+    "l1tex__lsuin_requests.sum",
+    "l1tex__f_wavefronts.sum",
+    "l1tex__data_bank_{reads,writes}.sum",
+    "{l1tex,lts,dram,sm,gpu__compute_memory}__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l1tex__{lsuin_requests,data_pipe_lsu_wavefronts,t_sectors}.avg.pct_of_peak_sustained_elapsed",
+    "l1tex__{f_wavefronts,lsu_writeback_active}.avg.pct_of_peak_sustained_elapsed",
+    "l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed",
+    "lts__t_{sectors,requests}_srcunit_tex.sum",
+    "lts__t_sectors_srcunit_tex_op_{read,write}.sum",
+    "lts__t_sectors_srcunit_tex_op_{read,write}_lookup_{hit,miss}.sum",
+    "lts__t_sectors_op_{read,write}.sum",
+    "lts__t_sectors_op_{read,write}_lookup_{hit,miss}.sum",
+    "lts__t_sectors.sum",
+    "lts__t_sectors_srcnode_{gpc,ltcfabric}.sum",
+    "lts__t_sector_hit_rate.pct",
+    "lts__t_tag_requests.sum",
+    "dram__bytes_{read,write}.sum",
+    "dram__sectors_{read,write}.sum",
+    "launch__occupancy_limit_{blocks,registers,shared_mem,warps}",
+    "launch__{registers_per_thread,waves_per_multiprocessor,shared_mem_config_size}",
+    "launch__{shared_mem_per_block,shared_mem_per_block_static,occupancy_per_block_size}",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__maximum_warps_per_active_cycle_pct",
+    "smsp__inst_{executed,issued}.sum",
+    "smsp__thread_inst_executed.sum",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "smsp__inst_executed_pipe_{lsu,fma,alu,fp64,uniform,xu}.sum",
+    "smsp__average_warp_latency_per_inst_issued.ratio",
+    f"smsp__average_warps_issue_stalled_{{{STALLS}}}_per_issue_active.ratio",
+)
+# What changes when the caches are as the launch before left them.
+WARM = [
+    name
+    for name in MODELLED
+    if name.startswith(("gpu__time", "sm__cycles", "l1tex__t_", "lts__t_", "dram__bytes"))
+]
+
+
+def ncu_launches(
+    name: str, only: str, metrics: Iterable[str], options: Iterable[str] = ()
+) -> list[dict[str, Any]]:
+    """Run a set of cases under ncu and return each launch: case, kernel, geometry, metrics."""
+    with tempfile.TemporaryDirectory() as folder:
+        order = Path(folder) / "order.json"
+        command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", *options]
+        command += ["--print-units", "base", "--print-fp", "--metrics", ",".join(metrics)]
+        command += [sys.executable, __file__, "--run", name, "--only", only, "--order", str(order)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"ncu failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+        launches = json.loads(order.read_text())
+    rows = parse(done.stdout)
+    if len(rows) != len(launches):
+        sys.exit(f"{len(launches)} launches were made, ncu reports {len(rows)}")
+    for launch, row in zip(launches, rows, strict=True):
+        name_in_row = row["Kernel Name"].removeprefix("void ")
+        if not name_in_row.startswith(launch["kernel"].split("<")[0]):
+            sys.exit(f"expected {launch}, ncu reports {row['Kernel Name']}")
+        launch["grid"], launch["block"] = (
+            [int(n) for n in re.findall(r"\d+", row[key])] for key in ("Grid Size", "Block Size")
+        )
+        launch["metrics"] = {key: number(row[key]) for key in metrics if row.get(key)}
+    return launches
+
+
+def parse(output: str) -> list[dict[str, str]]:
+    """Return the rows of ncu's CSV, which begins after whatever else was printed."""
+    lines = output.splitlines()
+    first = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if first is None:
+        sys.exit(f"ncu printed no table:\n{output[-4000:]}")
+    rows = list(csv.DictReader(lines[first:]))
+    return rows[1:]  # the first holds the units
+
+
+def number(text: str) -> int | float | str:
+    """Return a count as an int, a ratio as a float, anything else (an "n/a") as it is."""
+    plain = text.replace(",", "")
+    try:
+        value = float(plain)
+    except ValueError:
+        return text
+    return int(value) if value == int(value) else value
+
+
+def times(name: str, only: str) -> list[dict[str, Any]]:
+    """Run a set without ncu and return each launch's time by CUDA events."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--run", name, "--only", only, "--timed"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    launches: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return launches
+
+
+def run(name: str, only: str, timed: bool) -> list[dict[str, Any]]:
+    """Run a set of cases on the GPU and return the launches in order."""
+    launches: list[dict[str, Any]] = []
+    for case in counter_cases.SETS[name]():
+        if not re.search(only, case.name):
+            continue
+        records = case.run("cuda", timed=timed)
+        for position, (kernel, record) in enumerate(records):
+            last = position == len(records) - 1
+            launch = {"case": case.name + ("" if last else f" (prepared by {kernel})")}
+            launch["kernel"] = kernel
+            if timed:
+                launch |= {"ms": record.kernel_ms, "spread": record.spread, "runs": record.runs}
+            launches.append(launch)
+    return launches
+
+
+def environment() -> dict[str, Any]:
+    """Return what a recording depends on."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0"]
+    gpu, driver = subprocess.run(
+        query, capture_output=True, text=True, check=True
+    ).stdout.strip().split(", ")  # fmt: skip
+    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True)
+    major, minor = _compiler.nvrtc().version
+    return {
+        "gpu": gpu,
+        "driver": driver,
+        "nvrtc": f"{major}.{minor}",
+        "ncu": version.stdout.split("Version ")[-1].split(" ")[0],
+        "coalesce": coalesce.__version__,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+    }
+
+
+def record(name: str, only: str) -> dict[str, Any]:
+    """Record the cases of a set whose names match `only`."""
+    recording: dict[str, Any] = {**environment(), "set": name}
+    if name == "models":
+        launches = ncu_launches(name, only, MODELLED)
+        warm = ncu_launches(name, only, WARM, ["--cache-control", "none"])
+        for launch, other, timed in zip(launches, warm, times(name, only), strict=True):
+            assert launch["case"] == other["case"] == timed["case"]
+            launch["metrics"] |= {f"warm {key}": other["metrics"][key] for key in other["metrics"]}
+            launch["metrics"] |= {key: timed[key] for key in ("ms", "spread", "runs")}
+    else:
+        metrics = OF_PATTERNS if name == "patterns" else COUNTS
+        launches = ncu_launches(name, only, metrics, ["--cache-control", "none"])
+    recording["launches"] = launches
+    return recording
+
+
+def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return a recording with those of its cases replaced, or added, that `new` has."""
+    for key in ("gpu", "driver", "nvrtc", "ncu"):
+        if old[key] != new[key]:
+            sys.exit(f"the file was recorded with {key} {old[key]}, not {new[key]}; record it anew")
+    by_case = {launch["case"]: launch for launch in (*old["launches"], *new["launches"])}
+    return {**new, "launches": list(by_case.values())}
+
+
+def as_text(recording: dict[str, Any]) -> str:
+    """Return the recording as JSON: one line a launch, its values in the order of "metrics"."""
+    launches = recording.pop("launches")
+    # What this GPU cannot tell ("n/a") is not a metric.
+    told = {key for launch in launches for key, v in launch["metrics"].items() if v != "n/a"}
+    recording["metrics"] = sorted(told)
+    lines = []
+    for launch in launches:
+        values = launch.pop("metrics")
+        launch["values"] = [values.get(key) for key in recording["metrics"]]
+        lines.append(json.dumps(launch, separators=(",", ":")))
+    head = json.dumps(recording, indent=1).removesuffix("\n}")
+    return head + ',\n "launches": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
+
+
+def main() -> None:
+    """Record the named sets, or (started by ourselves under ncu) run one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sets", nargs="*", choices=[*counter_cases.SETS, []])
+    parser.add_argument("--output", type=Path, default=DATA, help="folder for the recordings")
+    parser.add_argument("--only", default="", metavar="REGEX", help="cases to record")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    parser.add_argument("--order", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--timed", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        launches = json.dumps(run(options.run, options.only, options.timed))
+        if options.order:
+            options.order.write_text(launches)
+        else:
+            print(launches)
+        return
+    if not (status := coalesce.gpu_status()):
+        sys.exit(f"no GPU: {status}")
+    if shutil.which("ncu") is None:
+        sys.exit("ncu is not on the PATH; it comes with the CUDA toolkit (nsight-compute)")
+    for name in options.sets or counter_cases.SETS:
+        recording = record(name, options.only)
+        short = recording["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
+        path = options.output / f"{name}_{short}.json"
+        if options.only and path.exists():
+            recording = updated(counter_cases.load(path), recording)
+        path.write_text(as_text(recording))
+        print(path)
+
+
+if __name__ == "__main__":
+    main()
