@@ -192,8 +192,7 @@ class Prepared:
             self.block,
             self.shared_bytes,
             packed,
-            instruction_limit=self.kernel.instruction_limit or 0,
-            **options,
+            **{"instruction_limit": self.kernel.instruction_limit or 0, **options},
         )
 
     def detached(self) -> Prepared:

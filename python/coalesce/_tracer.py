@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import _core, _counting, _geometry, _progress, catalogue
+from coalesce import _core, _counting, _exchanges, _geometry, _progress, catalogue
 from coalesce._run import launched_by
+from coalesce.errors import LaunchError
 from coalesce.tracing import Trace
 
 if TYPE_CHECKING:
     from coalesce._devices import Device
     from coalesce._geometry import Extent
     from coalesce.kernel import Kernel, LaunchRecord
+
+
+PATIENCE = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ def _take(launch: _counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchReco
         launch = launch.detached()
     record = recording(launch, wanted)
     with _progress.reporter(wanted.progress, launch.kernel.name) as report:
-        result = launch.run(blocks=blocks, record=record, progress=report)
+        run = launch.run if blocks is None else functools.partial(run_chosen, launch)
+        result = run(blocks=blocks, record=record, progress=report)
     launch.finish()
     done = LaunchRecord(
         kernel_ms=0.0,
@@ -103,6 +109,23 @@ def _take(launch: _counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchReco
         device=launch.device.name,
     )
     return launch.trace(result), done
+
+
+def run_chosen(launch: _counting.Prepared, **options: Any) -> _core.sim.LaunchResult:
+    """Run some blocks of a launch; one that waits for a block that does not run ends in an error.
+
+    That takes as long as `PATIENCE` warp instructions, unless the kernel has a limit of its own.
+    """
+    if launch.kernel.instruction_limit or not _exchanges.exchanges(launch):
+        return launch.run(**options)
+    try:
+        return launch.run(instruction_limit=PATIENCE, **options)
+    except LaunchError as error:
+        if "stopped after the limit" not in str(error):
+            raise
+        raise LaunchError(
+            f"{error}. Only the chosen blocks run; it may wait for one that does not"
+        ) from None
 
 
 def recording(launch: _counting.Prepared, wanted: Wanted) -> _core.sim.Recording:

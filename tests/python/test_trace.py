@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _core, _counting
+from coalesce import _core, _counting, _tracer
 
 ROWS = """
 extern "C" __global__ void rows(const float* a, double* out, int rows, int cols) {
@@ -384,3 +384,15 @@ def test_operations_refuse_what_they_cannot_trace(on_simulator):
         coalesce.trace("transpose", a[:0], device=on_simulator)
     with pytest.raises(ValueError, match="there is no array 'q'; there are in, out"):
         coalesce.trace("transpose", a, device=on_simulator).select(array="q")
+
+
+def test_a_block_that_waits_for_one_that_does_not_run(on_simulator, monkeypatch):
+    monkeypatch.setattr(_tracer, "PATIENCE", 1_000_000)
+    source = """extern "C" __global__ void k(volatile int* flag) {
+        if (blockIdx.x == 0) while (*flag == 0);
+        *flag = 1;
+    }"""
+    kernel = coalesce.Kernel(source, device=on_simulator)
+    with pytest.raises(coalesce.LaunchError, match="it may wait for one that does not"):
+        kernel.trace(2, 1, np.zeros(1, np.int32), blocks=0)
+    assert len(kernel.trace(2, 1, np.zeros(1, np.int32), blocks=[0, 1])) > 2
