@@ -119,7 +119,13 @@ def count(
         elif chosen is not None:
             launch = launch.detached()
             given: dict[str, Any] = {"blocks": chosen[0], "groups": chosen[1]}
-            result = launch.run(counts=True, exemplars=exemplars, progress=report, **given)
+            program = launch.program
+            before = [(v[0], program.read_variable(v[0])) for v in program.variables()]
+            try:
+                result = launch.run(counts=True, exemplars=exemplars, progress=report, **given)
+            finally:  # a sample leaves the module's variables as they were, like the arrays
+                for name, value in before:
+                    program.write_variable(name, value)
         else:
             result = launch.run(counts=True, exemplars=exemplars, progress=report)
             launch.finish()

@@ -135,3 +135,11 @@ def test_blocks_that_learn_of_each_other_are_not_distributed(on_simulator):
         pytest.raises(coalesce.LaunchError, match="leave out executor to simulate them all"),
     ):
         _counting.count(kernel, 4, 32, [np.zeros(2, np.int32)], executor=pool)
+
+
+def test_a_sample_leaves_variables_as_they_are(on_simulator):
+    source = """__device__ int total = 5;
+    extern "C" __global__ void k() { atomicAdd(&total, 1); }"""
+    kernel = coalesce.Kernel(source, device=on_simulator)
+    _counting.count(kernel, 1000, 32, [], sample=0.1)
+    assert kernel.globals["total"][...] == 5
