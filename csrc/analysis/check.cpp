@@ -284,7 +284,10 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
 
 void CheckObserver::write(const Place& at, Cell& cell) {
     const Stamp w = cell.write;
-    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying))) conflict(at, w, w.lane, true);
+    // What is there is what `w` wrote, unless atomics or volatile writes came between.
+    const bool untouched = !cell.is(Cell::has_strong);
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
+        conflict(at, w, w.lane, untouched);
     for (const Stamp& r : cell.read) {
         if (r.time == 0) continue;
         if (!at.ordered(r, r.lane))
@@ -330,7 +333,8 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
         check_initialised(at, cell);
     }
     const Stamp& w = cell.write;
-    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying))) conflict(at, w, w.lane, true);
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
+        conflict(at, w, w.lane, false);
     for (const Stamp& r : cell.read) {
         if (r.time == 0) continue;
         if (!at.ordered(r, r.lane))

@@ -13,6 +13,7 @@ namespace py = pybind11;
 namespace coalesce::bindings {
 
 std::string plain_name(const std::string& name) {
+    if (!name.starts_with("_Z")) return name;  // "f" would be a float
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> text(
         abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);

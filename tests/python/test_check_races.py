@@ -547,6 +547,18 @@ def test_values_of_two_writers():
     assert at_once[0].count == 31
 
 
+def test_values_are_not_compared_across_atomics():
+    """Both blocks write 0, but what the second finds there is what the atomics left."""
+    source = """extern "C" __global__ void k(int *count) {
+        if (threadIdx.x == 0) *count = 0;
+        __syncthreads();
+        atomicAdd(count, 1);
+    }"""
+    found = check(source, 2, 32, zeros(1))
+    assert kinds(found) == RACE
+    assert "data race on count[0]: a write and a write in no order" in [f.title for f in found]
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_blocks_race_in_either_order(first):
     """A write of one block and a read of another, whichever runs first here."""
