@@ -20,9 +20,9 @@ GlobalShadow::GlobalShadow(const sim::AddressSpace& memory, uint32_t granule_bit
 
 uint32_t GlobalShadow::buffer_of(uint64_t address) const {
     const auto& buffers = memory_.buffers();
-    const auto after = std::upper_bound(
-        buffers.begin(), buffers.end(), address,
-        [](uint64_t a, const sim::Buffer& b) { return a < b.address; });
+    const auto after =
+        std::upper_bound(buffers.begin(), buffers.end(), address,
+                         [](uint64_t a, const sim::Buffer& b) { return a < b.address; });
     return uint32_t(after - buffers.begin()) - 1;
 }
 

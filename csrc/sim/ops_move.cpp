@@ -364,9 +364,9 @@ Selection select_move(const ptx::Instruction& in, Modifiers& m) {
         return s;
     }
     // Hints and events: nothing to do.
-    static constexpr std::string_view hints[] = {
-        "prefetch",      "prefetchu",      "pmevent",    "discard",
-        "applypriority", "griddepcontrol", "setmaxnreg", "brkpt"};
+    static constexpr std::string_view hints[] = {"prefetch",   "prefetchu",     "pmevent",
+                                                 "discard",    "applypriority", "griddepcontrol",
+                                                 "setmaxnreg", "brkpt"};
     for (const std::string_view hint : hints) {
         if (op != hint) continue;
         m.drop_prefix("");

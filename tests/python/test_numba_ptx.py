@@ -18,6 +18,11 @@ with warnings.catch_warnings():
     numba_cuda = pytest.importorskip("numba.cuda")
     from numba import cuda, types
 
+    try:
+        cuda.compile_ptx(lambda x: None, (types.int32,), cc=(9, 0))
+    except AttributeError as error:
+        pytest.skip(f"this Numba does not fit this NumPy: {error}", allow_module_level=True)
+
 F = types.float32[::1]
 I = types.int32[::1]  # noqa: E741
 
