@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -109,6 +110,7 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
         capture_output=True,
         text=True,
         cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # it may be installed, or not
     )
     assert done.returncode == 1
     assert "3968 == 0" in done.stdout
