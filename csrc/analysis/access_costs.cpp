@@ -3,11 +3,14 @@
 namespace coalesce::analysis {
 
 AccessCosts::AccessCosts(const sim::Program& program)
-    : atomics_(program.instructions.size()), bypasses_(program.instructions.size()) {
+    : atomics_(program.instructions.size()),
+      generic_(program.instructions.size()),
+      bypasses_(program.instructions.size()) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const std::string& opcode = program.instructions[i].opcode;
         if (opcode.find(".cas.") != std::string::npos)
             atomics_[i] = model::SharedAtomic::compare_and_swap;
+        generic_[i] = program.instructions[i].space == ptx::Space::generic;
         bypasses_[i] = opcode.starts_with("cp.async.cg");
     }
 }

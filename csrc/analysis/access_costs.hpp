@@ -25,6 +25,9 @@ class AccessCosts {
                 is_atomic(e) ? model::atomic_wavefronts(e, atomics_[e.pc]) : model::wavefronts(e);
             add_wavefronts(c, w);
             c.ideal += w.ideal;
+            ++c.shared_requests;
+            if (generic_[e.pc])  // whose bytes Nsight Compute counts as of global memory
+                c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
         } else if (e.space == ptx::Space::local) {
             add_local(c, e);
         } else {
@@ -84,6 +87,7 @@ class AccessCosts {
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
 
     std::vector<model::SharedAtomic> atomics_;  // by instruction
+    std::vector<bool> generic_;                 // by instruction: only the address tells the space
     std::vector<bool> bypasses_;                // by instruction: copies past the first-level cache
     sim::MemoryEvent source_;                   // of the copy that is being announced
     uint64_t source_addresses_[sim::warp_size];

@@ -26,6 +26,7 @@ struct InstructionCounts {
     uint64_t theoretical_wavefronts = 0;
     uint64_t ideal_wavefronts = 0;  // `ideal` of shared memory, also of asynchronous copies
     uint64_t distinct_bytes = 0;    // requested, those that several lanes want once a request
+    uint64_t shared_requests = 0;   // of `requests`, those to shared memory
     // Of generic accesses that were to several spaces, one: global before shared before local.
     ptx::Space space = ptx::Space::generic;
     sim::Access access = sim::Access::load;
@@ -52,6 +53,7 @@ inline constexpr Counter counters[] = {
     {"theoretical_wavefronts", &InstructionCounts::theoretical_wavefronts},
     {"ideal_wavefronts", &InstructionCounts::ideal_wavefronts},
     {"distinct_bytes", &InstructionCounts::distinct_bytes},
+    {"shared_requests", &InstructionCounts::shared_requests},
 };
 
 }  // namespace coalesce::analysis

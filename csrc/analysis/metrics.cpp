@@ -10,9 +10,25 @@ using sim::Access;
 
 namespace {
 
-// What the hardware counts of a warp's instruction on this memory.
+// The counts of the instructions on one kind of memory, by what they do.
 struct Sums {
-    InstructionCounts load, store, atomic, reduction, copy, cached_copy;
+    InstructionCounts load, store, atomic, reduction, copy;
+
+    InstructionCounts& of(Access access) {
+        switch (access) {
+            case Access::load:
+                return load;
+            case Access::store:
+                return store;
+            case Access::atomic:
+                return atomic;
+            case Access::reduction:
+                return reduction;
+            case Access::async_copy:
+                break;
+        }
+        return copy;
+    }
 
     [[nodiscard]] InstructionCounts all() const {
         InstructionCounts total;
@@ -22,6 +38,25 @@ struct Sums {
     }
 };
 
+// What of an instruction's counts is of shared memory; an address may be in any space.
+InstructionCounts shared_part(const InstructionCounts& c) {
+    InstructionCounts part;
+    part.requests = part.shared_requests = c.shared_requests;
+    part.wavefronts = c.wavefronts;
+    part.theoretical_wavefronts = c.theoretical_wavefronts;
+    part.ideal = part.ideal_wavefronts = c.ideal_wavefronts;
+    return part;
+}
+
+// And what is of global or local memory.
+InstructionCounts other_part(InstructionCounts c) {
+    c.requests -= c.shared_requests;
+    c.ideal -= c.ideal_wavefronts;
+    c.executed = c.shared_requests = 0;
+    c.wavefronts = c.theoretical_wavefronts = c.ideal_wavefronts = 0;
+    return c;
+}
+
 double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * double(part) / double(whole) : 0.0;
 }
@@ -29,39 +64,34 @@ double percent(uint64_t part, uint64_t whole) {
 }  // namespace
 
 std::map<std::string, double> Counts::metrics() const {
-    Sums global, shared, local;
+    Sums global, shared, local, generic;
+    InstructionCounts cached_copy;
     uint64_t local_load_words = 0, local_store_words = 0;
     for (size_t i = 0; i < instructions.size(); ++i) {
         const InstructionCounts& c = instructions[i];
         const sim::InstructionInfo& info = listing->instructions[i];
-        if (info.space == Space::reg) continue;
-        const Space space = c.requests ? c.space : info.space;
-        Sums* const of = space == Space::global   ? &global
-                         : space == Space::shared ? &shared
-                         : space == Space::local  ? &local
-                                                  : nullptr;
-        if (!of) continue;
-        switch (info.access) {
-            case Access::load:
-                of->load.add(c);
-                break;
-            case Access::store:
-                of->store.add(c);
-                break;
-            case Access::atomic:
-                of->atomic.add(c);
-                break;
-            case Access::reduction:
-                of->reduction.add(c);
-                break;
-            case Access::async_copy:
-                of->copy.add(c);
-                if (!info.opcode.starts_with("cp.async.cg")) of->cached_copy.add(c);
-                break;
+        const Access access = info.access;
+        if (info.space == Space::reg || info.space == Space::constant || info.space == Space::param)
+            continue;
+        if (access == Access::async_copy) {
+            global.copy.add(c);
+            if (!info.opcode.starts_with("cp.async.cg")) cached_copy.add(c);
+            continue;
         }
-        const uint64_t words = c.requests * uint64_t(std::max(1, info.bytes / 4));
-        if (of == &local)
-            (info.access == Access::load ? local_load_words : local_store_words) += words;
+        Sums& declared = info.space == Space::global   ? global
+                         : info.space == Space::shared ? shared
+                         : info.space == Space::local  ? local
+                                                       : generic;
+        declared.of(access).executed += c.executed;
+        // Nsight Compute counts the bytes of generic accesses as of local memory, too.
+        if (&declared == &generic && c.space != Space::local)
+            local.of(access).distinct_bytes += c.distinct_bytes;
+        shared.of(access).add(shared_part(c));
+        (c.space == Space::local ? local : global).of(access).add(other_part(c));
+        if (c.space == Space::local) {
+            const uint64_t words = c.requests * uint64_t(std::max(1, info.bytes / 4));
+            (access == Access::load ? local_load_words : local_store_words) += words;
+        }
     }
 
     std::map<std::string, double> m;
@@ -79,8 +109,7 @@ std::map<std::string, double> Counts::metrics() const {
     set_l1("global_op_st", global.store.requests, global.store.sectors);
     set_l1("global_op_atom", global.atomic.requests, global.atomic.sectors);
     set_l1("global_op_red", global.reduction.requests, global.reduction.sectors);
-    set_l1("global_op_ldgsts_cache_access", global.cached_copy.requests,
-           global.cached_copy.sectors);
+    set_l1("global_op_ldgsts_cache_access", cached_copy.requests, cached_copy.sectors);
     set_l1("local_op_ld", local_load_words, local.load.sectors);
     set_l1("local_op_st", local_store_words, local.store.sectors);
 
@@ -111,7 +140,11 @@ std::map<std::string, double> Counts::metrics() const {
     set_executed("local_ld", local.load);
     set_executed("local_st", local.store);
     set_executed("ldgsts", global.copy);
-    set("smsp__inst_executed_op_generic_atom.sum", global.atomic.executed);
+    set("smsp__inst_executed_op_generic_ld.sum", generic.load.executed);
+    set("smsp__inst_executed_op_generic_st.sum", generic.store.executed);
+    // Atomics with a result on global memory are generic to the hardware.
+    set("smsp__inst_executed_op_generic_atom.sum",
+        generic.atomic.executed + global.atomic.executed);
     set("smsp__sass_inst_executed_op_global_atom.sum", global.atomic.requests);
 
     const InstructionCounts every = global.all();

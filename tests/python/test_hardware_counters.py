@@ -94,7 +94,7 @@ UNUSED_RESULT = (
 )
 OTHER_ACCESSES = "vector_parts|read_only|table_parameter|local_array|local_vectors"
 OTHER_LOOPS = "trip_counts|first_match|sparse_rows"
-OTHERWISE = f"{UNUSED_RESULT}|{OTHER_ACCESSES}|{OTHER_LOOPS}|histogram_shared|either_space"
+OTHERWISE = f"{UNUSED_RESULT}|{OTHER_ACCESSES}|{OTHER_LOOPS}|histogram_shared"
 # Loads of shared memory that it merges.
 MERGED = "matmul/(tiled|corner_turned)"
 # Short branches that it turns into predicates.
@@ -148,7 +148,7 @@ def test_global_memory_of_awkward_kernels(case):
     "case",
     cases(
         "awkward",
-        f"scan_tree|life|either_space|histogram_shared|shared_counters|shared_append|{BYPASSING}",
+        f"scan_tree|life|histogram_shared|shared_counters|shared_append|{BYPASSING}",
     ),
 )
 def test_shared_memory_of_awkward_kernels(case):

@@ -1,0 +1,213 @@
+"""Write docs/accuracy.md: what the simulator predicts beside what a GPU's counters read.
+
+Run it in an environment that has coalesce installed: ``python docs/make_accuracy.py``. It repeats
+the launches that tests/record_counters.py recorded into tests/data, on the simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+TESTS = DOCS.parent / "tests"
+DATA = TESTS / "data"
+sys.path.insert(0, str(TESTS))
+
+import counter_cases  # noqa: E402
+
+Metrics = Mapping[str, Any]
+
+HEAD = """\
+# Predicted beside measured
+
+*Written by `docs/make_accuracy.py` from the recordings in `tests/data`; do not edit.*
+
+Every launch below ran on an {gpu} under Nsight Compute and again on the simulator. A figure that
+stands alone is both, predicted and measured, to the last unit. Where they differ the cell has the
+prediction in bold and the measured figure after it.
+
+| | |
+|---|---|
+| GPU | {gpu}, driver {driver} |
+| compiler | NVRTC {nvrtc} |
+| counters | Nsight Compute {ncu}, `--clock-control none`, {date} |
+| recorded by | `python tests/record_counters.py shipped awkward patterns` |
+"""
+
+EXPLANATION = """
+`l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` is the one counter that is not a function of the
+addresses: where accesses of several warps meet in the data stage the hardware adds wavefronts of
+arbitration, and reads differently from run to run. What the addresses take is
+`memory_l1_wavefronts_shared`, and in the patterns, where a warp is alone, both are the same.
+"""
+
+# Columns of the tables: title and metric.
+COLUMNS = {
+    "ld req": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "ld sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "st req": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "st sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "tags": "memory_l1_tag_requests_global",
+    "ideal": "memory_l2_theoretical_sectors_global_ideal",
+    "ld bytes/sector %": "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",
+    "LDG": "smsp__inst_executed_op_global_ld.sum",
+    "LDS": "smsp__inst_executed_op_shared_ld.sum",
+    "STS": "smsp__inst_executed_op_shared_st.sum",
+    "wavefronts": "memory_l1_wavefronts_shared",
+    "ideal wavefronts": "memory_l1_wavefronts_shared_ideal",
+}
+ATOMIC_COLUMNS = {
+    "red req": "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+    "red sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
+    "atom req": "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+    "atom sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    "ATOMS": "smsp__inst_executed_op_shared_atom.sum",
+    "atomic wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+}
+
+
+def figure(value: float) -> str:
+    """Return a number for people: 1,048,576 or 27.27."""
+    return f"{value:,.2f}" if value != int(value) else f"{int(value):,}"
+
+
+def equal(metric: str, ours: float, theirs: float) -> bool:
+    """Compare to the last unit; Nsight Compute prints ratios with two digits."""
+    return abs(ours - theirs) <= (0.0051 if metric.endswith(".pct") else 0)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table, its first column to the left."""
+    head = list(head)
+    yield "| " + " | ".join(head) + " |"
+    yield "|---" + "|---:" * (len(head) - 1) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+class Comparison:
+    """The launches of a set: what was predicted and what was measured."""
+
+    def __init__(self, name: str) -> None:
+        self.recording = counter_cases.load(DATA / f"{name}_h200.json")
+        measured = {launch["case"]: launch["metrics"] for launch in self.recording["launches"]}
+        self.launches: dict[str, tuple[Metrics, Metrics]] = {}
+        for case in counter_cases.SETS[name]():
+            predicted = case.run("sim", counts=True)[-1][1].counts.metrics()
+            self.launches[case.name] = predicted, measured[case.name]
+
+    def metrics(self) -> list[str]:
+        """Return the metrics that are predicted and were measured."""
+        ours, theirs = next(iter(self.launches.values()))
+        return sorted(set(ours) & set(theirs))
+
+    def summary(self, metric: str, only: Callable[[str], bool] = lambda _: True) -> list[str]:
+        """Return of a metric: in how many launches it is not 0 and equal, and how it differs."""
+        pairs = [
+            (ours[metric], theirs[metric])
+            for name, (ours, theirs) in self.launches.items()
+            if only(name) and (ours[metric] or theirs[metric])
+        ]
+        same = sum(equal(metric, *pair) for pair in pairs)
+        off = [abs(a - b) / b if b else 1.0 for a, b in pairs]
+        worst = f"{max(off):.1%}" if same < len(pairs) else ""
+        return [f"{len(pairs):,}", f"{same:,}", worst]
+
+    def table(self, columns: Mapping[str, str], split: str = " ") -> Iterator[str]:
+        """Yield a table of the launches with the columns that are somewhere not 0."""
+        used = {
+            title: metric
+            for title, metric in columns.items()
+            if any(o[metric] or t[metric] for o, t in self.launches.values())
+        }
+        rows = []
+        for name, (ours, theirs) in self.launches.items():
+            cells = [name.partition(split)[0] + " " + name.partition(split)[2]]
+            for metric in used.values():
+                a, b = ours[metric], theirs[metric]
+                both = figure(b) if equal(metric, a, b) else f"**{figure(a)}** {figure(b)}"
+                cells.append(both if a or b else "")
+            rows.append(cells)
+        yield from table(["launch", *used], rows)
+
+
+def counted() -> Iterator[str]:
+    """Yield the page's part on what is counted."""
+    sets = {name: Comparison(name) for name in ("shipped", "awkward", "patterns")}
+    yield HEAD.format(**sets["shipped"].recording)
+    yield "## All metrics"
+    yield ""
+    yield "Launches in which a metric is not 0, those where it is equal, and the largest difference."
+    yield ""
+    metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
+    rows = []
+    for metric in metrics:
+        cells = [f"`{metric}`"]
+        for each in sets.values():
+            cells += each.summary(metric) if metric in each.metrics() else ["", "", ""]
+        if any(cells[1::3]) and any(cell not in ("", "0") for cell in cells[1:]):
+            rows.append(cells)
+    head = ["metric"]
+    for name in sets:
+        head += [name, "equal", "off by"]
+    yield from table(head, rows)
+    yield EXPLANATION
+    yield "The tables below have these columns:"
+    yield ""
+    columns = {**COLUMNS, **ATOMIC_COLUMNS}
+    yield from table(["column", "metric"], ([title, f"`{columns[title]}`"] for title in columns))
+    yield ""
+    yield "## Every shipped kernel"
+    yield ""
+    yield from sets["shipped"].table(COLUMNS)
+    yield ""
+    yield "## Awkward kernels"
+    yield ""
+    yield "Of `tests/kernels/awkward.cu`; `#2` is another launch."
+    yield ""
+    yield from sets["awkward"].table({**COLUMNS, **ATOMIC_COLUMNS})
+    yield ""
+    yield "## One access of one warp"
+    yield ""
+    yield (
+        "Of `tests/kernels/patterns.cu`: strides, permutations, shared and scattered addresses, "
+        "all and some lanes. Patterns, and in how many of them every metric is equal."
+    )
+    yield ""
+    yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))
+
+
+def pattern_rows(patterns: Comparison) -> Iterator[list[str]]:
+    """Yield a row for each kernel of patterns.cu."""
+    by_kernel: dict[str, list[list[str]]] = defaultdict(list)
+    for name, (ours, theirs) in patterns.launches.items():
+        differ = [
+            metric
+            for metric in patterns.metrics()
+            if not metric.startswith("smsp__inst_executed")
+            and not equal(metric, ours[metric], theirs[metric])
+        ]
+        by_kernel[name.partition(" ")[0]].append(differ)
+    for kernel, found in by_kernel.items():
+        names = sorted({metric for differ in found for metric in differ})
+        shown = ", ".join(f"`{metric}`" for metric in names)
+        same = sum(not differ for differ in found)
+        yield [f"`{kernel}`", f"{len(found):,}", f"{same:,}", shown]
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=DOCS / "accuracy.md")
+    options = parser.parse_args()
+    options.output.write_text("\n".join(counted()) + "\n")
+    print(options.output)
+
+
+if __name__ == "__main__":
+    main()
