@@ -142,7 +142,7 @@ def counted() -> Iterator[str]:
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"
     yield ""
-    yield "Launches in which a metric is not 0, those where it is equal, and the largest difference."
+    yield "Launches in which a metric is not 0, where it is equal, and the largest difference."
     yield ""
     metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
     rows = []

@@ -3,7 +3,10 @@
 namespace coalesce::analysis {
 
 AccessCosts::AccessCosts(const sim::Program& program)
-    : atomics_(program.instructions.size()),
+    : program_(program),
+      regular_(program.instructions.size()),
+      sites_(program.instructions.size()),
+      atomics_(program.instructions.size()),
       generic_(program.instructions.size()),
       bypasses_(program.instructions.size()) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -13,6 +16,34 @@ AccessCosts::AccessCosts(const sim::Program& program)
         generic_[i] = program.instructions[i].space == ptx::Space::generic;
         bypasses_[i] = opcode.starts_with("cp.async.cg");
     }
+}
+
+InstructionCounts AccessCosts::of(size_t i) const {
+    InstructionCounts total = sites_[i];
+    const auto add_regular = [&](sim::Shape shape, uint64_t times) {
+        if (times == 0) return;
+        sim::MemoryEvent e;
+        e.pc = uint32_t(i);
+        e.space = ptx::Space::shared;
+        e.access = program_.instructions[i].access;
+        e.shape = shape;
+        e.bytes = program_.instructions[i].bytes;
+        e.mask = sim::all_lanes;
+        InstructionCounts one;
+        one.space = std::max(one.space, e.space);
+        add_request(one, e);
+        add_shared(one, e);
+        for (const Counter& c : counters) one.*c.value *= times;
+        total.add(one);
+    };
+    add_regular(sim::Shape::uniform, regular_[i].uniform);
+    add_regular(sim::Shape::consecutive, regular_[i].consecutive);
+    return total;
+}
+
+void AccessCosts::clear() {
+    std::fill(regular_.begin(), regular_.end(), Regular{});
+    std::fill(sites_.begin(), sites_.end(), InstructionCounts{});
 }
 
 void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {

@@ -16,18 +16,33 @@ class AccessCosts {
   public:
     explicit AccessCosts(const sim::Program& program);
 
+    void add(const sim::MemoryEvent& e) {
+        // Most accesses of tiled kernels, and all of the same cost: only their number is kept.
+        if (e.space == ptx::Space::shared && e.shape != sim::Shape::scattered && !is_copy(e)) {
+            Regular& r = regular_[e.pc];
+            ++(e.shape == sim::Shape::uniform ? r.uniform : r.consecutive);
+            return;
+        }
+        add(sites_[e.pc], e);
+    }
+
+    // What instruction `i` added up to; `executed` and `threads` are not counted here.
+    [[nodiscard]] InstructionCounts of(size_t i) const;
+    // Starts anew.
+    void clear();
+
+  private:
+    // Accesses of shared memory of a kind, by all lanes.
+    struct Regular {
+        uint64_t uniform = 0, consecutive = 0;
+    };
+
     void add(InstructionCounts& c, const sim::MemoryEvent& e) {
-        if (e.access == sim::Access::async_copy) return add_copy(c, e);
+        if (is_copy(e)) return add_copy(c, e);
         c.space = std::max(c.space, e.space);
         add_request(c, e);
         if (e.space == ptx::Space::shared) {
-            const model::Wavefronts w =
-                is_atomic(e) ? model::atomic_wavefronts(e, atomics_[e.pc]) : model::wavefronts(e);
-            add_wavefronts(c, w);
-            c.ideal += w.ideal;
-            ++c.shared_requests;
-            if (generic_[e.pc])  // whose bytes Nsight Compute counts as of global memory
-                c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
+            add_shared(c, e);
         } else if (e.space == ptx::Space::local) {
             add_local(c, e);
         } else {
@@ -35,7 +50,7 @@ class AccessCosts {
         }
     }
 
-  private:
+    static bool is_copy(const sim::MemoryEvent& e) { return e.access == sim::Access::async_copy; }
     static bool is_atomic(const sim::MemoryEvent& e) {
         return e.access == sim::Access::atomic || e.access == sim::Access::reduction;
     }
@@ -52,6 +67,16 @@ class AccessCosts {
         c.wavefronts += w.taken;
         c.theoretical_wavefronts += w.theoretical;
         c.ideal_wavefronts += w.ideal;
+    }
+
+    void add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const {
+        const model::Wavefronts w =
+            is_atomic(e) ? model::atomic_wavefronts(e, atomics_[e.pc]) : model::wavefronts(e);
+        add_wavefronts(c, w);
+        c.ideal += w.ideal;
+        ++c.shared_requests;
+        if (generic_[e.pc])  // whose bytes Nsight Compute counts as of global memory
+            c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
     }
 
     static void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
@@ -86,6 +111,9 @@ class AccessCosts {
     // An asynchronous copy is announced twice: what is read and then what is written.
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
 
+    const sim::Program& program_;
+    std::vector<Regular> regular_;              // by instruction
+    std::vector<InstructionCounts> sites_;      // by instruction: all others
     std::vector<model::SharedAtomic> atomics_;  // by instruction
     std::vector<bool> generic_;                 // by instruction: only the address tells the space
     std::vector<bool> bypasses_;                // by instruction: copies past the first-level cache

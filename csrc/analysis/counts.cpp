@@ -34,7 +34,8 @@ bool Counts::operator==(const Counts& other) const {
 
 void CountObserver::add_to(Counts& counts) const {
     counts.instructions.resize(program_.instructions.size());
-    for (size_t i = 0; i < sites_.size(); ++i) counts.instructions[i].add(sites_[i]);
+    for (size_t i = 0; i < counts.instructions.size(); ++i)
+        counts.instructions[i].add(costs_.of(i));
     // A segment executed each of its instructions once.
     for (uint32_t start = 0; start < runs_.size(); ++start) {
         if (runs_[start].executed == 0) continue;
@@ -55,7 +56,7 @@ void CountObserver::flush(const sim::Block& block) {
         add_to(groups_->groups[groups_->group_of.at(block.linear)]);
     }
     std::fill(runs_.begin(), runs_.end(), Runs{});
-    std::fill(sites_.begin(), sites_.end(), InstructionCounts{});
+    costs_.clear();
 }
 
 InstructionCounts Counts::sum(Space space, Access access) const {

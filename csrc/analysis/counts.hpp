@@ -66,7 +66,6 @@ class CountObserver : public sim::SilentObserver {
           groups_(groups),
           recorder_(recorder),
           runs_(program.ops.size()),
-          sites_(program.instructions.size()),
           costs_(program),
           met_(program.instructions.size(), !(recorder && recorder->wants_firsts())) {}
 
@@ -85,12 +84,11 @@ class CountObserver : public sim::SilentObserver {
     }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
-        InstructionCounts& c = sites_[e.pc];
         if (w.block->observed) [[unlikely]]
             static_cast<BlockTrace*>(w.block->observed)->record(w, e);
-        if (c.requests == 0) [[unlikely]]
+        if (!met_[e.pc]) [[unlikely]]
             meet(w, e);
-        costs_.add(c, e);
+        costs_.add(e);
     }
 
     // Adds what this thread saw, and was not yet added to a group, to the counts of the grid.
@@ -106,7 +104,6 @@ class CountObserver : public sim::SilentObserver {
 
     // Keeps the first event of an instruction, for exemplars.
     void meet(const sim::Warp& w, const sim::MemoryEvent& e) {
-        if (met_[e.pc]) return;
         met_[e.pc] = true;
         TraceEvent& first = firsts_[e.pc] = trace_event(w, e);
         first.step = TraceEvent::unknown_step;
@@ -117,10 +114,9 @@ class CountObserver : public sim::SilentObserver {
     const sim::Program& program_;
     GroupedCounts* groups_;
     Recorder* recorder_;
-    std::vector<Runs> runs_;                // by op at which a segment starts
-    std::vector<InstructionCounts> sites_;  // by instruction; `executed` and `threads` unused
+    std::vector<Runs> runs_;  // by op at which a segment starts
     AccessCosts costs_;
-    std::vector<bool> met_;  // by instruction: nothing to keep any more
+    std::vector<uint8_t> met_;  // by instruction: nothing to keep any more
     std::map<uint32_t, TraceEvent> firsts_;
 };
 
