@@ -3,6 +3,8 @@
 A lesson is written as ``NN_name.py`` (jupytext's percent format); that text is what is reviewed.
 The ``NN_name.ipynb`` beside it carries the outputs, so that they show where it is only read.
 Cells tagged ``counts`` print what must not change; tests/python/test_notebooks.py compares them.
+
+A cell of CUDA C++ is written as comments, from its ``# %%cuda`` on, so that the text stays Python.
 """
 
 from __future__ import annotations
@@ -18,13 +20,26 @@ HERE = Path(__file__).parent
 
 
 def lessons() -> list[Path]:
-    """Return the lessons' texts, in order."""
-    return sorted(HERE.glob("[0-9][0-9]_*.py")) + sorted(HERE.glob("solutions/[0-9][0-9]_*.py"))
+    """Return the texts, in order: the lessons, their solutions, and a page of the documentation."""
+    numbered = "[0-9][0-9]_*.py"
+    page = HERE.parent / "docs" / "first_profile.py"
+    return sorted(HERE.glob(numbered)) + sorted(HERE.glob(f"solutions/{numbered}")) + [page]
+
+
+def read(lesson: Path) -> nbformat.NotebookNode:
+    """Return a lesson's text as a notebook that has not run."""
+    notebook = jupytext.read(lesson)
+    for cell in notebook.cells:
+        head, *lines = cell.source.split("\n")
+        if cell.cell_type == "code" and head.startswith("%%cuda"):
+            bare = [line.removeprefix("#").removeprefix(" ") for line in lines]
+            cell["source"] = "\n".join([head, *bare])
+    return notebook
 
 
 def run(lesson: Path) -> nbformat.NotebookNode:
     """Execute a lesson's text and return it as a notebook with outputs."""
-    notebook = jupytext.read(lesson)
+    notebook = read(lesson)
     notebook.metadata["kernelspec"] = {
         "name": "python3",
         "display_name": "Python 3",

@@ -18,7 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coalesce import draw, plots
+    from coalesce import draw, lessons, plots
     from coalesce._devices import Device, devices, gpu_status
     from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
     from coalesce.catalogue import Variant, VariantTable, source, variants
@@ -91,7 +91,7 @@ _HOMES = {
     "zeros": "array",
 }
 
-_MODULES = ("draw", "plots")
+_MODULES = ("draw", "lessons", "plots")
 
 __all__ = [
     "CheckError",
@@ -125,6 +125,7 @@ __all__ = [
     "draw",
     "empty",
     "gpu_status",
+    "lessons",
     "matmul",
     "ones",
     "plots",

@@ -1,0 +1,97 @@
+"""Measure on a GPU every time that the lessons and the documentation show.
+
+    python benchmarks/lessons.py [--out python/coalesce/lessons/h200.json]
+
+Writes the file that `coalesce.lessons` reads: milliseconds of each variant by CUDA events, the
+arrays on the GPU, and the bandwidth of the access patterns over strides, offsets and widths. It
+takes a minute or two on a large GPU. Nothing but this script writes that file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import coalesce
+from coalesce import _compiler
+from coalesce.lessons import _measure, _recording
+from coalesce.plots import Sweep
+
+OUT = Path(__file__).parents[1] / "python" / "coalesce" / "lessons" / "h200.json"
+TILES: dict[str, list[dict[str, Any]]] = {"tiled": [{}, {"tile": 16}]}
+SUM_SIZES = (256, 1024, 4096, 16384)
+
+
+def wanted() -> Iterator[tuple[str, str, dict[str, Any], int]]:
+    """What is timed: operation, variant, options and size."""
+    for variant in coalesce.variants("matmul").names:
+        for options in TILES.get(variant, [{}]):
+            yield "matmul", variant, options, 4096
+    for n in (4096, 16384):
+        for variant in coalesce.variants("transpose").names:
+            yield "transpose", variant, {}, n
+    for n in SUM_SIZES:
+        for operation in ("row_sums", "column_sums"):
+            for variant in coalesce.variants(operation).names:
+                yield operation, variant, {}, n
+    for name in ("once", "again"):
+        yield "lesson", name, {}, 1 << 24
+    for name in ("padding 0", "padding 1"):
+        yield "lesson", name, {}, 4096
+
+
+def main() -> None:
+    """Measure and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    status = coalesce.gpu_status()
+    if not status:
+        raise SystemExit(f"this needs a GPU; {status}")
+    gpu = coalesce.devices()[0]
+    major, minor = _compiler.nvrtc().version
+    started = time.monotonic()
+
+    times = []
+    for operation, variant, chosen, n in wanted():
+        timing = _measure.measure(operation, variant, n, chosen, gpu.name)
+        times.append(_recording.row_of(operation, variant, chosen, n, timing))
+        print(f"{operation:12} {_recording.label(variant, chosen):22} {n:9} {timing}", flush=True)
+    sweeps = []
+    for pattern in ("stride", "offset", "vector"):
+        sweeps.append(_recording.sweep_row(Sweep.run(pattern, device=gpu)))
+        print(f"sweep of {pattern}: {sweeps[-1]['gbps']}", flush=True)
+
+    found = {
+        "gpu": gpu.description,
+        "driver": status.driver,
+        "nvrtc": f"{major}.{minor}",
+        "coalesce": coalesce.__version__,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "command": "python benchmarks/lessons.py",
+        "times": times,
+        "sweeps": sweeps,
+    }
+    options.out.write_text(_text(found), encoding="utf-8")
+    print(f"{options.out}: {len(times)} times in {time.monotonic() - started:.0f} s")
+
+
+def _text(found: dict[str, Any]) -> str:
+    """Write JSON with a line for each time, so that a new recording can be reviewed."""
+    lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items() if k not in _LISTS]
+    for name in _LISTS:
+        rows = ",\n".join("  " + json.dumps(row) for row in found[name])
+        lines.append(f"{json.dumps(name)}: [\n{rows}\n ]")
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
+
+
+_LISTS = ("times", "sweeps")
+
+
+if __name__ == "__main__":
+    main()

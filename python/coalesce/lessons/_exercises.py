@@ -1,0 +1,307 @@
+"""Exercises: kernels that compute the right thing wastefully, and checks that say what is left.
+
+A check never shows a solution. What it says comes from the tools that the lessons teach: the
+findings of `Kernel.check`, the first wrong element, and the lines and warps of the profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coalesce._assertions import explanation
+from coalesce.kernel import Kernel
+from coalesce.profiling import Profile
+
+Array = NDArray[Any]
+Quantity = Literal["requests", "sectors"]
+_SOURCES = Path(__file__).with_name("sources") / "exercises"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch of an exercise's kernel: what it is given, and what the result must be."""
+
+    grid: Any
+    block: Any
+    arguments: tuple[Any, ...]
+    out: Array
+    expected: Array
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a profile must show; `judge` raises AssertionError, with the lines to blame."""
+
+    text: str
+    judge: Callable[[Profile, Case], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """What a check says. True where the exercise is solved; prints as text.
+
+    Attributes
+    ----------
+    exercise : str
+    stage : {"solved", "check", "result", "counts"}
+        Where it stopped: at what `Kernel.check` found, at a wrong result, at the counts.
+    text : str
+        What is wrong, or what the counts are.
+    """
+
+    exercise: str
+    stage: Literal["solved", "check", "result", "counts"]
+    text: str
+
+    def __bool__(self) -> bool:
+        return self.stage == "solved"
+
+    def __repr__(self) -> str:
+        return f"{self.exercise}: {_HEADS[self.stage]}\n{self.text}"
+
+
+_HEADS = {
+    "solved": "solved. The result is right, the check finds nothing, and the counts pass.",
+    "check": "not yet. The check of the run found:",
+    "result": "not yet. The result is wrong:",
+    "counts": "not yet. The result is right; the counts do not pass:",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Exercise:
+    """A kernel that is right and wasteful, and a check that passes when the counts do.
+
+    Attributes
+    ----------
+    name : str
+        The exercise's name, which is also the kernel's.
+    task : str
+        What the kernel computes.
+    launch : str
+        The grid and the block, which stay as they are.
+    demands : tuple of str
+        What the check demands of the counts.
+    source : str
+        The starting point.
+    """
+
+    name: str
+    task: str
+    launch: str
+    _demands: tuple[Demand, ...] = field(repr=False)
+    _make: Callable[[bool], Case] = field(repr=False)
+
+    @property
+    def demands(self) -> tuple[str, ...]:
+        return tuple(demand.text for demand in self._demands)
+
+    @property
+    def source(self) -> str:
+        return (_SOURCES / f"{self.name}.cu").read_text(encoding="utf-8")
+
+    def __repr__(self) -> str:
+        lines = [f"{self.name}: {self.task}", f"  launch: {self.launch}"]
+        return "\n".join(lines + [f"  - {text}" for text in self.demands])
+
+    def check(self, kernel: Kernel | str) -> Verdict:
+        """Run a kernel on the simulator and say whether it solves the exercise.
+
+        Parameters
+        ----------
+        kernel : Kernel or str
+            A kernel, or the CUDA text of one that is called as the exercise.
+
+        Returns
+        -------
+        Verdict
+
+        Raises
+        ------
+        TypeError
+            It is neither, or its parameters are not those of the exercise.
+        CompileError
+            The text does not compile.
+
+        Examples
+        --------
+        >>> ex = coalesce.lessons.exercise("brighten")
+        >>> bool(ex.check(ex.source))
+        False
+        """
+        if isinstance(kernel, str):
+            kernel = Kernel(kernel, self.name)
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"kernel must be a Kernel or its CUDA text; got {type(kernel).__name__}"
+            )
+        for even in (False, True):  # the odd shape has edges; the counts are of the even one
+            case = self._make(even)
+            found = kernel.check(case.grid, case.block, *case.arguments).errors
+            if found:
+                return Verdict(self.name, "check", str(found[0]))
+            wrong = _first_wrong(case)
+            if wrong:
+                return Verdict(self.name, "result", wrong)
+        profile = kernel.profile(case.grid, case.block, *case.arguments)
+        told = [_judged(demand, profile, case) for demand in self._demands]
+        failed = [text for text in told if text]
+        if failed:
+            return Verdict(self.name, "counts", "\n".join(failed))
+        totals = [
+            f"  {t.name}: {t.requests:,} requests, {t.per_request:.3g} {t.unit} each"
+            for t in profile.totals()
+        ]
+        return Verdict(self.name, "solved", "\n".join(totals))
+
+
+def exercise(name: str) -> Exercise:
+    """Return an exercise.
+
+    Parameters
+    ----------
+    name : {"brighten", "rotate", "smooth"}
+
+    Raises
+    ------
+    ValueError
+        There is no such exercise.
+
+    Examples
+    --------
+    >>> coalesce.lessons.exercise("smooth").launch
+    'a thread for each element, blocks of 256'
+    """
+    for one in _EXERCISES:
+        if one.name == name:
+            return one
+    known = ", ".join(one.name for one in _EXERCISES)
+    raise ValueError(f"unknown exercise {name!r}; there are: {known}")
+
+
+def exercises() -> tuple[Exercise, ...]:
+    """Return all exercises, the easiest first."""
+    return _EXERCISES
+
+
+def _judged(demand: Demand, profile: Profile, case: Case) -> str:
+    """Return what a demand finds wanting, or an empty string."""
+    try:
+        demand.judge(profile, case)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+def _first_wrong(case: Case) -> str:
+    """Name the first element that is wrong, or return an empty string."""
+    close = np.isclose(case.out, case.expected, rtol=1e-5, atol=1e-6)
+    if close.all():
+        return ""
+    where = tuple(int(i) for i in np.argwhere(~close)[0])
+    place = ", ".join(map(str, where))
+    got, wanted = case.out[where], case.expected[where]
+    told = f"out[{place}] is {got:.6g} and should be {wanted:.6g}"
+    if np.isnan(got):
+        told = f"nothing was written to out[{place}], which should be {wanted:.6g}"
+    count = int((~close).sum())
+    return f"  out has shape {case.out.shape}; {told}; {count:,} of {close.size:,} are wrong"
+
+
+def _image(rows: int, cols: int) -> Array:
+    return np.random.default_rng(8).random((rows, cols), dtype=np.float32)
+
+
+def _empty(*shape: int) -> Array:
+    return np.full(shape, np.nan, np.float32)
+
+
+def _brighten(even: bool) -> Case:
+    rows, cols = (128, 256) if even else (50, 70)
+    image, out = _image(rows, cols), _empty(rows, cols)
+    arguments = (image, out, rows, cols, 1.5)
+    return Case(-(-rows * cols // 256), 256, arguments, out, np.float32(1.5) * image)
+
+
+def _rotate(even: bool) -> Case:
+    rows, cols = (128, 256) if even else (50, 70)
+    image, out = _image(rows, cols), _empty(cols, rows)
+    grid = (-(-cols // 32), -(-rows // 32))
+    return Case(grid, (32, 32), (image, out, rows, cols), out, np.rot90(image, -1))
+
+
+def _smooth(even: bool) -> Case:
+    n = 8192 if even else 1000
+    x, out = _image(1, n)[0], _empty(n)
+    near = np.pad(x, 8, mode="edge")
+    expected = np.lib.stride_tricks.sliding_window_view(near, 17).mean(axis=1)
+    return Case(-(-n // 256), 256, (x, out, n), out, expected)
+
+
+def _sectors(kind: Literal["load", "store"], most: float) -> Demand:
+    def judge(profile: Profile, case: Case) -> None:
+        del case
+        if kind == "load":
+            profile.assert_sectors_per_request(load=most)
+        else:
+            profile.assert_sectors_per_request(store=most)
+
+    return Demand(f"a {kind} of global memory takes at most {most:g} sectors a request", judge)
+
+
+def _no_conflicts(profile: Profile, case: Case) -> None:
+    del case
+    profile.assert_no_bank_conflicts()
+
+
+def _few(quantity: Quantity, most: float, profile: Profile, case: Case) -> None:
+    """Demand that what the loads cost is at most so much of what one pass over `out` would."""
+    loads = [a for a in profile.accesses() if a.space == "global" and a.kind == "load"]
+    found = sum(getattr(a, quantity) for a in loads)
+    once = case.out.size // (32 if quantity == "requests" else 8)
+    if found > most * once:
+        told = (
+            f"global loads take {found:,} {quantity}, one pass over the array takes {once:,}; "
+            f"at most {most:g} times as many wanted"
+        )
+        raise AssertionError("\n".join([told, *explanation(loads)]))
+
+
+_CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)
+
+
+def _repeats(quantity: Quantity, most: float) -> Demand:
+    text = f"the loads take at most {most:g} times the {quantity} of one pass over the array"
+    return Demand(text, partial(_few, quantity, most))
+
+
+_EXERCISES: tuple[Exercise, ...] = (
+    Exercise(
+        "brighten",
+        "multiplies each pixel of an image by a gain.",
+        "a thread for each pixel, blocks of 256",
+        (_sectors("load", 4.5), _sectors("store", 4.5)),
+        _brighten,
+    ),
+    Exercise(
+        "rotate",
+        "turns an image by 90 degrees, clockwise: out[c, rows - 1 - r] = image[r, c].",
+        "blocks of 32 x 32 threads over the image's columns and rows",
+        (_sectors("load", 4.5), _sectors("store", 4.5), _CONFLICTS),
+        _rotate,
+    ),
+    Exercise(
+        "smooth",
+        "replaces each element by the mean of the 17 around it; the ends are repeated.",
+        "a thread for each element, blocks of 256",
+        (_repeats("requests", 1.5), _repeats("sectors", 1.5), _CONFLICTS),
+        _smooth,
+    ),
+)

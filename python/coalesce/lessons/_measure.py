@@ -1,0 +1,120 @@
+"""Time what the lessons show: variants of the operations, and the lessons' own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coalesce
+from coalesce.array import DeviceArray, to_device
+from coalesce.kernel import Kernel
+from coalesce.timing import Timing
+
+_SOURCES = Path(__file__).with_name("sources")
+
+
+def source(name: str) -> str:
+    """Return the CUDA text of a lesson's own kernel, such as ``"repeats"`` or ``"padding"``.
+
+    Raises
+    ------
+    ValueError
+        There is no such kernel.
+
+    Examples
+    --------
+    >>> print(coalesce.lessons.source("padding").splitlines()[0])
+    // A tiled product whose tile of `a` has rows of TILE + PAD words.
+    """
+    known = {file.stem: file for file in sorted(_SOURCES.glob("*.cu"))}
+    if name not in known:
+        raise ValueError(f"unknown lesson kernel {name!r}; there are: {', '.join(known)}")
+    return known[name].read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """How one of the lessons' own kernels is launched for n elements, or n x n matrices."""
+
+    file: str
+    entry: str
+    defines: tuple[str, ...]
+    geometry: Callable[[int], tuple[Any, Any]]
+    arguments: Callable[[int, Any], list[Any]]
+    work: Callable[[int], tuple[float, float]]  # operations and bytes
+
+
+def _two_vectors(n: int, device: Any) -> list[Any]:
+    return [_random((n,), device), DeviceArray.empty(n, np.float32, device), np.int32(n)]
+
+
+def _product(n: int, device: Any) -> list[Any]:
+    operands = [_random((n, n), device) for _ in range(2)]
+    return [*operands, DeviceArray.empty((n, n), np.float32, device), np.int32(n)]
+
+
+LAUNCHES: dict[str, _Launch] = {
+    **{
+        name: _Launch(
+            "repeats", name, (), lambda _: (264, 256), _two_vectors, lambda n: (0.0, 8.0 * n)
+        )
+        for name in ("once", "again")
+    },
+    **{
+        f"padding {pad}": _Launch(
+            "padding",
+            "product",
+            (f"-DPAD={pad}",),
+            lambda n: ((n // 32, n // 32), (32, 32)),
+            _product,
+            lambda n: (2.0 * n**3, 12.0 * n * n),
+        )
+        for pad in (0, 1)
+    },
+}
+
+
+def measure(
+    operation: str, variant: str, n: int, options: Mapping[str, Any], device: Any
+) -> Timing:
+    """Time a variant on n x n float32 matrices, or one of the lessons' kernels (``"lesson"``).
+
+    Everything lies on the device already, so that the time is the kernels' alone.
+    """
+    if operation == "lesson":
+        return _of_lesson(variant, n, device)
+    count = 2 if operation == "matmul" else 1
+    arrays = [_random((n, n), device) for _ in range(count)]
+    function = getattr(coalesce, operation)
+    _, timing = function(*arrays, variant=variant, device=device, return_timing=True, **options)
+    assert isinstance(timing, Timing)
+    return timing
+
+
+def _of_lesson(name: str, n: int, device: Any) -> Timing:
+    launch = LAUNCHES[name]
+    kernel = Kernel(source(launch.file), launch.entry, options=launch.defines, device=device)
+    grid, block = launch.geometry(n)
+    record = kernel.launch(grid, block, *launch.arguments(n, device), runs="auto")
+    operations, moved = launch.work(n)
+    return Timing(
+        kernel_ms=record.kernel_ms,
+        spread=record.spread,
+        runs=record.runs,
+        h2d_ms=0.0,
+        d2h_ms=0.0,
+        gflops=operations / record.kernel_ms / 1e6,
+        gbps=moved / record.kernel_ms / 1e6,
+        device=record.device,
+        source=record.source,
+        parts=((launch.entry, record.kernel_ms),),
+    )
+
+
+def _random(shape: tuple[int, ...], device: Any) -> Any:
+    values = np.random.default_rng(0).random(shape, dtype=np.float32)
+    return to_device(values, device)

@@ -1,0 +1,145 @@
+"""The times that ``benchmarks/lessons.py`` measured on a GPU, which the lessons show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from coalesce.plots import Sweep
+from coalesce.timing import Timing
+
+# Beside the code, so that the lessons find it wherever the package is installed.
+FILE = Path(__file__).with_name("h200.json")
+
+
+def label(variant: str, options: Mapping[str, Any]) -> str:
+    """Return what a variant with options is called: "tiled, tile=16"."""
+    return ", ".join([variant, *(f"{name}={value}" for name, value in options.items())])
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one run of ``benchmarks/lessons.py`` measured.
+
+    Attributes
+    ----------
+    gpu : str
+        ``"NVIDIA H200"``.
+    driver, nvrtc, coalesce : str
+        The releases of the driver, the compiler and this package.
+    date : str
+        Year-month-day.
+    command : str
+        What wrote the file.
+    """
+
+    gpu: str
+    driver: str
+    nvrtc: str
+    coalesce: str
+    date: str
+    command: str
+    _times: tuple[Mapping[str, Any], ...] = ()
+    _sweeps: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def told(self) -> str:
+        """Where and when, in a few words: "NVIDIA H200, recorded 2026-11-22"."""
+        return f"{self.gpu}, recorded {self.date}"
+
+    def times(self, operation: str, n: int) -> dict[str, Timing]:
+        """Return the times of an operation by the variant's label; none where none were recorded.
+
+        Parameters
+        ----------
+        operation : str
+            ``"matmul"``, ..., or ``"lesson"`` for the lessons' own kernels.
+        n : int
+            Of n x n matrices, or elements.
+        """
+        return {
+            label(row["variant"], row["options"]): _timing(row)
+            for row in self._times
+            if row["operation"] == operation and row["n"] == n
+        }
+
+    def sizes(self, operation: str) -> list[int]:
+        """Return the sizes that an operation was timed for."""
+        return sorted({row["n"] for row in self._times if row["operation"] == operation})
+
+    def gbps(self, pattern: str, itemsize: int = 4) -> dict[int, float]:
+        """Return the bandwidth of an access pattern by stride, offset or width, in 1e9 bytes/s."""
+        for row in self._sweeps:
+            if row["pattern"] == pattern and row["itemsize"] == itemsize:
+                return dict(zip(row["values"], row["gbps"], strict=True))
+        return {}
+
+
+def _timing(row: Mapping[str, Any]) -> Timing:
+    return Timing(
+        kernel_ms=row["kernel_ms"],
+        spread=row["spread"],
+        runs=row["runs"],
+        h2d_ms=0.0,
+        d2h_ms=0.0,
+        gflops=row["gflops"],
+        gbps=row["gbps"],
+        device=row["device"],
+        source="measured",
+        parts=tuple((name, ms) for name, ms in row["parts"]),
+    )
+
+
+def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
+    """Return a time as the file has it."""
+    if t.source != "measured":
+        raise ValueError(f"a {t.source} time of {operation} {variant} is no measurement")
+    return {
+        "operation": operation,
+        "variant": variant,
+        "options": dict(options),
+        "n": n,
+        "kernel_ms": t.kernel_ms,
+        "spread": t.spread,
+        "runs": t.runs,
+        "gflops": t.gflops,
+        "gbps": t.gbps,
+        "device": t.device,
+        "parts": [list(part) for part in t.parts],
+    }
+
+
+def sweep_row(sweep: Sweep) -> Any:
+    """Return a sweep as the file has it."""
+    if sweep.gbps is None or sweep.source != "measured":
+        raise ValueError(f"the sweep of {sweep.pattern} was not measured")
+    return {
+        "pattern": sweep.pattern,
+        "itemsize": sweep.itemsize,
+        "values": sweep.values.tolist(),
+        "gbps": sweep.gbps.tolist(),
+    }
+
+
+def read(file: Path) -> Recording:
+    """Read a file that ``benchmarks/lessons.py`` wrote."""
+    data = json.loads(file.read_text(encoding="utf-8"))
+    times, sweeps = data.pop("times"), data.pop("sweeps")
+    return Recording(**data, _times=tuple(times), _sweeps=tuple(sweeps))
+
+
+@cache
+def recording() -> Recording | None:
+    """Return the recorded times; None where the package comes without.
+
+    Examples
+    --------
+    >>> recorded = coalesce.lessons.recording()
+    >>> recorded is None or recorded.times("matmul", 4096)["naive"].kernel_ms > 0
+    True
+    """
+    return read(FILE) if FILE.exists() else None

@@ -1,0 +1,245 @@
+"""Times as a lesson shows them: recorded on one GPU, and measured here where there is another."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from coalesce import _devices, _tables
+from coalesce.lessons import _measure
+from coalesce.lessons._recording import Recording, label, recording
+from coalesce.plots import Sweep
+from coalesce.timing import Timing, milliseconds
+
+Variants = Iterable[str | tuple[str, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, repr=False)
+class Times(Mapping[str, Timing]):
+    """Times of variants of an operation; prints as a table, also in a notebook.
+
+    As a mapping it has the times measured here, where there is a GPU, else the recorded ones, so
+    that ``coalesce.plots.ladder(times, of="gbps")`` draws them. It is empty, and false, where there
+    are neither.
+
+    Attributes
+    ----------
+    operation : str
+    n : int
+        Of n x n float32 matrices, or elements.
+    recorded, here : mapping of str to Timing
+        By variant, in the order asked for: from the file, and on the GPU of this machine.
+    recording : Recording or None
+        Where the recorded times come from.
+    gpu : str
+        What this machine's GPU is called; empty where there is none.
+    against : str
+        The variant that the others are set against, the first by default.
+    """
+
+    operation: str
+    n: int
+    against: str
+    recorded: Mapping[str, Timing] = field(default_factory=dict)
+    here: Mapping[str, Timing] = field(default_factory=dict)
+    recording: Recording | None = None
+    gpu: str = ""
+
+    def __getitem__(self, name: str) -> Timing:
+        return (self.here or self.recorded)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.here or self.recorded)
+
+    def __len__(self) -> int:
+        return len(self.here or self.recorded)
+
+    def ratio(self, name: str, against: str | None = None) -> float | None:
+        """Return how many times as fast a variant is as another.
+
+        Parameters
+        ----------
+        name, against : str
+            Variants; `against` by default as the table.
+
+        Returns
+        -------
+        float or None
+            None where one of them has no time.
+        """
+        other = self.get(against or self.against)
+        this = self.get(name)
+        return other.kernel_ms / this.kernel_ms if this is not None and other is not None else None
+
+    @property
+    def title(self) -> str:
+        """What was timed: "matmul of 4096 x 4096 float32"."""
+        if self.operation == "lesson":
+            return f"n = {self.n:,}"
+        return f"{self.operation} of {self.n} x {self.n} float32"
+
+    def __repr__(self) -> str:
+        parts = [self._caption()]
+        if self:
+            parts.append(_tables.as_text(*self._cells()))
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        caption = f"<div>{html.escape(self._caption())}</div>"
+        if not self:
+            return caption
+        columns, rows = self._cells()
+
+        def row(cells: Iterable[str], tag: str) -> str:
+            made = (
+                f'<{tag} style="text-align:{"left" if i == 0 else "right"}">{html.escape(cell)}'
+                f"</{tag}>"
+                for i, cell in enumerate(cells)
+            )
+            return f"<tr>{''.join(made)}</tr>"
+
+        body = "".join(row(cells, "td") for cells in rows)
+        return f"{caption}<table><thead>{row(columns, 'th')}</thead><tbody>{body}</tbody></table>"
+
+    def _caption(self) -> str:
+        places = []
+        if self.recorded and self.recording is not None:
+            places.append(f"measured on {self.recording.told}")
+        if self.here:
+            places.append(f"measured here, on {self.gpu}")
+        if not places:
+            return f"{self.title}: no measurement is recorded, and there is no GPU here"
+        return f"{self.title}, {'; '.join(places)}"
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        groups = [g for g in (self.recorded, self.here) if g]
+        names = list(dict.fromkeys(name for group in groups for name in group))
+        rate = "GFLOP/s" if self._computes() else "GB/s"
+        columns = ["variant"]
+        for number, _ in enumerate(groups):
+            place = " here" if self.here and number == len(groups) - 1 else ""
+            columns += [f"ms{place}", rate, f"speed, {self.against} = 1"]
+        rows = []
+        for name in names:
+            row = [name]
+            for group in groups:
+                row += self._row(group, name)
+            rows.append(row)
+        return columns, rows
+
+    def _row(self, group: Mapping[str, Timing], name: str) -> list[str]:
+        timing, other = group.get(name), group.get(self.against)
+        if timing is None:
+            return ["", "", ""]
+        rate = timing.gflops if self._computes() else timing.gbps
+        speed = f"{other.kernel_ms / timing.kernel_ms:.2f}" if other is not None else ""
+        return [milliseconds(timing.kernel_ms).removesuffix(" ms"), f"{rate:,.0f}", speed]
+
+    def _computes(self) -> bool:
+        """Whether arithmetic is what the work is counted in: a product, not a sum or a copy."""
+        return self.operation == "matmul" or all(t.gflops > t.gbps for t in self.values())
+
+
+def times(
+    operation: str, variants: Variants, *, n: int = 4096, against: str | None = None
+) -> Times:
+    """Return the times of variants: as recorded, and where there is a GPU, measured now.
+
+    Parameters
+    ----------
+    operation : str
+        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"``, or ``"lesson"`` for the
+        lessons' own kernels.
+    variants : iterable of str or (str, dict)
+        A variant's name, or a name with options: ``("tiled", {"tile": 16})``.
+    n : int
+        Of n x n float32 matrices, or elements.
+    against : str, optional
+        The variant that the others are set against, as labelled; the first by default.
+
+    Returns
+    -------
+    Times
+        Without a GPU and without a recording it is empty and says so.
+
+    Raises
+    ------
+    ValueError
+        No variant is asked for.
+
+    Examples
+    --------
+    >>> t = coalesce.lessons.times("matmul", ["naive", "coalesced"])
+    >>> t.recording is None or t.ratio("coalesced", "naive") > 1
+    True
+    """
+    wanted = [(v, {}) if isinstance(v, str) else (v[0], dict(v[1])) for v in variants]
+    if not wanted:
+        raise ValueError("variants must name at least one variant")
+    names = [label(*one) for one in wanted]
+    known = recording()
+    found = known.times(operation, n) if known is not None else {}
+    gpu = _gpu()
+    here = {}
+    if gpu is not None:
+        here = {
+            label(variant, options): _measure.measure(operation, variant, n, options, gpu.name)
+            for variant, options in wanted
+        }
+    return Times(
+        operation=operation,
+        n=n,
+        against=against or names[0],
+        recorded={name: found[name] for name in names if name in found},
+        here=here,
+        recording=known,
+        gpu=gpu.description if gpu is not None else "",
+    )
+
+
+def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
+    """Count a pattern's sectors, beside the bandwidth of this GPU or else the recorded one.
+
+    Parameters
+    ----------
+    pattern : {"stride", "offset", "vector"}
+    values : iterable of int, optional
+        As for `coalesce.plots.Sweep.run`; where the recording lacks one, no bandwidth is shown.
+
+    Returns
+    -------
+    Sweep
+        For ``coalesce.plots.sweep``.
+
+    Examples
+    --------
+    >>> coalesce.lessons.sweep("stride", [1, 2, 8]).sectors
+    array([ 4.,  8., 32.])
+    """
+    counted = Sweep.run(pattern, values)
+    known = recording()
+    if counted.gbps is not None or known is None:
+        return counted
+    rates = known.gbps(pattern)
+    wanted = counted.values.tolist()
+    if not all(value in rates for value in wanted):
+        return counted
+    return Sweep(
+        counted.pattern,
+        counted.values,
+        counted.itemsize,
+        counted.sectors,
+        np.array([rates[value] for value in wanted]),
+        "measured",
+        known.told,
+    )
+
+
+def _gpu() -> _devices.Device | None:
+    """Return the GPU that calls run on by default, or None."""
+    chosen = _devices.resolve(None)
+    return chosen if chosen.kind == "cuda" else None

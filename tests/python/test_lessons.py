@@ -1,0 +1,221 @@
+"""What the lessons need: recorded times, also where there are none, and exercises with checks."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import coalesce
+from coalesce import lessons
+from coalesce.lessons import _recording, _times
+
+pytestmark = pytest.mark.usefixtures("on_simulator")
+SOLUTIONS = Path(__file__).parents[2] / "notebooks" / "solutions"
+
+
+@pytest.fixture(autouse=True)
+def simulated(monkeypatch):
+    monkeypatch.setenv("COALESCE_DEVICE", "sim")
+
+
+def _row(variant, ms, **options):
+    return {
+        "operation": "matmul",
+        "variant": variant,
+        "options": options,
+        "n": 64,
+        "kernel_ms": ms,
+        "spread": 0.01,
+        "runs": 5,
+        "gflops": 2 * 64**3 / ms / 1e6,
+        "gbps": 3 * 64 * 64 * 4 / ms / 1e6,
+        "device": "cuda:0",
+        "parts": [[variant, ms]],
+    }
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """A recording with invented figures, of a GPU that does not exist."""
+    file = tmp_path / "recording.json"
+    content = {
+        "gpu": "Invented 1",
+        "driver": "1.2",
+        "nvrtc": "3.4",
+        "coalesce": "0.0",
+        "date": "2001-02-03",
+        "command": "none",
+        "times": [_row("naive", 8.0), _row("tiled", 2.0), _row("tiled", 4.0, tile=16)],
+        "sweeps": [{"pattern": "stride", "itemsize": 4, "values": [1, 2], "gbps": [9.0, 5.0]}],
+    }
+    file.write_text(json.dumps(content))
+    made = _recording.read(file)
+    monkeypatch.setattr(_times, "recording", lambda: made)
+    return made
+
+
+@pytest.fixture
+def unrecorded(monkeypatch):
+    monkeypatch.setattr(_times, "recording", lambda: None)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_times_of_a_recording(check_html):
+    t = lessons.times("matmul", ["naive", "tiled", ("tiled", {"tile": 16})], n=64)
+    assert list(t) == ["naive", "tiled", "tiled, tile=16"]
+    assert t.ratio("tiled") == 4
+    assert t.ratio("tiled", "tiled, tile=16") == 2
+    assert t["tiled"].source == "measured"
+    text = repr(t)
+    assert "measured on Invented 1, recorded 2001-02-03" in text
+    assert re.search(r"^tiled +2\.000 +0 +4\.00$", text, re.MULTILINE)
+    assert "here" not in text
+    check_html(t._repr_html_())
+
+
+@pytest.mark.usefixtures("recorded")
+def test_times_are_set_against_any_variant():
+    t = lessons.times("matmul", ["naive", "tiled"], n=64, against="tiled")
+    assert t.ratio("naive") == 0.25
+    assert "speed, tiled = 1" in repr(t)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_a_time_that_was_not_recorded_is_left_out():
+    t = lessons.times("matmul", ["naive", "coalesced"], n=64)
+    assert list(t) == ["naive"]
+    assert t.ratio("coalesced") is None
+
+
+@pytest.mark.usefixtures("unrecorded")
+def test_without_a_recording_times_say_so(check_html):
+    t = lessons.times("matmul", ["naive", "tiled"])
+    assert not t
+    assert repr(t) == (
+        "matmul of 4096 x 4096 float32: no measurement is recorded, and there is no GPU here"
+    )
+    check_html(t._repr_html_())
+    assert t.ratio("tiled") is None
+
+
+def test_times_need_a_variant():
+    with pytest.raises(ValueError, match="variants must name at least one variant"):
+        lessons.times("matmul", [])
+
+
+@pytest.mark.usefixtures("recorded")
+def test_sweep_takes_the_recorded_bandwidth():
+    data = lessons.sweep("stride", [1, 2])
+    assert data.sectors.tolist() == [4, 8]
+    assert data.gbps.tolist() == [9, 5]
+    assert (data.source, data.device) == ("measured", "Invented 1, recorded 2001-02-03")
+    assert lessons.sweep("stride", [1, 3]).gbps is None  # 3 is not recorded
+
+
+@pytest.mark.usefixtures("unrecorded")
+def test_sweep_without_a_recording_only_counts():
+    assert lessons.sweep("stride", [1, 2]).gbps is None
+
+
+def test_a_modelled_time_is_never_recorded():
+    import numpy as np
+
+    _, timing = coalesce.matmul(*np.ones((2, 8, 8), np.float32), return_timing=True)
+    assert timing.source == "modelled"
+    with pytest.raises(ValueError, match="a modelled time of matmul naive is no measurement"):
+        _recording.row_of("matmul", "naive", {}, 8, timing)
+    with pytest.raises(ValueError, match="was not measured"):
+        _recording.sweep_row(coalesce.plots.Sweep.run("stride", [1]))
+
+
+def test_the_shipped_recording_was_measured():
+    known = lessons.recording()
+    if known is None:
+        pytest.skip("there is no recording")
+    assert known.command == "python benchmarks/lessons.py"
+    for n in known.sizes("matmul"):
+        assert set(coalesce.variants("matmul").names) <= set(known.times("matmul", n))
+    assert all(t.source == "measured" for t in known.times("transpose", 4096).values())
+
+
+def test_lesson_kernels_have_sources():
+    assert "again" in lessons.source("repeats")
+    with pytest.raises(ValueError, match="unknown lesson kernel 'x'; there are: padding, repeats"):
+        lessons.source("x")
+
+
+STARTS = {
+    "brighten": ["global loads take 32 sectors a request; at most 4.5 wanted", "global stores"],
+    "rotate": ["global stores take 32 sectors a request; at most 4.5 wanted"],
+    "smooth": [
+        "global loads take 4,352 requests, one pass over the array takes 256; at most 1.5",
+        "sectors, one pass over the array takes 1,024; at most 1.5",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_starting_point_is_right_and_fails_by_its_counts(name):
+    one = lessons.exercise(name)
+    verdict = one.check(one.source)
+    assert verdict.stage == "counts"
+    for reason in STARTS[name]:
+        assert reason in verdict.text
+    assert "line " in verdict.text  # of the kernel, to blame
+
+
+def solutions():
+    """The kernels of the solutions' notebook, by name."""
+    text = (SOLUTIONS / "08_your_own_kernel.py").read_text(encoding="utf-8")
+    cells = re.findall(r"^# %%cuda.*\n((?:#.*\n)+)", text, re.MULTILINE)
+    made = ["\n".join(line[2:] for line in cell.splitlines()) for cell in cells]
+    return {re.search(r"void (\w+)", cell)[1]: cell for cell in made}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_solution_passes(name):
+    verdict = lessons.exercise(name).check(solutions()[name])
+    assert verdict, str(verdict)
+    assert "solved" in str(verdict)
+
+
+def test_a_wrong_result_is_named():
+    one = lessons.exercise("brighten")
+    verdict = one.check(one.source.replace("gain *", "2 + gain *"))
+    assert verdict.stage == "result"
+    assert re.search(
+        r"out\[0, 0\] is \S+ and should be \S+; 3,500 of 3,500 are wrong", verdict.text
+    )
+    verdict = one.check(one.source.replace("col < cols", "col < 0"))
+    assert "nothing was written to out[0, 0]" in verdict.text
+
+
+def test_a_missing_barrier_does_not_pass():
+    verdict = lessons.exercise("smooth").check(
+        solutions()["smooth"].replace("__syncthreads();", "")
+    )
+    assert verdict.stage == "check"
+    assert "race" in verdict.text
+
+
+def test_bank_conflicts_do_not_pass():
+    verdict = lessons.exercise("rotate").check(solutions()["rotate"].replace("[33]", "[32]"))
+    assert verdict.stage == "counts"
+    assert "bank conflicts cost" in verdict.text
+
+
+def test_a_kernel_is_needed():
+    with pytest.raises(TypeError, match="kernel must be a Kernel or its CUDA text; got int"):
+        lessons.exercise("rotate").check(3)
+    with pytest.raises(ValueError, match="unknown exercise 'x'; there are: brighten, rotate"):
+        lessons.exercise("x")
+
+
+def test_exercises_tell_their_task():
+    for one in lessons.exercises():
+        assert one.name in one.source
+        assert one.task in repr(one)
+        assert len(one.demands) >= 2
