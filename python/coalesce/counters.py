@@ -71,6 +71,7 @@ class MeasuredCounters(Mapping[str, float]):
             style = "bold yellow" if wrong else ""
             table.add_row(name, _text(predicted), _text(value), told, style=style)
         yield table
+        yield from self._notes()
         yield self._conclusion()
 
     def _repr_html_(self) -> str:
@@ -85,7 +86,8 @@ class MeasuredCounters(Mapping[str, float]):
             text = tag("b", told) if name in self.mismatches else told
             cells = [cell(name), *(cell(n, align="right") for n in numbers), cell(text)]
             rows.append(row(cells, LINE))
-        return table(rows) + tag("div", escape(self._conclusion()), FAINT)
+        below = [*self._notes(), self._conclusion()]
+        return table(rows) + "".join(tag("div", escape(text), FAINT) for text in below)
 
     def _rows(self) -> Iterator[tuple[str, float, str]]:
         """Yield name, measured value and how the prediction fared, exact ones first."""
@@ -100,8 +102,15 @@ class MeasuredCounters(Mapping[str, float]):
             else:
                 told = "differs"
             if name in self.inexact:
-                told = f"{told}, {self.inexact[name]}".removeprefix(", ")
+                told = f"{told} [{self._reasons().index(self.inexact[name]) + 1}]".lstrip()
             yield name, value, told
+
+    def _reasons(self) -> list[str]:
+        """Why predictions need not be exact, each reason once."""
+        return list(dict.fromkeys(self.inexact[n] for n in sorted(self.inexact) if n in self))
+
+    def _notes(self) -> list[str]:
+        return [f"[{number}] {why}" for number, why in enumerate(self._reasons(), 1)]
 
     def _conclusion(self) -> str:
         judged = [n for n in self.measured if n in self.predicted and n not in self.inexact]

@@ -80,11 +80,12 @@ def test_processes():
         same(profile(executor=executor)[0], profile()[0])
 
 
-def test_dask():
+@pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+def test_dask(processes):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

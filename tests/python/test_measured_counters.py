@@ -86,7 +86,8 @@ def test_counters_beside_predictions(p, tmp_path):
     text = repr(found)
     assert "NVIDIA H200" in text
     assert "All 1 exact predictions equal the hardware's counters." in text
-    assert "modelled" in text
+    assert text.count("[1]") == 2  # the reason is a note below the table
+    assert f"[1] {p.inexact[TIME]}" in text
     assert max(map(len, text.splitlines())) <= 100
 
 
