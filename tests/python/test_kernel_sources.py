@@ -314,6 +314,9 @@ class Handle:
     def __init__(self, **attributes: object) -> None:
         self.__dict__.update(attributes)
 
+    def __repr__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in vars(self).items())
+
 
 @pytest.mark.parametrize(
     "stream",
