@@ -79,21 +79,4 @@ uint64_t Counts::threads() const {
     return n;
 }
 
-model::Work Counts::work(uint64_t blocks, uint64_t buffer_bytes) const {
-    model::Work work;
-    work.blocks = blocks;
-    work.instructions = executed();
-    uint64_t sectors = 0;
-    for (const InstructionCounts& c : instructions) {
-        if (c.space == Space::shared) {
-            work.shared_wavefronts += c.wavefronts;
-        } else if (c.requests && c.space != Space::constant) {
-            work.first_level_cycles += std::max(2 * c.requests, c.lines);
-            sectors += c.sectors;
-        }
-    }
-    work.dram_bytes = std::min(sectors * model::sector_bytes, buffer_bytes);
-    return work;
-}
-
 }  // namespace coalesce::analysis

@@ -43,8 +43,9 @@ struct Counts {
     [[nodiscard]] InstructionCounts sum(ptx::Space space, sim::Access access) const;
     [[nodiscard]] uint64_t executed() const;
     [[nodiscard]] uint64_t threads() const;
-    // What the time model needs, of a grid of `blocks` on buffers of `buffer_bytes`.
-    [[nodiscard]] model::Work work(uint64_t blocks, uint64_t buffer_bytes) const;
+    // What the time model needs, of a grid of `blocks` of `warps` on buffers of `buffer_bytes`
+    // (work.cpp).
+    [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes) const;
     // By Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
 };

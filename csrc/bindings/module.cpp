@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of coalesce: the simulator, the GPU driver and the kernel catalogue.";
     coalesce::bindings::add_errors(m);
     coalesce::bindings::add_sim(m.def_submodule("sim", "The warp-level simulator."));
+    coalesce::bindings::add_model(m.def_submodule("model", "The GPU table and the time model."));
     coalesce::bindings::add_cuda(
         m.def_submodule("cuda", "NVRTC, the CUDA driver and its devices."));
     coalesce::bindings::add_ops(m.def_submodule("ops", "The catalogue of operations."));

@@ -27,7 +27,8 @@ using analysis::Counts;
 
 struct LaunchResult {
     std::optional<Counts> counts;
-    std::optional<double> modelled_ms;
+    std::optional<model::Time> time;
+    model::Occupancy occupancy;
     double host_ms = 0;
     std::vector<Counts> groups;
     py::object events = py::none();
@@ -104,7 +105,10 @@ class Program {
                         uint32_t workers, std::optional<std::vector<uint64_t>> blocks,
                         const std::optional<std::vector<uint32_t>>& groups, uint32_t exemplars,
                         std::optional<analysis::Recording> record, py::object progress,
-                        const std::optional<py::dict>& check) {
+                        const std::optional<py::dict>& check, const std::string& gpu_name,
+                        uint32_t registers) {
+        const model::Gpu* const gpu = model::find_gpu(gpu_name);
+        if (!gpu) throw LaunchError("there is no simulated GPU `" + gpu_name + "`");
         counts = counts || groups || exemplars || record;
         const sim::Program& program = decoded(entry, check    ? Purpose::check
                                                      : counts ? Purpose::count
@@ -116,7 +120,9 @@ class Program {
         launch.instruction_limit = instruction_limit;
         launch.workers = workers;
         launch.blocks = std::move(blocks);
-        sim::check(launch, sim::Limits{}, program.shared_bytes, program.kernel);
+        sim::Limits limits;
+        limits.shared_bytes = gpu->max_block_shared_bytes();
+        sim::check(launch, limits, program.shared_bytes, program.kernel);
         if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
             throw LaunchError(program.kernel + ": a block of " +
                               std::to_string(launch.block.count()) +
@@ -175,8 +181,13 @@ class Program {
             result.events = columns_of(trace.events, launch.grid);
             result.omitted = trace.omitted;
         }
-        result.modelled_ms = model::modelled_ms(
-            model::h200, result.counts->work(launch.grid.count(), arrays.total_bytes()));
+        const model::Occupancy occupancy =
+            model::occupancy(*gpu, uint32_t(launch.block.count()), registers,
+                             program.shared_bytes + launch.shared_bytes);
+        result.time = model::modelled_time(
+            *gpu, occupancy,
+            result.counts->work(launch.grid.count(), occupancy.warps, arrays.total_bytes()));
+        result.occupancy = occupancy;
         return result;
     }
 
@@ -362,8 +373,20 @@ void add_sim(py::module_ m) {
     py::class_<LaunchResult>(m, "LaunchResult")
         .def_readonly("counts", &LaunchResult::counts,
                       "Counts, or None if they were not asked for.")
-        .def_readonly("modelled_ms", &LaunchResult::modelled_ms,
-                      "Modelled time on the simulated GPU in ms, or None.")
+        .def_property_readonly(
+            "modelled_ms",
+            [](const LaunchResult& r) { return r.time ? std::optional(r.time->ms) : std::nullopt; },
+            "Modelled time on the simulated GPU in ms, or None.")
+        .def_property_readonly(
+            "model",
+            [](const LaunchResult& r) -> py::object {
+                if (!r.time) return py::none();
+                py::dict d;
+                d["time"] = as_dict(*r.time);
+                d["occupancy"] = as_dict(r.occupancy);
+                return d;
+            },
+            "What was modelled: dicts of the time and of the occupancy; or None.")
         .def_readonly("host_ms", &LaunchResult::host_ms,
                       "Time the simulation took on this machine in ms.")
         .def_readonly("groups", &LaunchResult::groups, "The counts of each group of blocks.")
@@ -391,7 +414,8 @@ void add_sim(py::module_ m) {
              py::arg("instruction_limit") = 0, py::arg("workers") = 0,
              py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
              py::arg("exemplars") = 0, py::arg("record") = py::none(),
-             py::arg("progress") = py::none(), py::arg("check") = py::none())
+             py::arg("progress") = py::none(), py::arg("check") = py::none(),
+             py::arg("gpu") = "h200", py::arg("registers") = 0)
         .def("no_counts", &Program::no_counts, py::arg("entry"),
              "The counts of a launch of no block: zeros, with the table's instructions.");
 

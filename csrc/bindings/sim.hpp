@@ -13,6 +13,7 @@
 #include "analysis/check.hpp"
 #include "analysis/trace.hpp"
 #include "bindings/bindings.hpp"
+#include "model/time.hpp"
 #include "sim/address_space.hpp"
 #include "sim/heap.hpp"
 #include "sim/launch.hpp"
@@ -88,6 +89,10 @@ using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] SharedShapes shared_shapes(const pybind11::dict& declared);
 // The findings of a checked run: (list of dicts, how many more in groups left out).
 [[nodiscard]] pybind11::tuple tell(const analysis::Checked& checked, const sim::Program& program);
+
+// Dicts of what was modelled (model.cpp).
+[[nodiscard]] pybind11::dict as_dict(const model::Time& time);
+[[nodiscard]] pybind11::dict as_dict(const model::Occupancy& occupancy);
 
 void add_sim_counts(pybind11::module_& m);
 void add_sim_trace(pybind11::module_& m);

@@ -1,12 +1,20 @@
 // A modelled time from counts: always labelled as such, never shown as a measurement.
 //
 // METHOD
-// The kernel takes as long as its slowest resource (a roofline over four of them): instructions
-// issued, requests served by the first-level caches (two cycles a request, one more for each line
-// after the second), wavefronts of shared memory (a cycle each), bytes moved from DRAM. The first
-// three scale with the multiprocessor that got the most blocks. DRAM is taken to deliver every line
-// the kernel touches at least as often as its footprint does not fit: the model counts each buffer
-// once, so it is a lower bound for kernels that overflow the L2 cache.
+// A kernel takes as long as its slowest resource on its busiest multiprocessor:
+//
+//   issue      warp instructions, of each scheduler one a cycle
+//   fp32, fp64 warp instructions of the arithmetic pipes, which have fewer lanes than a warp
+//   requests   memory instructions, through the load-store unit
+//   data       the first level's tag lookups (a cycle a line of a request) and the wavefronts of
+//              shared memory, which share one path
+//   constants  different addresses of a load from constant memory, one after the other
+//   l2         sectors through the second level; a write of part of a sector takes longer
+//   dram       bytes
+//   latency    what a warp waits for when it has nothing else to do: blocks follow each other in as
+//              many slots as a multiprocessor has for them, and each takes at least its own latency
+//
+// plus what passes before the first block is under way. The constants are recorded (gpu.hpp).
 #pragma once
 
 #include <cstdint>
@@ -15,15 +23,36 @@
 
 namespace coalesce::model {
 
+// What a launch does, over all its blocks.
 struct Work {
     uint64_t blocks = 0;
-    uint64_t instructions = 0;        // of warps
-    uint64_t first_level_cycles = 0;  // see above, over all requests
+    uint64_t instructions = 0;    // of warps
+    uint64_t fp32 = 0, fp64 = 0;  // of them
+    uint64_t requests = 0;        // global, local and shared
+    uint64_t tag_lookups = 0;     // at least one a request of global or local memory
     uint64_t shared_wavefronts = 0;
+    uint64_t constant_lookups = 0;   // beyond the first of a request
+    uint64_t l2_sectors = 0;         // read and written
+    uint64_t l2_partial_writes = 0;  // of them, written in part
     uint64_t dram_bytes = 0;
+    // Of one warp, on the average: instructions, and how often it waits for a load from global
+    // memory, for shared memory, at a barrier.
+    double instructions_a_warp = 0;
+    double memory_waits = 0, shared_waits = 0, barriers = 0;
+    // Of the loads it waits for, how many the second level and DRAM answer.
+    double from_l2 = 0, from_dram = 0;
 };
 
-// Milliseconds.
-[[nodiscard]] double modelled_ms(const Gpu& gpu, const Work& work);
+enum class Bound : uint8_t { issue, fp32, fp64, requests, data, constants, l2, dram, latency };
+inline constexpr int bounds = 9;
+[[nodiscard]] const char* name_of(Bound bound);
+
+struct Time {
+    double ms = 0;
+    Bound bound = Bound::latency;
+    double cycles[bounds] = {};  // of each resource alone
+};
+
+[[nodiscard]] Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work);
 
 }  // namespace coalesce::model

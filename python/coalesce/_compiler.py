@@ -199,6 +199,18 @@ def architecture(compute_capability: tuple[int, int]) -> str:
     return f"sm_{newest}" if newest // 10 == wanted // 10 else f"compute_{newest}"
 
 
+def simulated_architecture(compute_capability: tuple[int, int]) -> str:
+    """Return the architecture to compile for, for a simulated GPU.
+
+    Its own, as code may ask for it (``__CUDA_ARCH__``), or the oldest that the compiler knows where
+    the GPU is older: CUDA 13 compiles for 7.5 and later.
+    """
+    oldest = nvrtc().architectures[0]
+    if 10 * compute_capability[0] + compute_capability[1] < oldest:
+        return f"sm_{oldest}"
+    return architecture(compute_capability)
+
+
 def architecture_name(arch: str | int | None) -> str | None:
     """Return ``arch=`` as the compiler spells it: 80, "80" and "sm_80" are "sm_80"."""
     if arch is None:

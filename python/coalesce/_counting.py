@@ -198,7 +198,11 @@ class Prepared:
             self.block,
             self.shared_bytes,
             packed,
-            **{"instruction_limit": self.kernel.instruction_limit or 0, **options},
+            **{
+                "instruction_limit": self.kernel.instruction_limit or 0,
+                **self.kernel._module.modelled(self.device, self.kernel.entry),
+                **options,
+            },
         )
 
     def detached(self) -> Prepared:

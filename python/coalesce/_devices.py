@@ -30,7 +30,9 @@ class Device:
     memory : int or None
         Bytes of device memory; None on the simulator, which uses the host's.
     multiprocessors : int or None
-        How many; None on the simulator.
+        How many; of a simulated GPU those that its times are modelled for.
+    checked : bool or None
+        Of a simulated GPU, whether what is counted and modelled for it was held against hardware.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Device:
     compute_capability: tuple[int, int]
     memory: int | None = None
     multiprocessors: int | None = None
+    checked: bool | None = None
 
     @property
     def ordinal(self) -> int:
@@ -47,7 +50,15 @@ class Device:
 
 
 SIMULATED: Mapping[str, Device] = {
-    "sim:h200": Device("sim:h200", "simulated NVIDIA H200", "sim", (9, 0)),
+    f"sim:{gpu['name']}": Device(
+        f"sim:{gpu['name']}",
+        f"simulated {gpu['title']}",
+        "sim",
+        gpu["compute_capability"],
+        multiprocessors=gpu["multiprocessors"],
+        checked=gpu["checked"],
+    )
+    for gpu in _core.model.gpus()
 }
 DEFAULT_SIMULATED = "sim:h200"
 
@@ -137,10 +148,30 @@ def devices() -> list[Device]:
 
     Examples
     --------
-    >>> [device.name for device in coalesce.devices()]
-    ['sim:h200']
+    >>> [device.name for device in coalesce.devices()][:3]
+    ['sim:h200', 'sim:h100', 'sim:a100']
     """
     return [*_gpus(), *SIMULATED.values()]
+
+
+def modelled_gpu(device: Device) -> str:
+    """Return the name of the simulated GPU that stands for a device: ``"h200"``.
+
+    For a GPU that is not in the table it is the newest there that has not a later compute
+    capability, or else the oldest.
+    """
+    if device.kind == "sim":
+        return device.name.removeprefix("sim:")
+    words = device.description.lower().replace("rtx ", "rtx").split()
+    listed = _core.model.gpus()
+    for gpu in listed:
+        if gpu["name"] in words:
+            return str(gpu["name"])
+    own = device.compute_capability
+    older = [gpu for gpu in listed if gpu["compute_capability"] <= own]
+    newest = max(older, key=lambda gpu: gpu["compute_capability"], default=None)
+    oldest = min(listed, key=lambda gpu: gpu["compute_capability"])
+    return str((newest or oldest)["name"])
 
 
 def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) -> Device:

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from coalesce import _compiler, _core, _signature
-from coalesce._devices import Device
+from coalesce import _compiler, _core, _cubin, _signature
+from coalesce._devices import Device, modelled_gpu
 from coalesce.errors import LaunchError
 
 
@@ -70,7 +70,10 @@ class Module:
                 return self._compiled.setdefault(
                     "", _compiler.Compiled(self.source, None, "", {}, "")
                 )
-            arch = self.arch or _compiler.architecture(device.compute_capability)
+            own = _compiler.architecture
+            if device.kind == "sim":
+                own = _compiler.simulated_architecture
+            arch = self.arch or own(device.compute_capability)
             if arch not in self._compiled:
                 self._compiled[arch] = _compiler.compile_cuda(
                     self.source,
@@ -81,6 +84,13 @@ class Module:
                     expressions=() if self.expression is None else (self.expression,),
                 )
             return self._compiled[arch]
+
+    def modelled(self, device: Device, entry: str) -> dict[str, Any]:
+        """Return what the models need to know of a kernel: options of ``Program.launch``."""
+        return {
+            "gpu": modelled_gpu(device),
+            "registers": _cubin.registers(self.compiled(device).cubin, entry),
+        }
 
     def program(self, device: Device) -> Any:
         """Return the module on a simulated device."""

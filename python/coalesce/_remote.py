@@ -20,6 +20,7 @@ import numpy as np
 
 from coalesce import _core
 from coalesce._arguments import HostArray
+from coalesce._devices import modelled_gpu
 from coalesce._pieces import Pieces
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Launch:
     pieces: Pieces
     variables: tuple[tuple[str, bytes], ...]
     instruction_limit: int
+    gpu: str
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def run_blocks(
         workers=1,
         blocks=blocks,
         exemplars=exemplars,
+        gpu=launch.gpu,
     )
     return result.counts, result.events, result.memory
 
@@ -159,6 +162,7 @@ def _shipped(launch: Prepared) -> Launch:
         pieces=Pieces.of([a.array for a in given], writable),
         variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
         instruction_limit=launch.kernel.instruction_limit or 0,
+        gpu=modelled_gpu(launch.device),
     )
 
 

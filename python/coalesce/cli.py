@@ -148,7 +148,8 @@ def _devices(options: argparse.Namespace) -> int:
         major, minor = device.compute_capability
         memory = f", {device.memory / 2**30:.0f} GiB" if device.memory else ""
         line = f"{device.name:<{width}}  {device.description}, compute capability {major}.{minor}"
-        console().print(line + memory, soft_wrap=True)
+        checked = {None: "", True: ", checked against hardware", False: ", not checked"}
+        console().print(line + memory + checked[device.checked], soft_wrap=True)
     if listed[0].kind != "cuda":
         console().print(f"No GPU: {_devices.gpu_status().message}", soft_wrap=True)
     return 0

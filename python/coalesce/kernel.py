@@ -641,6 +641,7 @@ class Kernel:
             packed,
             counts=counts or timed,
             instruction_limit=self.instruction_limit or 0,
+            **self._module.modelled(device, self.entry),
         )
         for argument in arguments:
             if isinstance(argument, HostArray):

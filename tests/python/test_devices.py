@@ -8,12 +8,13 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import coalesce
 from coalesce import _core, _devices
 from coalesce._devices import resolve
-from coalesce.errors import DeviceUnavailable
+from coalesce.errors import DeviceUnavailable, LaunchError
 
 
 @pytest.fixture
@@ -63,6 +64,65 @@ def test_unknown_names_list_the_valid_ones(name: str) -> None:
         resolve(name)
 
 
+GPUS = ("h200", "h100", "a100", "v100", "t4", "l4", "rtx3090", "rtx4090")
+
+
+def test_every_simulated_gpu_runs_and_counts_the_same() -> None:
+    a = np.arange(96 * 64, dtype=np.float32).reshape(96, 64)
+    listed = {device.name: device for device in coalesce.devices() if device.kind == "sim"}
+    assert set(listed) == {f"sim:{name}" for name in GPUS}
+    assert [name for name, device in listed.items() if device.checked] == ["sim:h200"]
+    times = {}
+    for name, device in listed.items():
+        out, timing = coalesce.transpose(a, variant="padded", device=name, return_timing=True)
+        np.testing.assert_array_equal(out, a.T)
+        assert timing.device == name
+        assert timing.source == "modelled"
+        p = coalesce.profile("transpose", a, variant="padded", device=device)
+        assert p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == a.nbytes / 32
+        times[name] = p.modelled_ms
+    assert times["sim:h200"] <= times["sim:t4"]
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_shared_memory_is_that_of_the_gpu(name: str) -> None:
+    kilobytes = {"h200": 227, "h100": 227, "a100": 163, "v100": 96, "t4": 64}.get(name, 99)
+    kernel = coalesce.Kernel(
+        'extern "C" __global__ void f(float *x) { extern __shared__ float s[]; *x = s[0] = 1; }',
+        "f",
+        device=f"sim:{name}",
+    )
+    kernel.launch(1, 1, np.zeros(1, np.float32), shared_bytes=kilobytes * 1024)
+    with pytest.raises(LaunchError, match="shared memory"):
+        kernel.launch(1, 1, np.zeros(1, np.float32), shared_bytes=kilobytes * 1024 + 4)
+
+
+def test_code_is_that_of_the_simulated_architecture() -> None:
+    source = 'extern "C" __global__ void f(int *x) { *x = __CUDA_ARCH__; }'
+    for name, arch in (("h200", 900), ("a100", 800), ("t4", 750), ("rtx4090", 890)):
+        out = np.zeros(1, np.int32)
+        coalesce.Kernel(source, "f", device=f"sim:{name}")[1, 1](out)
+        assert out[0] == arch
+
+
+@pytest.mark.parametrize(
+    ("description", "capability", "gpu"),
+    [
+        ("NVIDIA H200", (9, 0), "h200"),
+        ("NVIDIA H100 80GB HBM3", (9, 0), "h100"),
+        ("NVIDIA GeForce RTX 3090", (8, 6), "rtx3090"),
+        ("Tesla T4", (7, 5), "t4"),
+        ("NVIDIA GeForce GTX 1080", (6, 1), "v100"),
+        ("NVIDIA B200", (10, 0), "h200"),
+    ],
+)
+def test_a_gpu_is_modelled_by_one_of_the_table(
+    description: str, capability: tuple[int, int], gpu: str
+) -> None:
+    device = _devices.Device("cuda:0", description, "cuda", capability)
+    assert _devices.modelled_gpu(device) == gpu
+
+
 def test_a_device_is_named_by_a_string() -> None:
     with pytest.raises(TypeError, match="got int"):
         resolve(0)  # type: ignore[arg-type]
@@ -86,7 +146,8 @@ def test_why_there_is_no_gpu(
     assert advice in status.message
     with pytest.raises(DeviceUnavailable, match=advice):
         resolve("cuda")
-    assert [device.kind for device in coalesce.devices()] == ["sim"]
+    assert {device.kind for device in coalesce.devices()} == {"sim"}
+    assert coalesce.devices()[0].name == "sim:h200"
 
 
 def test_a_driver_too_old_says_have_and_need(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def public(thing: object) -> set[str]:
     return {name for name in vars(thing) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("area", ["sim", "cuda", "ops"])
+@pytest.mark.parametrize("area", ["sim", "cuda", "ops", "model"])
 def test_stub_names(area):
     defined = names_of(ast.parse((STUBS / f"{area}.pyi").read_text()).body)
     stub = {name: body for name, body in defined.items() if not name.startswith("_")}

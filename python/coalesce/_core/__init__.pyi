@@ -1,4 +1,5 @@
 from coalesce._core import cuda as cuda
+from coalesce._core import model as model
 from coalesce._core import ops as ops
 from coalesce._core import sim as sim
 

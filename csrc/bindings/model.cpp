@@ -1,0 +1,114 @@
+// The GPU table and the time model as Python sees them.
+#include <pybind11/stl.h>
+
+#include "bindings/bindings.hpp"
+#include "model/gpu.hpp"
+#include "model/time.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+
+namespace {
+
+py::dict as_dict(const model::Gpu& g) {
+    py::dict d;
+    d["name"] = std::string(g.name);
+    d["title"] = std::string(g.title);
+    d["source"] = std::string(g.source);
+    d["checked"] = g.checked;
+    d["compute_capability"] = py::make_tuple(g.major, g.minor);
+    d["multiprocessors"] = g.multiprocessors;
+    d["clock_ghz"] = g.clock_ghz;
+    d["fp32_lanes"] = g.fp32_lanes;
+    d["fp64_lanes"] = g.fp64_lanes;
+    d["warps"] = g.warps;
+    d["blocks"] = g.blocks;
+    d["shared_kb"] = g.shared_kb;
+    d["first_level_kb"] = g.first_level_kb;
+    d["second_level_mb"] = g.second_level_mb;
+    d["partitions"] = g.partitions;
+    d["dram_gbps"] = g.dram_gbps;
+    return d;
+}
+
+const model::Gpu& found(const std::string& name) {
+    const model::Gpu* gpu = model::find_gpu(name);
+    if (!gpu) throw py::value_error("there is no simulated GPU `" + name + "`");
+    return *gpu;
+}
+
+}  // namespace
+
+py::dict as_dict(const model::Time& t) {
+    py::dict cycles;
+    for (int b = 0; b < model::bounds; ++b) cycles[model::name_of(model::Bound(b))] = t.cycles[b];
+    py::dict d;
+    d["ms"] = t.ms;
+    d["bound"] = model::name_of(t.bound);
+    d["cycles"] = cycles;
+    return d;
+}
+
+py::dict as_dict(const model::Occupancy& o) {
+    py::dict d;
+    d["blocks"] = o.blocks;
+    d["limit"] = o.limit;
+    d["cache_bytes"] = o.cache_bytes;
+    d["warps"] = o.warps;
+    return d;
+}
+
+void add_model(py::module_ m) {
+    m.def(
+        "gpus",
+        [] {
+            py::list list;
+            for (const model::Gpu& g : model::gpus()) list.append(as_dict(g));
+            return list;
+        },
+        "The simulated GPUs, a dict of its figures each.");
+    m.def(
+        "occupancy",
+        [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
+            return as_dict(model::occupancy(found(gpu), threads, registers, shared_bytes));
+        },
+        py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
+        "Blocks a multiprocessor holds at once, what limits them (limit), bytes of its memory left "
+        "as first-level cache, warps a block. No registers: not known.");
+    m.def(
+        "time",
+        [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes,
+           const std::map<std::string, double>& work) {
+            model::Work w;
+            const auto get = [&](const char* name, auto& value) {
+                const auto at = work.find(name);
+                if (at != work.end())
+                    value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
+            };
+            get("blocks", w.blocks);
+            get("instructions", w.instructions);
+            get("fp32", w.fp32);
+            get("fp64", w.fp64);
+            get("requests", w.requests);
+            get("tag_lookups", w.tag_lookups);
+            get("shared_wavefronts", w.shared_wavefronts);
+            get("constant_lookups", w.constant_lookups);
+            get("l2_sectors", w.l2_sectors);
+            get("l2_partial_writes", w.l2_partial_writes);
+            get("dram_bytes", w.dram_bytes);
+            get("instructions_a_warp", w.instructions_a_warp);
+            get("memory_waits", w.memory_waits);
+            get("shared_waits", w.shared_waits);
+            get("barriers", w.barriers);
+            get("from_l2", w.from_l2);
+            get("from_dram", w.from_dram);
+            const model::Gpu& g = found(gpu);
+            return as_dict(
+                model::modelled_time(g, model::occupancy(g, threads, registers, shared_bytes), w));
+        },
+        py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
+        py::arg("work"), "The time model on counts from elsewhere, such as a recording.");
+}
+
+}  // namespace coalesce::bindings

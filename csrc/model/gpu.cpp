@@ -1,0 +1,99 @@
+#include "model/gpu.hpp"
+
+#include <algorithm>
+
+namespace coalesce::model {
+
+namespace {
+
+// clang-format off
+constexpr Gpu table[] = {
+    {"h200", "NVIDIA H200 SXM",
+     "NVIDIA H200 datasheet (4.8 TB/s); H100 architecture whitepaper (the same chip: 132 "
+     "multiprocessors, 50 MB L2); clock as recorded",
+     true, 9, 0, 132, 1.98, 128, 64, 64, 32, 228, 256, 50, 2, 4800},
+    {"h100", "NVIDIA H100 SXM",
+     "NVIDIA H100 Tensor Core GPU Architecture whitepaper; H100 datasheet (3.35 TB/s)",
+     false, 9, 0, 132, 1.98, 128, 64, 64, 32, 228, 256, 50, 2, 3350},
+    {"a100", "NVIDIA A100 SXM 80 GB",
+     "NVIDIA A100 Tensor Core GPU Architecture whitepaper; A100 datasheet (2,039 GB/s)",
+     false, 8, 0, 108, 1.41, 64, 32, 64, 32, 164, 192, 40, 2, 2039},
+    {"v100", "NVIDIA V100 SXM2",
+     "NVIDIA Tesla V100 GPU Architecture whitepaper",
+     false, 7, 0, 80, 1.53, 64, 32, 64, 32, 96, 128, 6, 1, 900},
+    {"t4", "NVIDIA T4",
+     "NVIDIA Turing GPU Architecture whitepaper, appendix on the Tesla T4",
+     false, 7, 5, 40, 1.59, 64, 2, 32, 16, 64, 96, 4, 1, 320},
+    {"l4", "NVIDIA L4",
+     "NVIDIA L4 datasheet (300 GB/s, 30.3 TFLOPS: 58 multiprocessors at 2.04 GHz); NVIDIA Ada GPU "
+     "Architecture whitepaper",
+     false, 8, 9, 58, 2.04, 128, 2, 48, 24, 100, 128, 48, 1, 300},
+    {"rtx3090", "NVIDIA GeForce RTX 3090",
+     "NVIDIA Ampere GA102 GPU Architecture whitepaper",
+     false, 8, 6, 82, 1.695, 128, 2, 48, 16, 100, 128, 6, 1, 936},
+    {"rtx4090", "NVIDIA GeForce RTX 4090",
+     "NVIDIA Ada GPU Architecture whitepaper",
+     false, 8, 9, 128, 2.52, 128, 2, 48, 24, 100, 128, 72, 1, 1008},
+};
+// clang-format on
+
+constexpr uint32_t carveouts_70[] = {0, 8, 16, 32, 64, 96};
+constexpr uint32_t carveouts_75[] = {32, 64};
+constexpr uint32_t carveouts_80[] = {0, 8, 16, 32, 64, 100, 132, 164};
+constexpr uint32_t carveouts_86[] = {0, 8, 16, 32, 64, 100};
+constexpr uint32_t carveouts_90[] = {0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
+
+uint32_t up_to(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+std::span<const Gpu> gpus() { return table; }
+
+const Gpu* find_gpu(std::string_view name) {
+    const auto* const found = std::find_if(std::begin(table), std::end(table),
+                                           [&](const Gpu& g) { return g.name == name; });
+    return found == std::end(table) ? nullptr : found;
+}
+
+std::span<const uint32_t> Gpu::carveouts_kb() const {
+    if (major >= 9) return carveouts_90;
+    if (major == 8 && minor == 0) return carveouts_80;
+    if (major == 8) return carveouts_86;
+    if (minor == 0) return carveouts_70;
+    return carveouts_75;
+}
+
+Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_a_thread,
+                    uint32_t shared_bytes) {
+    Occupancy o;
+    o.warps = std::max(1u, (threads + 31) / 32);
+    o.blocks = gpu.blocks;
+    o.limit = "blocks";
+    const auto limit = [&o](uint32_t blocks, const char* name) {
+        if (blocks >= o.blocks) return;
+        o.blocks = blocks;
+        o.limit = name;
+    };
+    limit(gpu.warps / o.warps, "warps");
+    if (registers_a_thread) {
+        // A scheduler's quarter of the registers holds whole warps.
+        const uint32_t a_warp = up_to(registers_a_thread * 32, register_unit);
+        const uint32_t warps = registers / schedulers / a_warp * schedulers;
+        limit(warps / o.warps, "registers");
+    }
+    const uint32_t shared = up_to(shared_bytes, 128) + gpu.reserved_shared_bytes();
+    if (shared) limit(gpu.shared_kb * 1024 / shared, "shared memory");
+    o.blocks = std::max(1u, o.blocks);
+
+    // The driver sets aside the least that the blocks need.
+    uint32_t carveout = gpu.shared_kb;
+    for (const uint32_t kb : gpu.carveouts_kb()) {
+        if (kb * 1024 < o.blocks * shared) continue;
+        carveout = kb;
+        break;
+    }
+    o.cache_bytes = (gpu.first_level_kb - carveout) * 1024;
+    return o;
+}
+
+}  // namespace coalesce::model
