@@ -16,7 +16,8 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["measured/*"]
+# `lessons` is a link to ../notebooks.
+exclude_patterns = ["measured/*", "**.ipynb_checkpoints"]
 
 # The notebooks carry their outputs; tests/python/test_notebooks.py executes them.
 nb_execution_mode = "off"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 
 import coalesce
-from coalesce import draw, plots
+from coalesce import _plotting, draw, lessons, plots
 from coalesce.draw import Picture
 
 PICTURES = Path(__file__).with_name("pictures")
@@ -120,8 +121,33 @@ def draw_plots() -> None:
         ("sweep_offset", plots.sweep("offset", theme="transparent")[0]),
         ("ladder_sectors", plots.ladder(profiles, of="sectors", theme="transparent")),
         ("ladder_time", plots.ladder(profiles, theme="transparent")),
+        ("variants", variants_beside(profiles)),
     ):
         axes.figure.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
+
+
+def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
+    """The product's variants: what a load takes, as counted, and their speed, as recorded.
+
+    Without a recording there is the first panel only.
+    """
+    import matplotlib.pyplot as plt
+
+    known = lessons.recording()
+    speed = known.times("matmul", 4096) if known is not None else {}
+    measured = {name: speed[name].gflops for name in profiles if name in speed}
+    panels = 2 if len(measured) == len(profiles) else 1
+    with plt.rc_context(_plotting._style("transparent")):
+        _, axes = plt.subplots(
+            1, panels, squeeze=False, sharey=True, figsize=(4.6 * panels, 3.6), layout="constrained"
+        )
+        sectors = {name: p.sectors_per_request["load"] for name, p in profiles.items()}
+        label = "sectors a load request, counted"
+        plots.bars(sectors, label=label, format="{:.3g}", ax=axes[0, 0])
+        if panels == 2 and known is not None:
+            label = f"GFLOP/s at N = 4096, measured on {known.gpu}"
+            plots.bars(measured, label=label, format="{:,.0f}", highlight=measured, ax=axes[0, 1])
+    return axes[0, 0]
 
 
 def main() -> None:

@@ -10,8 +10,8 @@
 # # 2. Matrix multiplication, from naive to coalesced
 #
 # **The question.** Two kernels compute the same product with the same arithmetic, one thread for each
-# element of the result. On an H200 one of them is twelve times faster. What is the difference, and
-# could we have known without the H200?
+# element of the result. Below is how long they take. What is the difference, and could we have known
+# without a GPU?
 
 # %% tags=["install"]
 import importlib.util
@@ -27,11 +27,14 @@ if importlib.util.find_spec("coalesce") is None:  # on Colab, for example
 import numpy as np
 
 import coalesce
-from coalesce import draw
+from coalesce import draw, lessons
 
 N = 128
 rng = np.random.default_rng(0)
 a, b = rng.random((2, N, N), dtype=np.float32)
+
+# %%
+lessons.times("matmul", ["naive", "coalesced"])
 
 # %% [markdown]
 # ## The first kernel
@@ -40,11 +43,23 @@ a, b = rng.random((2, N, N), dtype=np.float32)
 # and walks along a row of `a` and down a column of `b`.
 
 # %%
-print(coalesce.source("matmul", "naive"))
+print(lessons.code("matmul", "naive"))
 
 # %% [markdown]
-# `INDEX` and `REAL` are `int` and `float` here. The grid is a ceil division, `(M + 31) / 32` blocks, so
-# that no row is left out when M is not a multiple of 32; the `if` keeps the extra threads away.
+# `INDEX` and `REAL` are `int` and `float` here, `TILE` is 32. The grid is a **ceil division**: as many blocks of 32 as it
+# takes to cover M, the last of which may stick out. **Predict** for a result of 100 x 70: how many threads
+# have nothing to do, and what keeps them from doing it?
+
+# %% tags=["counts"]
+M, width = 100, 70
+p = coalesce.profile("matmul", a[:M], b[:, :width], variant="naive", device="sim")
+threads = int(np.prod(p.grid) * np.prod(p.block))
+print(f"grid {p.grid[:2]} of blocks {p.block[:2]}: {threads} threads for {M * width} elements")
+
+# %% [markdown]
+# The `if` on `row` and `col` does. Without it they would read and write past the ends.
+#
+# ## Where do the lanes read?
 #
 # `row` comes from `threadIdx.x`, so the lanes of a warp are 32 *rows*. **Predict** for one step `k` of the
 # loop: where do the 32 lanes read in `a`? Where in `b`?
@@ -79,7 +94,7 @@ p_naive
 # happens to `a`? To `b`? To the store?
 
 # %%
-print(coalesce.source("matmul", "coalesced"))
+print(lessons.code("matmul", "coalesced"))
 
 # %%
 coalesced = {
@@ -133,7 +148,12 @@ for variant in ("naive", "coalesced", "coalesced_swapped", "naive_2d"):
 # The slow one, exactly. `/` and `%` are swapped, so neighbouring lanes are rows again; the result is
 # right and the kernel is as uncoalesced as the naive one. Nothing but a count (or a clock) shows it.
 # And `naive_2d`, which the same tutorials call naive, has `col` follow `threadIdx.x` and coalesces.
-#
+# The clock agrees:
+
+# %%
+lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped", "naive_2d"])
+
+# %% [markdown]
 # ## alpha and beta
 #
 # Whether `c` is read at all depends on `beta`; BLAS says that with `beta == 0` it is not. **Predict:** how
@@ -153,18 +173,6 @@ for beta in (0.0, 1.0):
 # %% [markdown]
 # One request for each of the 512 warps: nothing beside the 2 x 128 each of them makes in the loop.
 #
-# ## How fast is it?
-#
-# The counts are exact on any machine. Time is the GPU's business: on a machine with one, the next cell
-# measures it; elsewhere it shows the simulator's *model* of an H200, and says so.
-
-# %%
-_, timing = coalesce.matmul(a, b, variant="naive", return_timing=True)
-_, faster = coalesce.matmul(a, b, variant="coalesced", return_timing=True)
-print(timing)
-print(faster)
-
-# %% [markdown]
 # **To remember**
 # - Ask of each load: at this step, where are lane 0, lane 1, lane 2?
 # - All in one element: a broadcast, 1 sector. Side by side: contiguous, 4 sectors. A row apart: 32.

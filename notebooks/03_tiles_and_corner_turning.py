@@ -27,7 +27,7 @@ if importlib.util.find_spec("coalesce") is None:  # on Colab, for example
 import numpy as np
 
 import coalesce
-from coalesce import draw
+from coalesce import draw, lessons
 
 rng = np.random.default_rng(0)
 
@@ -111,9 +111,54 @@ for name, (variant, options) in kernels.items():
 #
 # ## What repeats between blocks
 #
-# Block (0, 0) and block (0, 1) both load the upper rows of `a`. Each block loads 2 T N elements, and there are
-# (N / T)^2 of them; of each matrix every element is loaded N / T times, by different blocks. Shared memory cannot
-# help there, it belongs to one block; the second-level cache can, and a profile's L2 hit rate shows it.
+# Every element of `a` is wanted by a whole row of blocks. **Predict** for tiles of 32 and N = 128: how many blocks load
+# each sector of `a`? A trace has the addresses of every load, so we can ask.
+
+# %%
+draw.matrices(
+    {
+        f"block ({x}, 0)": [
+            draw.Matrix("a", (8, 8), [(row, col) for row in range(T) for col in range(8)]),
+            draw.Matrix("b", (8, 8), [(row, x * T + col) for row in range(8) for col in range(T)]),
+        ]
+        for x in (0, 1)
+    },
+    title="what two blocks of the small example load, in all phases",
+    headline="Blocks side by side load the same rows of a",
+)
+
+# %% tags=["counts"]
+trace = coalesce.trace("matmul", a, b, variant="tiled", device="sim", limit=None)
+for array in ("a", "b"):
+    loads = trace.select(array=array, kind="load")
+    blocks_of = {}
+    for block, addresses in zip(loads.block.tolist(), loads.addresses, strict=True):
+        for sector in np.unique(addresses // 32).tolist():
+            blocks_of.setdefault(sector, set()).add(tuple(block))
+    counts = {len(blocks) for blocks in blocks_of.values()}
+    print(f"{array}: {len(blocks_of)} sectors, each loaded by {counts.pop()} blocks")
+    assert not counts  # all by as many
+
+# %% [markdown]
+# N / T of them. Shared memory cannot help: it belongs to one block. The **L2 cache** can, as all blocks share it: the first of the four
+# brings the sector from memory, the others find it there, if they come soon enough. Is that what happens on a GPU? The clock tells,
+# with a little arithmetic: the bytes that the kernels ask for, at N = 4096, over the time they take.
+
+# %%
+measured = lessons.times("matmul", ["coalesced", "tiled"])
+measured
+
+# %%
+for name in measured:
+    _, sectors = loads(name)
+    asked = sectors * 32 * (4096 / N) ** 3  # bytes: the sectors grow as N cubed
+    print(
+        f"{name:9} asks for {asked / measured[name].kernel_ms / 1e9:.1f} TB/s; the memory of an H200 gives 4.8"
+    )
+
+# %% [markdown]
+# What is asked for beyond the memory's 4.8 TB/s cannot have come from it: the caches answered. That is why an untiled kernel is not
+# hopeless, and why a tile helps less than its factor of T.
 #
 # ## Corner turning
 #
@@ -135,14 +180,9 @@ p_turned = coalesce.profile("matmul", a, b, variant="corner_turned", device="sim
 p_turned
 
 # %% [markdown]
-# The loads coalesce: 4 sectors, all used. But line by line the time now goes into *shared* memory. Here is
+# The loads coalesce: 4 sectors, all used. But line by line the cost is now in *shared* memory, and the picture shows
 # what a warp does there at one step: lane `tx` reads `b_tile[tx][k]`, 32 rows of 32 words.
-
-# %%
-column = [lane * 32 * 4 for lane in range(32)]
-draw.bank_board(column, 4, title="b_tile[tx][0] of float b_tile[32][32]")
-
-# %% [markdown]
+#
 # Shared memory has 32 banks, and word w is in bank w mod 32. A column of a 32-word-wide array is all in one
 # bank, and a bank serves one word at a time: a 32-way conflict, 32 **wavefronts** for one load.
 #
@@ -161,8 +201,12 @@ for variant in ("tiled", "corner_turned", "corner_turned_padded"):
 
 # %% [markdown]
 # One column of padding and the conflicts are gone: `corner_turned_padded` asks as little of the memory as
-# `tiled`, with a matrix that lies the other way.
-#
+# `tiled`, with a matrix that lies the other way. In time:
+
+# %%
+lessons.times("matmul", ["tiled", "transposed_b", "corner_turned", "corner_turned_padded"])
+
+# %% [markdown]
 # **To remember**
 # - Tiles reduce how *often* global memory is read, by the tile's width.
 # - A tile lets threads load in the order memory likes and use in the order the algorithm likes.

@@ -10,8 +10,8 @@
 # # 4. Transpose: one side always suffers
 #
 # **The question.** A transposition computes nothing: it reads each element once and writes it once. A copy does
-# the same. Yet on an H200 the obvious transposition reaches a seventh of the copy's bandwidth. Where does the rest go,
-# and is it better to suffer in the reads or in the writes?
+# the same. Yet the obvious transpositions, the first two below, take several times as long as a copy. Where does the rest go, and is it better
+# to suffer in the reads or in the writes?
 
 # %% tags=["install"]
 import importlib.util
@@ -27,10 +27,13 @@ if importlib.util.find_spec("coalesce") is None:  # on Colab, for example
 import numpy as np
 
 import coalesce
-from coalesce import draw
+from coalesce import draw, lessons
 
 rng = np.random.default_rng(0)
 a = rng.random((128, 128), dtype=np.float32)
+
+# %%
+lessons.times("transpose", ["naive_read", "naive_write", "copy"], n=16384, against="copy")
 
 # %% [markdown]
 # A warp reads 32 elements along a row of `a` and must write them down a column of the result, or the other way
@@ -67,9 +70,9 @@ for variant, p in profiles.items():
 
 # %% [markdown]
 # `naive_read` reads well and writes badly, `naive_write` the other way round. The counters cannot say which is
-# worse, both waste seven eighths of one side; the difference is what happens to the wasted part. A store of 4 bytes
-# into a sector can wait in the second-level cache until its neighbours arrive; a load of 4 bytes makes a warp wait
-# for the whole sector.
+# worse: both use an eighth of one side. The times above can. What differs is the fate of the other seven eighths. The rest of a sector that was
+# *read* in vain may still lie in the first-level cache when the next warps want it. A sector *written* in part goes on to the second-level cache, 4 bytes
+# at a time, as stores are not gathered on the way.
 #
 # ## The tile, again
 #
@@ -104,10 +107,25 @@ draw.bank_board(
 #
 # ## How near to a copy?
 #
-# Of 128 x 128 elements, and modelled: measured times of this size would be the launch and little else.
+# Bytes over time, where the bytes are what must move at least: each element once in and once out. **Predict:** which variants come near the copy?
 
 # %%
-axes = coalesce.plots.ladder(profiles, of="time")
+measured = lessons.times("transpose", list(profiles), n=16384)
+measured
+
+# %%
+if measured:
+    share = {name: 100 * measured.ratio(name, "copy") for name in measured}
+    axes = coalesce.plots.bars(share, label="bandwidth, % of the copy's", format="{:.0f}")
+
+# %% [markdown]
+# Both cures reach the copy; the tile alone, with its conflicts, does not.
+#
+# ## Transposing B first
+#
+# Lesson 2 found that lanes must step along a row. One tutorial concludes that `b` should be transposed before the product, so that each thread walks along
+# its row. **Predict** the sectors of a step.
+
 # %% tags=["counts"]
 b = rng.random((128, 128), dtype=np.float32)
 direct = coalesce.profile("matmul", a, b, variant="naive_2d", device="sim")
@@ -125,7 +143,19 @@ print(
 # %% [markdown]
 # One thread's walk along a row is the one pattern that helps a CPU and hurts a GPU. Each lane now has a row of its own, 33
 # sectors a step where there were 5. When does it pay? For this kernel never: the load it repairs was fine. To know for
-# any other: count the sectors of the load before and after, and add what the transposition itself moves.
+# any other: count the sectors of the load before and after, and add what the transposition itself moves. The clock, with the transposition's part:
+
+# %%
+product = lessons.times("matmul", ["naive_2d", "transposed_b"])
+product
+
+# %%
+if product:
+    for kernel, ms in product["transposed_b"].parts:
+        print(f"{kernel:12} {ms:9.3f} ms")
+
+# %% [markdown]
+# The transposition itself is cheap. What it makes of the product is not.
 #
 # **To remember**
 # - A copy is the yardstick of a transposition: bytes over time, as a share of the copy's.

@@ -11,7 +11,7 @@
 #
 # **The question.** The sums of the rows and the sums of the columns of one matrix: the same additions, the same
 # data. One thread for each sum, and one of the two kernels needs eight times the sectors of the other. How do we repair
-# it, and why does the clock hardly notice?
+# it, and why does the clock disagree with the counts?
 
 # %% tags=["install"]
 import importlib.util
@@ -27,7 +27,7 @@ if importlib.util.find_spec("coalesce") is None:  # on Colab, for example
 import numpy as np
 
 import coalesce
-from coalesce import draw
+from coalesce import draw, lessons
 
 rng = np.random.default_rng(0)
 a = rng.random((256, 256), dtype=np.float32)
@@ -56,7 +56,7 @@ draw.matrices(
 )
 
 # %% [markdown]
-# Walking along a row is what a CPU likes, one core after the other byte. A warp is 32 walkers at the same instant,
+# Walking along a row is what a CPU likes: one walker, byte after byte. A warp is 32 walkers at the same instant,
 # and what counts is where *they* are.
 #
 # ## Rows without the stride
@@ -65,7 +65,7 @@ draw.matrices(
 # warp, for each row. Then every thread holds a part of the sum, and the parts must come together.
 
 # %%
-print(coalesce.source("row_sums", "block_per_row"))
+print(lessons.code("row_sums", "block_per_row"))
 
 # %% [markdown]
 # The parts meet in shared memory, by a tree: half of the threads add, then half of those. **Predict:** does
@@ -79,7 +79,13 @@ draw.bank_board(
 # %% [markdown]
 # None: the threads that add stand side by side. (The other common way, `t % (2 * s) == 0`, strides through the banks and keeps a
 # few lanes of *every* warp busy.) The last five steps happen inside one warp, which needs no memory at all: its lanes
-# can read each other's registers with shuffles. `warp_per_row` does only that.
+# can read each other's registers with shuffles. `warp_per_row` does only that:
+
+# %%
+print(lessons.code("row_sums", "warp_per_row"))
+
+# %% [markdown]
+# **Predict** for a matrix of 256 x 256: how many warps does each kernel have, and how many sectors does a load take?
 
 # %% tags=["counts"]
 kernels = {
@@ -105,9 +111,20 @@ for variant, (operation, options) in kernels.items():
 #
 # ## Why the clock disagrees
 #
-# `thread_per_column` loads perfectly, and a GPU with a large matrix is nevertheless hardly faster with it than with `thread_per_row`;
-# try it where there is one. Look at the second column of the table: 8 warps. An H200 has 132 multiprocessors with room for 64
-# warps each.
+# `thread_per_column` needs an eighth of the sectors of `thread_per_row`. **Predict:** how much faster is it, and how near does it come to the kernels
+# with a block or a warp for each row?
+
+# %%
+rows = lessons.times("row_sums", ["thread_per_row", "block_per_row", "warp_per_row"])
+rows
+
+# %%
+columns = lessons.times("column_sums", ["thread_per_column", "column_tiles"])
+columns
+
+# %% [markdown]
+# Not eight times as fast, and far from the others, which load no better. Look at the second column of the counts: 8 warps. An H200 has
+# 132 multiprocessors with room for 64 warps each.
 
 # %% tags=["counts"]
 capacity = 132 * 64  # NVIDIA H100/H200 architecture whitepaper
@@ -118,8 +135,36 @@ for n in (256, 4096, 65536):
 
 # %% [markdown]
 # Each warp waits some hundred nanoseconds for each of its loads, and there is nobody else to fill the time. The
-# counters describe how well a load is done; they say nothing about how many are on the way at once. `block_per_row` has
-# both, and there the clock follows the counters.
+# counters describe how well a load is done; they say nothing about how many are on the way at once. So bandwidth should grow with the matrix for as long as
+# columns bring more warps, and the kernels that have enough of them should not care:
+
+# %%
+print(f"{'GB/s at n =':18}" + "".join(f"{n:>8}" for n in (256, 1024, 4096, 16384)))
+for operation, variant in [
+    ("row_sums", "thread_per_row"),
+    ("column_sums", "thread_per_column"),
+    ("row_sums", "block_per_row"),
+    ("column_sums", "column_tiles"),
+]:
+    rates = [lessons.times(operation, [variant], n=n) for n in (256, 1024, 4096, 16384)]
+    print(f"{variant:18}" + "".join(f"{t[variant].gbps:8.0f}" if t else "       -" for t in rates))
+
+# %% [markdown]
+# (The runs of a measurement follow one another, so matrices smaller than the second-level cache are read from there.)
+#
+# ## The profiler's table of kernels
+#
+# A system profiler lists kernels by their share of the time, and people conclude from it which *access* is good. Here is that table, made
+# of the times above:
+
+# %%
+both = [(f"{t.operation} {name}", t[name].kernel_ms) for t in (rows, columns) for name in t]
+total = sum(ms for _, ms in both)
+for name, ms in sorted(both, key=lambda row: -row[1]):
+    print(f"{ms / total:6.1%} {1e6 * ms:12,.0f} ns  {name}")
+
+# %% [markdown]
+# It is where to look first, and it cannot say why: the second of its rows is perfectly coalesced.
 #
 # ## Static and dynamic shared memory
 #
@@ -134,14 +179,30 @@ coalesce.compare(profiles["block_per_row"], profiles["block_per_row_dynamic"])
 #
 # ## The same in HIP
 #
-# On AMD GPUs the vocabulary differs, and one number: a *wavefront* there is what a warp is here, and on CDNA it has 64 lanes. Shared
-# memory is LDS. The question stays: which lines do the lanes touch?
+# In HIP the source is nearly the same, the words and one number differ:
+#
+# | CUDA | HIP on AMD's GPUs |
+# |---|---|
+# | warp of 32 | wavefront, of 64 lanes on CDNA (MI200, MI300), of 32 or 64 on RDNA |
+# | shared memory | LDS, local data share |
+# | multiprocessor (SM) | compute unit (CU) |
+# | line of 128 bytes in 4 sectors | lines of 64 bytes in the first-level cache of MI200, of 128 in that of MI300 and in L2 |
+#
+# The question stays: what do the lanes of *one* instruction touch? **Predict** the lines of 128 bytes for the two walks, by 64 lanes over rows of 256 floats.
 
 # %% tags=["counts"]
-t = coalesce.transactions(np.arange(64) * 4, itemsize=4, warp_size=64)
-s = coalesce.transactions(np.arange(64) * 1024, itemsize=4, warp_size=64)
-print("side by side:", t.lines, "lines for 64 lanes")
-print("a row apart: ", s.lines, "lines")
+lanes = np.arange(64)
+for name, addresses in {"row walk": lanes * 1024, "column walk": lanes * 4}.items():
+    for size in (32, 64):
+        t = coalesce.transactions(addresses, itemsize=4, warp_size=size)
+        per = t.lines / t.requests
+        print(f"{name:12} {size} lanes: {t.requests} instruction(s), {per:2.0f} lines each")
+
+# %%
+coalesce.transactions(lanes * 4, itemsize=4, warp_size=64).picture()
+
+# %% [markdown]
+# The lines are the same in all, in half as many instructions: twice as good when they are contiguous, and twice as bad at once when they are not.
 
 # %% [markdown]
 # **To remember**

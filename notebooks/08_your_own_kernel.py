@@ -72,7 +72,7 @@ grey = np.zeros(n, np.float32)
 # %% tags=["counts"]
 x = rng.random(1024, dtype=np.float32)
 out = np.zeros_like(x)
-add_previous[4, 256](x, out)  # noqa: F821
+add_previous[4, 256](x, out)
 
 blocks = x.reshape(4, 256)
 expected = blocks.copy()
@@ -83,7 +83,7 @@ print("right:", np.array_equal(out, expected.ravel()))
 # Right. **Predict:** is the kernel correct?
 
 # %% tags=["counts"]
-print(add_previous.check(4, 256, x, out))  # noqa: F821
+print(add_previous.check(4, 256, x, out))
 
 # %% [markdown]
 # No: a warp reads what *another* warp wrote, and nothing makes it wait. The result was right because the warps happened to run in order.
@@ -108,7 +108,7 @@ print(add_previous.check(4, 256, x, out))  # noqa: F821
 # pytest does the same.
 
 # %% tags=["counts"]
-p = to_grey.profile(n // 256, 256, pixels, grey, n)  # noqa: F821
+p = to_grey.profile(n // 256, 256, pixels, grey, n)
 p.assert_sectors_per_request(store=4)  # passes
 try:
     p.assert_sectors_per_request(load=4)
@@ -137,7 +137,7 @@ lessons.exercise("brighten")
 # }
 
 # %% tags=["counts"]
-print(lessons.exercise("brighten").check(brighten))  # noqa: F821
+print(lessons.exercise("brighten").check(brighten))
 
 # %% [markdown]
 # ### Exercise 2
@@ -158,7 +158,7 @@ lessons.exercise("rotate")
 # }
 
 # %% tags=["counts"]
-print(lessons.exercise("rotate").check(rotate))  # noqa: F821
+print(lessons.exercise("rotate").check(rotate))
 
 # %% [markdown]
 # ### Exercise 3
@@ -181,7 +181,7 @@ lessons.exercise("smooth")
 # }
 
 # %% tags=["counts"]
-print(lessons.exercise("smooth").check(smooth))  # noqa: F821
+print(lessons.exercise("smooth").check(smooth))
 
 # %% [markdown]
 # **To remember**

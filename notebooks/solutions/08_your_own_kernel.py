@@ -41,7 +41,7 @@ from coalesce import lessons
 # }
 
 # %% tags=["counts"]
-print(lessons.exercise("brighten").check(brighten))  # noqa: F821
+print(lessons.exercise("brighten").check(brighten))
 
 # %% [markdown]
 # ## rotate
@@ -68,7 +68,7 @@ print(lessons.exercise("brighten").check(brighten))  # noqa: F821
 # }
 
 # %% tags=["counts"]
-print(lessons.exercise("rotate").check(rotate))  # noqa: F821
+print(lessons.exercise("rotate").check(rotate))
 
 # %% [markdown]
 # ## smooth
@@ -94,4 +94,4 @@ print(lessons.exercise("rotate").check(rotate))  # noqa: F821
 # }
 
 # %% tags=["counts"]
-print(lessons.exercise("smooth").check(smooth))  # noqa: F821
+print(lessons.exercise("smooth").check(smooth))

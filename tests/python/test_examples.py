@@ -39,6 +39,7 @@ EXPLAINED = [
     coalesce.asarray,
     coalesce.to_device,
     Globals,
+    coalesce.lessons.code,
     coalesce.lessons.exercise,
     coalesce.lessons.Exercise.check,
     coalesce.lessons.recording,

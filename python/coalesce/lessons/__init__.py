@@ -8,7 +8,7 @@ Counts are the same on every machine, times are not. `times` and `sweep` give th
 from __future__ import annotations
 
 from coalesce.lessons._exercises import Exercise, Verdict, exercise, exercises
-from coalesce.lessons._measure import source
+from coalesce.lessons._measure import code, source
 from coalesce.lessons._recording import Recording, recording
 from coalesce.lessons._times import Times, sweep, times
 
@@ -17,6 +17,7 @@ __all__ = [
     "Recording",
     "Times",
     "Verdict",
+    "code",
     "exercise",
     "exercises",
     "recording",

@@ -154,9 +154,9 @@ class Exercise:
         told = [_judged(demand, profile, case) for demand in self._demands]
         failed = [text for text in told if text]
         if failed:
-            return Verdict(self.name, "counts", "\n".join(failed))
+            return Verdict(self.name, "counts", _once(failed))
         totals = [
-            f"  {t.name}: {t.requests:,} requests, {t.per_request:.3g} {t.unit} each"
+            f"  {t.name}: {t.requests:,} requests of {t.per_request:.3g} {t.unit}"
             for t in profile.totals()
         ]
         return Verdict(self.name, "solved", "\n".join(totals))
@@ -198,6 +198,15 @@ def _judged(demand: Demand, profile: Profile, case: Case) -> str:
     except AssertionError as error:
         return str(error)
     return ""
+
+
+def _once(failed: list[str]) -> str:
+    """Join what failed; lines of a profile that are blamed more than once are shown once."""
+    heads: dict[str, list[str]] = {}
+    for text in failed:
+        head, _, lines = text.partition("\n")
+        heads.setdefault(lines, []).append(head)
+    return "\n".join("\n".join([*found, lines]) for lines, found in heads.items())
 
 
 def _first_wrong(case: Case) -> str:

@@ -36,6 +36,23 @@ def source(name: str) -> str:
     return known[name].read_text(encoding="utf-8")
 
 
+def code(operation: str, variant: str) -> str:
+    """Return a variant's kernel without the comment at its head, which tells what it costs.
+
+    Parameters
+    ----------
+    operation, variant : str
+        As of `coalesce.source`.
+
+    Examples
+    --------
+    >>> coalesce.lessons.code("matmul", "naive").splitlines()[0]
+    'extern "C" __global__ void naive('
+    """
+    text = coalesce.source(operation, variant)
+    return text[text.index('extern "C"') :]
+
+
 @dataclass(frozen=True)
 class _Launch:
     """How one of the lessons' own kernels is launched for n elements, or n x n matrices."""

@@ -1,0 +1,35 @@
+"""Links between the README, the documentation and the lessons lead to files that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/*.md", "docs/*.py", "notebooks/*.md", "notebooks/**/[0-9]*.py")
+    for page in ROOT.glob(pattern)
+)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:|#", target):
+            continue  # elsewhere, or in the page itself
+        path = page.parent / target.partition("#")[0]
+        assert path.exists(), f"{page.relative_to(ROOT)} links to {target}, which does not exist"
+
+
+def test_every_lesson_has_a_place() -> None:
+    order = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    index = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
+    for lesson in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        assert f"lessons/{lesson.stem}\n" in order
+        assert f"({lesson.name})" in index
+    assert "past cuBLAS" in index  # lesson 7 is reserved
