@@ -88,6 +88,9 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
     }
     for (const sim::InstructionInfo& in : program.instructions)
         instructions_.push_back(checked_instruction(in.opcode));
+    has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
+        return op.control == sim::Control::barrier;
+    });
     name_shared_variables(shared);
 }
 
@@ -103,6 +106,7 @@ void CheckObserver::start(sim::Block& block) {
     b.order.start(number, block.threads);
     b.shared.start(number, block.shared_bytes, shared_bits_);
     b.barriers = {};
+    b.last_op.assign(size_t(block.warp_count) * sim::warp_size, sim::no_op);
     b.unwritten.resize(size_t(block.warp_count) * sim::warp_size * program_.local_bytes);
     for (const Warp& w : block.warps) start_frame(w, {}, sim::all_lanes);
 }
@@ -111,8 +115,18 @@ void CheckObserver::finish(const sim::Block& block) {
     free_states_.push_back(static_cast<BlockState*>(block.observed));
 }
 
-void CheckObserver::segment(const Warp& w, uint32_t, LaneMask mask) {
-    state(w).order.converge(w.index, mask);
+void CheckObserver::segment(const Warp& w, uint32_t first, LaneMask mask) {
+    BlockState& b = state(w);
+    b.order.converge(w.index, mask);
+    if (!has_barriers_ || w.current.frame.depth > 0) return;
+    uint32_t last = program_.segment_end[first] - 1;
+    const sim::Control end = program_.ops[last].control;
+    if (end == sim::Control::exit || end == sim::Control::join) {
+        if (last == first) return;
+        --last;
+    }
+    uint32_t* const threads = &b.last_op[size_t(w.index) * sim::warp_size];
+    sim::for_each_lane(mask, [&](int lane) { threads[lane] = last; });
 }
 
 void CheckObserver::start_frame(const Warp& w, const sim::Frame& frame, LaneMask lanes) {

@@ -83,6 +83,10 @@ class CheckObserver : public sim::SilentObserver {
     // A frame of local memory starts for these lanes: its variables hold nothing yet.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
+    // Threads that have left before a barrier: whether one of them had gone past it.
+    [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
+    [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
+
     static bool is_known(const Place& at, const Cell& cell, uint32_t other);
     void read(const Place& at, Cell& cell, uint32_t other);
     void write(const Place& at, Cell& cell);
@@ -124,6 +128,8 @@ class CheckObserver : public sim::SilentObserver {
     std::vector<std::unique_ptr<BlockState>> states_;
     std::vector<BlockState*> free_states_;
     uint64_t faults_ = 0;
+    bool has_barriers_ = false;
+    std::map<std::pair<uint32_t, uint32_t>, bool> past_;  // is_past
 };
 
 // Runs a program decoded for checking_engine() on one host thread. What stops the kernel is a

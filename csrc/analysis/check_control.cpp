@@ -5,6 +5,7 @@
 #include "analysis/check_state.hpp"
 #include "errors.hpp"
 #include "sim/heap.hpp"
+#include "sim/scheduler.hpp"
 
 namespace coalesce::analysis {
 
@@ -113,13 +114,11 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
     const bool known = std::any_of(barrier.arrivals.begin(), barrier.arrivals.end(),
                                    [&](const Actor& a) { return a.pc == op.pc; });
     if (!known && everyone) barrier.arrivals.push_back(here);
+    if (op.operand[2] != sim::no_operand) barrier.counts = true;
     // Lanes that the scheduler let go on by themselves would have waited on a GPU.
     const bool part = w.current.mask != w.live && !w.unbound;
-    if (instructions_[op.pc].aligned && part && !barrier.diverged) {
-        barrier.diverged = true;
-        barrier.divergent = here;
-        barrier.missing = sim::lane_list(w.live & ~w.current.mask);
-    }
+    if (instructions_[op.pc].aligned && part)
+        barrier.parts.push_back({w.index, w.current.mask, here});
 }
 
 void CheckObserver::complete(const sim::Block& block, uint32_t number) {
@@ -127,15 +126,20 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
     b.order.complete(number);
     BlockState::Barrier& barrier = b.barriers[number];
     bool fresh = false;
-    if (barrier.diverged) {
-        const uint32_t pc = barrier.divergent.pc;
+    const auto diverged = std::find_if(
+        barrier.parts.begin(), barrier.parts.end(),
+        [&](const auto& part) { return (block.warps[part.warp].live & ~part.lanes) != 0; });
+    const bool divergent = diverged != barrier.parts.end();
+    if (divergent) {
+        const uint32_t pc = diverged->here.pc;
         Finding* const f = findings_.group(FindingKind::barrier, pc, pc, no_array, fresh);
         if (f && fresh) {
             f->title = "a barrier is reached by part of a warp";
-            f->details.push_back(barrier.missing +
-                                 " of the warp come another way; on a GPU a "
-                                 "__syncthreads() in divergent code may hang or let threads pass");
-            f->first = barrier.divergent;
+            f->details.push_back(
+                sim::lane_list(block.warps[diverged->warp].live & ~diverged->lanes) +
+                " of the warp come another way; on a GPU a __syncthreads() in divergent code may "
+                "hang or let threads pass");
+            f->first = diverged->here;
         }
     } else if (barrier.arrivals.size() > 1) {
         const Actor &one = barrier.arrivals[0], &other = barrier.arrivals[1];
@@ -150,7 +154,95 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
             f->second = other;
         }
     }
+    const uint32_t gone = block.threads - sim::threads_left(block);
+    if (gone > 0 && !divergent && !barrier.counts && !barrier.arrivals.empty()) {
+        const Actor& here = barrier.arrivals[0];
+        const bool past = left_past(block, here.pc);
+        Finding* const f = findings_.group(FindingKind::barrier, here.pc, here.pc, no_array, fresh);
+        const std::string threads = std::to_string(gone) +
+                                    (gone == 1 ? " thread has" : " threads have") +
+                                    " left the kernel";
+        if (f && fresh && past) {
+            f->title = "a barrier that only some threads of the block reach";
+            f->details.push_back(threads +
+                                 ", after they went past it another way: only their end lets the "
+                                 "others go on");
+            f->first = here;
+        } else if (f && fresh) {
+            f->warning = true;
+            f->title = "a barrier is passed after threads of the block have left the kernel";
+            f->details.push_back(threads +
+                                 "; GPUs since compute capability 7.0 wait for the others only, "
+                                 "older ones and the definition of __syncthreads() for all");
+            f->first = here;
+        }
+    }
     barrier = {};
+}
+
+bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
+    const BlockState& b = *static_cast<BlockState*>(block.observed);
+    for (uint32_t thread = 0; thread < block.threads; ++thread) {
+        const uint32_t last = b.last_op[thread];
+        if (last == sim::no_op ||
+            sim::has_lane(block.warps[thread / sim::warp_size].live, int(thread % sim::warp_size)))
+            continue;
+        const auto [known, fresh] = past_.try_emplace({last, barrier_pc}, false);
+        if (fresh) known->second = is_past(last, barrier_pc);
+        if (known->second) return true;
+    }
+    return false;
+}
+
+// Whether all threads that pass the barrier come to this op afterwards, and none from it to a
+// barrier: whoever was there has the barrier behind, unlike one that returned early.
+bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
+    const auto successors = [&](uint32_t at, auto&& visit) {
+        const Op& o = program_.ops[at];
+        switch (o.control) {
+            case sim::Control::exit:
+            case sim::Control::ret:
+                return;
+            case sim::Control::branch:
+                visit(o.target);
+                if (o.guard != sim::no_operand) visit(at + 1);
+                return;
+            case sim::Control::branch_table:
+                for (const uint32_t target : program_.tables[o.target]) visit(target);
+                return;
+            default:
+                visit(at + 1);
+        }
+    };
+    // What can be reached behind `from` without `without`.
+    const auto reached = [&](uint32_t from, uint32_t without) {
+        std::vector<bool> seen(program_.ops.size());
+        std::vector<uint32_t> open{from};
+        while (!open.empty()) {
+            const uint32_t at = open.back();
+            open.pop_back();
+            successors(at, [&](uint32_t next) {
+                if (next == without || next >= seen.size() || seen[next]) return;
+                seen[next] = true;
+                open.push_back(next);
+            });
+        }
+        return seen;
+    };
+    const auto barrier = std::find_if(program_.ops.begin(), program_.ops.end(), [&](const Op& o) {
+        return o.pc == barrier_pc && o.control == sim::Control::barrier;
+    });
+    if (barrier == program_.ops.end()) return false;
+    const uint32_t at = uint32_t(barrier - program_.ops.begin());
+    const std::vector<bool> ahead = reached(op, sim::no_op);
+    for (size_t i = 0; i < ahead.size(); ++i)
+        if (ahead[i] && program_.ops[i].control == sim::Control::barrier) return false;
+    const std::vector<bool> around = reached(at, op);
+    for (size_t i = 0; i < around.size(); ++i) {
+        const sim::Control c = program_.ops[i].control;
+        if (around[i] && (c == sim::Control::exit || c == sim::Control::ret)) return false;
+    }
+    return true;
 }
 
 void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space space,

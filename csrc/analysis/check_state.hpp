@@ -15,11 +15,18 @@ struct CheckObserver::BlockState {
     // code.
     struct Barrier {
         std::vector<Actor> arrivals;  // the first at each instruction
-        bool diverged = false;
-        Actor divergent;
-        std::string missing;  // the lanes that were not there
+        bool counts = false;          // is one of a given number of threads
+        // Parts of warps; the other lanes may yet leave the kernel.
+        struct Part {
+            uint32_t warp;
+            sim::LaneMask lanes;
+            Actor here;
+        };
+        std::vector<Part> parts;
     };
     std::array<Barrier, 16> barriers;
+    // Of each thread the op before the last that it left the kernel by, or no_op.
+    std::vector<uint32_t> last_op;
 };
 
 struct CheckObserver::Place {

@@ -1,6 +1,8 @@
 // A block of threads: how it starts and what its barriers do.
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <optional>
 #include <vector>
 
 #include "errors.hpp"
@@ -61,6 +63,45 @@ void start(Block& block, uint64_t linear) {
     }
 }
 
+namespace {
+
+// Barrier::expected of a barrier that is for all threads of the block.
+constexpr uint32_t everyone_left = UINT32_MAX;
+
+// Everyone is here: the threads that wait go on.
+void open_barrier(Block& block, uint32_t id);
+
+}  // namespace
+
+uint32_t threads_left(const Block& block) {
+    uint32_t threads = 0;
+    for (uint32_t i = 0; i < block.warp_count; ++i)
+        threads += uint32_t(std::popcount(block.warps[i].live));
+    return threads;
+}
+
+std::optional<uint32_t> barrier_without_the_gone(Warp& w) {
+    Block& block = *w.block;
+    const LaneMask gone = w.current.mask;
+    for (const Path& p : w.paths) {
+        // The rest of the warp waits: a barrier of a given number counts it as a whole warp.
+        if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
+        Barrier& barrier = block.barriers[p.barrier];
+        if (barrier.expected != everyone_left)
+            barrier.arrived += warp_size - uint32_t(std::popcount(p.mask));
+    }
+    w.current.mask = 0;  // they are gone once
+    for (uint32_t id = 0; id < std::size(block.barriers); ++id) {
+        const Barrier& barrier = block.barriers[id];
+        if (barrier.arrived == 0) continue;
+        const bool everyone = barrier.expected == everyone_left;
+        if (barrier.arrived < (everyone ? threads_left(block) : barrier.expected)) continue;
+        open_barrier(block, id);
+        return id;
+    }
+    return std::nullopt;
+}
+
 uint32_t barrier_number(Warp& w, const Op& op) {
     const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.current.mask)];
     if (id >= 16)
@@ -72,20 +113,17 @@ uint32_t barrier_number(Warp& w, const Op& op) {
 
 bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     Block& block = *w.block;
-    const Program& program = *block.program;
     const int lane = std::countr_zero(w.current.mask);
     const uint32_t id = barrier_number(w, op);
     Barrier& barrier = block.barriers[id];
     const BarrierKind kind = BarrierKind(op.extra);
     const bool everyone = op.operand[2] == no_operand;
-    const uint32_t expected =
-        everyone ? block.threads : w.lanes<const uint32_t>(op.operand[2])[lane];
 
-    // Threads a partial warp lacks count as arrived where a barrier counts whole warps.
+    // A barrier of a given number of threads counts whole warps, also lanes that a warp lacks or
+    // that have left.
     uint32_t count = uint32_t(std::popcount(w.current.mask));
-    if (!everyone && (w.index + 1) * warp_size > block.threads && w.current.mask == w.live)
-        count = warp_size;
-    barrier.expected = expected;
+    if (!everyone && w.current.mask == w.live) count = warp_size;
+    barrier.expected = everyone ? everyone_left : w.lanes<const uint32_t>(op.operand[2])[lane];
     barrier.arrived += count;
     if (op.operand[3] != no_operand) {
         const LaneMask p = w.predicate(op.operand[3]);
@@ -102,10 +140,18 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
         w.paths.push_back(waiting);
         w.running = false;
     }
-    if (barrier.arrived < barrier.expected) return false;
+    if (barrier.arrived < (everyone ? threads_left(block) : barrier.expected)) return false;
+    open_barrier(block, id);
+    return true;
+}
 
-    // Everyone is here. Lanes of one warp that came to different barrier instructions did so in a
-    // way the language leaves undefined (they must all evaluate the condition alike).
+namespace {
+
+void open_barrier(Block& block, uint32_t id) {
+    const Program& program = *block.program;
+    Barrier& barrier = block.barriers[id];
+    // Lanes of one warp that came to different barrier instructions did so in a way the language
+    // leaves undefined (they must all evaluate the condition alike).
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
         uint32_t first = no_op;
@@ -151,7 +197,8 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
             place(other, p);
         }
     }
-    return true;
 }
+
+}  // namespace
 
 }  // namespace coalesce::sim

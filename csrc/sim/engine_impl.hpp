@@ -110,7 +110,7 @@ class Worker {
         }
     }
 
-  private:
+  protected:
     // Runs the block to its end, or until all it does is wait for something outside it (false).
     bool run_block(Block& block) {
         stalled_slices_ = 0;
@@ -206,7 +206,10 @@ class Worker {
             case Control::ret:
                 return give_back(w);
             case Control::exit:
-                return leave(w);
+                leave(w);
+                while (const auto number = barrier_without_the_gone(w))
+                    observer_.complete(*w.block, *number);
+                return;
             case Control::barrier:
                 w.current.pc = at;
                 return barrier(w, op, at);

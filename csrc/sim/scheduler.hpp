@@ -4,6 +4,8 @@
 // instruction sets. warp.hpp describes paths and joins.
 #pragma once
 
+#include <optional>
+
 #include "sim/memory.hpp"
 #include "sim/warp.hpp"
 
@@ -57,6 +59,14 @@ void release(Warp& warp);
 // The running path reaches a barrier. It waits unless it was the last, or only arrives. True if the
 // barrier is complete.
 bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
+
+// Threads of the block that have not left the kernel. A barrier of all threads awaits only these
+// (CUDA C++ Programming Guide, "Independent Thread Scheduling": all non-exited threads).
+[[nodiscard]] uint32_t threads_left(const Block& block);
+
+// After leave(): opens a barrier at which only the lanes that left were awaited, and returns its
+// number. To be called until there is none.
+[[nodiscard]] std::optional<uint32_t> barrier_without_the_gone(Warp& warp);
 
 // Picks another path of the warp that can run; false if there is none.
 bool next_path(Warp& warp);

@@ -39,18 +39,67 @@ def test_a_barrier_that_whole_warps_miss():
         if (threadIdx.x / 32 != 1) __syncthreads();
         x[threadIdx.x] = 2;
     }"""
-    only(check(source, 1, 96, ones(96)), "barrier")
+    x = ones(96)
+    f = only(check(source, 1, 96, x), "barrier")
+    assert f.title == "a barrier that only some threads of the block reach"
+    assert "32 threads have left the kernel, after they went past it" in f.details[0]
+    assert (x == 2).all()  # as on a GPU, which lets the others go on then
+
+
+def test_a_barrier_that_threads_miss_in_their_last_round():
+    source = """extern "C" __global__ void k(int *x) {
+        int rounds = threadIdx.x / 32 == 2 ? 1 : 3;
+        for (int i = 0; i < rounds; ++i) {
+            x[threadIdx.x] += i;
+            __syncthreads();
+        }
+        x[threadIdx.x] += rounds;
+    }"""
+    f = only(check(source, 1, 96, ones(96)), "barrier")
+    assert "went past it another way" in f.details[0]
+    assert not check(source.replace("/ 32 == 2", "< 0"), 1, 96, ones(96))
+
+
+def test_an_early_return_in_a_loop():
+    source = """extern "C" __global__ void k(int *x) {
+        for (int i = 0; i < 3; ++i) {
+            if (threadIdx.x >= 32 * (3 - i)) { x[threadIdx.x] = i; return; }
+            __syncthreads();
+        }
+    }"""
+    x = ones(128)
+    f = only(check(source, 1, 128, x), "barrier", "warning")
+    assert "have left the kernel" in f.title
+    np.testing.assert_array_equal(x[32:], 2 - np.arange(96) // 32)
 
 
 def test_a_barrier_after_threads_have_left():
+    """It works on today's GPUs, but the guide asks for all threads of the block."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x;
         if (i >= n) return;
         x[i] = 2;
         __syncthreads();
-        x[i] += x[n - 1 - i];
+        x[i] += 1;
+    }"""
+    x = ones(64)
+    f = only(check(source, 1, 64, x, 40), "barrier", "warning")
+    assert f.title == "a barrier is passed after threads of the block have left the kernel"
+    assert "24 threads have left" in f.details[0]
+    assert f.lines == (5,)
+    assert x.tolist() == [3] * 40 + [1] * 24
+    assert not check(source, 1, 64, ones(64), 64)
+
+
+def test_a_barrier_that_some_of_those_left_miss():
+    source = """extern "C" __global__ void k(int *x, int n) {
+        int i = threadIdx.x;
+        if (i >= n) return;
+        if (i < n - 1) __syncthreads();
+        x[i] = 2;
     }"""
     f = only(check(source, 1, 64, ones(64), 40), "barrier")
+    assert "only some threads of the block reach" in f.title
     assert "24 threads have left the kernel" in f.details[-1]
 
 

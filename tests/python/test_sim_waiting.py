@@ -167,3 +167,77 @@ def test_block_wide_counts(device):
     assert (out[1] % 2 == 1).all() or (out[1] > 0).all()
     assert ((out[1] & 2) == 0).all()
     assert (out[2] != 0).all()
+
+
+def test_threads_that_left_are_not_awaited(device):
+    """Since compute capability 7.0 a barrier is of the threads that have not exited."""
+    out = np.zeros((3, 96), np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(int *out, int n) {
+            __shared__ int s[96];
+            int i = threadIdx.x;
+            if (i >= n) return;  // a part of a warp, and whole warps
+            s[i] = i * i;
+            __syncthreads();
+            out[i] = s[n - 1 - i];
+            out[96 + i] = __syncthreads_count(i % 3 == 0);
+            out[192 + i] = __syncthreads_and(i < n) + 2 * __syncthreads_or(i >= n);
+        }""",
+        out,
+        41,
+        block=96,
+    )
+    i = np.arange(41)
+    np.testing.assert_array_equal(out[0, :41], (40 - i) ** 2)
+    assert (out[1, :41] == 14).all()
+    assert (out[2, :41] == 1).all()
+    assert not out[:, 41:].any()
+
+
+def test_threads_that_leave_while_others_wait(device):
+    """The last that a barrier waits for leave instead of coming, round after round."""
+    out = np.zeros((2, 128), np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(volatile int *from, int *out) {
+            int i = threadIdx.x;
+            for (int round = 0; round < 128; round += 8) {
+                if (i < round + 8 && i >= round) {
+                    int s = 0;
+                    for (int j = 0; j < 1000; ++j) s ^= from[j % 128] & j;
+                    atomicAdd(out + 128 + i, (s & 0) + round);
+                    return;
+                }
+                __syncthreads();
+                atomicAdd(out + i, 1);
+            }
+        }""",
+        np.ones(128, np.int32),
+        out,
+        block=128,
+    )
+    np.testing.assert_array_equal(out, [np.arange(128) // 8, np.arange(128) // 8 * 8])
+
+
+def test_a_barrier_of_so_many_threads_counts_whole_warps(device):
+    """A named barrier of 64: lanes that have left count with their warp (PTX ISA, barrier)."""
+    out = np.zeros(64, np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(int *out) {
+            __shared__ int s[64];
+            int i = threadIdx.x;
+            s[i] = i;
+            if (i % 32 >= 20) return;
+            asm volatile("bar.sync 1, 64;" ::: "memory");
+            out[i] = s[63 - i];
+        }""",
+        out,
+        block=64,
+    )
+    i = np.arange(64)
+    np.testing.assert_array_equal(out, np.where(i % 32 < 20, 63 - i, 0))
