@@ -82,6 +82,7 @@ def products() -> Iterator[tuple[str, Picture]]:
         yield f"matmul_{variant}", draw.steps(trace, label="k = {}", title=title)
     yield "matrix_column", draw.matrix_cells((N, N), [(lane, 5) for lane in LANES])
     yield "tile_phases", tile_phases()
+    yield "step_tiles", step_tiles()
 
 
 def tile_phases(n: int = 8, tile: int = 4) -> Picture:
@@ -100,6 +101,38 @@ def tile_phases(n: int = 8, tile: int = 4) -> Picture:
         cells="thread",
         title=f"tiled, {n} x {n} matrices, {tile} x {tile} tiles: block (1, 0), threads as y,x",
         headline="Each thread loads one cell of a and one of b, and all use both tiles",
+    )
+
+
+def step_tiles(n: int = 8, tile: int = 4) -> Picture:
+    """What shared memory holds in each phase of a small tiled product, read off while it runs."""
+    source = coalesce.source("matmul", "tiled")
+    kernel = coalesce.Kernel(source, "tiled", device="sim", options=[f"-DTILE={tile}"])
+    a = np.arange(n * n, dtype=np.float32).reshape(n, n)
+    b = -a
+    scalars = (np.int32(n),) * 3 + (np.float32(1), np.float32(0))
+    grid = (n // tile, n // tile)
+    cells = list(np.ndindex(tile, tile))
+    frames = {}
+    arguments = (a, b, a[:1, 0], np.zeros_like(a), *scalars)
+    with kernel.step(grid, (tile, tile), *arguments, of_block=(1, 0)) as stepper:
+        while stepper.next_barrier():
+            if stepper.barriers % 2 == 0:  # the tiles have been used
+                continue
+            frames[f"phase {stepper.barriers // 2}"] = [
+                draw.Matrix(
+                    name,
+                    (tile, tile),
+                    cells,
+                    [f"{value:g}" for value in stepper.shared[name].flat],
+                    memory="shared",
+                )
+                for name in ("a_tile", "b_tile")
+            ]
+    return draw.matrices(
+        frames,
+        title=f"tiled: a counts 0, 1, 2 ... {n * n - 1}, b is -a; {tile} x {tile} tiles",
+        headline="What block (1, 0) has in shared memory when it multiplies",
     )
 
 

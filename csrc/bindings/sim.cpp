@@ -107,28 +107,14 @@ class Program {
                         std::optional<analysis::Recording> record, py::object progress,
                         const std::optional<py::dict>& check, const std::string& gpu_name,
                         uint32_t registers) {
-        const model::Gpu* const gpu = model::find_gpu(gpu_name);
-        if (!gpu) throw LaunchError("there is no simulated GPU `" + gpu_name + "`");
+        const model::Gpu& gpu = named_gpu(gpu_name);
         counts = counts || groups || exemplars || record;
         const sim::Program& program = decoded(entry, check    ? Purpose::check
                                                      : counts ? Purpose::count
                                                               : Purpose::run);
-        sim::Launch launch;
-        launch.grid = dim3(grid);
-        launch.block = dim3(block);
-        launch.shared_bytes = shared_bytes;
-        launch.instruction_limit = instruction_limit;
+        sim::Launch launch = checked(program, gpu, grid, block, shared_bytes, instruction_limit);
         launch.workers = workers;
         launch.blocks = std::move(blocks);
-        sim::Limits limits;
-        limits.shared_bytes = gpu->max_block_shared_bytes();
-        sim::check(launch, limits, program.shared_bytes, program.kernel);
-        if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
-            throw LaunchError(program.kernel + ": a block of " +
-                              std::to_string(launch.block.count()) +
-                              " threads is larger than the kernel's __launch_bounds__ of " +
-                              std::to_string(program.max_block_threads));
-        }
 
         sim::AddressSpace memory;
         program.memory->map_into(memory);
@@ -182,13 +168,46 @@ class Program {
             result.omitted = trace.omitted;
         }
         const model::Occupancy occupancy =
-            model::occupancy(*gpu, uint32_t(launch.block.count()), registers,
+            model::occupancy(gpu, uint32_t(launch.block.count()), registers,
                              program.shared_bytes + launch.shared_bytes);
         result.time = model::modelled_time(
-            *gpu, occupancy,
+            gpu, occupancy,
             result.counts->work(launch.grid.count(), occupancy.warps, arrays.total_bytes()));
         result.occupancy = occupancy;
         return result;
+    }
+
+    // One block of a launch, to be walked through, on the arrays as they lie and on variables of
+    // its own.
+    [[nodiscard]] std::unique_ptr<StepSession> step(
+        const std::string& entry, std::array<uint64_t, 3> grid, std::array<uint64_t, 3> block,
+        uint32_t shared_bytes, const py::list& arguments, uint64_t number,
+        uint64_t instruction_limit, size_t most_events, const std::string& gpu_name) {
+        auto known = stepped_.find(entry);
+        if (known == stepped_.end()) {
+            auto added = std::make_unique<Stepped>();
+            added->program = sim::decode(module_, find(entry), memory_, analysis::stepping_engine(),
+                                         added->registers);
+            added->program.source = source_;
+            known = stepped_.emplace(entry, std::move(added)).first;
+        }
+        const sim::Program& program = known->second->program;
+        sim::Launch launch = checked(program, named_gpu(gpu_name), grid, block, shared_bytes,
+                                     instruction_limit);
+        std::unique_ptr<StepSession> session;
+        {
+            std::unique_lock<std::timed_mutex> lock;
+            {
+                const py::gil_scoped_release no_gil;
+                lock = turn();
+            }
+            session = std::make_unique<StepSession>(program, known->second->registers, *memory_,
+                                                    arguments);
+        }
+        launch.parameters = pack(program, arguments, session->arrays);
+        session->layout = layout(program, arguments, session->arrays, shared_bytes);
+        session->start(std::move(launch), number, most_events);
+        return session;
     }
 
     // The counts of no block: zeros, and the instructions.
@@ -257,6 +276,34 @@ class Program {
             list.append(py::make_tuple("shared", "dynamic shared memory", program.shared_bytes,
                                        dynamic_bytes, -1));
         return list;
+    }
+
+    // A launch of this geometry, which is within the limits.
+    static const model::Gpu& named_gpu(const std::string& name) {
+        const model::Gpu* const gpu = model::find_gpu(name);
+        if (!gpu) throw LaunchError("there is no simulated GPU `" + name + "`");
+        return *gpu;
+    }
+
+    static sim::Launch checked(const sim::Program& program, const model::Gpu& gpu,
+                               const std::array<uint64_t, 3>& grid,
+                               const std::array<uint64_t, 3>& block, uint32_t shared_bytes,
+                               uint64_t instruction_limit) {
+        sim::Launch launch;
+        launch.grid = dim3(grid);
+        launch.block = dim3(block);
+        launch.shared_bytes = shared_bytes;
+        launch.instruction_limit = instruction_limit;
+        sim::Limits limits;
+        limits.shared_bytes = gpu.max_block_shared_bytes();
+        sim::check(launch, limits, program.shared_bytes, program.kernel);
+        if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
+            throw LaunchError(program.kernel + ": a block of " +
+                              std::to_string(launch.block.count()) +
+                              " threads is larger than the kernel's __launch_bounds__ of " +
+                              std::to_string(program.max_block_threads));
+        }
+        return launch;
     }
 
     static sim::Dim3 dim3(const std::array<uint64_t, 3>& n) {
@@ -330,6 +377,11 @@ class Program {
     std::vector<std::string> source_;
     std::shared_ptr<sim::ModuleMemory> memory_;
     std::map<std::pair<std::string, Purpose>, sim::Program> programs_;
+    struct Stepped {
+        sim::Program program;
+        sim::RegisterMap registers;
+    };
+    std::map<std::string, std::unique_ptr<Stepped>> stepped_;
     std::map<std::string, std::shared_ptr<const analysis::Listing>> listings_;
     std::unique_ptr<std::timed_mutex> running_ = std::make_unique<std::timed_mutex>();
 };
@@ -369,6 +421,7 @@ void add_sim(py::module_ m) {
 
     add_sim_counts(m);
     add_sim_trace(m);
+    add_sim_step(m);
 
     py::class_<LaunchResult>(m, "LaunchResult")
         .def_readonly("counts", &LaunchResult::counts,
@@ -416,6 +469,11 @@ void add_sim(py::module_ m) {
              py::arg("exemplars") = 0, py::arg("record") = py::none(),
              py::arg("progress") = py::none(), py::arg("check") = py::none(),
              py::arg("gpu") = "h200", py::arg("registers") = 0)
+        .def("step", &Program::step, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
+             py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
+             py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
+             py::arg("gpu") = "h200",
+             "One block of a launch, by its linear number, to be walked through.")
         .def("no_counts", &Program::no_counts, py::arg("entry"),
              "The counts of a launch of no block: zeros, with the table's instructions.");
 

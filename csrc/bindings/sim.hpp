@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/check.hpp"
+#include "analysis/step.hpp"
 #include "analysis/trace.hpp"
 #include "bindings/bindings.hpp"
 #include "model/time.hpp"
@@ -94,6 +96,26 @@ using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] pybind11::dict as_dict(const model::Time& time);
 [[nodiscard]] pybind11::dict as_dict(const model::Occupancy& occupancy);
 
+// A launch of which one block is walked through by steps, with all that it refers to.
+struct StepSession {
+    StepSession(const sim::Program& program, const sim::RegisterMap& registers,
+                const sim::ModuleMemory& variables, const pybind11::list& arguments);
+    // Starts block `number` of a launch whose `parameters` are packed.
+    void start(sim::Launch launch, uint64_t number, size_t most_events);
+
+    const sim::Program& program;
+    const sim::RegisterMap& registers;
+    sim::ModuleMemory variables;  // its own, so that launches in between change nothing here
+    pybind11::list given;         // keeps the arrays alive
+    Arguments arrays;
+    sim::AddressSpace memory;
+    sim::Dim3 grid;
+    pybind11::list layout;
+    std::optional<analysis::Stepper> stepper;
+    std::mutex running;
+};
+
+void add_sim_step(pybind11::module_& m);
 void add_sim_counts(pybind11::module_& m);
 void add_sim_trace(pybind11::module_& m);
 

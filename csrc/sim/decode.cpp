@@ -74,6 +74,11 @@ Program decode(const ptx::Module& module, const ptx::Function& entry,
     return Decoder(module, std::move(memory), engine).decode(entry);
 }
 
+Program decode(const ptx::Module& module, const ptx::Function& entry,
+               std::shared_ptr<ModuleMemory> memory, const Engine& engine, RegisterMap& registers) {
+    return Decoder(module, std::move(memory), engine, &registers).decode(entry);
+}
+
 Program Decoder::decode(const ptx::Function& entry) {
     program_.kernel = readable(entry.name);
     program_.source_file = entry.source.file;
@@ -152,6 +157,10 @@ void Decoder::decode_function(uint32_t index) {
     scope.is_meeting.assign(scope.flow.blocks.size(), false);
     for (const ptx::Block& b : scope.flow.blocks) {
         if (b.reconvergence != ptx::no_block) scope.is_meeting[b.reconvergence] = true;
+    }
+    if (registers_) {
+        registers_->push_back(
+            describe_registers(f, scope.flow, scope.slots, uint32_t(program_.instructions.size())));
     }
     const uint32_t first = uint32_t(program_.ops.size());
     const uint32_t first_table = uint32_t(program_.tables.size());

@@ -11,6 +11,7 @@
 #include "sim/engine.hpp"
 #include "sim/modifiers.hpp"
 #include "sim/program.hpp"
+#include "sim/registers.hpp"
 
 namespace coalesce::sim {
 
@@ -25,8 +26,10 @@ inline uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * t
 
 class Decoder {
   public:
-    Decoder(const ptx::Module& module, std::shared_ptr<ModuleMemory> memory, const Engine& engine)
-        : module_(module), engine_(engine) {
+    // `registers`: where to tell what the registers are, or null.
+    Decoder(const ptx::Module& module, std::shared_ptr<ModuleMemory> memory, const Engine& engine,
+            RegisterMap* registers = nullptr)
+        : module_(module), engine_(engine), registers_(registers) {
         program_.memory = std::move(memory);
         program_.files = module.files;
     }
@@ -100,6 +103,7 @@ class Decoder {
 
     const ptx::Module& module_;
     const Engine& engine_;
+    RegisterMap* registers_;
     Program program_;
     Scope* scope_ = nullptr;
     uint32_t function_ = 0;

@@ -183,27 +183,44 @@ class Prepared:
 
         `undefined` has masks of the bytes that were never written, by argument.
         """
-        packed: list[_core.sim.Buffer | bytes] = []
-        for number, argument in enumerate(self.arguments):
-            if isinstance(argument, HostArray):
-                mask = (undefined or {}).get(number)
-                writable = _writable(argument)
-                packed.append(_core.sim.Buffer(argument.array, argument.name, writable, mask))
-            else:
-                assert isinstance(argument, bytes)
-                packed.append(argument)
         return self.program.launch(
             self.kernel.entry,
             self.grid,
             self.block,
             self.shared_bytes,
-            packed,
+            self._packed(undefined or {}),
             **{
                 "instruction_limit": self.kernel.instruction_limit or 0,
                 **self.kernel._module.modelled(self.device, self.kernel.entry),
                 **options,
             },
         )
+
+    def step(self, number: int, **options: Any) -> _core.sim.Stepping:
+        """Start block `number` by itself; `options` are those of ``Program.step``."""
+        return self.program.step(
+            self.kernel.entry,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            self._packed({}),
+            number,
+            **{"gpu": _devices.modelled_gpu(self.device), **options},
+        )
+
+    def _packed(
+        self, undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]]
+    ) -> list[_core.sim.Buffer | bytes]:
+        packed: list[_core.sim.Buffer | bytes] = []
+        for number, argument in enumerate(self.arguments):
+            if isinstance(argument, HostArray):
+                mask = undefined.get(number)
+                writable = _writable(argument)
+                packed.append(_core.sim.Buffer(argument.array, argument.name, writable, mask))
+            else:
+                assert isinstance(argument, bytes)
+                packed.append(argument)
+        return packed
 
     def detached(self) -> Prepared:
         """Return the launch on copies of the arrays that it may write."""
@@ -245,14 +262,24 @@ class Prepared:
         """Return the events that a result recorded."""
         assert result.counts is not None
         assert result.events is not None
+        return self.events(result.events, result.counts.table(), result.memory, result.omitted)
+
+    def events(
+        self,
+        columns: dict[str, Any],
+        table: Mapping[str, np.ndarray[Any, Any]],
+        memory: Sequence[tuple[str, str, int, int, int]],
+        omitted: int,
+    ) -> Trace:
+        """Return recorded columns as a trace; `table` has the instructions."""
         trace = Trace(
-            result.events,
-            result.counts.table(),
+            columns,
+            dict(table),
             kernel=self.kernel.name,
             grid=self.grid,
             block_shape=self.block,
-            arrays=self.arrays(result.memory),
-            omitted=result.omitted,
+            arrays=self.arrays(memory),
+            omitted=omitted,
         )
         return _with_elements(trace, sum(isinstance(a, HostArray) for a in self.arguments))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coalesce._globals import Globals
     from coalesce.check import Findings
     from coalesce.profiling import Profile
+    from coalesce.stepping import Stepper
     from coalesce.tracing import Trace
 
 
@@ -542,6 +543,55 @@ class Kernel:
         launch = _counting.prepare(self, grid, block, arguments, shared_bytes, device)
         wanted = _tracer.Wanted(blocks, warps, lines, None, progress)
         return _observing.observe(launch, wanted, callback, batch)
+
+    def step(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *arguments: Any,
+        shared_bytes: int = 0,
+        device: str | Device | None = None,
+        of_block: int | tuple[int, ...] = (0, 0, 0),
+        limit: int | None = 100_000,
+    ) -> Stepper:
+        """Walk through one block on the simulator, instruction by instruction.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of int
+        *arguments
+            As for ``kernel[grid, block](*arguments)``; the arrays stay as they are, the block works
+            on copies.
+        shared_bytes : int
+            Dynamic shared memory, bytes a block.
+        device : str or Device, optional
+            The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
+        of_block : tuple of int or int
+            blockIdx of the block, or its linear number (x fastest). Only this one runs.
+        limit : int or None
+            The most memory accesses that `Stepper.events` keeps of one command.
+
+        Returns
+        -------
+        Stepper
+            To be iterated over, or to be told how far to go.
+
+        Raises
+        ------
+        TypeError, ValueError, LaunchError
+            As of a launch; or there is no such block.
+
+        Examples
+        --------
+        >>> with kernel.step(1, 32, x, 2.0, 5) as stepper:
+        ...     for step in stepper:
+        ...         print(step.line, step.instruction, step.active.sum())
+        """
+        from coalesce import stepping
+
+        return stepping.of_kernel(
+            self, grid, block, arguments, shared_bytes, device, of_block, limit
+        )
 
     def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
         slow = functools.partial(self._call, grid, block, shared, stream)

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -82,6 +82,44 @@ class Recording:
         exemplars_a_warp: int = 1,
     ) -> None: ...
 
+class Stepping:
+    @property
+    def warps(self) -> int: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def warp(self) -> int: ...
+    @property
+    def barriers(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def memory(self) -> list[tuple[str, str, int, int, int]]: ...
+    @property
+    def files(self) -> dict[int, str]: ...
+    @property
+    def source_file(self) -> int: ...
+    def listing(
+        self,
+    ) -> list[tuple[str, str, int, int, int, int, int, list[str], list[str]]]: ...
+    def position(
+        self, warp: int
+    ) -> tuple[Literal["ready", "barrier", "lanes", "ended"], int, int]: ...
+    def step(self, warp: int | None = None) -> tuple[int, int, int] | None: ...
+    def run(
+        self,
+        instructions: Sequence[int],
+        warp: int | None = None,
+        barrier: bool = False,
+        off_lines: int | None = None,
+    ) -> bool: ...
+    def registers(self, warp: int) -> list[tuple[str, str, int, bytes]]: ...
+    def shared(
+        self,
+    ) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarray[Any, np.dtype[np.bool_]]]: ...
+    def take_events(self) -> tuple[dict[str, np.ndarray[Any, Any]], int]: ...
+    def take_output(self) -> str: ...
+
 class Program:
     def __init__(self, ptx: str, source: str = "") -> None: ...
     @property
@@ -109,6 +147,18 @@ class Program:
         gpu: str = "h200",
         registers: int = 0,
     ) -> LaunchResult: ...
+    def step(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        arguments: Sequence[Buffer | bytes],
+        number: int,
+        instruction_limit: int = 0,
+        most_events: int = 100_000,
+        gpu: str = "h200",
+    ) -> Stepping: ...
     def no_counts(self, entry: str) -> Counts: ...
 
 SPACES: tuple[str, ...]

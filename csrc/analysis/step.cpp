@@ -1,0 +1,361 @@
+// Compiled once: a step's cost is not the operation's.
+#include "analysis/step.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "analysis/engines.hpp"
+#include "errors.hpp"
+#include "sim/engine_impl.hpp"
+
+namespace coalesce::analysis {
+
+using sim::LaneMask;
+using sim::Op;
+using sim::Warp;
+
+namespace {
+
+// Instructions of one warp in a row after which another has its turn, so that threads that spin do
+// not keep those they wait for from running.
+constexpr uint64_t most_in_a_row = 1 << 12;
+
+class StepObserver : public sim::SilentObserver {
+  public:
+    uint64_t barriers = 0;
+    std::vector<bool> shared_written;
+    Trace trace;
+    size_t most_events = 0;
+
+    void prepare(const sim::Program& program, const sim::Block& block) {
+        instructions_ = program.instructions.size();
+        memory_steps_.assign(block.warp_count, 0);
+        executions_.assign(block.warp_count * instructions_, 0);
+        shared_written.assign(block.shared_bytes, false);
+    }
+
+    void access(const Warp& w, const sim::MemoryEvent& e) {
+        const bool to_shared = e.space == ptx::Space::shared;
+        if (to_shared && e.access != sim::Access::load && e.access != sim::Access::async_copy)
+            sim::for_each_lane(e.mask, [&](int lane) { written(e.address(lane), e.bytes); });
+        const uint32_t step = memory_steps_[w.index]++;
+        uint32_t& executions = executions_[w.index * instructions_ + e.pc];
+        const bool second = e.access == sim::Access::async_copy && to_shared && executions > 0;
+        const uint32_t execution = second ? executions - 1 : executions++;
+        if (trace.events.size() >= most_events) {
+            ++trace.omitted;
+            return;
+        }
+        trace.events.push_back(trace_event(w, e));
+        trace.events.back().step = step;
+        trace.events.back().execution = execution;
+    }
+
+    void landed(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
+        sim::for_each_lane(lanes, [&](int lane) {
+            written(uint64_t(copy.destination[lane] - w.block->shared), copy.bytes);
+        });
+    }
+
+    void complete(const sim::Block&, uint32_t) { ++barriers; }
+
+  private:
+    void written(uint64_t first, uint64_t bytes) {
+        for (uint64_t i = first; i < std::min<uint64_t>(first + bytes, shared_written.size()); ++i)
+            shared_written[i] = true;
+    }
+
+    size_t instructions_ = 0;
+    std::vector<uint32_t> memory_steps_;  // by warp
+    std::vector<uint32_t> executions_;    // by warp and instruction
+};
+
+using Engine = sim::generic::Worker<StepObserver>;
+
+// The worker with its steps in the hands of a caller.
+class OneBlock : public Engine {
+  public:
+    OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
+             StepObserver& observer, sim::generic::GridState& grid, uint64_t number)
+        : Engine(program, launch, memory, &observer, grid), block(shared_) {
+        sim::start(block, number);
+        observer.prepare(program, block);
+    }
+
+    // Executes the op that the running path of the warp is at.
+    void execute(Warp& w) {
+        left_ = 1;
+        const uint32_t at = w.current.pc;
+        step(w, program_.ops[at], at);
+    }
+
+    sim::Block block;
+};
+
+}  // namespace
+
+struct Stepper::Impl {
+    using Outcome = Stepper::Outcome;
+    const sim::Program& program;
+    const sim::RegisterMap& registers;
+    const sim::Launch launch;
+    StepObserver observer;
+    sim::generic::GridState grid;
+    std::string output;
+    std::unique_ptr<OneBlock> worker;
+    uint32_t current = 0;  // warp
+    uint64_t steps = 0;
+    uint64_t in_a_row = 0;   // of `current`
+    std::vector<bool> told;  // by warp: run_to() has stopped where it stands
+    uint32_t stalled = 0;    // turns that ended with nobody waiting, in a row
+    // Lanes that have written a register: by warp, then by the place of the frame.
+    std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<LaneMask>>> known;
+
+    Impl(const sim::Program& p, const sim::RegisterMap& r, sim::Launch l, sim::AddressSpace& memory,
+         uint64_t number)
+        : program(p), registers(r), launch([&] {
+              l.print = [this](const std::string& text) { output += text; };
+              return std::move(l);
+          }()) {
+        worker = std::make_unique<OneBlock>(program, launch, memory, observer, grid, number);
+        known.resize(block().warp_count);
+        told.resize(block().warp_count);
+    }
+
+    sim::Block& block() { return worker->block; }
+    Warp& warp(uint32_t n) { return block().warps.at(n); }
+
+    // Whether the warp has a path to run; it is then the running one.
+    bool ready(uint32_t n) {
+        Warp& w = warp(n);
+        return w.running || sim::next_path(w);
+    }
+
+    bool all_ended() {
+        return std::all_of(block().warps.begin(), block().warps.end(),
+                           [](const Warp& w) { return w.done(); });
+    }
+
+    // The warp whose turn it is; throws where none of those left can go on.
+    uint32_t turn() {
+        if (in_a_row >= most_in_a_row) {
+            in_a_row = 0;
+            Warp& w = warp(current);
+            if (w.running) sim::rotate(w);
+            if (++stalled > uint32_t(sim::generic::most_stalled_slices)) sim::free_waiting_lanes(w);
+            current = (current + 1) % block().warp_count;
+        }
+        for (uint32_t n = 0; n < block().warp_count; ++n) {
+            const uint32_t next = (current + n) % block().warp_count;
+            if (!ready(next)) continue;
+            if (next != current) in_a_row = 0;
+            current = next;
+            return next;
+        }
+        sim::throw_deadlock(block());
+    }
+
+    std::vector<LaneMask>& known_of(uint32_t n, const sim::Frame& f) {
+        auto& lanes = known[n][{f.function, f.registers}];
+        lanes.resize(registers[f.function].registers.size());
+        return lanes;
+    }
+
+    // The lanes that execute an op: the path's, less those that its guard leaves out.
+    static LaneMask executing(Warp& w, const Op& op) {
+        if (op.guard == sim::no_operand) return w.current.mask;
+        const LaneMask p = w.predicate(op.guard);
+        return w.current.mask & (op.guard_negated ? ~p : p);
+    }
+
+    Executed execute(uint32_t n) {
+        Warp& w = warp(n);
+        Executed result{n, 0, 0};
+        LaneMask writes = 0;
+        bool met = false;  // an instruction, and not only the places where paths meet
+        sim::Frame frame = w.current.frame;
+        while (w.running) {
+            const Op& op = program.ops[w.current.pc];
+            if (met && op.starts) break;
+            if (op.starts) {
+                met = true;
+                frame = w.current.frame;
+                result.pc = op.pc;
+                result.mask = w.current.mask;
+                writes = executing(w, op);
+            }
+            worker->execute(w);
+            if (w.running && w.current.frame.depth > frame.depth) {
+                // A call: the registers of the function hold nothing yet for these lanes.
+                for (LaneMask& lanes : known_of(n, w.current.frame)) lanes &= ~w.current.mask;
+            }
+            if (!w.running && !met && !sim::next_path(w)) break;
+        }
+        if (!met) return result;
+        const sim::FunctionRegisters& f = registers[frame.function];
+        std::vector<LaneMask>& lanes = known_of(n, frame);
+        for (const uint32_t written : f.effects[result.pc - f.first].writes) {
+            for (uint32_t r = 0; r < lanes.size(); ++r) {  // what had the slot before is gone
+                if (f.registers[r].slot == f.registers[written].slot) lanes[r] &= ~writes;
+            }
+            lanes[written] |= writes;
+        }
+        ++steps;
+        ++in_a_row;
+        if (!w.running && !sim::next_path(w)) stalled = 0;
+        if (launch.instruction_limit && steps >= launch.instruction_limit && !all_ended()) {
+            throw LaunchError(program.kernel + ": stopped after the limit of " +
+                              std::to_string(launch.instruction_limit) + " warp instructions");
+        }
+        return result;
+    }
+
+    // Runs a warp until it is at none of the instructions.
+    Outcome run_off(uint32_t n, const Until& until, uint64_t most) {
+        while (most-- > 0) {
+            if (position(n).state != Position::State::ready)
+                return all_ended() ? Outcome::ended : Outcome::reached;
+            current = n;
+            (void)execute(n);
+            const Position next = position(n);
+            if (next.state == Position::State::ready && !until.instructions[next.pc])
+                return Outcome::reached;
+        }
+        return Outcome::paused;
+    }
+
+    // Runs all warps in turn until one comes to one of the instructions, or a barrier opens.
+    Outcome run_to(const Until& until, uint64_t most) {
+        const uint64_t barriers = observer.barriers;
+        while (most-- > 0) {
+            if (all_ended()) return Outcome::ended;
+            const uint32_t n = turn();
+            const bool watched = !until.instructions.empty() && (!until.warp || *until.warp == n);
+            if (watched && !told[n] && until.instructions[position(n).pc]) {
+                told[n] = true;
+                return Outcome::reached;
+            }
+            const Executed done = execute(n);
+            if (until.barrier && observer.barriers > barriers) return Outcome::reached;
+            if (!watched) continue;
+            // It comes to them anew from an instruction that is none of them, and by a loop.
+            const Position next = position(n);
+            if (!until.instructions[done.pc] || next.pc <= done.pc) told[n] = false;
+        }
+        return Outcome::paused;
+    }
+
+    Position position(uint32_t n) {
+        Warp& w = warp(n);
+        Position p;
+        const auto at = [&](const sim::Path& path) {
+            p.pc = program.ops[path.pc].pc;
+            p.mask = path.mask;
+        };
+        if (w.done()) {
+            p.state = Position::State::ended;
+        } else if (ready(n)) {
+            // Past the places where paths meet, to the instruction behind.
+            sim::Path path = w.current;
+            while (program.ops[path.pc].control == sim::Control::join &&
+                   path.pc + 1 < program.ops.size())
+                ++path.pc;
+            at(path);
+        } else {
+            p.state = Position::State::at_lanes;
+            for (const sim::Path& path : w.paths) {
+                const bool barrier = path.wait == sim::Wait::barrier;
+                if (!barrier && p.mask) continue;
+                at(path);
+                p.state = barrier ? Position::State::at_barrier : Position::State::at_lanes;
+                if (barrier) break;
+            }
+        }
+        return p;
+    }
+};
+
+Stepper::Stepper(const sim::Program& program, const sim::RegisterMap& registers, sim::Launch launch,
+                 sim::AddressSpace& memory, uint64_t block, size_t most_events)
+    : impl_(std::make_unique<Impl>(program, registers, std::move(launch), memory, block)) {
+    impl_->observer.most_events = most_events;
+}
+
+Stepper::~Stepper() = default;
+
+uint32_t Stepper::warps() const { return impl_->block().warp_count; }
+bool Stepper::ended() const { return impl_->all_ended(); }
+uint64_t Stepper::barriers() const { return impl_->observer.barriers; }
+uint64_t Stepper::steps() const { return impl_->steps; }
+Position Stepper::position(uint32_t warp) { return impl_->position(warp); }
+
+uint32_t Stepper::warp() const {
+    for (uint32_t n = 0; n < warps(); ++n) {
+        const uint32_t next = (impl_->current + n) % warps();
+        if (impl_->ready(next)) return next;
+    }
+    return impl_->current;
+}
+
+std::optional<Executed> Stepper::step(std::optional<uint32_t> warp) {
+    if (impl_->all_ended()) return std::nullopt;
+    if (!warp) return impl_->execute(impl_->turn());
+    if (!impl_->ready(*warp)) {
+        (void)impl_->turn();  // a block that can never go on
+        return std::nullopt;
+    }
+    if (*warp != impl_->current) impl_->in_a_row = 0;
+    impl_->current = *warp;
+    return impl_->execute(*warp);
+}
+
+Stepper::Outcome Stepper::run(const Until& until, uint64_t most) {
+    return until.off_lines ? impl_->run_off(*until.off_lines, until, most)
+                           : impl_->run_to(until, most);
+}
+
+std::vector<Stepper::Register> Stepper::registers(uint32_t warp) {
+    std::vector<Register> result;
+    Warp& w = impl_->warp(warp);
+    const Position at = impl_->position(warp);
+    if (at.state == Position::State::ended) return result;
+    sim::Frame frame = w.current.frame;
+    if (!w.running) {
+        for (const sim::Path& p : w.paths) {
+            if (impl_->program.ops[p.pc].pc == at.pc && p.mask == at.mask) frame = p.frame;
+        }
+    }
+    const sim::FunctionRegisters& f = impl_->registers[frame.function];
+    const std::vector<LaneMask>& known = impl_->known_of(warp, frame);
+    for (uint32_t r = 0; r < f.registers.size(); ++r) {
+        const sim::RegisterPlace& place = f.registers[r];
+        const LaneMask lanes = known[r] & at.mask;
+        if (!lanes || place.slot == sim::no_operand) continue;
+        // Behind its last use the slot may be another's.
+        if (at.pc <= place.first || at.pc > place.last) continue;
+        result.push_back({&place, lanes, w.registers.data() + frame.registers + (place.slot >> 1)});
+    }
+    return result;
+}
+
+const std::byte* Stepper::shared() const { return impl_->block().shared; }
+
+const std::vector<bool>& Stepper::shared_written() const { return impl_->observer.shared_written; }
+
+Trace Stepper::take_events() { return std::exchange(impl_->observer.trace, {}); }
+
+std::string Stepper::take_output() { return std::exchange(impl_->output, {}); }
+
+const sim::Engine& stepping_engine() {
+    static const sim::Engine engine = [] {
+        sim::Engine e = sim::generic::make_engine<StepObserver>();
+        e.ops = silent_engine().ops;
+        return e;
+    }();
+    return engine;
+}
+
+}  // namespace coalesce::analysis

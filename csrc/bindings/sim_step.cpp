@@ -1,0 +1,183 @@
+// Walking one block of a launch from Python.
+#include "analysis/step.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <utility>
+
+#include "bindings/sim.hpp"
+#include "errors.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+
+using analysis::Position;
+using analysis::Stepper;
+
+StepSession::StepSession(const sim::Program& program, const sim::RegisterMap& registers,
+                         const sim::ModuleMemory& variables, const py::list& arguments)
+    : program(program),
+      registers(registers),
+      variables(variables),
+      given(arguments),
+      arrays(arguments) {
+    this->variables.map_into(memory);
+    arrays.map_into(memory);
+}
+
+void StepSession::start(sim::Launch launch, uint64_t number, size_t most_events) {
+    grid = launch.grid;
+    stepper.emplace(program, registers, std::move(launch), memory, number, most_events);
+}
+
+namespace {
+
+// Instructions between two looks for Ctrl-C.
+constexpr uint64_t instructions_at_once = 1 << 14;
+
+// One thread at a time walks.
+class Turn {
+  public:
+    explicit Turn(StepSession& s) : lock_(s.running, std::try_to_lock) {
+        if (!lock_) throw LaunchError("another thread is walking through this block");
+    }
+
+  private:
+    std::unique_lock<std::mutex> lock_;
+};
+
+const char* name_of(Position::State state) {
+    switch (state) {
+        case Position::State::ready:
+            return "ready";
+        case Position::State::at_barrier:
+            return "barrier";
+        case Position::State::at_lanes:
+            return "lanes";
+        case Position::State::ended:
+            return "ended";
+    }
+    return "";
+}
+
+py::tuple position(StepSession& s, uint32_t warp) {
+    const Turn turn(s);
+    const Position p = s.stepper->position(warp);
+    return py::make_tuple(name_of(p.state), p.pc, p.mask);
+}
+
+// (warp, instruction, mask) of what was executed, or None.
+py::object step(StepSession& s, std::optional<uint32_t> warp) {
+    const Turn turn(s);
+    (void)s.stepper->take_events();  // those of the last command
+    const auto done = s.stepper->step(warp);
+    if (!done) return py::none();
+    return py::make_tuple(done->warp, done->pc, done->mask);
+}
+
+// True where it stopped, False where the block ended first.
+bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optional<uint32_t> warp,
+         bool barrier, std::optional<uint32_t> off_lines) {
+    const Turn turn(s);
+    (void)s.stepper->take_events();
+    analysis::Until until;
+    if (!instructions.empty() || off_lines)
+        until.instructions.resize(s.program.instructions.size());
+    for (const uint32_t pc : instructions) until.instructions.at(pc) = true;
+    until.warp = warp;
+    until.barrier = barrier;
+    until.off_lines = off_lines;
+    for (;;) {
+        Stepper::Outcome outcome{};
+        {
+            const py::gil_scoped_release no_gil;
+            outcome = s.stepper->run(until, instructions_at_once);
+        }
+        if (outcome != Stepper::Outcome::paused) return outcome == Stepper::Outcome::reached;
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    }
+}
+
+// (name, type, mask of lanes that hold a value, bytes of 32 lanes) of each register.
+py::list registers(StepSession& s, uint32_t warp) {
+    const Turn turn(s);
+    py::list list;
+    for (const Stepper::Register& r : s.stepper->registers(warp)) {
+        const bool predicate = r.place->type == ptx::Type::pred;
+        const size_t bytes = predicate ? sizeof(sim::LaneMask)
+                                       : size_t(ptx::size_of(r.place->type)) * sim::warp_size;
+        list.append(py::make_tuple(r.place->name, std::string(ptx::name_of(r.place->type)), r.known,
+                                   py::bytes(reinterpret_cast<const char*>(r.bytes), bytes)));
+    }
+    return list;
+}
+
+// The block's shared memory, and which of its bytes were written.
+py::tuple shared(StepSession& s) {
+    const Turn turn(s);
+    const std::vector<bool>& written = s.stepper->shared_written();
+    py::array_t<uint8_t> bytes{py::ssize_t(written.size())};
+    py::array_t<bool> mask{py::ssize_t(written.size())};
+    if (!written.empty()) std::memcpy(bytes.mutable_data(), s.stepper->shared(), written.size());
+    for (size_t i = 0; i < written.size(); ++i) mask.mutable_data()[i] = written[i];
+    return py::make_tuple(bytes, mask);
+}
+
+py::tuple take_events(StepSession& s) {
+    const Turn turn(s);
+    const analysis::Trace trace = s.stepper->take_events();
+    return py::make_tuple(columns_of(trace.events, s.grid), trace.omitted);
+}
+
+// A tuple for each instruction; what it writes and reads are names of registers.
+py::list listing(const StepSession& s) {
+    py::list list;
+    for (size_t pc = 0; pc < s.program.instructions.size(); ++pc) {
+        const sim::InstructionInfo& i = s.program.instructions[pc];
+        const sim::FunctionRegisters& f = s.registers[i.function];
+        py::list writes, reads;
+        const ptx::Effects& effects = f.effects[pc - f.first];
+        for (const uint32_t r : effects.writes) writes.append(f.registers[r].name);
+        for (const uint32_t r : effects.reads) reads.append(f.registers[r].name);
+        list.append(py::make_tuple(i.text, i.opcode, i.ptx_line, i.source.file, i.source.line,
+                                   i.function, i.origin.parameter, std::move(writes),
+                                   std::move(reads)));
+    }
+    return list;
+}
+
+}  // namespace
+
+void add_sim_step(py::module_& m) {
+    py::class_<StepSession>(m, "Stepping", "One block of a launch, walked through by steps.")
+        .def_property_readonly("warps", [](StepSession& s) { return s.stepper->warps(); })
+        .def_property_readonly("ended", [](StepSession& s) { return s.stepper->ended(); })
+        .def_property_readonly("warp", [](StepSession& s) { return s.stepper->warp(); })
+        .def_property_readonly("barriers", [](StepSession& s) { return s.stepper->barriers(); })
+        .def_property_readonly("steps", [](StepSession& s) { return s.stepper->steps(); })
+        .def_readonly("memory", &StepSession::layout,
+                      "(space, name, address, bytes, argument or -1) of each array and variable.")
+        .def_property_readonly("files", [](StepSession& s) { return s.program.files; })
+        .def_property_readonly("source_file", [](StepSession& s) { return s.program.source_file; })
+        .def("listing", &listing,
+             "(text, opcode, PTX line, file, line, function, parameter or -1, registers written, "
+             "read) of each instruction.")
+        .def("position", &position, py::arg("warp"),
+             "(state, instruction, mask) of what the warp is about to do.")
+        .def("step", &step, py::arg("warp") = py::none(),
+             "Executes an instruction: (warp, instruction, mask), or None.")
+        .def("run", &run, py::arg("instructions"), py::arg("warp") = py::none(),
+             py::arg("barrier") = false, py::arg("off_lines") = py::none(),
+             "Executes until one of the instructions is reached; false if the block ends first.")
+        .def("registers", &registers, py::arg("warp"),
+             "(name, type, mask, bytes of 32 lanes) of each register that holds something.")
+        .def("shared", &shared, "The bytes of shared memory, and which of them were written.")
+        .def("take_events", &take_events,
+             "The memory events since the last call: (columns, how many more there were).")
+        .def("take_output", [](StepSession& s) { return s.stepper->take_output(); });
+}
+
+}  // namespace coalesce::bindings

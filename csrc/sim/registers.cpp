@@ -1,0 +1,133 @@
+#include "sim/registers.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace coalesce::sim {
+
+namespace {
+
+using ptx::Operand;
+using ptx::Type;
+
+// How instructions use a register's bits.
+struct Uses {
+    uint32_t of_float = 0, of_signed = 0, of_unsigned = 0, of_half = 0;
+};
+
+bool is_float(Type t) { return t == Type::f32 || t == Type::f64; }
+bool is_half(Type t) { return t == Type::f16; }
+bool is_signed(Type t) {
+    return t == Type::s8 || t == Type::s16 || t == Type::s32 || t == Type::s64;
+}
+bool is_unsigned(Type t) {
+    return t == Type::u8 || t == Type::u16 || t == Type::u32 || t == Type::u64;
+}
+
+void note(Uses& uses, Type declared, Type used) {
+    if (is_float(used) && ptx::size_of(used) == ptx::size_of(declared)) ++uses.of_float;
+    if (is_half(used) && ptx::size_of(declared) == 2) ++uses.of_half;
+    if (is_signed(used)) ++uses.of_signed;
+    if (is_unsigned(used)) ++uses.of_unsigned;
+}
+
+// The type that operand `n` of an instruction has.
+Type type_of_operand(const ptx::Instruction& in, size_t n) {
+    std::vector<Type> types;
+    for (const std::string_view m : in.modifiers) {
+        if (const Type t = ptx::type_named(m); t != Type::none) types.push_back(t);
+    }
+    if (types.empty()) return Type::none;
+    const bool two = in.opcode == "cvt" || in.opcode == "set" || in.opcode == "slct";
+    return two && n == 0 ? types.front() : types.back();
+}
+
+Type unsigned_of_size(uint32_t bytes) {
+    return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
+}
+
+Type signed_of_size(uint32_t bytes) {
+    return bytes == 1 ? Type::s8 : bytes == 2 ? Type::s16 : bytes == 4 ? Type::s32 : Type::s64;
+}
+
+// What the instructions say of a register that is declared so.
+Type meaning(Type declared, const Uses& uses) {
+    const bool by_width = declared == Type::b8 || declared == Type::b16 || declared == Type::b32 ||
+                          declared == Type::b64;
+    if (!by_width) return declared;
+    const uint32_t bytes = ptx::size_of(declared);
+    if (uses.of_half) return Type::f16;
+    if (uses.of_float) return bytes == 4 ? Type::f32 : Type::f64;
+    if (!uses.of_signed && !uses.of_unsigned) return declared;
+    return uses.of_signed ? signed_of_size(bytes) : unsigned_of_size(bytes);
+}
+
+}  // namespace
+
+FunctionRegisters describe_registers(const ptx::Function& function, const ptx::ControlFlow& flow,
+                                     const std::vector<Locator>& slots,
+                                     uint32_t first_instruction) {
+    const auto& registers = function.registers;
+    std::vector<Uses> uses(registers.size());
+    // Registers that are copies of each other mean the same: each names another of its group.
+    std::vector<uint32_t> group(registers.size());
+    for (uint32_t r = 0; r < group.size(); ++r) group[r] = r;
+    const auto leader = [&](uint32_t r) {
+        while (group[r] != r) r = group[r] = group[group[r]];
+        return r;
+    };
+    FunctionRegisters result;
+    result.first = first_instruction;
+    for (const ptx::Instruction& in : function.body) {
+        result.effects.push_back(ptx::effects(in));
+        int32_t copied = -1;
+        for (size_t n = 0; n < in.operands.size(); ++n) {
+            const Operand& operand = in.operands[n];
+            const Type type = type_of_operand(in, n);
+            const auto use = [&](const Operand& o) {
+                if (o.kind == Operand::Kind::reg && o.reg >= 0)
+                    note(uses[size_t(o.reg)], registers[size_t(o.reg)].type, type);
+            };
+            use(operand);
+            if (operand.kind == Operand::Kind::vector || operand.kind == Operand::Kind::pair)
+                for (const Operand& e : operand.elements) use(e);
+            if (in.opcode != "mov" && in.opcode != "selp" && in.opcode != "shfl") continue;
+            const Operand& o = operand.kind == Operand::Kind::pair && !operand.elements.empty()
+                                   ? operand.elements.front()
+                                   : operand;
+            if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) {
+                if (copied >= 0) ++uses[size_t(copied)].of_float;
+            }
+            // The values that are copied: the first two operands, of selp three.
+            if (o.kind != Operand::Kind::reg || o.reg < 0 || n > (in.opcode == "selp" ? 2u : 1u))
+                continue;
+            if (registers[size_t(o.reg)].type == Type::pred) continue;
+            if (copied < 0) copied = o.reg;
+            if (registers[size_t(copied)].type == registers[size_t(o.reg)].type)
+                group[leader(uint32_t(o.reg))] = leader(uint32_t(copied));
+        }
+    }
+    for (uint32_t r = 0; r < group.size(); ++r) {
+        if (leader(r) == r) continue;
+        Uses& all = uses[leader(r)];
+        all.of_float += uses[r].of_float;
+        all.of_half += uses[r].of_half;
+        all.of_signed += uses[r].of_signed;
+        all.of_unsigned += uses[r].of_unsigned;
+    }
+    const std::vector<ptx::LiveRange> ranges = ptx::live_ranges(function, flow);
+    for (uint32_t r = 0; r < registers.size(); ++r) {
+        RegisterPlace place;
+        place.name = registers[r].name;
+        place.type = meaning(registers[r].type, uses[leader(r)]);
+        if (ranges[r].first <= ranges[r].last) {
+            place.slot = slots[r];
+            place.first = first_instruction + ranges[r].first;
+            place.last = first_instruction + ranges[r].last;
+        }
+        result.registers.push_back(std::move(place));
+    }
+    return result;
+}
+
+}  // namespace coalesce::sim
