@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+from typing import Any
+
 import coalesce
 
 project = "coalesce"
@@ -16,7 +20,6 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
-# `lessons` is a link to ../notebooks.
 exclude_patterns = ["measured/*", "**.ipynb_checkpoints"]
 
 # The notebooks carry their outputs; tests/python/test_notebooks.py executes them.
@@ -33,5 +36,33 @@ html_title = "coalesce"
 html_theme_options = {"navigation_with_keys": True}
 
 # A broken reference is an error (-W).
-nitpicky = False
-suppress_warnings = ["mystnb.unknown_mime_type"]
+nitpicky = True
+nitpick_ignore = [("py:obj", "array"), ("py:obj", "index")]  # attributes of Trace, told in place
+suppress_warnings = [
+    "mystnb.unknown_mime_type",
+    "misc.highlighting_failure",  # cells of CUDA C++ are shown as a notebook's, which is Python
+]
+
+DOCS = Path(__file__).parent
+LESSONS = DOCS / "lessons"  # made here, of ../notebooks; not tracked
+
+
+def copy_lessons(*_: Any) -> None:
+    """Bring the lessons below the pages, where Sphinx looks for sources."""
+    shutil.rmtree(LESSONS, ignore_errors=True)
+    shutil.copytree(
+        DOCS.parent / "notebooks",
+        LESSONS,
+        ignore=shutil.ignore_patterns("*.py", "__pycache__", ".ipynb_checkpoints"),
+    )
+
+
+def point_at_lessons(_app: Any, _page: str, source: list[str]) -> None:
+    """Have links that lead to the notebooks on GitHub lead to their pages."""
+    source[0] = source[0].replace("(../notebooks/", "(lessons/")
+
+
+def setup(app: Any) -> None:
+    """Add the steps above to the build."""
+    app.connect("config-inited", copy_lessons)
+    app.connect("source-read", point_at_lessons)

@@ -94,7 +94,7 @@ coalesce.compare(p, better)
 
 # %% [markdown]
 # The requests are as many as before, which says that no work was saved; each takes fewer sectors. The rest is left to
-# [the lessons](lessons/README.md): tiles make the requests fewer, and bring bank conflicts with them.
+# [the lessons](../notebooks/README.md): tiles make the requests fewer, and bring bank conflicts with them.
 #
 # The same numbers under Nsight Compute's names are in `p.metrics()`, so that what you learn here is what you will read there.
 # [Profiles](profiling.md) has everything that a profile can do, [Predicted beside measured](accuracy.md) how well it agrees with a GPU.

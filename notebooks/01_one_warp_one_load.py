@@ -149,25 +149,24 @@ for stride in (1, 2, 3, 4, 8, 16, 32):
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
-axes = coalesce.plots.sweep(data)
+axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
 # From a stride of 8 floats on every lane has a sector of its own, and it cannot get worse *in sectors*. The second panel is the clock's:
-# bandwidth measured on the GPU of this machine, or else as recorded on the one that its legend names. How well does the count predict it?
+# bandwidth measured on the GPU of this machine, or else as recorded on the one that its legend names. It counts the bytes that were *asked for*.
+# How many were *moved*? A request asks for 128 bytes and its store for 128 more, 4 sectors each; the sectors say what was moved.
 
 # %%
 if data.gbps is not None:
-    share = data.gbps / data.gbps[0]
     for stride in (1, 2, 4, 8, 16, 32):
         i = stride - 1
-        print(
-            f"stride {stride:2}: {data.sectors[0] / data.sectors[i]:4.0%} of the bandwidth predicted by sectors, "
-            f"{share[i]:4.0%} measured"
-        )
+        moved = data.gbps[i] * (data.sectors[i] + 4) / 8
+        print(f"stride {stride:2}: {data.gbps[i]:5.0f} GB/s asked for, {moved:5.0f} GB/s moved")
 
 # %% [markdown]
-# Sectors explain the fall, and not all of it: beyond a stride of 8 they stand still, while what lies between
-# two sectors, lines and pages that are opened for less and less, goes on growing.
+# Up to a stride of 8 the GPU moves more and more bytes, until its memory can give no more, and less and less of them is wanted: the
+# sectors explain the fall. Beyond 8 they stand still and the bandwidth goes on falling, as if the memory behind the caches were read in pieces larger than a sector. What
+# a count of instructions says ends at the first-level cache.
 #
 # ## Broadcast and gather
 #

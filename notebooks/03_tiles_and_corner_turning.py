@@ -130,9 +130,9 @@ draw.matrices(
 # %% tags=["counts"]
 trace = coalesce.trace("matmul", a, b, variant="tiled", device="sim", limit=None)
 for array in ("a", "b"):
-    loads = trace.select(array=array, kind="load")
+    chosen = trace.select(array=array, kind="load")
     blocks_of = {}
-    for block, addresses in zip(loads.block.tolist(), loads.addresses, strict=True):
+    for block, addresses in zip(chosen.block.tolist(), chosen.addresses, strict=True):
         for sector in np.unique(addresses // 32).tolist():
             blocks_of.setdefault(sector, set()).add(tuple(block))
     counts = {len(blocks) for blocks in blocks_of.values()}

@@ -135,8 +135,8 @@ for n in (256, 4096, 65536):
 
 # %% [markdown]
 # Each warp waits some hundred nanoseconds for each of its loads, and there is nobody else to fill the time. The
-# counters describe how well a load is done; they say nothing about how many are on the way at once. So bandwidth should grow with the matrix for as long as
-# columns bring more warps, and the kernels that have enough of them should not care:
+# counters describe how well a load is done; they say nothing about how many are on the way at once. So their bandwidth should grow with the
+# matrix, as more columns bring more warps; that of kernels with enough warps should end at the memory's own:
 
 # %%
 print(f"{'GB/s at n =':18}" + "".join(f"{n:>8}" for n in (256, 1024, 4096, 16384)))

@@ -47,7 +47,12 @@ def run(lesson: Path) -> nbformat.NotebookNode:
     }
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # the same in every run, so that differences are few
-    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": lesson.parent}}).execute()
+    NotebookClient(
+        notebook,
+        timeout=600,
+        coalesce_streams=True,
+        resources={"metadata": {"path": lesson.parent}},
+    ).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # when each cell ran
     notebook.metadata.pop("language_info", None)
