@@ -303,9 +303,9 @@ def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
     """Cut a log that no one would read to the end."""
     found = log.rstrip().splitlines()
     kept = [line if len(line) <= columns else line[:columns] + " ..." for line in found[:lines]]
-    return "\n".join(
-        [*kept, f"... {len(found) - lines} more lines"][: lines + (len(found) > lines)]
-    )
+    if len(found) > lines:
+        kept.append(f"... {len(found) - lines} more lines")
+    return "\n".join(kept)
 
 
 def _missing_header(log: str) -> list[str]:

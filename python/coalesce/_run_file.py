@@ -46,7 +46,7 @@ def run_file(
 
     chosen = _devices.resolve(device)
     simulated = chosen.kind == "sim"
-    kernel = Kernel(Path(file).read_text(encoding="utf-8"), entry, options=options)
+    kernel = Kernel(Path(file), entry, options=options, device=chosen)
     values = [argument(text) for text in arguments]
     # Once for the result: a timed kernel runs many times, and one that adds to its output would
     # then print a sum of runs.

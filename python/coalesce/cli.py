@@ -19,9 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
     parser = _parser()
     # A kernel's arguments may follow the options: argparse leaves those it met too late.
-    options, late = parser.parse_known_args(arguments)
+    words = _joined(sys.argv[1:] if arguments is None else arguments)
+    options, late = parser.parse_known_args(words)
     if late and (getattr(options, "argument", None) is None or any(a[:2] == "--" for a in late)):
-        parser.error(f"unrecognized arguments: {' '.join(late)}")
+        unknown = [word for word in late if word.startswith("-")] or late
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if late:
         options.argument += late
     if options.command is None:
@@ -36,9 +38,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except MemoryError as error:
+        print(f"coalesce: not enough memory: {error}", file=sys.stderr)
+        return 1
     except (ValueError, TypeError, OSError, coalesce.CoalesceError) as error:
         print(f"coalesce: {error}", file=sys.stderr)
         return 1
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """Return ``--option -DX=1`` as one word; what follows --option may start with a dash."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "--option" and word.startswith("-"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,7 +107,19 @@ def _add_launch(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument(
         "--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory"
     )
-    parser.add_argument("--option", action="append", default=[], help="for the compiler: -DTILE=16")
+    # All are options of the compiler, in the order they were given.
+    parser.add_argument(
+        "--option", action="append", default=[], help="for the compiler: --option -DTILE=16"
+    )
+    for letter, metavar, what in (("D", "NAME[=VALUE]", "a macro"), ("I", "DIR", "for #include")):
+        parser.add_argument(
+            f"-{letter}",
+            dest="option",
+            action="append",
+            type=f"-{letter}{{}}".format,
+            metavar=metavar,
+            help=what,
+        )
 
 
 def _add_explain(commands: Any) -> None:

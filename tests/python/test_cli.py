@@ -156,6 +156,68 @@ def test_arguments_after_the_options(tmp_path, capsys):
         cli.main([*words.split(), "--grod", "4"])
 
 
+NEEDS_X = """\
+#include "by.h"
+extern "C" __global__ void add(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] += X * BY;
+}
+"""
+
+
+@pytest.mark.parametrize("options", ["-DX=3", "-D X=3", "--option -DX=3", "--option=-DX=3"])
+def test_options_of_the_compiler(capsys, tmp_path, options):
+    file = tmp_path / "add.cu"
+    file.write_text(NEEDS_X)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "by.h").write_text("#define BY 2\n")
+    launch = ["--grid", "1", "--block", "32", "--device", "sim", f"-I{tmp_path}/elsewhere"]
+    status, out, err = run(
+        capsys, "run", str(file), "add", *options.split(), *launch, "zeros:5", "5"
+    )
+    assert (status, err) == (0, "")
+    assert "[6. 6. 6. 6. 6.]" in out
+    status, out, err = run(capsys, "explain", str(file), *launch, *options.split(), "f32:64", "64")
+    assert (status, err) == (0, "")
+    assert "x[i] += X * BY;" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run FILE add zeros:5 5", 'add.cu(4): error: identifier "X" is undefined'),
+        ("run FILE add zeros:5 5 -DX=1 --block 2000", "block x is 2000; CUDA allows at most 1024"),
+        ("run FILE add zeros:5 -DX=1", "takes 2 arguments; got 1"),
+        ("run FILE add zeros:5 2.5 -DX=1", "argument `n` (int) needs int32; got float 2.5"),
+        ("run FILE sub zeros:5 5 -DX=1", "no kernel 'sub'; there is add"),
+        ("run FILE add zeros:5 9 -DX=1", "read of 4 bytes past the end of `x`"),
+        ("run FILE add zeros:99999999999999 9 -DX=1", "not enough memory"),
+        ("run FILE add zeros:5 5 -DX=1 --shared 999999", "the GPU has 232448"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_or_few(capsys, tmp_path, words, message):
+    file = tmp_path / "add.cu"
+    file.write_text(NEEDS_X)
+    (tmp_path / "by.h").write_text("#define BY 2\n")
+    launch = ["--grid", "1", "--block", "32", "--device", "sim"]
+    status, out, err = run(
+        capsys,
+        *words.replace("FILE", str(file)).split()[:2],
+        *launch,
+        *words.replace("FILE", str(file)).split()[2:],
+    )
+    assert (status, out) == (1, "")
+    assert err.startswith("coalesce: ")
+    assert message in err
+    assert "more lines" not in err
+
+
+def test_an_unknown_option_is_named(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "k.cu", "k", "--grid", "1", "--block", "1", "--optoin", "-DX=1", "2"])
+    assert "unrecognized arguments: --optoin" in capsys.readouterr().err
+
+
 ADD = """\
 #include "more.h"
 extern "C" __global__ void other(float* x) { x[0] = 1; }

@@ -246,6 +246,11 @@ _KERNEL = f"x = np.zeros(1, np.int32); k = coalesce.Kernel({FOREVER!r}, device='
         (_KERNEL, "k[(2**31 - 1, 65535), 1024](np.ones(1, np.int32))"),
         (_KERNEL, "k.launch(1, 32, x, counts=True)"),
         (_KERNEL, "k.profile(1, 32, x)"),
+        (_KERNEL, "k.check(1, 32, x)"),
+        (_KERNEL, "k.trace(1, 32, x)"),
+        (_KERNEL, "k.observe(1, 32, x, callback=len)"),
+        (_KERNEL, "k.step(1, 32, x).finish()"),
+        (_KERNEL, "for _ in k.step(1, 32, x): pass"),
         ("", f"coalesce.Kernel({ENDLESS!r}, device='sim')"),
         (
             _KERNEL + "\nthreading.Thread(target=k[1, 32], args=(x,), daemon=True).start()\n"
@@ -253,7 +258,19 @@ _KERNEL = f"x = np.zeros(1, np.int32); k = coalesce.Kernel({FOREVER!r}, device='
             "k[1, 32](x)",
         ),
     ],
-    ids=["launch", "grid", "counted", "profile", "compile", "while another thread runs it"],
+    ids=[
+        "launch",
+        "grid",
+        "counted",
+        "profile",
+        "check",
+        "trace",
+        "observe",
+        "step",
+        "steps",
+        "compile",
+        "while another thread runs it",
+    ],
 )
 def test_ctrl_c(prepare: str, call: str) -> None:
     code = _INTERRUPTED.format(prepare=prepare, call=call)
