@@ -27,7 +27,7 @@ const char* name_of(Isa isa) {
 Isa best_isa() {
     static const Isa best = [] {
         Isa isa = Isa::generic;
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(COALESCE_BASELINE)
         __builtin_cpu_init();
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
             __builtin_cpu_supports("bmi2"))

@@ -3,13 +3,14 @@
 //
 // Each ops_*.cpp and every engine is compiled once per instruction set of the list; a wheel so runs
 // on any x86-64 (or Arm) and uses AVX2 or AVX-512 where they are. COALESCE_ISA_LEVEL in the
-// environment (generic, v3, v4) forces a lower one, for tests.
+// environment (generic, v3, v4) forces a lower one, for tests. With COALESCE_BASELINE there is only
+// the baseline, which is quicker to build.
 #pragma once
 
 #include "ptx/module.hpp"
 #include "sim/program.hpp"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(COALESCE_BASELINE)
 #define COALESCE_FOR_EACH_ISA(M) M(generic) M(v3) M(v4)
 #else
 #define COALESCE_FOR_EACH_ISA(M) M(generic)

@@ -204,7 +204,7 @@ void set_value_packed(Warp& w, const Op& op) {
     }
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t truth = uint32_t(op.immediate) & 0xffff;
-    for_each_lane(w.mask, [&](int i) {
+    for_each_lane(w.mask, [&, low = low, high = high](int i) {
         d[i] = (has_lane(low, i) ? truth : 0) | (has_lane(high, i) ? truth << 16 : 0);
     });
 }

@@ -13,9 +13,9 @@ from coalesce import (
     _counting,
     _exchanges,
     _geometry,
-    _shared_arrays,
     _signature,
     _step_names,
+    _step_values,
 )
 from coalesce._arguments import HostArray
 from coalesce.errors import LaunchError
@@ -33,11 +33,6 @@ State = Literal["ready", "barrier", "lanes", "ended"]
 
 # Instructions after which a block that may wait for another, which does not run, is given up.
 PATIENCE = 50_000_000
-
-# NumPy's types for PTX's; packed and bfloat16 ones are shown as the integers of their bits.
-_DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "f16x2": "u4", "bf16": "u2", "bf16x2": "u4"}
-_DTYPES |= {f"{kind}{8 * size}": f"u{size}" for kind in "bu" for size in (1, 2, 4, 8)}
-_DTYPES |= {f"s{8 * size}": f"i{size}" for size in (1, 2, 4, 8)}
 
 
 @dataclass(frozen=True)
@@ -414,28 +409,7 @@ class Stepper:
         Shape and type are those of the declaration where the source tells; else a row of bytes.
         Dynamic shared memory goes by the names of its ``extern __shared__`` arrays.
         """
-        data, written = self._open().shared()
-        place: dict[str, tuple[int, int]] = {}
-        dynamic: tuple[int, int] | None = None
-        for space, name, address, size, _ in self._open().memory:
-            if space != "shared":
-                continue
-            if name == "dynamic shared memory":
-                dynamic = (address, size)
-            else:
-                place[name] = (address, size)
-        declared = {}
-        if not self.kernel.is_ptx:
-            declared = _shared_arrays.shared_arrays(
-                self.kernel.source, self.kernel.options, self.kernel.signature.name
-            )
-        if dynamic is not None:
-            open_ended = [n for n, d in declared.items() if d[0] == (-1,) and n not in place]
-            place.update(dict.fromkeys(open_ended or ["dynamic shared memory"], dynamic))
-        return {
-            name: _as_declared(data[at : at + size], written[at : at + size], declared.get(name))
-            for name, (at, size) in place.items()
-        }
+        return _step_values.shared_arrays(self.kernel, self._open())
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -544,12 +518,8 @@ class Stepper:
     def _registers_of(self, warp: int) -> dict[str, Array]:
         found: dict[str, Array] = {}
         for name, kind, mask, content in self._open().registers(warp):
-            dtype = self._loaded_as(name) if kind.startswith("b") and kind[1:].isdigit() else None
-            if kind == "pred":
-                values = lanes_of(int.from_bytes(content, "little"))
-            else:
-                values = np.frombuffer(content, dtype or _DTYPES[kind]).copy()
-            found[name] = np.ma.masked_array(values, mask=~lanes_of(mask))
+            dtype = self._loaded_as(name) if _step_values.is_bare(kind) else None
+            found[name] = _step_values.lanes(kind, mask, content, dtype)
         return found
 
     def _loaded_as(self, register: str) -> np.dtype[Any] | None:
@@ -572,9 +542,7 @@ class Stepper:
             if isinstance(argument, bytes) and parameter.accepted:
                 value = np.frombuffer(argument, parameter.accepted[0])
                 if value.size == 1:
-                    found[parameter.name] = np.ma.masked_array(
-                        np.repeat(value, WARP_SIZE), mask=np.zeros(WARP_SIZE, np.bool_)
-                    )
+                    found[parameter.name] = np.ma.array(np.repeat(value, WARP_SIZE), mask=False)
         registers = self._registers_of(warp)
         position = self._open().position(warp)[1]
         for name, candidates in self._names.items():
@@ -607,23 +575,3 @@ def of_kernel(
         of_block = tuple(int(n) for n in of_block)
     (number,) = _geometry.block_numbers(of_block, launch.grid).tolist()
     return Stepper(launch, number, None if limit is None else int(limit))
-
-
-def _as_declared(data: Array, written: Array, declared: _shared_arrays.Shape | None) -> Array:
-    """Return bytes as the array that they are declared to be."""
-    dtype: np.dtype[Any] = np.dtype(np.uint8)
-    shape: tuple[int, ...] = (data.size,)
-    if declared is not None:
-        extents, item_bytes, spelled = declared
-        codes, _ = _signature.element_types(spelled)
-        count = data.size // item_bytes
-        known = int(np.prod([n for n in extents if n > 0], dtype=np.int64))
-        if -1 in extents and count % known == 0:
-            extents = tuple(count // known if n == -1 else n for n in extents)
-        if codes and -1 not in extents and int(np.prod(extents)) * item_bytes == data.size:
-            dtype, shape = np.dtype(codes[0]), tuple(extents)
-            if dtype.itemsize != item_bytes:  # a vector: its components are a last axis
-                shape = (*shape, item_bytes // dtype.itemsize)
-    values = data.view(dtype).reshape(shape)
-    there = written.reshape(-1, dtype.itemsize).all(axis=1).reshape(shape)
-    return np.ma.masked_array(values, mask=~there)

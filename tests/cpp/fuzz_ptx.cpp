@@ -2,28 +2,42 @@
 // hang or run out of memory: whatever comes, the answer is a result or one of the errors of
 // errors.hpp.
 //
-// With clang and -fsanitize=fuzzer this is a libFuzzer target. Without (COALESCE_LIBFUZZER not
-// defined) it has a main of its own, which mutates the seeds below and the files it is given:
+// With clang it is a libFuzzer target:
+//   cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCOALESCE_FUZZ=ON -DCOALESCE_BASELINE=ON
+//     -DCOALESCE_SANITIZE=address,undefined -DCOALESCE_PYTHON=OFF
+//   cmake --build build/fuzz --target fuzz_ptx
+//   build/fuzz/tests/cpp/fuzz_ptx -max_total_time=600 -timeout=25 -rss_limit_mb=2048 corpus
+//     tests/cpp/fuzz_corpus
+// Without libFuzzer (COALESCE_LIBFUZZER not defined) it has a main of its own, which mutates the
+// corpus and the files it is given:
 //   fuzz_ptx [iterations] [seed] [file.ptx ...]
 // Each text is first written to the file that FUZZ_PTX_LAST in the environment names, to be found
 // there after a crash.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analysis/check.hpp"
 #include "analysis/engines.hpp"
+#include "analysis/step.hpp"
 #include "errors.hpp"
 #include "ptx/control_flow.hpp"
 #include "ptx/module.hpp"
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
+#include "sim/registers.hpp"
 
 namespace {
 
@@ -55,10 +69,117 @@ void check_message(const coalesce::Error& error) {
     }
 }
 
-// Decodes every kernel of the module and runs it on a tiny grid, for few instructions, with every
-// parameter pointing to the same 4 KB.
+namespace sim = coalesce::sim;
+namespace analysis = coalesce::analysis;
+
+// Numbers that a text determines: of bad launches, too, each is found again.
+class Dice {
+  public:
+    explicit Dice(const std::string& text) : random_(uint32_t(std::hash<std::string>{}(text))) {}
+    uint32_t below(uint32_t n) { return uint32_t(random_() % n); }
+    uint64_t bits() { return uint64_t{random_()} << 32 | random_(); }
+
+  private:
+    std::mt19937 random_;
+};
+
+// A launch of a few blocks for few instructions. Most parameters point into the same 4 KB, the
+// others anywhere.
+sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address) {
+    sim::Launch launch;
+    launch.grid = {2, 1, 1};
+    launch.block = {dice.below(2) ? 40u : 1 + dice.below(96), 1 + dice.below(2), 1};
+    launch.shared_bytes = dice.below(4) ? 256 : dice.below(5000);
+    launch.workers = 1;
+    launch.instruction_limit = 500;
+    launch.parameters.resize(program.parameter_bytes);
+    for (size_t at = 0; at + 8 <= launch.parameters.size(); at += 8) {
+        const uint64_t any[] = {address + dice.below(4200), dice.below(100), dice.bits()};
+        const uint64_t value = dice.below(8) ? address : any[dice.below(3)];
+        std::memcpy(&launch.parameters[at], &value, 8);
+    }
+    sim::check(launch, sim::Limits{}, program.shared_bytes, program.kernel);
+    return launch;
+}
+
+// Walks through the first block and looks at everything there is to see.
+void step_through(const sim::Program& program, const sim::RegisterMap& registers,
+                  sim::Launch launch, sim::AddressSpace& memory, Dice& dice) {
+    analysis::Stepper stepper(program, registers, std::move(launch), memory, dice.below(2), 64);
+    analysis::Until until;
+    until.instructions.resize(program.instructions.size());
+    for (size_t i = 0; i < until.instructions.size(); ++i)
+        until.instructions[i] = dice.below(4) == 0;
+    while (!stepper.ended()) {
+        const uint32_t warp = dice.below(stepper.warps());
+        switch (dice.below(6)) {
+            case 0:
+                until.barrier = dice.below(2) != 0;
+                until.off_lines.reset();
+                (void)stepper.run(until, 20);
+                break;
+            case 1:
+                until.off_lines = warp;
+                (void)stepper.run(until, 20);
+                break;
+            case 2:
+                (void)stepper.step(warp);
+                break;
+            default:
+                (void)stepper.step(std::nullopt);
+        }
+        for (uint32_t n = 0; n < stepper.warps(); ++n) {
+            const analysis::Position at = stepper.position(n);
+            check(at.pc < program.instructions.size(), "a position outside the program");
+            for (const analysis::Stepper::Register& r : stepper.registers(n)) {
+                check(r.known != 0, "a register that nobody wrote");
+                const size_t bytes = r.place->type == ptx::Type::pred
+                                         ? sizeof(sim::LaneMask)
+                                         : ptx::size_of(r.place->type) * sim::warp_size;
+                std::vector<std::byte> copy(r.bytes, r.bytes + bytes);
+            }
+        }
+        check(stepper.take_events().events.size() <= 64, "more events than were wanted");
+    }
+}
+
+enum class How : uint8_t { plainly, counted, checked, stepped };
+
+void run_kernel(const ptx::Module& module, const ptx::Function& function,
+                const std::shared_ptr<sim::ModuleMemory>& variables, How how, Dice dice) {
+    static std::vector<std::byte> data(4096);
+    sim::RegisterMap registers;
+    const sim::Engine& engine = how == How::plainly   ? analysis::silent_engine()
+                                : how == How::counted ? analysis::counting_engine()
+                                : how == How::checked ? analysis::checking_engine()
+                                                      : analysis::stepping_engine();
+    const sim::Program program = sim::decode(module, function, variables, engine, registers);
+    if (program.local_bytes > 4096 || program.parameter_bytes > 4096) return;
+    sim::AddressSpace memory;
+    program.memory->map_into(memory);
+    sim::Buffer buffer;
+    buffer.name = "data";
+    buffer.bytes = data.size();
+    buffer.host = data.data();
+    const uint64_t address = memory.add(buffer);
+    sim::Launch launch = launch_of(program, dice, address);
+    switch (how) {
+        case How::plainly:
+            return analysis::run(program, launch, memory);
+        case How::counted:
+            return (void)analysis::run_counted(program, launch, memory);
+        case How::checked:
+            for (const analysis::Finding& f :
+                 analysis::run_checked(program, launch, memory, {}).findings)
+                check(!f.title.empty() && f.count > 0, "an empty finding");
+            return;
+        case How::stepped:
+            return step_through(program, registers, std::move(launch), memory, dice);
+    }
+}
+
+// Decodes every kernel of the module and runs it on a tiny grid, in every way there is.
 void run_module(const ptx::Module& module) {
-    namespace sim = coalesce::sim;
     uint64_t bytes = 0;
     for (const ptx::Variable& v : module.variables) {
         if (v.bytes() > (1u << 20)) return;  // allowed, but it takes its time
@@ -66,37 +187,11 @@ void run_module(const ptx::Module& module) {
     }
     if (bytes > (1u << 20)) return;
     const auto variables = sim::lay_out_memory(module);
-    static std::vector<std::byte> data(4096);
     for (const ptx::Function& function : module.functions) {
         if (!function.entry) continue;
-        for (const bool counted : {false, true}) {
+        for (const How how : {How::plainly, How::counted, How::checked, How::stepped}) {
             try {
-                const sim::Program program =
-                    sim::decode(module, function, variables,
-                                counted ? coalesce::analysis::counting_engine()
-                                        : coalesce::analysis::silent_engine());
-                if (program.local_bytes > 4096 || program.parameter_bytes > 4096) continue;
-                sim::Launch launch;
-                launch.grid = {2, 1, 1};
-                launch.block = {40, 1, 1};
-                launch.shared_bytes = 256;
-                launch.workers = 1;
-                launch.instruction_limit = 500;
-                launch.parameters.resize(program.parameter_bytes);
-                sim::check(launch, sim::Limits{}, program.shared_bytes, program.kernel);
-                sim::AddressSpace memory;
-                program.memory->map_into(memory);
-                sim::Buffer buffer;
-                buffer.name = "data";
-                buffer.bytes = data.size();
-                buffer.host = data.data();
-                const uint64_t address = memory.add(buffer);
-                for (size_t at = 0; at + 8 <= launch.parameters.size(); at += 8)
-                    std::memcpy(&launch.parameters[at], &address, 8);
-                if (counted)
-                    (void)coalesce::analysis::run_counted(program, launch, memory);
-                else
-                    coalesce::analysis::run(program, launch, memory);
+                run_kernel(module, function, variables, how, Dice(*module.text));
             } catch (const coalesce::Error& error) {
                 check_message(error);
             }
@@ -120,93 +215,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 #ifndef COALESCE_LIBFUZZER
 namespace {
-
-const char* const seeds[] = {
-    R"(.version 9.0
-.target sm_90, debug
-.address_size 64
-.file 1 "k.cu", 12, 34
-.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .align 8 .b8 b[16]) .noreturn;
-.const .align 4 .f32 c[3] = {0f3F800000, 1.5, -2};
-.global .u32 m[2][3] = {{1}, {2, 3}};
-.global .u64 table[4] = {m, generic(m), m+4, (1 << 4) | 3 * -(2 + 1) ? 7 : WARP_SZ};
-.extern .shared .align 16 .b8 dyn[];
-.section .debug_str { $L_s: .b8 1, 2 }
-.visible .entry k(.param .u64 .ptr .global .align 4 a, .param .u32 n) .maxntid 256, 1, 1
-{
-	.reg .pred %p<4>;
-	.reg .b32 %r<12>;
-	.reg .b64 %rd<6>;
-	.reg .v2 .f32 v;
-	.shared .align 4 .b8 tile[4224];
-	.loc 1 5 3
-	ld.param.u64 %rd1, [a];
-	mov.u32 %r1, %tid.x;
-	setp.ge.u32 %p1|%p2, %r1, 0x7fU, !%p3;
-	@%p1 bra $L2;
-$L1:	add.s32 %r2, %r2, -1;
-	.loc 1 9 7, function_name $L_s, inlined_at 1 22 8
-	ld.global.nc.v4.f32 {v.x, v.y, _, v.x}, [%rd1+-12];
-	shfl.sync.bfly.b32 %r3|%p2, %r2, 16, 31, -1;
-	@!%p2 bra.uni $L1;
-	{ .reg .b32 t; L: mov.b32 t, %r1; @%p1 bra L; }
-	{ .reg .b32 t; L: mov.b32 t, %r2; @%p1 bra L; }
-ts: .branchtargets $L1, $L2;
-	brx.idx %r1, ts;
-$L2:	bar.sync 0;
-	{ .param .b64 param0; .param .b32 retval0;
-	call.uni (retval0), vprintf, (param0, param0);
-	p0: .callprototype (.param .b32 _) _ (.param .b64 _);
-	call (retval0), %rd2, (param0), p0; }
-	st.global.u32 [%rd1+4], %r3;
-	cp.async.bulk.tensor.2d.shared::cluster.global [%r1], [%rd1, {%r2, %r3}], [%r4];
-	ret;
-}
-)",
-    // One that runs: arithmetic, divergence, shared memory, barriers, shuffles, atomics, a call.
-    R"(.version 8.0
-.target sm_90
-.address_size 64
-.global .align 4 .u32 counter;
-.const .align 4 .b8 table[16] = {1, 2, 3, 4};
-.func (.param .b32 out) twice(.param .b32 in) {
-	.reg .b32 %r<3>;
-	ld.param.u32 %r1, [in]; shl.b32 %r2, %r1, 1; st.param.b32 [out], %r2; ret;
-}
-.visible .entry k(.param .u64 a, .param .u64 b) {
-	.reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<24>; .reg .b64 %rd<12>; .reg .f32 %f<8>;
-	.reg .f64 %d<4>;
-	.local .align 8 .b8 stack[16];
-	.shared .align 4 .b8 tile[256];
-	ld.param.u64 %rd1, [a]; cvta.to.global.u64 %rd2, %rd1;
-	mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;
-	mad.lo.s32 %r4, %r2, %r3, %r1;
-	mul.wide.u32 %rd3, %r4, 4; add.s64 %rd4, %rd2, %rd3;
-	ld.global.f32 %f1, [%rd4]; fma.rn.f32 %f2, %f1, 0f40000000, 0f3F800000;
-	rsqrt.approx.f32 %f3, %f2; cvt.f64.f32 %d1, %f3; add.rn.f64 %d2, %d1, %d1; cvt.rn.f32.f64 %f4, %d2;
-	st.global.f32 [%rd4], %f4;
-	and.b32 %r5, %r1, 31; setp.lt.u32 %p1, %r5, 7; @%p1 bra $L1;
-	popc.b32 %r6, %r4; bfe.u32 %r7, %r4, 3, 5; prmt.b32 %r8, %r6, %r7, 0x5410; dp4a.u32.u32 %r8, %r8, %r7, %r6;
-	bra.uni $L2;
-$L1:	atom.global.add.u32 %r8, [counter], 1; red.global.max.u32 [%rd2+64], %r8;
-$L2:	shl.b32 %r9, %r5, 2; mov.u32 %r10, tile; add.s32 %r11, %r10, %r9; st.shared.u32 [%r11], %r8;
-	bar.sync 0;
-	ld.shared.v2.u32 {%r12, %r13}, [tile+8];
-	shfl.sync.bfly.b32 %r14|%p2, %r12, 1, 31, -1; vote.sync.ballot.b32 %r15, %p2, -1;
-	match.any.sync.b32 %r16, %r14, -1; selp.b32 %r17, %r15, %r16, %p1;
-	st.local.u32 [stack+4], %r17; ld.local.u64 %rd5, [stack];
-	div.u64 %rd6, %rd5, 7; rem.s64 %rd7, %rd6, 5; cvt.u32.u64 %r18, %rd7;
-	{ .param .b32 p0; st.param.b32 [p0], %r18; .param .b32 r0;
-	call.uni (r0), twice, (p0); ld.param.b32 %r19, [r0]; }
-	cvt.rn.f16.f32 %h1, %f4; mul.f16 %h2, %h1, %h1; ex2.approx.f32 %f5, %f4;
-	st.global.v4.u32 [%rd2+128], {%r19, %r18, %r17, %r16}; ld.const.u8 %h3, [table+2];
-	add.s32 %r20, %r20, 1; setp.lt.s32 %p3, %r20, 3; @%p3 bra $L2;
-	ret;
-}
-)",
-    ".version 8.0\n.entry k { .reg .pred p; L: @p bra M; N: bra L; M: @p ret; bra N; }",
-    ".version 8.0\n.func (.reg .b32 %o) f(.reg .b32 %i) { add.u32 %o, %i, 1; ret; } .alias g, f;",
-};
 
 const char* const snippets[] = {"{",
                                 "}",
@@ -311,9 +319,14 @@ int main(int argc, char** argv) {
     const char* const last = std::getenv("FUZZ_PTX_LAST");
     const long iterations = argc > 1 ? std::atol(argv[1]) : 20000;
     std::mt19937 random(argc > 2 ? static_cast<unsigned>(std::atol(argv[2])) : 1u);
-    std::vector<std::string> corpus(std::begin(seeds), std::end(seeds));
-    for (int i = 3; i < argc; ++i) {
-        std::ifstream file(argv[i], std::ios::binary);
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(COALESCE_FUZZ_CORPUS))
+        files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    files.insert(files.end(), argv + std::min(argc, 3), argv + argc);
+    std::vector<std::string> corpus;
+    for (const std::filesystem::path& path : files) {
+        std::ifstream file(path, std::ios::binary);
         corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     }
     for (const std::string& text : corpus) check_module(ptx::parse(text));
