@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -339,3 +341,38 @@ def test_the_stream_protocol(device: str) -> None:
     x = np.ones(4, np.float32)
     coalesce.Kernel(SCALE, device=device)[1, 32, 0, Protocol()](x, 2.0, 4)
     assert x.tolist() == [2] * 4
+
+
+NVCC = shutil.which("nvcc")
+
+
+@pytest.mark.skipif(NVCC is None, reason="there is no nvcc")
+def test_ptx_of_nvcc(tmp_path: Path, device: str) -> None:
+    """A kernel with a template, a shared array and a __constant__, from `nvcc -ptx -lineinfo`."""
+    source = tmp_path / "own.cu"
+    source.write_text("""
+    #include <cstdio>
+    __constant__ float factor = 3;
+    template <int tile> __global__ void reverse(const float *x, float *y, int n) {
+        __shared__ float s[tile];
+        int i = blockIdx.x * tile + threadIdx.x;
+        s[threadIdx.x] = i < n ? factor * x[i] : 0;
+        __syncthreads();
+        if (i < n) y[i] = s[tile - 1 - threadIdx.x];
+    }
+    template __global__ void reverse<64>(const float *, float *, int);
+    int main() { printf("host code\\n"); }""")
+    ptx = tmp_path / "own.ptx"
+    assert NVCC is not None
+    command = [NVCC, "-ptx", "-arch=compute_80", "-lineinfo", "-o", str(ptx), str(source)]
+    subprocess.run(command, check=True)
+    kernel = coalesce.Kernel(ptx, "reverse", device=device)
+    x = np.arange(128, dtype=np.float32)
+    y = np.zeros_like(x)
+    kernel[2, 64](x, y, 128)
+    np.testing.assert_array_equal(y, 3 * x.reshape(2, 64)[:, ::-1].ravel())
+    kernel.globals["factor"] = 2
+    kernel[2, 64](x, y, 128)
+    np.testing.assert_array_equal(y, 2 * x.reshape(2, 64)[:, ::-1].ravel())
+    with pytest.raises(coalesce.MemoryFault, match="line 7"):
+        coalesce.Kernel(ptx, device="sim")[3, 64](x, y, 192)
