@@ -32,6 +32,8 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["coalesce.css"]
 html_title = "coalesce"
 html_theme_options = {"navigation_with_keys": True}
 

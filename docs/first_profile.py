@@ -78,11 +78,9 @@ for access in worst.accesses:
 costly = max(worst.accesses, key=lambda access: access.per_request)
 costly.example.picture(f"{costly.kind} of {costly.array}, one warp")
 
-# %%
-costly.example.matrix(f"{costly.array}: the cells that the warp touches")
-
 # %% [markdown]
-# The lanes go down a column. The sentence above has the cure: let `threadIdx.x` count along the last axis.
+# The lanes go down a column, as the second picture of the report shows. The sentence above has the cure: let `threadIdx.x`
+# count along the last axis.
 #
 # ## Did it help?
 #

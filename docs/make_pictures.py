@@ -160,27 +160,39 @@ def draw_plots() -> None:
 
 
 def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
-    """The product's variants: what a load takes, as counted, and their speed, as recorded.
+    """The product's variants: what they cost, as counted, and their speed, as recorded.
 
-    Without a recording there is the first panel only.
+    Without a recording there are the counts only.
     """
     import matplotlib.pyplot as plt
 
+    loads = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    panels = [
+        (
+            f"million sectors loaded, N = {N}",
+            {k: p.metrics()[loads] / 1e6 for k, p in profiles.items()},
+        ),
+        ("million bank conflicts", {k: p.bank_conflicts / 1e6 for k, p in profiles.items()}),
+    ]
     known = lessons.recording()
-    speed = known.times("matmul", 4096) if known is not None else {}
-    measured = {name: speed[name].gflops for name in profiles if name in speed}
-    panels = 2 if len(measured) == len(profiles) else 1
+    if known is not None:
+        speed = known.times("matmul", 4096)
+        label = f"GFLOP/s on an {known.gpu}, N = 4096"
+        panels.append((label, {k: speed[k].gflops for k in profiles}))
     with plt.rc_context(_plotting._style("transparent")):
-        _, axes = plt.subplots(
-            1, panels, squeeze=False, sharey=True, figsize=(4.6 * panels, 3.6), layout="constrained"
-        )
-        sectors = {name: p.sectors_per_request["load"] for name, p in profiles.items()}
-        label = "sectors a load request, counted"
-        plots.bars(sectors, label=label, format="{:.3g}", ax=axes[0, 0])
-        if panels == 2 and known is not None:
-            label = f"GFLOP/s at N = 4096, measured on {known.gpu}"
-            plots.bars(measured, label=label, format="{:,.0f}", highlight=measured, ax=axes[0, 1])
-    return axes[0, 0]
+        size = (3.4 * len(panels), 3.4)
+        _, axes = plt.subplots(1, len(panels), sharey=True, figsize=size, layout="constrained")
+        for panel, (label, values) in zip(axes, panels, strict=True):
+            measured = values if label.startswith("GFLOP/s") else ()
+            plots.bars(
+                values,
+                label=label,
+                format="{:,.3g}" if not measured else "{:,.0f}",
+                highlight=measured,
+                ax=panel,
+            )
+            panel.set_xlim(0, 1.3 * max(values.values()))
+    return axes[0]
 
 
 def main() -> None:

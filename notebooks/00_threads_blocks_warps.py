@@ -13,7 +13,7 @@
 # together? Everything in the lessons that follow rests on the answer, and it is decided before
 # any memory is touched: by which threads share a *warp*.
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

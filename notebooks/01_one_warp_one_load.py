@@ -12,7 +12,7 @@
 # **The question.** A warp executes one load: 32 lanes, 32 addresses, one instruction. What does the memory
 # system do with it, and what does it cost when the addresses are not side by side?
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

@@ -13,7 +13,7 @@
 # element of the result. Below is how long they take. What is the difference, and could we have known
 # without a GPU?
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

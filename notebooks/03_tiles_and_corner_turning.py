@@ -13,7 +13,7 @@
 # `b` many times over. How often must a multiplication read its operands, and what does shared memory
 # change? Then the catch: shared memory has an access pattern of its own.
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

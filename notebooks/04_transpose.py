@@ -13,7 +13,7 @@
 # the same. Yet the obvious transpositions, the first two below, take much longer than a copy. Where does the time go, and is it better
 # to suffer in the reads or in the writes?
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

@@ -13,7 +13,7 @@
 # data. One thread for each sum, and one of the two kernels needs eight times the sectors of the other. How do we repair
 # it, and why does the clock disagree with the counts?
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

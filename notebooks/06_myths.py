@@ -12,7 +12,7 @@
 # **The question.** Everything below was taught somewhere, with confidence. What does the count say? For each story: read the claim and the
 # kernel, **predict**, then run the cell. A counter is a witness that does not argue.
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

@@ -12,7 +12,7 @@
 # **The question.** You wrote a kernel, and its result is right. Is it *correct*, and is it wasteful? Neither shows in the
 # result. Four tools answer, here on a small kernel each, and then it is your turn.
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys

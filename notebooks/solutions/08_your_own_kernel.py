@@ -11,7 +11,7 @@
 #
 # One solution of each exercise; any other that passes the check is as good.
 
-# %% tags=["install"]
+# %% tags=["install", "remove-cell"]
 import importlib.util
 import subprocess
 import sys
