@@ -73,7 +73,8 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
             break;
     }
     if (const int64_t stride = sim::stride_of(e); stride != 0) {
-        const auto [low, high] = std::minmax(e.addresses[0], e.addresses[sim::warp_size - 1]);
+        const uint64_t one = e.addresses[0], other = e.addresses[sim::warp_size - 1];
+        const uint64_t low = std::min(one, other), high = std::max(one, other);
         const auto units = [&](uint64_t bytes) {  // every one between, or one a lane
             return uint32_t(std::min<uint64_t>(high / bytes - low / bytes + 1, sim::warp_size));
         };
