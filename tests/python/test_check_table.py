@@ -1,0 +1,127 @@
+"""The table of planted faults in docs/checks.md: every row has tests, and they are these."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "checks.md"
+
+# Row: file, then functions or, in quotes, the names of planted faults.
+TESTS = {
+    "access outside an array, before its start, through a null pointer": (
+        "test_check_memory.py",
+        "test_reads_past_the_end",
+        "test_every_fault_is_found",
+    ),
+    "misaligned access": ("test_check_memory.py", "test_every_fault_is_found"),
+    "access outside shared or local memory": (
+        "test_check_memory.py",
+        "test_shared_memory_out_of_bounds",
+        "test_local_memory_out_of_bounds",
+    ),
+    "write to a read-only array": ("test_check_memory.py", "test_every_fault_is_found"),
+    "pointer into a freed array": ("test_check.py", "test_a_freed_array"),
+    "read of uninitialised global memory": ("test_check_memory.py", "test_undefined_global_memory"),
+    "read of uninitialised shared or local memory": (
+        "test_check_memory.py",
+        '"shared memory"',
+        '"a local array"',
+        '"the local array of a function"',
+    ),
+    "race in shared memory: `__syncthreads()` missing, also where the answer is right": (
+        "test_check_races.py",
+        '"no barrier after filling a tile"',
+        '"no barrier before a tile is filled again"',
+        "test_the_answer_may_be_right",
+    ),
+    "lanes of one warp that rely on lockstep": (
+        "test_check_races.py",
+        '"lanes that rely on lockstep"',
+        '"a volatile sum in lockstep"',
+    ),
+    "asynchronous copy that is not waited for": (
+        "test_check_races.py",
+        '"a copy that nobody waits for"',
+        '"a copy that only its own thread waited for"',
+    ),
+    "race in global memory, within a block or between blocks": (
+        "test_check_races.py",
+        '"blocks that add to one element"',
+        '"neighbours read while they are written"',
+        "test_blocks_race_in_either_order",
+    ),
+    "`__threadfence()` missing, or of too small a scope, before a flag; a lock without fences": (
+        "test_check_races.py",
+        '"the last block without a fence"',
+        '"a lock without fences"',
+    ),
+    "an atomic against a plain access": (
+        "test_check_races.py",
+        '"an atomic against a plain read"',
+    ),
+    "atomics of block scope between blocks": (
+        "test_check_races.py",
+        '"atomics of block scope between blocks"',
+    ),
+    "two writers of one element, of different values": (
+        "test_check_races.py",
+        '"two blocks that write one element"',
+    ),
+    "two writers of one element, of one value": (
+        "test_check_races.py",
+        '"two blocks that write one value"',
+    ),
+    "read through the read-only cache of what the kernel writes": (
+        "test_check_races.py",
+        '"the read-only cache of an array that is written"',
+    ),
+    "barrier that some threads do not reach": (
+        "test_check_warps.py",
+        "test_a_barrier_that_some_threads_miss",
+        "test_a_barrier_that_whole_warps_miss",
+        "test_a_barrier_that_threads_miss_in_their_last_round",
+    ),
+    "threads of a block at different barriers": (
+        "test_check_warps.py",
+        "test_threads_that_meet_at_different_barriers",
+    ),
+    "barrier after some threads of the block have returned": (
+        "test_check_warps.py",
+        "test_a_barrier_after_threads_have_left",
+        "test_an_early_return_in_a_loop",
+    ),
+    "shuffle, vote or match whose mask names lanes that do not come, or not its caller": (
+        "test_check_warps.py",
+        "test_a_shuffle_that_lanes_miss",
+        "test_a_vote_and_a_match_that_lanes_miss",
+        "test_a_mask_without_the_lane_that_calls",
+    ),
+    "shuffle from a lane that takes no part": (
+        "test_check_warps.py",
+        "test_a_shuffle_from_a_lane_that_takes_no_part",
+    ),
+}
+
+
+def rows() -> list[list[str]]:
+    table = PAGE.read_text(encoding="utf-8").partition("| planted fault |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
+def test_the_rows_are_those_that_are_tested() -> None:
+    assert [row[0] for row in rows()] == list(TESTS)
+    assert {len(row) for row in rows()} == {7}
+    assert all(re.match("found|warning", row[1]) for row in rows())
+
+
+@pytest.mark.parametrize("row", TESTS)
+def test_the_tests_exist(row: str) -> None:
+    file, *names = TESTS[row]
+    text = (HERE / file).read_text(encoding="utf-8")
+    for name in names:
+        assert (f"    {name}: (" if name.startswith('"') else f"def {name}(") in text
