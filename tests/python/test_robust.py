@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coalesce
@@ -212,11 +212,37 @@ VALUES = (
 )  # fmt: skip
 
 
-@given(st.lists(VALUES, max_size=5))
-def test_any_arguments(values: list[object]) -> None:
-    kernel = coalesce.Kernel(SCALE, device="sim", instruction_limit=100_000)
+# Parameters of every kind: each kernel touches what it is given, if it is given anything.
+SIGNATURES = {
+    "arrays and numbers": SCALE,
+    "every number": """extern "C" __global__ void k(bool b, char c, unsigned short s, long long l,
+        double d) { if (b && c && s && l && d != 0) __threadfence(); }""",
+    "structures and vectors": """struct P { float x; int n[3]; };
+        extern "C" __global__ void k(P p, float4 v, const P *ps, double2 *w) {
+            if (ps && w && p.n[0]) w[threadIdx.x].x += ps[threadIdx.x].x + v.x; }""",
+    "half precision": """#include <cuda_fp16.h>
+        extern "C" __global__ void k(__half *h, __half by) {
+            if (h) h[threadIdx.x] = __hmul(h[threadIdx.x], by); }""",
+    "bytes and pointers to pointers": """extern "C" __global__ void k(unsigned char *b, float **p,
+        const void *v, size_t n) { if (b && p && v && n) b[n] = p[0] == v; }""",
+}
+
+
+@pytest.mark.parametrize("signature", SIGNATURES)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_any_arguments(signature: str, data: st.DataObject) -> None:
+    kernel = coalesce.Kernel(SIGNATURES[signature], device="sim", instruction_limit=100_000)
+    count = len(kernel.signature.parameters)
+    values = data.draw(
+        st.lists(VALUES, min_size=count, max_size=count) | st.lists(VALUES, max_size=5)
+    )
     with contextlib.suppress(TypeError, ValueError, LaunchError, coalesce.MemoryFault):
         kernel[1, 32](*values)
+    with contextlib.suppress(TypeError, ValueError, LaunchError, coalesce.MemoryFault):
+        kernel.check(1, 32, *values)
+    with contextlib.suppress(TypeError, ValueError, LaunchError, coalesce.MemoryFault):
+        kernel.step(1, 32, *values).finish()
 
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------
