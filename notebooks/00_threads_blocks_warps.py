@@ -50,6 +50,14 @@ draw.thread_block((4, 4))
 # Sixteen threads, half a warp: the other 16 lanes are there, and idle. A block of fewer than 32
 # threads wastes them in every instruction it executes.
 #
+# **Predict** for the block of the question, 16 x 16: which rows travel together?
+
+# %%
+draw.thread_block((16, 16))
+
+# %% [markdown]
+# Two rows of 16 fill a warp.
+#
 # ## Ask the machine
 #
 # A kernel can tell which warp and lane each of its threads is in. We let it, and compare with the

@@ -202,7 +202,7 @@ for name, addresses in {"row walk": lanes * 1024, "column walk": lanes * 4}.item
 coalesce.transactions(lanes * 4, itemsize=4, warp_size=64).picture()
 
 # %% [markdown]
-# The lines are the same in all, in half as many instructions: twice as good when they are contiguous, and twice as bad at once when they are not.
+# The lines are the same in all. A wavefront takes them in half as many instructions, and each waits for twice as many.
 
 # %% [markdown]
 # **To remember**

@@ -81,6 +81,7 @@ def test_times_are_set_against_any_variant():
     t = lessons.times("matmul", ["naive", "tiled"], n=64, against="tiled")
     assert t.ratio("naive") == 0.25
     assert "speed, tiled = 1" in repr(t)
+    assert re.search(r"^naive .* 0\.25$", repr(t), re.MULTILINE)
 
 
 @pytest.mark.usefixtures("recorded")

@@ -136,7 +136,7 @@ class Times(Mapping[str, Timing]):
         if timing is None:
             return ["", "", ""]
         rate = timing.gflops if self._computes() else timing.gbps
-        speed = f"{other.kernel_ms / timing.kernel_ms:.2f}" if other is not None else ""
+        speed = _factor(other.kernel_ms / timing.kernel_ms) if other is not None else ""
         return [milliseconds(timing.kernel_ms).removesuffix(" ms"), f"{rate:,.0f}", speed]
 
     def _computes(self) -> bool:
@@ -237,6 +237,11 @@ def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
         "measured",
         known.told,
     )
+
+
+def _factor(value: float) -> str:
+    """Write how many times as fast, with two decimals or two digits."""
+    return f"{value:.2f}" if value >= 0.995 else f"{value:.2g}"
 
 
 def _gpu() -> _devices.Device | None:
