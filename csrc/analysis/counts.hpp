@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analysis/access_costs.hpp"
+#include "analysis/cache_replay.hpp"
 #include "analysis/instruction_counts.hpp"
 #include "analysis/trace.hpp"
 #include "model/time.hpp"
@@ -45,7 +46,8 @@ struct Counts {
     [[nodiscard]] uint64_t threads() const;
     // What the time model needs, of a grid of `blocks` of `warps` on buffers of `buffer_bytes`
     // (work.cpp).
-    [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes) const;
+    [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
+                                   const CacheResult* caches = nullptr) const;
     // By Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
 };
@@ -60,22 +62,32 @@ struct GroupedCounts {
 // The observer: one a host thread, added up afterwards.
 class CountObserver : public sim::SilentObserver {
   public:
-    // `groups`, if there are any, are added up apart; `recorder`, if there is one, keeps events.
+    // `groups`, if there are any, are added up apart; `recorder`, if there is one, keeps events;
+    // `caches` replays them.
     explicit CountObserver(const sim::Program& program, GroupedCounts* groups = nullptr,
-                           Recorder* recorder = nullptr)
+                           Recorder* recorder = nullptr, CacheReplay* caches = nullptr)
         : program_(program),
           groups_(groups),
           recorder_(recorder),
+          caches_(caches),
           runs_(program.ops.size()),
           costs_(program),
           met_(program.instructions.size(), !(recorder && recorder->wants_firsts())) {}
 
     void start(sim::Block& block) {
         block.observed = recorder_ ? recorder_->begin(block) : nullptr;
+        if (!caches_) return;
+        if (auto requests = caches_->begin(block)) requests_[&block] = std::move(requests);
+        turn_to(&block);
     }
 
     void finish(const sim::Block& block) {
         if (block.observed) recorder_->end(block.linear);
+        if (const auto found = requests_.find(&block); found != requests_.end()) {
+            caches_->end(block, std::move(found->second));
+            requests_.erase(found);
+            turn_to(nullptr);
+        }
         if (groups_) flush(block);
     }
 
@@ -90,6 +102,10 @@ class CountObserver : public sim::SilentObserver {
         if (!met_[e.pc]) [[unlikely]]
             meet(w, e);
         costs_.add(e);
+        if (caches_ && e.space != ptx::Space::shared && e.space != ptx::Space::constant) {
+            if (w.block != current_) turn_to(w.block);
+            if (current_requests_) current_requests_->add(w, e);
+        }
     }
 
     // Adds what this thread saw, and was not yet added to a group, to the counts of the grid.
@@ -112,9 +128,20 @@ class CountObserver : public sim::SilentObserver {
 
     void flush(const sim::Block& block);
 
+    // The block whose requests come now: some that wait for each other take turns.
+    void turn_to(const sim::Block* block) {
+        const auto found = requests_.find(block);
+        current_ = block;
+        current_requests_ = found == requests_.end() ? nullptr : found->second.get();
+    }
+
     const sim::Program& program_;
     GroupedCounts* groups_;
     Recorder* recorder_;
+    CacheReplay* caches_;
+    std::unordered_map<const sim::Block*, std::unique_ptr<BlockRequests>> requests_;
+    const sim::Block* current_ = nullptr;
+    BlockRequests* current_requests_ = nullptr;
     std::vector<Runs> runs_;  // by op at which a segment starts
     AccessCosts costs_;
     std::vector<uint8_t> met_;  // by instruction: nothing to keep any more

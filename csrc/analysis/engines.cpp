@@ -39,11 +39,12 @@ void run(const sim::Program& program, const sim::Launch& launch, sim::AddressSpa
 }
 
 Counts run_counted(const sim::Program& program, const sim::Launch& launch,
-                   sim::AddressSpace& memory, GroupedCounts* groups, Recorder* recorder) {
+                   sim::AddressSpace& memory, GroupedCounts* groups, Recorder* recorder,
+                   CacheReplay* caches) {
     std::vector<std::unique_ptr<CountObserver>> owned;
     std::vector<void*> observers;
     for (uint32_t n = 0; n < sim::worker_count(launch); ++n) {
-        owned.push_back(std::make_unique<CountObserver>(program, groups, recorder));
+        owned.push_back(std::make_unique<CountObserver>(program, groups, recorder, caches));
         observers.push_back(owned.back().get());
     }
     counting_engine().run(program, launch, memory, observers.data());

@@ -15,9 +15,9 @@ namespace coalesce::analysis {
 void run(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory);
 
 // Runs a program decoded for counting_engine() and counts. With groups, whose counts are added to,
-// nothing is returned; a recorder keeps events.
+// nothing is returned; a recorder keeps events, the replay feeds caches.
 [[nodiscard]] Counts run_counted(const sim::Program& program, const sim::Launch& launch,
                                  sim::AddressSpace& memory, GroupedCounts* groups = nullptr,
-                                 Recorder* recorder = nullptr);
+                                 Recorder* recorder = nullptr, CacheReplay* caches = nullptr);
 
 }  // namespace coalesce::analysis

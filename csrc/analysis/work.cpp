@@ -4,8 +4,9 @@
 // Everything but the latency is a sum over the instructions. For the latency we need how often a
 // warp waits: for loads from memory once in each stretch of instructions that are executed equally
 // often and have no barrier between them, as the GPU's assembler issues the loads of a stretch
-// before the first use of one. Each turn of a loop is a stretch; an `if` that most warps take does
-// not end one.
+// before the first use of one. Each turn of a loop is a stretch, but one without barriers is
+// unrolled until eight loads are under way (seen in recordings of the sums); an `if` that most
+// warps take does not end a stretch.
 #include <algorithm>
 #include <string_view>
 
@@ -17,6 +18,8 @@ using ptx::Space;
 using sim::Access;
 
 namespace {
+
+constexpr uint64_t loads_under_way = 8;
 
 bool is_barrier(std::string_view opcode) {
     return opcode.starts_with("bar.sync") || opcode.starts_with("barrier") ||
@@ -31,13 +34,18 @@ struct Waits {
     uint64_t memory = 0, shared = 0, barriers = 0;
 };
 
-Waits waits_of(const Counts& counts) {
+Waits waits_of(const Counts& counts, uint64_t warps) {
     Waits total;
-    uint64_t executed = 0, memory = 0, shared = 0;  // of the stretch; loads' executions at most
-    const auto end = [&] {
+    // Of the stretch: executions, those of its loads at most, and how many loads it has.
+    uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
+    bool after_barrier = false;
+    const auto end = [&](bool at_barrier) {
+        if (executed >= 2 * warps && loads < loads_under_way && !after_barrier && !at_barrier)
+            memory = std::max(std::min(memory, warps), memory * loads / loads_under_way);
         total.memory += memory;
         total.shared += shared;
-        executed = memory = shared = 0;
+        executed = memory = shared = loads = 0;
+        after_barrier = at_barrier;
     };
     for (size_t i = 0; i < counts.instructions.size(); ++i) {
         const InstructionCounts& c = counts.instructions[i];
@@ -45,7 +53,7 @@ Waits waits_of(const Counts& counts) {
         if (c.executed == 0) continue;
         const bool barrier = is_barrier(info.opcode);
         if (barrier) total.barriers += c.executed;
-        if (barrier || (executed && !alike(executed, c.executed))) end();
+        if (barrier || (executed && !alike(executed, c.executed))) end(barrier);
         executed = std::max(executed, c.executed);
         if (info.space == Space::reg || !c.requests) continue;
         if (info.access != Access::load && info.access != Access::atomic) continue;
@@ -53,15 +61,17 @@ Waits waits_of(const Counts& counts) {
             shared = std::max(shared, c.requests);
         } else if (c.space != Space::constant) {
             memory = std::max(memory, c.requests);
+            ++loads;
         }
     }
-    end();
+    end(false);
     return total;
 }
 
 }  // namespace
 
-model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes) const {
+model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
+                         const CacheResult* caches) const {
     model::Work work;
     work.blocks = blocks;
     work.instructions = executed();
@@ -82,13 +92,23 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes)
             sectors += c.sectors;
         }
     }
-    // Without a replay of the caches: every line comes from DRAM once.
-    work.dram_bytes = std::min(sectors * model::sector_bytes, buffer_bytes);
-    work.l2_sectors = work.dram_bytes / model::sector_bytes;
-    work.from_dram = sectors ? double(work.l2_sectors) / double(sectors) : 0;
+    if (caches) {
+        const model::CacheCounts& c = caches->counts;
+        work.dram_bytes = c.dram_read_bytes + c.dram_written_bytes;
+        work.l2_sectors = c.l2_reads + c.l2_writes;
+        work.l2_partial_writes = c.l2_partial_writes;
+        const double loads = std::max(1.0, double(c.l1_loads));
+        const double from_dram = double(c.dram_read_bytes) / model::sector_bytes;
+        work.from_dram = std::min(1.0, from_dram / loads);
+        work.from_l2 = std::clamp((double(c.l2_reads) - from_dram) / loads, 0.0, 1.0);
+    } else {  // as if every line came from DRAM once
+        work.dram_bytes = std::min(sectors * model::sector_bytes, buffer_bytes);
+        work.l2_sectors = work.dram_bytes / model::sector_bytes;
+        work.from_dram = sectors ? double(work.l2_sectors) / double(sectors) : 0;
+    }
 
     const double of_a_warp = 1.0 / std::max(1.0, double(blocks) * warps);
-    const Waits waits = waits_of(*this);
+    const Waits waits = waits_of(*this, blocks * warps);
     work.instructions_a_warp = double(work.instructions) * of_a_warp;
     work.memory_waits = double(waits.memory) * of_a_warp;
     work.shared_waits = double(waits.shared) * of_a_warp;

@@ -1,7 +1,7 @@
 // The GPU table and the time model as Python sees them.
 #include <pybind11/stl.h>
 
-#include "bindings/bindings.hpp"
+#include "bindings/sim.hpp"
 #include "model/gpu.hpp"
 #include "model/time.hpp"
 
@@ -38,7 +38,54 @@ const model::Gpu& found(const std::string& name) {
     return *gpu;
 }
 
+// The members of a Work by name.
+template <class Work, class F>
+void for_each_field(Work& w, F&& f) {
+    f("blocks", w.blocks);
+    f("instructions", w.instructions);
+    f("fp32", w.fp32);
+    f("fp64", w.fp64);
+    f("requests", w.requests);
+    f("tag_lookups", w.tag_lookups);
+    f("shared_wavefronts", w.shared_wavefronts);
+    f("constant_lookups", w.constant_lookups);
+    f("l2_sectors", w.l2_sectors);
+    f("l2_partial_writes", w.l2_partial_writes);
+    f("dram_bytes", w.dram_bytes);
+    f("instructions_a_warp", w.instructions_a_warp);
+    f("memory_waits", w.memory_waits);
+    f("shared_waits", w.shared_waits);
+    f("barriers", w.barriers);
+    f("from_l2", w.from_l2);
+    f("from_dram", w.from_dram);
+}
+
 }  // namespace
+
+py::dict as_dict(const model::Work& w) {
+    py::dict d;
+    for_each_field(w, [&](const char* name, const auto& value) { d[name] = value; });
+    return d;
+}
+
+py::dict as_dict(const analysis::CacheResult& r) {
+    const model::CacheCounts& c = r.counts;
+    py::dict d;
+    d["blocks_replayed"] = r.blocks_replayed;
+    d["blocks"] = r.blocks;
+    d["l1_loads"] = c.l1_loads;
+    d["l1_load_hits"] = c.l1_load_hits;
+    d["l1_stores"] = c.l1_stores;
+    d["l1_store_hits"] = c.l1_store_hits;
+    d["l2_reads"] = c.l2_reads;
+    d["l2_writes"] = c.l2_writes;
+    d["l2_partial_writes"] = c.l2_partial_writes;
+    d["l2_lookups"] = c.l2_lookups;
+    d["l2_hits"] = c.l2_hits;
+    d["dram_read_bytes"] = c.dram_read_bytes;
+    d["dram_written_bytes"] = c.dram_written_bytes;
+    return d;
+}
 
 py::dict as_dict(const model::Time& t) {
     py::dict cycles;
@@ -81,28 +128,10 @@ void add_model(py::module_ m) {
         [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes,
            const std::map<std::string, double>& work) {
             model::Work w;
-            const auto get = [&](const char* name, auto& value) {
-                const auto at = work.find(name);
-                if (at != work.end())
+            for_each_field(w, [&](const char* name, auto& value) {
+                if (const auto at = work.find(name); at != work.end())
                     value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
-            };
-            get("blocks", w.blocks);
-            get("instructions", w.instructions);
-            get("fp32", w.fp32);
-            get("fp64", w.fp64);
-            get("requests", w.requests);
-            get("tag_lookups", w.tag_lookups);
-            get("shared_wavefronts", w.shared_wavefronts);
-            get("constant_lookups", w.constant_lookups);
-            get("l2_sectors", w.l2_sectors);
-            get("l2_partial_writes", w.l2_partial_writes);
-            get("dram_bytes", w.dram_bytes);
-            get("instructions_a_warp", w.instructions_a_warp);
-            get("memory_waits", w.memory_waits);
-            get("shared_waits", w.shared_waits);
-            get("barriers", w.barriers);
-            get("from_l2", w.from_l2);
-            get("from_dram", w.from_dram);
+            });
             const model::Gpu& g = found(gpu);
             return as_dict(
                 model::modelled_time(g, model::occupancy(g, threads, registers, shared_bytes), w));

@@ -28,7 +28,9 @@ using analysis::Counts;
 struct LaunchResult {
     std::optional<Counts> counts;
     std::optional<model::Time> time;
+    model::Work work;
     model::Occupancy occupancy;
+    std::optional<analysis::CacheResult> caches;
     double host_ms = 0;
     std::vector<Counts> groups;
     py::object events = py::none();
@@ -106,7 +108,7 @@ class Program {
                         const std::optional<std::vector<uint32_t>>& groups, uint32_t exemplars,
                         std::optional<analysis::Recording> record, py::object progress,
                         const std::optional<py::dict>& check, const std::string& gpu_name,
-                        uint32_t registers) {
+                        uint32_t registers, bool caches) {
         const model::Gpu& gpu = named_gpu(gpu_name);
         counts = counts || groups || exemplars || record;
         const sim::Program& program = decoded(entry, check    ? Purpose::check
@@ -127,6 +129,12 @@ class Program {
         if (exemplars) record = analysis::Recording::of_exemplars(exemplars, launch);
         if (record) recorder.emplace(*record, program);
         const std::unique_ptr<analysis::GroupedCounts> grouped = group(launch, groups);
+        const model::Occupancy occupancy =
+            model::occupancy(gpu, uint32_t(launch.block.count()), registers,
+                             program.shared_bytes + launch.shared_bytes);
+        std::optional<analysis::CacheReplay> replay;
+        if (caches && !launch.blocks && launch.block_count() > 0)
+            replay.emplace(program, launch, gpu, occupancy);
         analysis::Checked checked;
         const SharedShapes shapes = check ? shared_shapes(*check) : SharedShapes{};
         Attendant attendant(launch, std::move(progress));
@@ -138,7 +146,9 @@ class Program {
                 checked = analysis::run_checked(program, launch, memory, shapes);
             } else if (counts) {
                 result.counts = analysis::run_counted(program, launch, memory, grouped.get(),
-                                                      recorder ? &*recorder : nullptr);
+                                                      recorder ? &*recorder : nullptr,
+                                                      replay ? &*replay : nullptr);
+                if (replay) result.caches = replay->finish();
             } else {
                 analysis::run(program, launch, memory);
             }
@@ -167,12 +177,10 @@ class Program {
             result.events = columns_of(trace.events, launch.grid);
             result.omitted = trace.omitted;
         }
-        const model::Occupancy occupancy =
-            model::occupancy(gpu, uint32_t(launch.block.count()), registers,
-                             program.shared_bytes + launch.shared_bytes);
-        result.time = model::modelled_time(
-            gpu, occupancy,
-            result.counts->work(launch.grid.count(), occupancy.warps, arrays.total_bytes()));
+        result.work =
+            result.counts->work(launch.grid.count(), occupancy.warps, arrays.total_bytes(),
+                                result.caches ? &*result.caches : nullptr);
+        result.time = model::modelled_time(gpu, occupancy, result.work);
         result.occupancy = occupancy;
         return result;
     }
@@ -436,10 +444,14 @@ void add_sim(py::module_ m) {
                 if (!r.time) return py::none();
                 py::dict d;
                 d["time"] = as_dict(*r.time);
+                d["work"] = as_dict(r.work);
                 d["occupancy"] = as_dict(r.occupancy);
+                d["caches"] = r.caches ? py::object(as_dict(*r.caches)) : py::none();
                 return d;
             },
-            "What was modelled: dicts of the time and of the occupancy; or None.")
+            "What was modelled: dicts of the time, what it is made of (work), the occupancy and "
+            "the\n"
+            "caches, None where they were not asked for; or None.")
         .def_readonly("host_ms", &LaunchResult::host_ms,
                       "Time the simulation took on this machine in ms.")
         .def_readonly("groups", &LaunchResult::groups, "The counts of each group of blocks.")
@@ -468,7 +480,7 @@ void add_sim(py::module_ m) {
              py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
              py::arg("exemplars") = 0, py::arg("record") = py::none(),
              py::arg("progress") = py::none(), py::arg("check") = py::none(),
-             py::arg("gpu") = "h200", py::arg("registers") = 0)
+             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false)
         .def("step", &Program::step, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
              py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
              py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,

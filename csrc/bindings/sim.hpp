@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/cache_replay.hpp"
 #include "analysis/check.hpp"
 #include "analysis/step.hpp"
 #include "analysis/trace.hpp"
@@ -94,6 +95,8 @@ using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 
 // Dicts of what was modelled (model.cpp).
 [[nodiscard]] pybind11::dict as_dict(const model::Time& time);
+[[nodiscard]] pybind11::dict as_dict(const model::Work& work);
+[[nodiscard]] pybind11::dict as_dict(const analysis::CacheResult& caches);
 [[nodiscard]] pybind11::dict as_dict(const model::Occupancy& occupancy);
 
 // A launch of which one block is walked through by steps, with all that it refers to.

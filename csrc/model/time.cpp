@@ -14,10 +14,10 @@ constexpr double turnover = 480;    // between a block's end and its successor's
 constexpr double request_cycles = 1.25;  // lsuin_requests stay below 0.8 a cycle
 constexpr double constant_cycles = 2.3;  // an address of a load from constant memory
 constexpr double l1_latency = 35, l2_latency = 270, dram_latency = 560, shared_latency = 30;
-constexpr double barrier_cycles = 30;
+constexpr double barrier_cycles = 100;     // from the last arrival to the first shared load's issue
 constexpr double instruction_latency = 6;  // from one instruction of a warp to the next
-// The second level, of each multiprocessor's share of it: 72 sectors a cycle of 132
-// multiprocessors; writes of part of a sector 33.
+// Between a multiprocessor and the second level: 72 sectors a cycle of all 132 together, and no
+// more each where few are busy; writes of part of a sector 33.
 constexpr double l2_sectors_a_cycle = 72.0 / 132, l2_partial_a_cycle = 33.0 / 132;
 constexpr double dram_efficiency = 0.92;  // of the published bandwidth
 
@@ -64,8 +64,8 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::data) = double(work.tag_lookups + work.shared_wavefronts) * share;
     at(Bound::constants) = double(work.constant_lookups) * share * constant_cycles;
     at(Bound::l2) = (double(work.l2_sectors - work.l2_partial_writes) / l2_sectors_a_cycle +
-                     double(work.l2_partial_writes) / l2_partial_a_cycle) /
-                    gpu.multiprocessors;
+                     double(work.l2_partial_writes) / l2_partial_a_cycle) *
+                    share;
     at(Bound::dram) = double(work.dram_bytes) / (gpu.dram_gbps * dram_efficiency) * gpu.clock_ghz;
 
     const double miss = work.from_l2 + work.from_dram;

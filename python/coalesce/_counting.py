@@ -20,6 +20,7 @@ from coalesce import (
     _sampling,
 )
 from coalesce._arguments import HostArray
+from coalesce._modelled import Modelled
 from coalesce._pieces import Pieces
 from coalesce.tracing import Trace, TraceArray
 
@@ -47,8 +48,8 @@ class Counted:
         How many blocks were simulated, and how many the grid has.
     exemplars : Trace or None
         Events of each memory instruction, where they were asked for.
-    modelled_ms : float or None
-        The kernel's time on the GPU, modelled; None with a sample.
+    modelled : Modelled or None
+        What was modelled of the caches and the time; None with a sample or an executor.
     estimate : Estimate or None
         With a sample, what it tells of the whole grid.
     """
@@ -59,7 +60,7 @@ class Counted:
     blocks_run: int
     blocks_total: int
     exemplars: Trace | None
-    modelled_ms: float | None
+    modelled: Modelled | None
     estimate: _sampling.Estimate | None = None
 
 
@@ -75,6 +76,7 @@ def count(
     executor: Executor | None = None,
     progress: Progress = None,
     exemplars: int = 0,
+    caches: bool = False,
 ) -> Counted:
     """Simulate a launch and count what it costs.
 
@@ -101,6 +103,8 @@ def count(
         default a bar shows on terminals and in notebooks, for what takes more than two seconds.
     exemplars : int
         How many events to keep of each memory instruction.
+    caches : bool
+        Whether to model the caches, where the whole grid is simulated here.
     """
     launch = prepare(kernel, grid, block, arguments, shared_bytes, device)
     if sample is not None or executor is not None:
@@ -127,7 +131,7 @@ def count(
                 for name, value in before:
                     program.write_variable(name, value)
         else:
-            result = launch.run(counts=True, exemplars=exemplars, progress=report)
+            result = launch.run(counts=True, exemplars=exemplars, progress=report, caches=caches)
             launch.finish()
     assert result.counts is not None
     estimate = None
@@ -142,7 +146,7 @@ def count(
         blocks_run=launch.blocks if estimate is None else estimate.blocks_run,
         blocks_total=launch.blocks,
         exemplars=launch.trace(result) if exemplars else None,
-        modelled_ms=result.modelled_ms if estimate is None else None,
+        modelled=Modelled.of(result.model) if result.model and estimate is None else None,
         estimate=estimate,
     )
 

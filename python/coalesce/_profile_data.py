@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import coalesce
+from coalesce._modelled import Modelled
 from coalesce._rows import Access, Instruction, Line
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def as_dict(profile: Profile) -> dict[str, Any]:
         "device": profile.device.name,
         "arrays": [{**asdict(a), "shape": list(a.shape)} for a in profile.arrays],
         "modelled_ms": profile.modelled_ms,
+        "modelled": _modelled(profile.modelled),
         "measured_ms": profile.measured_ms,
         "estimate": None
         if profile.estimate is None
@@ -70,6 +72,12 @@ def as_dict(profile: Profile) -> dict[str, Any]:
         "instructions": [_record(i) for i in profile.instructions()],
         "preparation": [as_dict(other) for other in profile.preparation],
     }
+
+
+def _modelled(modelled: Modelled | None) -> dict[str, Any] | None:
+    if modelled is None:
+        return None
+    return {**asdict(modelled), "why": modelled.why, "share": modelled.share}
 
 
 def _access(access: Access) -> dict[str, Any]:

@@ -34,7 +34,8 @@ _PICTURES = 3
 
 def report(profile: Profile) -> str:
     """Return the report as a fragment."""
-    parts = [_header(profile), _findings(profile), _totals(profile), _listing(profile)]
+    parts = [_header(profile), _findings(profile), _totals(profile), _modelled(profile)]
+    parts.append(_listing(profile))
     parts.append(_pictures(profile))
     parts += [tag("div", escape(note), FAINT) for note in _profile_text.notes(profile)]
     return tag("div", "\n".join(parts), "line-height:1.45")
@@ -82,6 +83,13 @@ def _totals(profile: Profile) -> str:
             )
         )
     return table(rows)
+
+
+def _modelled(profile: Profile) -> str:
+    told = _profile_text.modelled(profile)
+    if told is None:
+        return ""
+    return tag("div", f"{tag('b', 'Modelled')} {escape(told)}", "margin:8px 0;white-space:normal")
 
 
 def _pictures(profile: Profile) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from coalesce import _verdict
 from coalesce._advice import wasteful
+from coalesce._modelled import of_bytes
 from coalesce._rows import Access, Line, number
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ def report(profile: Profile, width: int) -> Iterator[Text]:
     if accesses:
         yield Text()
         yield from _totals(profile, width)
+    if (told := modelled(profile)) is not None:
+        yield Text()
+        head = "Modelled  "
+        for part in textwrap.wrap(told, width - len(head)):
+            yield Text(head, BOLD).append(part, "not bold")
+            head = " " * len(head)
     names = max((len(a.name) for a in accesses), default=0)
     for line in profile.lines():
         if line.accesses:
@@ -87,8 +94,8 @@ def notes(profile: Profile) -> list[str]:
     times = []
     if profile.measured_ms is not None:
         times.append(f"{milliseconds(profile.measured_ms)} measured on {profile.device.name}")
-    if profile.modelled_ms is not None:
-        times.append(f"{milliseconds(profile.modelled_ms)} modelled")
+        if profile.modelled_ms is not None:
+            times.append(f"{milliseconds(profile.modelled_ms)} modelled")
     if times:
         found.append(f"Time: {', '.join(times)}.")
     found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
@@ -100,8 +107,49 @@ def notes(profile: Profile) -> list[str]:
     elif any(access.space == "shared" for access in profile.accesses()):
         exact += "; wavefronts are those of the PTX, whose loads the assembler may merge"
     if profile.estimate is None:
-        found.append(f"{exact}; times are modelled estimates.")
+        found.append(f"{exact}; caches and times are modelled estimates.")
+    if profile.modelled is None:
+        found.append(
+            "Caches and time are not modelled with a sample or an executor: they depend on all "
+            "blocks in the order a GPU runs them."
+        )
     return found
+
+
+def modelled(profile: Profile) -> str | None:
+    """Say what the models of caches and time come to; None where nothing was modelled."""
+    from coalesce.timing import milliseconds
+
+    m = profile.modelled
+    if m is None:
+        return None
+    text = f"{milliseconds(m.ms)}, {m.why}{_tags_a_request(profile)}."
+    if m.caches is None:
+        return text + " The caches were not modelled: caches=True does."
+    c = m.caches
+    hits = m.metrics()["l1tex__t_sector_hit_rate.pct"] / 100
+    text += (
+        f" L1 answers {percent(hits)} of the sectors; L2 {of_bytes(32 * c['l2_reads'])} read, "
+        f"{of_bytes(32 * c['l2_writes'])} written, "
+        f"{percent(m.metrics()['lts__t_sector_hit_rate.pct'] / 100)} hits; "
+        f"DRAM {of_bytes(c['dram_read_bytes'])} read, {of_bytes(c['dram_written_bytes'])} written. "
+        f"{m.blocks_a_multiprocessor} block{'s' * (m.blocks_a_multiprocessor != 1)} a "
+        f"multiprocessor, limited by {m.limit}."
+    )
+    if m.share is not None and m.share < 1:
+        text += f" The caches of the first {percent(m.share)} of the blocks stand for the rest."
+    return text
+
+
+def _tags_a_request(profile: Profile) -> str:
+    """Say how many lines a request looks up, where those are what the kernel is bound by."""
+    m = profile.modelled
+    requests = sum(t.requests for t in profile.totals() if t.space == "global")
+    if m is None or m.bound != "data" or not requests:
+        return ""
+    if m.work["shared_wavefronts"] > m.work["tag_lookups"]:
+        return ""
+    return f", {number(m.work['tag_lookups'] / requests)} a request"
 
 
 def _finding(finding: _verdict.Finding, width: int) -> Iterator[Text]:

@@ -41,6 +41,7 @@ class Settings:
     sample: float | None = None
     executor: Executor | None = None
     progress: _counting.Progress = None
+    caches: bool = True
 
 
 def of_operation(
@@ -116,6 +117,7 @@ def of_kernel(
         executor=settings.executor,
         progress=settings.progress,
         exemplars=_EXAMPLES,
+        caches=settings.caches,
     )
     record = _record(counted, chosen)
     if on_gpu:
@@ -132,9 +134,10 @@ def of_kernel(
         metrics, errors = counted.estimate.metrics(metrics)
         why = f"estimated from {counted.estimate.share:.1%} of the blocks"
         inexact = dict.fromkeys(metrics, why)
-    if counted.modelled_ms is not None:
-        metrics = {**metrics, "gpu__time_duration.sum": 1e6 * counted.modelled_ms}
-        inexact["gpu__time_duration.sum"] = _MODELLED
+    if counted.modelled is not None:
+        modelled = counted.modelled.metrics()
+        metrics = {**metrics, **modelled}
+        inexact |= dict.fromkeys(modelled, _MODELLED)
     found = Profile(
         kernel=kernel.name,
         title=title,
@@ -151,7 +154,7 @@ def of_kernel(
             for a in counted.arguments
             if isinstance(a, HostArray)
         ],
-        modelled_ms=counted.modelled_ms,
+        modelled=counted.modelled,
         measured_ms=record.kernel_ms if on_gpu else None,
         estimate=counted.estimate,
         errors=errors,
@@ -187,7 +190,8 @@ def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[
 def _record(counted: _counting.Counted, device: Device) -> LaunchRecord:
     from coalesce.kernel import LaunchRecord
 
-    return LaunchRecord(counted.modelled_ms or 0.0, 0.0, 1, 0.0, 0.0, "modelled", device.name)
+    modelled_ms = 0.0 if counted.modelled is None else counted.modelled.ms
+    return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)
 
 
 def _kept(kernel: Kernel, given: Sequence[Any]) -> list[Any]:

@@ -56,7 +56,7 @@ class Result:
     omitted: int
     memory: list[tuple[str, str, int, int, int]]
     groups: list[Any]
-    modelled_ms: None = None
+    model: None = None
 
 
 def check(executor: Any) -> None:

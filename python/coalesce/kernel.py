@@ -16,6 +16,7 @@ from coalesce._arguments import HostArray
 from coalesce._arrays import GpuArray
 from coalesce._devices import Device
 from coalesce._geometry import Extent
+from coalesce._modelled import Modelled
 from coalesce._module import Module
 from coalesce._signature import Parameter
 
@@ -48,6 +49,8 @@ class LaunchRecord:
         Where it ran: ``"cuda:0"``.
     counts : object or None
         The simulator's counts, where they were asked for.
+    modelled : Modelled or None
+        Where the simulator modelled the time, what it is made of.
     """
 
     kernel_ms: float
@@ -58,6 +61,7 @@ class LaunchRecord:
     source: Literal["measured", "modelled"]
     device: str
     counts: Any = None
+    modelled: Modelled | None = None
 
 
 class Kernel:
@@ -342,6 +346,7 @@ class Kernel:
         sample: float | None = None,
         executor: Executor | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
+        caches: bool = True,
     ) -> Profile:
         """Launch the kernel and count what its memory accesses cost.
 
@@ -352,7 +357,7 @@ class Kernel:
             As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
         shared_bytes : int
             Dynamic shared memory, bytes a block.
-        device, sample, executor, progress
+        device, sample, executor, progress, caches
             As of `coalesce.profile`. With a sample or an executor the arrays stay as they are.
 
         Returns
@@ -367,7 +372,7 @@ class Kernel:
         """
         from coalesce import _profiler
 
-        settings = _profiler.Settings(sample, executor, progress)
+        settings = _profiler.Settings(sample, executor, progress, caches)
         return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device, settings)[0]
 
     def trace(
@@ -690,6 +695,7 @@ class Kernel:
             shared,
             packed,
             counts=counts or timed,
+            caches=timed,
             instruction_limit=self.instruction_limit or 0,
             **self._module.modelled(device, self.entry),
         )
@@ -705,6 +711,7 @@ class Kernel:
             source="modelled",
             device=device.name,
             counts=result.counts if counts or timed else None,
+            modelled=Modelled.of(result.model) if timed else None,
         )
 
     def _compile(self, device: Device) -> _compiler.Compiled:

@@ -18,6 +18,7 @@ from coalesce._rows import Access, Instruction, Line
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from coalesce._modelled import Modelled
     from coalesce._ncu import Launch
     from coalesce._sampling import Estimate
     from coalesce._verdict import Total
@@ -33,6 +34,7 @@ def profile(
     sample: float | None = None,
     executor: Executor | None = None,
     progress: bool | Callable[[int, int], object] | None = None,
+    caches: bool = True,
     **options: Any,
 ) -> Profile:
     """Profile an operation: count what the memory accesses of its kernel cost.
@@ -56,6 +58,10 @@ def profile(
     progress : bool or callable, optional
         Whether to show a progress bar, or a function of the numbers of blocks done and in all. By
         default there is a bar on terminals and in notebooks, after two seconds.
+    caches : bool
+        Whether to model the caches: hit rates, sectors of the second level, bytes of DRAM, and the
+        time they cost. That takes as long again as counting, or less. With a sample or an executor
+        they are not modelled, as they depend on all blocks in the order a GPU runs them.
     **options
         Of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
 
@@ -80,7 +86,7 @@ def profile(
     """
     from coalesce import _profiler
 
-    settings = _profiler.Settings(sample, executor, progress)
+    settings = _profiler.Settings(sample, executor, progress, caches)
     return _profiler.of_operation(operation, arrays, device, options, settings)
 
 
@@ -116,6 +122,8 @@ class Profile(Assertions):
         The arrays that the kernel was given.
     modelled_ms : float or None
         Milliseconds on the simulated GPU by the time model, an estimate.
+    modelled : Modelled or None
+        What the models of caches and time say, with what bounds the kernel: ``modelled.why``.
     measured_ms : float or None
         Milliseconds on `device`, the median by CUDA events, if that is a GPU.
     preparation : tuple of Profile
@@ -139,7 +147,7 @@ class Profile(Assertions):
         inexact: Mapping[str, str],
         instructions: Sequence[Instruction],
         arrays: Sequence[ArrayInfo] = (),
-        modelled_ms: float | None = None,
+        modelled: Modelled | None = None,
         measured_ms: float | None = None,
         title: str = "",
         launch: Launch | None = None,
@@ -155,7 +163,8 @@ class Profile(Assertions):
         self.shared_bytes = shared_bytes
         self.device = device
         self.arrays = tuple(arrays)
-        self.modelled_ms = modelled_ms
+        self.modelled = modelled
+        self.modelled_ms = None if modelled is None else modelled.ms
         self.measured_ms = measured_ms
         self.preparation: tuple[Profile, ...] = ()
         self._metrics = {name: _whole(value) for name, value in metrics.items()}
@@ -269,7 +278,8 @@ class Profile(Assertions):
         -------
         dict
             ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
-            ``modelled_ms``, ``measured_ms``, ``estimate`` (None, or ``share``, ``blocks_run``,
+            ``modelled_ms``, ``modelled`` (None, or the attributes of `Modelled`),
+            ``measured_ms``, ``estimate`` (None, or ``share``, ``blocks_run``,
             ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``, ``inexact``,
             ``lines`` (the attributes of `Line`, each with its ``accesses``, those of `Access`, each
             with a ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and ``addresses``),

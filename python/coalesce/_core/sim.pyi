@@ -146,6 +146,7 @@ class Program:
         check: Mapping[str, tuple[Sequence[int], int, str]] | None = None,
         gpu: str = "h200",
         registers: int = 0,
+        caches: bool = False,
     ) -> LaunchResult: ...
     def step(
         self,

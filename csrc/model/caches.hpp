@@ -1,0 +1,100 @@
+// The caches of a GPU, and DRAM behind them.
+//
+// METHOD
+// A request is taken apart into the lines it touches. The first level keeps sectors that were
+// loaded; a load's other sectors are fetched from the second level. Stores go on to the second
+// level at once. They give their line a place in the first level, but no data: counters call a
+// store a hit where the line has a place.
+//
+// The second level has one or two partitions. A line's home is in one of them, and so are its data
+// that are not yet in DRAM. Multiprocessors ask the partition they are nearer to, which keeps a
+// copy of what it fetches from the home of a line: data that all multiprocessors read take twice
+// their room, and are looked up twice where they miss. DRAM is read in halves of a line, 64 bytes,
+// and written in sectors when a line leaves the second level.
+//
+// All of this was read off Nsight Compute's recordings on an H200 (tests/data/models_h200.json).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "model/gpu.hpp"
+#include "model/sectored_cache.hpp"
+
+namespace coalesce::model {
+
+// The part of a request that is in one line.
+struct LineAccess {
+    uint64_t line = 0;
+    uint8_t sectors = 0;  // touched
+    uint8_t whole = 0;    // of them, every byte
+};
+
+// What was counted of caches.
+struct CacheCounts {
+    uint64_t l1_loads = 0, l1_load_hits = 0;    // sectors
+    uint64_t l1_stores = 0, l1_store_hits = 0;  // sectors
+    uint64_t l2_reads = 0, l2_writes = 0;       // sectors from and to first levels
+    uint64_t l2_partial_writes = 0;             // of them, written in part
+    uint64_t l2_lookups = 0, l2_hits = 0;       // sectors, in all partitions
+    uint64_t dram_read_bytes = 0, dram_written_bytes = 0;
+
+    void add(const CacheCounts& other);
+    bool operator==(const CacheCounts&) const = default;
+};
+
+// What a first level asks the second for.
+struct Traffic {
+    enum class Kind : uint8_t { read, write, atomic };
+    uint64_t line = 0;
+    uint32_t time = 0;  // cycles of the first level, from the block's start
+    uint8_t sectors = 0;
+    uint8_t whole = 0;
+    Kind kind = Kind::read;
+};
+
+// The first-level cache as one block has it: a share of that of its multiprocessor.
+class FirstLevel {
+  public:
+    explicit FirstLevel(uint32_t bytes) : cache_(bytes / 128) {}
+
+    // Return the sectors that have to be fetched.
+    uint8_t load(const LineAccess& a);
+    // As many sectors again that were loaded just now.
+    void load_again(uint64_t sectors) {
+        counts_.l1_loads += sectors;
+        counts_.l1_load_hits += sectors;
+    }
+    // Loads that pass by the cache (ld.volatile, ld.global.cg, cp.async.cg).
+    uint8_t load_past(const LineAccess& a);
+    void store(const LineAccess& a);
+    void atomic(const LineAccess& a);
+
+    [[nodiscard]] const CacheCounts& counts() const { return counts_; }
+
+  private:
+    SectoredCache cache_;
+    CacheCounts counts_;
+};
+
+class SecondLevel {
+  public:
+    explicit SecondLevel(const Gpu& gpu);
+
+    // A request of multiprocessor `from`.
+    void handle(const Traffic& t, uint32_t from);
+
+    [[nodiscard]] const CacheCounts& counts() const { return counts_; }
+
+  private:
+    void read(uint64_t line, uint8_t sectors, uint32_t from);
+    void write(const Traffic& t, uint32_t from);
+    uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors);
+    [[nodiscard]] uint32_t home_of(uint64_t line) const;
+
+    std::vector<SectoredCache> partitions_;
+    CacheCounts counts_;
+};
+
+}  // namespace coalesce::model

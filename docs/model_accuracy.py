@@ -1,0 +1,188 @@
+"""Compare the models of caches and time with what a GPU's counters read.
+
+``python docs/model_accuracy.py`` runs the launches of tests/data/models_h200.json on the simulator
+and prints each one's errors and the medians; ``--only REGEX`` chooses launches. The page's part on
+the models, in docs/accuracy.md, is made of the same rows.
+
+Where the simulator executes other instructions than the GPU (PTX, whose instructions the GPU's
+assembler merges and drops) the time has others to count. The column "(rec.)" is the time model on
+the *recorded* instructions, requests and traffic, which tells how good it is by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parent.parent / "tests"
+sys.path.insert(0, str(TESTS))
+
+import counter_cases  # noqa: E402
+
+from coalesce import _core  # noqa: E402
+
+RECORDING = TESTS / "data" / "models_h200.json"
+# Sizes that the simulator runs in seconds: the products of matrices of 2048 and 4096 take minutes.
+QUICK = r" (512|1024)x|^(transpose|row_sums|column_sums|access)/(?!gather 16777216)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A launch: what was predicted, and what was measured."""
+
+    case: str
+    hit_rate: tuple[float, float]  # first level, percent
+    l2_sectors: tuple[float, float]  # read and written
+    dram_bytes: tuple[float, float]
+    us: tuple[float, float]
+    us_recorded: float  # the time model on recorded counts
+    bound: str
+    share: float  # of the blocks, replayed
+    seconds: float  # that the simulator took
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Of the hit rate in points, of the others as a share of what was measured."""
+        found = {"L1 hit rate": self.hit_rate[0] - self.hit_rate[1]}
+        pairs = {"L2 sectors": self.l2_sectors, "DRAM bytes": self.dram_bytes, "time": self.us}
+        for name, (ours, theirs) in pairs.items():
+            found[name] = ours / theirs - 1 if theirs else 0.0
+        found["time, recorded counts"] = self.us_recorded / self.us[1] - 1
+        return found
+
+
+def measured(launch: Mapping[str, Any]) -> dict[str, float]:
+    """Return what is compared, of a recorded launch."""
+    m = launch["metrics"]
+    return {
+        "hit_rate": m["l1tex__t_sector_hit_rate.pct"],
+        "l2_sectors": m["lts__t_sectors_srcunit_tex_op_read.sum"]
+        + m["lts__t_sectors_srcunit_tex_op_write.sum"],
+        "dram_bytes": m["dram__bytes_read.sum"] + m["dram__bytes_write.sum"],
+        "us": m["gpu__time_duration.sum"] / 1e3,
+    }
+
+
+def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> float:
+    """Return the time model's microseconds for recorded counts; waits and constants as counted."""
+    m = launch["metrics"]
+    blocks, threads = math.prod(launch["grid"]), math.prod(launch["block"])
+    l2_reads = m["lts__t_sectors_srcunit_tex_op_read.sum"]
+    l2_writes = m["lts__t_sectors_srcunit_tex_op_write.sum"]
+    dram_reads = m["dram__bytes_read.sum"]
+    loads = max(1, m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"])
+    shared = m["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"]
+    recorded = {
+        **work,
+        "instructions": m["smsp__inst_executed.sum"],
+        "fp32": m["smsp__inst_executed_pipe_fma.sum"],
+        "fp64": m["smsp__inst_executed_pipe_fp64.sum"],
+        "requests": m["l1tex__lsuin_requests.sum"],
+        "tag_lookups": m["l1tex__data_pipe_lsu_wavefronts.sum"] - shared,
+        "shared_wavefronts": shared,
+        "l2_sectors": l2_reads + l2_writes,
+        "dram_bytes": dram_reads + m["dram__bytes_write.sum"],
+        "instructions_a_warp": m["smsp__inst_executed.sum"] / blocks / -(-threads // 32),
+        "from_dram": min(1.0, dram_reads / 32 / loads),
+        "from_l2": max(0.0, (l2_reads - dram_reads / 32) / loads),
+    }
+    recorded["l2_partial_writes"] = min(work["l2_partial_writes"], l2_writes)
+    static = m["launch__shared_mem_per_block"] - 1024
+    registers = m["launch__registers_per_thread"]
+    modelled = _core.model.time("h200", threads, registers, static, recorded)
+    return 1e3 * float(modelled["ms"])
+
+
+def rows(only: str) -> Iterator[Row]:
+    """Run the recorded launches whose case matches."""
+    recorded = {
+        (launch["case"], launch["kernel"]): launch
+        for launch in counter_cases.load(RECORDING)["launches"]
+    }
+    for case in counter_cases.SETS["models"]():
+        if not re.search(only, case.name):
+            continue
+        start = time.perf_counter()
+        kernel, record = case.run("sim", timed=True)[-1]
+        seconds = time.perf_counter() - start
+        launch = recorded[case.name, kernel]
+        real, model = measured(launch), record.modelled
+        ours = model.metrics()
+        yield Row(
+            case.name,
+            (ours["l1tex__t_sector_hit_rate.pct"], real["hit_rate"]),
+            (model.caches["l2_reads"] + model.caches["l2_writes"], real["l2_sectors"]),
+            (ours["dram__bytes_read.sum"] + ours["dram__bytes_write.sum"], real["dram_bytes"]),
+            (1e3 * model.ms, real["us"]),
+            on_recorded_counts(launch, model.work),
+            model.bound,
+            model.share,
+            seconds,
+        )
+
+
+def medians(found: Iterable[Row]) -> dict[str, float]:
+    """Return the median of each error's size."""
+    errors = [row.errors for row in found]
+    return {name: statistics.median(abs(e[name]) for e in errors) for name in errors[0]}
+
+
+def orders(found: Iterable[Row]) -> list[tuple[str, str, str]]:
+    """Return the pairs of variants of an operation and size whose order in time is predicted wrong.
+
+    Of pairs whose measured times differ by more than a tenth.
+    """
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in found:
+        variant, _, rest = row.case.partition(" ")
+        operation, _, _ = variant.partition("/")
+        size = rest if operation != "access" else rest.split()[0]
+        groups.setdefault((operation, size), []).append(row)
+    wrong = []
+    for (operation, size), members in groups.items():
+        for i, a in enumerate(members):
+            for b in members[i + 1 :]:
+                if max(a.us[1], b.us[1]) < 1.1 * min(a.us[1], b.us[1]):
+                    continue
+                if (a.us[0] - b.us[0]) * (a.us[1] - b.us[1]) < 0:
+                    wrong.append((f"{operation} {size}", a.case, b.case))
+    return wrong
+
+
+def main() -> None:
+    """Print the errors."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=QUICK, metavar="REGEX")
+    parser.add_argument("--json", type=Path, help="write the rows here, too")
+    options = parser.parse_args()
+    print(f"{'launch':<50}{'L1 hit':>9}{'L2':>8}{'DRAM':>8}{'time':>8}{'(rec.)':>8}  bound")
+    found = []
+    for row in rows(options.only):
+        found.append(row)
+        e = row.errors
+        print(
+            f"{row.case:<50}{e['L1 hit rate']:>+9.2f}{e['L2 sectors']:>+8.0%}"
+            f"{e['DRAM bytes']:>+8.0%}{e['time']:>+8.0%}{e['time, recorded counts']:>+8.0%}"
+            f"  {row.bound}, {row.share:.0%} replayed, {row.seconds:.1f} s",
+            flush=True,
+        )
+    for name, value in medians(found).items():
+        unit = f"{value:.2f} points" if name == "L1 hit rate" else f"{value:.1%}"
+        print(f"median error of {name}: {unit}")
+    for group, a, b in orders(found):
+        print(f"order predicted wrong, {group}: {a}, {b}")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+// The caches against a slow oracle, and what must hold of any cache.
+#include <gtest/gtest.h>
+
+#include <list>
+#include <map>
+#include <random>
+#include <set>
+
+#include "model/caches.hpp"
+#include "model/time.hpp"
+
+namespace coalesce::model {
+namespace {
+
+// One set, fully associative: a list in the order of last use.
+struct SlowCache {
+    struct Line {
+        uint64_t number;
+        uint8_t valid, dirty;
+    };
+    size_t capacity;
+    std::list<Line> lines = {};
+    std::vector<Line> evicted = {};
+
+    uint8_t touch(uint64_t number, uint8_t valid, uint8_t dirty) {
+        for (auto it = lines.begin(); it != lines.end(); ++it) {
+            if (it->number != number) continue;
+            const uint8_t before = it->valid;
+            lines.push_front({number, uint8_t(it->valid | valid), uint8_t(it->dirty | dirty)});
+            lines.erase(it);
+            return before;
+        }
+        if (lines.size() == capacity) {
+            evicted.push_back(lines.back());
+            lines.pop_back();
+        }
+        lines.push_front({number, valid, dirty});
+        return 0;
+    }
+};
+
+constexpr auto ignore = [](const SectoredCache::Line&) {};
+
+TEST(SectoredCache, AgreesWithAListInTheOrderOfUse) {
+    std::mt19937_64 random(1);
+    for (const uint32_t ways : {1u, 4u, 16u}) {
+        SectoredCache cache(ways, ways);
+        SlowCache slow{ways};
+        std::vector<SectoredCache::Line> evicted;
+        for (int n = 0; n < 20000; ++n) {
+            const uint64_t line = random() % (2 * ways + 1);
+            const auto valid = uint8_t(1 + random() % 15);
+            const auto dirty = uint8_t(random() % 4 == 0 ? valid : 0);
+            const auto before = cache.touch(
+                line, valid, dirty, [&](const SectoredCache::Line& l) { evicted.push_back(l); });
+            ASSERT_EQ(slow.touch(line, valid, dirty), before.valid);
+            ASSERT_EQ(slow.evicted.size(), evicted.size());
+            if (evicted.empty()) continue;
+            ASSERT_EQ(slow.evicted.back().number, evicted.back().number);
+            ASSERT_EQ(slow.evicted.back().valid, evicted.back().valid);
+            ASSERT_EQ(slow.evicted.back().dirty, evicted.back().dirty);
+        }
+    }
+}
+
+TEST(SectoredCache, ALargerOneNeverHitsLess) {
+    std::mt19937_64 random(2);
+    std::vector<uint64_t> lines(20000);
+    for (uint64_t& line : lines) line = random() % (1 + random() % 64);
+    uint64_t last = 0;
+    for (const uint32_t ways : {2u, 4u, 8u, 16u, 32u, 64u}) {
+        SectoredCache cache(ways, ways);
+        uint64_t hits = 0;
+        for (const uint64_t line : lines) hits += !cache.touch(line, 1, 0, ignore).fresh;
+        EXPECT_GE(hits, last) << ways;
+        last = hits;
+    }
+    EXPECT_EQ(last, lines.size() - std::set(lines.begin(), lines.end()).size());
+}
+
+TEST(SectoredCache, KeepsWhatFits) {
+    SectoredCache cache(4096);
+    for (uint64_t line = 0; line < 2048; ++line) cache.touch(line * 4096, 15, 0, ignore);
+    uint64_t kept = 0;
+    for (uint64_t line = 0; line < 2048; ++line) kept += cache.look(line * 4096).valid == 15;
+    EXPECT_GT(kept, 2048 * 0.98);  // a stride of a power of two does not meet in a few sets
+}
+
+TEST(FirstLevel, StoresBringNoDataButAPlace) {
+    FirstLevel cache(1 << 15);
+    EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0011);
+    EXPECT_EQ(cache.load({7, 0b0111, 0}), 0b0100);
+    cache.store({9, 0b1111, 0b1111});
+    cache.store({9, 0b0001, 0b0001});
+    EXPECT_EQ(cache.load({9, 0b0001, 0}), 0b0001);
+    EXPECT_EQ(cache.counts().l1_loads, 6u);
+    EXPECT_EQ(cache.counts().l1_load_hits, 2u);
+    EXPECT_EQ(cache.counts().l1_stores, 5u);
+    EXPECT_EQ(cache.counts().l1_store_hits, 1u);
+    EXPECT_EQ(cache.load_past({7, 0b0001, 0}), 0b0001);
+    cache.atomic({7, 0b0001, 0});
+    EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0001);
+}
+
+Gpu small(uint32_t partitions, uint32_t lines) {
+    Gpu gpu = *find_gpu("h200");
+    gpu.partitions = partitions;
+    gpu.second_level_mb = lines * 128.0 / (1024 * 1024);
+    return gpu;
+}
+
+TEST(SecondLevel, AgreesWithAListInTheOrderOfUse) {
+    std::mt19937_64 random(3);
+    SecondLevel cache(small(1, 16));
+    SlowCache slow{16};
+    uint64_t reads = 0, lookups = 0, hits = 0, fetched = 0, written = 0;
+    for (int n = 0; n < 20000; ++n) {
+        Traffic t;
+        t.line = random() % 40;
+        t.sectors = uint8_t(1 + random() % 15);
+        t.whole = uint8_t(t.sectors & random());
+        t.kind = random() % 3 ? Traffic::Kind::read : Traffic::Kind::write;
+        cache.handle(t, uint32_t(random() % 132));
+        const auto size = [](int sectors) { return uint64_t(std::popcount(unsigned(sectors))); };
+        lookups += size(t.sectors);
+        if (t.kind == Traffic::Kind::write) {
+            slow.touch(t.line, t.sectors, t.sectors);
+            hits += size(t.sectors);
+            continue;
+        }
+        reads += size(t.sectors);
+        const int before = slow.touch(t.line, t.sectors, 0);
+        hits += size(t.sectors & before);
+        int wanted = t.sectors & ~before;
+        for (const int half : {0b0011, 0b1100})
+            if (wanted & half) wanted |= half & ~before & ~t.sectors;
+        slow.lines.front().valid |= uint8_t(wanted);
+        fetched += size(wanted);
+    }
+    for (const auto& line : slow.evicted) written += uint64_t(std::popcount(unsigned(line.dirty)));
+    EXPECT_EQ(cache.counts().l2_reads, reads);
+    EXPECT_EQ(cache.counts().l2_lookups, lookups);
+    EXPECT_EQ(cache.counts().l2_hits, hits);
+    EXPECT_EQ(cache.counts().dram_read_bytes, 32 * fetched);
+    EXPECT_EQ(cache.counts().dram_written_bytes, 32 * written);
+}
+
+TEST(SecondLevel, BothPartitionsKeepACopyAndDramIsReadOnce) {
+    SecondLevel cache(small(2, 1 << 16));
+    constexpr uint64_t lines = 1 << 12;
+    const auto read_all = [&](uint32_t from) {
+        for (uint64_t line = 0; line < lines; ++line)
+            cache.handle({line, 0, 15, 0, Traffic::Kind::read}, from);
+    };
+    read_all(0);
+    EXPECT_EQ(cache.counts().dram_read_bytes, 128 * lines);
+    EXPECT_EQ(cache.counts().l2_hits, 0u);
+    // About half of the lines are at home in the other partition and were looked up twice.
+    EXPECT_NEAR(double(cache.counts().l2_lookups), 1.5 * 4 * lines, 0.1 * 4 * lines);
+    read_all(1);
+    EXPECT_EQ(cache.counts().dram_read_bytes, 128 * lines);
+    const uint64_t before = cache.counts().l2_lookups;
+    read_all(0);
+    read_all(1);
+    EXPECT_EQ(cache.counts().l2_lookups, before + 2 * 4 * lines);
+}
+
+TEST(SecondLevel, DramIsReadInHalvesOfALine) {
+    SecondLevel cache(small(1, 1024));
+    for (uint64_t line = 0; line < 100; ++line)
+        cache.handle({line, 0, 0b0001, 0, Traffic::Kind::read}, 0);
+    EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 100u);
+    cache.handle({0, 0, 0b0010, 0, Traffic::Kind::read}, 0);
+    EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 100u);
+    cache.handle({0, 0, 0b0100, 0, Traffic::Kind::read}, 0);
+    EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 101u);
+}
+
+TEST(SecondLevel, WritesReachDramWhenTheyHaveToGo) {
+    SecondLevel cache(small(1, 1024));
+    for (uint64_t line = 0; line < 10000; ++line)
+        cache.handle({line, 0, 15, 15, Traffic::Kind::write}, 0);
+    EXPECT_EQ(cache.counts().dram_read_bytes, 0u);
+    EXPECT_EQ(cache.counts().dram_written_bytes, 128u * (10000 - 1024));
+}
+
+TEST(Gpus, EachIsThereOnceAndCitesItsFigures) {
+    std::set<std::string_view> names;
+    for (const Gpu& gpu : gpus()) {
+        EXPECT_TRUE(names.insert(gpu.name).second);
+        EXPECT_EQ(find_gpu(gpu.name), &gpu);
+        EXPECT_FALSE(gpu.source.empty());
+        EXPECT_GT(gpu.first_level_kb, gpu.carveouts_kb().back() - 1);
+        EXPECT_EQ(gpu.carveouts_kb().back(), gpu.shared_kb);
+    }
+    EXPECT_EQ(find_gpu("abacus"), nullptr);
+}
+
+TEST(Occupancy, IsThatOfTheRecordings) {
+    const Gpu& h200 = *find_gpu("h200");
+    // launch__occupancy_limit_* of tests/data/models_h200.json: naive, corner_turned, padded, copy
+    EXPECT_EQ(occupancy(h200, 1024, 32, 0).blocks, 2u);
+    EXPECT_EQ(occupancy(h200, 1024, 40, 8192).blocks, 1u);
+    EXPECT_STREQ(occupancy(h200, 1024, 40, 8192).limit, "registers");
+    EXPECT_EQ(occupancy(h200, 256, 30, 4224).blocks, 8u);
+    EXPECT_EQ(occupancy(h200, 256, 28, 0).blocks, 8u);
+    EXPECT_EQ(occupancy(h200, 32, 0, 0).blocks, 32u);
+    EXPECT_EQ(occupancy(h200, 256, 32, 100 * 1024).blocks, 2u);
+    EXPECT_EQ(occupancy(h200, 1, 255, 227 * 1024).blocks, 1u);
+    for (const Gpu& gpu : gpus()) {
+        EXPECT_EQ(occupancy(gpu, 1024, 32, gpu.max_block_shared_bytes()).blocks, 1u) << gpu.name;
+        EXPECT_GE(occupancy(gpu, 256, 32, 0).cache_bytes, 32u * 1024) << gpu.name;
+    }
+}
+
+TEST(Time, GrowsWithEveryKindOfWorkAndNamesTheBound) {
+    const Gpu& h200 = *find_gpu("h200");
+    const Occupancy o = occupancy(h200, 256, 32, 0);
+    Work work;
+    work.blocks = 1 << 14;
+    work.instructions_a_warp = 20;
+    work.memory_waits = 1;
+    const double least = modelled_time(h200, o, work).ms;
+    EXPECT_EQ(modelled_time(h200, o, work).bound, Bound::latency);
+    const std::pair<uint64_t Work::*, Bound> kinds[] = {
+        {&Work::instructions, Bound::issue},     {&Work::fp64, Bound::fp64},
+        {&Work::requests, Bound::requests},      {&Work::tag_lookups, Bound::data},
+        {&Work::shared_wavefronts, Bound::data}, {&Work::constant_lookups, Bound::constants},
+        {&Work::l2_sectors, Bound::l2},          {&Work::dram_bytes, Bound::dram}};
+    for (const auto& [member, bound] : kinds) {
+        Work more = work;
+        more.*member = uint64_t(1) << 40;
+        const Time t = modelled_time(h200, o, more);
+        EXPECT_EQ(t.bound, bound);
+        EXPECT_GT(t.ms, 10 * least);
+        more.*member = uint64_t(1) << 41;
+        EXPECT_NEAR(modelled_time(h200, o, more).ms / t.ms, 2, 0.1);
+    }
+    work.blocks = 0;
+    EXPECT_GT(modelled_time(h200, o, work).ms, 0);
+}
+
+}  // namespace
+}  // namespace coalesce::model
