@@ -1,8 +1,8 @@
 """Compare the models of caches and time with what a GPU's counters read.
 
 ``python docs/model_accuracy.py`` runs the launches of tests/data/models_h200.json on the simulator
-and prints each one's errors and the medians; ``--only REGEX`` chooses launches. The page's part on
-the models, in docs/accuracy.md, is made of the same rows.
+and prints each one's errors and the medians; ``--only REGEX`` chooses launches. The rows are kept
+in docs/measured, of which docs/make_accuracy.py makes the page's part on the models.
 
 Where the simulator executes other instructions than the GPU (PTX, whose instructions the GPU's
 assembler merges and drops) the time has others to count. The column "(rec.)" is the time model on
@@ -12,6 +12,7 @@ the *recorded* instructions, requests and traffic, which tells how good it is by
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import re
@@ -30,6 +31,7 @@ import counter_cases  # noqa: E402
 
 from coalesce import _core  # noqa: E402
 
+ROWS = Path(__file__).parent / "measured" / "models_h200.json"
 RECORDING = TESTS / "data" / "models_h200.json"
 # Sizes that the simulator runs in seconds: the products of matrices of 2048 and 4096 take minutes.
 QUICK = r" (512|1024)x|^(transpose|row_sums|column_sums|access)/(?!gather 16777216)"
@@ -53,8 +55,8 @@ class Row:
     def errors(self) -> dict[str, float]:
         """Of the hit rate in points, of the others as a share of what was measured."""
         found = {"L1 hit rate": self.hit_rate[0] - self.hit_rate[1]}
-        pairs = {"L2 sectors": self.l2_sectors, "DRAM bytes": self.dram_bytes, "time": self.us}
-        for name, (ours, theirs) in pairs.items():
+        compared = {"L2 sectors": self.l2_sectors, "DRAM bytes": self.dram_bytes, "time": self.us}
+        for name, (ours, theirs) in compared.items():
             found[name] = ours / theirs - 1 if theirs else 0.0
         found["time, recorded counts"] = self.us_recorded / self.us[1] - 1
         return found
@@ -126,7 +128,7 @@ def rows(only: str) -> Iterator[Row]:
             on_recorded_counts(launch, model.work),
             model.bound,
             model.share,
-            seconds,
+            round(seconds, 1),
         )
 
 
@@ -136,34 +138,53 @@ def medians(found: Iterable[Row]) -> dict[str, float]:
     return {name: statistics.median(abs(e[name]) for e in errors) for name in errors[0]}
 
 
-def orders(found: Iterable[Row]) -> list[tuple[str, str, str]]:
-    """Return the pairs of variants of an operation and size whose order in time is predicted wrong.
+def in_order(found: Iterable[Row]) -> tuple[int, int]:
+    """Return how many pairs of variants are predicted in order, and how many there are."""
+    compared = list(pairs(found))
+    return sum(_right(a, b) for _, a, b in compared), len(compared)
 
-    Of pairs whose measured times differ by more than a tenth.
-    """
-    groups: dict[tuple[str, str], list[Row]] = {}
+
+def _right(a: Row, b: Row) -> bool:
+    return (a.us[0] - b.us[0]) * (a.us[1] - b.us[1]) > 0
+
+
+def pairs(found: Iterable[Row]) -> Iterator[tuple[str, Row, Row]]:
+    """Yield pairs of variants of an operation and size that differ by more than a tenth in time."""
+    groups: dict[str, list[Row]] = {}
     for row in found:
         variant, _, rest = row.case.partition(" ")
-        operation, _, _ = variant.partition("/")
+        operation = variant.partition("/")[0]
         size = rest if operation != "access" else rest.split()[0]
-        groups.setdefault((operation, size), []).append(row)
-    wrong = []
-    for (operation, size), members in groups.items():
-        for i, a in enumerate(members):
-            for b in members[i + 1 :]:
-                if max(a.us[1], b.us[1]) < 1.1 * min(a.us[1], b.us[1]):
-                    continue
-                if (a.us[0] - b.us[0]) * (a.us[1] - b.us[1]) < 0:
-                    wrong.append((f"{operation} {size}", a.case, b.case))
-    return wrong
+        groups.setdefault(f"{operation} {size}", []).append(row)
+    for group, members in groups.items():
+        for a, b in itertools.combinations(members, 2):
+            if max(a.us[1], b.us[1]) > 1.1 * min(a.us[1], b.us[1]):
+                yield group, a, b
+
+
+def load(path: Path = ROWS) -> list[Row]:
+    """Return the rows that were kept, in the order of the recording."""
+    return [Row(**{k: _pair(v) for k, v in row.items()}) for row in json.loads(path.read_text())]
+
+
+def _pair(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def save(path: Path, kept: Mapping[str, Row]) -> None:
+    """Write rows, a line each, in the order of the recording."""
+    order = [launch["case"] for launch in counter_cases.load(RECORDING)["launches"]]
+    lines = [json.dumps(asdict(kept[case])) for case in order if case in kept]
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def main() -> None:
     """Print the errors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=QUICK, metavar="REGEX")
-    parser.add_argument("--json", type=Path, help="write the rows here, too")
+    parser.add_argument("--output", type=Path, default=ROWS, help="where to keep the rows")
     options = parser.parse_args()
+    kept = {row.case: row for row in load(options.output)} if options.output.exists() else {}
     print(f"{'launch':<50}{'L1 hit':>9}{'L2':>8}{'DRAM':>8}{'time':>8}{'(rec.)':>8}  bound")
     found = []
     for row in rows(options.only):
@@ -175,13 +196,14 @@ def main() -> None:
             f"  {row.bound}, {row.share:.0%} replayed, {row.seconds:.1f} s",
             flush=True,
         )
+        kept[row.case] = row
+        save(options.output, kept)
     for name, value in medians(found).items():
         unit = f"{value:.2f} points" if name == "L1 hit rate" else f"{value:.1%}"
         print(f"median error of {name}: {unit}")
-    for group, a, b in orders(found):
-        print(f"order predicted wrong, {group}: {a}, {b}")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
+    for group, a, b in pairs(found):
+        if not _right(a, b):
+            print(f"order predicted wrong, {group}: {a.case}, {b.case}")
 
 
 if __name__ == "__main__":

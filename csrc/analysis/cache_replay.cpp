@@ -79,7 +79,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
           uint32_t(std::clamp<uint64_t>((blocks_ + gpu.multiprocessors - 1) / gpu.multiprocessors,
                                         1, occupancy.blocks))),
       most_lines_(most_lines),
-      limit_(blocks_),
+      limit_(launch.block_count()),
       running_(gpu.multiprocessors),
       second_(gpu) {
     for (const sim::InstructionInfo& i : program.instructions) {
@@ -93,7 +93,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
         }
         effects_.push_back(effect);
     }
-    first_round_ = std::min<uint64_t>(blocks_, uint64_t(gpu.multiprocessors) * resident_);
+    first_round_ = std::min<uint64_t>(limit_, uint64_t(gpu.multiprocessors) * resident_);
 }
 
 std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block) {
@@ -230,7 +230,7 @@ void CacheReplay::decide() {
     const double of_a_block = double(first_round_lines_) / double(first_round_);
     const auto affordable = uint64_t(double(most_lines_) / std::max(1.0, of_a_block));
     const uint64_t enough = std::max(2 * first_round_, affordable);
-    if (enough >= blocks_ - blocks_ / 5) return;
+    if (enough >= limit_ - limit_ / 5) return;
     limit_ = enough;
     waiting_.erase(waiting_.lower_bound(limit_), waiting_.end());
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -108,7 +109,7 @@ class Program {
                         const std::optional<std::vector<uint32_t>>& groups, uint32_t exemplars,
                         std::optional<analysis::Recording> record, py::object progress,
                         const std::optional<py::dict>& check, const std::string& gpu_name,
-                        uint32_t registers, bool caches) {
+                        uint32_t registers, bool caches, uint32_t first_rounds) {
         const model::Gpu& gpu = named_gpu(gpu_name);
         counts = counts || groups || exemplars || record;
         const sim::Program& program = decoded(entry, check    ? Purpose::check
@@ -133,7 +134,14 @@ class Program {
             model::occupancy(gpu, uint32_t(launch.block.count()), registers,
                              program.shared_bytes + launch.shared_bytes);
         std::optional<analysis::CacheReplay> replay;
-        if (caches && !launch.blocks && launch.block_count() > 0)
+        if (first_rounds) {
+            std::vector<uint64_t> first(
+                std::min(launch.grid.count(),
+                         uint64_t(first_rounds) * gpu.multiprocessors * occupancy.blocks));
+            std::iota(first.begin(), first.end(), uint64_t(0));
+            launch.blocks = std::move(first);
+        }
+        if (caches && (!launch.blocks || first_rounds) && launch.block_count() > 0)
             replay.emplace(program, launch, gpu, occupancy);
         analysis::Checked checked;
         const SharedShapes shapes = check ? shared_shapes(*check) : SharedShapes{};
@@ -178,8 +186,12 @@ class Program {
             result.omitted = trace.omitted;
         }
         result.work =
-            result.counts->work(launch.grid.count(), occupancy.warps, arrays.total_bytes(),
+            result.counts->work(launch.block_count(), occupancy.warps, arrays.total_bytes(),
                                 result.caches ? &*result.caches : nullptr);
+        if (first_rounds)
+            result.work =
+                scaled(result.work, double(launch.grid.count()) /
+                                        double(std::max<uint64_t>(1, launch.block_count())));
         result.time = model::modelled_time(gpu, occupancy, result.work);
         result.occupancy = occupancy;
         return result;
@@ -286,32 +298,13 @@ class Program {
         return list;
     }
 
-    // A launch of this geometry, which is within the limits.
-    static const model::Gpu& named_gpu(const std::string& name) {
-        const model::Gpu* const gpu = model::find_gpu(name);
-        if (!gpu) throw LaunchError("there is no simulated GPU `" + name + "`");
-        return *gpu;
-    }
-
-    static sim::Launch checked(const sim::Program& program, const model::Gpu& gpu,
-                               const std::array<uint64_t, 3>& grid,
-                               const std::array<uint64_t, 3>& block, uint32_t shared_bytes,
-                               uint64_t instruction_limit) {
-        sim::Launch launch;
-        launch.grid = dim3(grid);
-        launch.block = dim3(block);
-        launch.shared_bytes = shared_bytes;
-        launch.instruction_limit = instruction_limit;
-        sim::Limits limits;
-        limits.shared_bytes = gpu.max_block_shared_bytes();
-        sim::check(launch, limits, program.shared_bytes, program.kernel);
-        if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
-            throw LaunchError(program.kernel + ": a block of " +
-                              std::to_string(launch.block.count()) +
-                              " threads is larger than the kernel's __launch_bounds__ of " +
-                              std::to_string(program.max_block_threads));
-        }
-        return launch;
+    // Of a whole grid, from some of its blocks; the caches' part is of the whole grid already.
+    static model::Work scaled(model::Work work, double by) {
+        for (uint64_t* part :
+             {&work.blocks, &work.instructions, &work.fp32, &work.fp64, &work.requests,
+              &work.tag_lookups, &work.shared_wavefronts, &work.constant_lookups})
+            *part = uint64_t(double(*part) * by + 0.5);
+        return work;
     }
 
     static sim::Dim3 dim3(const std::array<uint64_t, 3>& n) {
@@ -480,12 +473,8 @@ void add_sim(py::module_ m) {
              py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
              py::arg("exemplars") = 0, py::arg("record") = py::none(),
              py::arg("progress") = py::none(), py::arg("check") = py::none(),
-             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false)
-        .def("step", &Program::step, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
-             py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
-             py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
-             py::arg("gpu") = "h200",
-             "One block of a launch, by its linear number, to be walked through.")
+             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
+             py::arg("first_rounds") = 0)
         .def("no_counts", &Program::no_counts, py::arg("entry"),
              "The counts of a launch of no block: zeros, with the table's instructions.");
 

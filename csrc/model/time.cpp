@@ -10,12 +10,12 @@ namespace {
 // Recorded on an H200 (tests/data/models_h200.json), in cycles unless said otherwise.
 constexpr double launch_us = 1.65;  // elapsed less active time, of every launch
 constexpr double startup = 700;     // before the first load of a launch: cold caches for its code
-constexpr double turnover = 480;    // between a block's end and its successor's first load
+constexpr double turnover = 600;    // between a block's end and its successor's first load
 constexpr double request_cycles = 1.25;  // lsuin_requests stay below 0.8 a cycle
 constexpr double constant_cycles = 2.3;  // an address of a load from constant memory
 constexpr double l1_latency = 35, l2_latency = 270, dram_latency = 560, shared_latency = 30;
 constexpr double barrier_cycles = 100;     // from the last arrival to the first shared load's issue
-constexpr double instruction_latency = 6;  // from one instruction of a warp to the next
+constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
 // Between a multiprocessor and the second level: 72 sectors a cycle of all 132 together, and no
 // more each where few are busy; writes of part of a sector 33.
 constexpr double l2_sectors_a_cycle = 72.0 / 132, l2_partial_a_cycle = 33.0 / 132;
@@ -78,8 +78,11 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::latency) = rounds * alone + (rounds - 1) * turnover;
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
-    // The first load of a launch is answered before anything is busy.
-    const double busy = throughput + (work.memory_waits > 0 ? load : 0);
+    // The first load of a launch is answered before anything is busy; and of blocks that started
+    // together none has work while all are at their barriers.
+    const double meetings = work.barriers * barrier_cycles +
+                            (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
+    const double busy = throughput + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
     double cycles = at(Bound::latency);
     t.bound = Bound::latency;
     if (busy > cycles) {

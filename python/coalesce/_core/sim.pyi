@@ -147,6 +147,7 @@ class Program:
         gpu: str = "h200",
         registers: int = 0,
         caches: bool = False,
+        first_rounds: int = 0,
     ) -> LaunchResult: ...
     def step(
         self,

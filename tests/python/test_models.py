@@ -1,0 +1,266 @@
+"""The models of caches and time against recordings of an H200 (tests/data/models_h200.json)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+
+import counter_cases
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce import _core, _counting, _devices
+from coalesce._modelled import Modelled
+from coalesce._run import launched_by
+
+RECORDED = counter_cases.load(counter_cases.Path(__file__).parents[1] / "data/models_h200.json")
+# Those that take moments: of the products some with caches that hit and some that do not.
+QUICK = (
+    [f"transpose/{v.name} 512x512 float32" for v in coalesce.variants("transpose")]
+    + [f"row_sums/{v.name} 512x512 float32" for v in coalesce.variants("row_sums")]
+    + [f"column_sums/{v.name} 512x512 float32" for v in coalesce.variants("column_sums")]
+    + ["matmul/naive_2d 512x512x512 float32", "matmul/tiled 512x512x512 float32"]
+)
+
+
+def quick(name: str) -> bool:
+    return name in QUICK or (name.startswith("access/") and " 262144 " in name)
+
+
+@pytest.fixture(scope="module")
+def launches():
+    """(metrics recorded, what was modelled) of launches, by case."""
+    recorded = {launch["case"]: launch["metrics"] for launch in RECORDED["launches"]}
+    return {
+        case.name: (recorded[case.name], case.run("sim", timed=True)[-1][1].modelled)
+        for case in counter_cases.shipped(512, 512, 512)
+        if quick(case.name)
+    }
+
+
+def both(launches, metric):
+    """(modelled, measured) of each launch."""
+    return {name: (m.metrics()[metric], real[metric]) for name, (real, m) in launches.items()}
+
+
+def shares(pairs):
+    return {name: abs(ours / theirs - 1) for name, (ours, theirs) in pairs.items() if theirs}
+
+
+def test_first_level_hit_rates(launches):
+    pairs = both(launches, "l1tex__t_sector_hit_rate.pct")
+    off = {name: abs(ours - theirs) for name, (ours, theirs) in pairs.items()}
+    assert statistics.median(off.values()) < 0.1
+    # Hardware counts stores that follow each other in a line as hits more seldom.
+    assert {name for name, points in off.items() if points > 3} == {
+        "transpose/naive_read 512x512 float32"
+    }
+
+
+def test_second_level_sectors(launches):
+    reads = shares(both(launches, "lts__t_sectors_srcunit_tex_op_read.sum"))
+    assert statistics.median(reads.values()) == 0
+    # Hardware merges what neighbouring multiprocessors read at one time.
+    assert {name for name, share in reads.items() if share > 0.05} <= {
+        "matmul/naive_2d 512x512x512 float32",
+        "matmul/tiled 512x512x512 float32",
+        "access/gather 262144 float32",
+    }
+    writes = both(launches, "lts__t_sectors_srcunit_tex_op_write.sum")
+    several = {name: pair for name, pair in writes.items() if pair[1] > 1000}
+    assert all(ours == theirs for ours, theirs in several.values())
+
+
+def test_dram_bytes(launches):
+    reads = shares(both(launches, "dram__bytes_read.sum"))
+    assert statistics.median(reads.values()) < 0.005
+    assert max(reads.values()) < 0.02
+    # What 512 x 512 floats write stays in the second level.
+    assert all(m.metrics()["dram__bytes_write.sum"] == 0 for _, m in launches.values())
+
+
+def test_times(launches):
+    off = shares(both(launches, "gpu__time_duration.sum"))
+    assert statistics.median(off.values()) < 0.1
+    unrolled_further = "column_sums/thread_per_column 512x512 float32"
+    merged_loads = "matmul/tiled 512x512x512 float32"
+    others = {n: share for n, share in off.items() if n not in (unrolled_further, merged_loads)}
+    assert max(others.values()) < 0.25
+
+
+def time_on_recorded_counts(launch):
+    """Return what the time model makes of recorded counts, without the latency of a warp."""
+    m = launch["metrics"]
+    shared = m["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"]
+    work = {
+        "blocks": math.prod(launch["grid"]),
+        "instructions": m["smsp__inst_executed.sum"],
+        "fp32": m["smsp__inst_executed_pipe_fma.sum"],
+        "requests": m["l1tex__lsuin_requests.sum"],
+        "tag_lookups": m["l1tex__data_pipe_lsu_wavefronts.sum"] - shared,
+        "shared_wavefronts": shared,
+        "l2_sectors": m["lts__t_sectors_srcunit_tex_op_read.sum"]
+        + m["lts__t_sectors_srcunit_tex_op_write.sum"],
+        "dram_bytes": m["dram__bytes_read.sum"] + m["dram__bytes_write.sum"],
+    }
+    registers = m["launch__registers_per_thread"]
+    static = m["launch__shared_mem_per_block"] - 1024
+    threads = math.prod(launch["block"])
+    return 1e6 * _core.model.time("h200", threads, registers, static, work)["ms"]
+
+
+def test_products_on_recorded_counts():
+    """Without the simulator: the time model alone, at all sizes from 512 to 4096."""
+    found = {}
+    for launch in RECORDED["launches"]:
+        if launch["case"].startswith("matmul") and "prepared" not in launch["case"]:
+            measured = launch["metrics"]["gpu__time_duration.sum"]
+            found[launch["case"]] = time_on_recorded_counts(launch), measured
+    off = shares(found)
+    assert len(off) == 60
+    assert statistics.median(off.values()) < 0.05
+    assert max(off.values()) < 0.2
+    for (a, (ours_a, real_a)), (b, (ours_b, real_b)) in itertools.combinations(found.items(), 2):
+        if a.partition(" ")[2] == b.partition(" ")[2] and max(real_a, real_b) > 1.2 * min(
+            real_a, real_b
+        ):
+            assert (ours_a < ours_b) == (real_a < real_b), (a, b)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "threads", "registers", "shared"),
+    sorted(
+        {
+            (
+                launch["kernel"],
+                math.prod(launch["block"]),
+                launch["metrics"]["launch__registers_per_thread"],
+                launch["metrics"]["launch__shared_mem_per_block"] - 1024,
+            )
+            for launch in RECORDED["launches"]
+        }
+    ),
+)
+def test_occupancy_is_as_recorded(kernel, threads, registers, shared):
+    limits = next(
+        launch["metrics"]
+        for launch in RECORDED["launches"]
+        if launch["kernel"] == kernel and math.prod(launch["block"]) == threads
+    )
+    names = ("blocks", "registers", "shared_mem", "warps")
+    recorded = min(limits[f"launch__occupancy_limit_{name}"] for name in names)
+    # The recorded limit by shared memory is that of the part the driver had set aside.
+    assert _core.model.occupancy("h200", threads, registers, shared)["blocks"] >= recorded
+    found = _core.model.occupancy("h200", threads, registers, 0)["blocks"]
+    assert found == min(limits[f"launch__occupancy_limit_{n}"] for n in names if n != "shared_mem")
+
+
+def test_the_first_rounds_stand_for_the_whole():
+    """What two rounds of blocks tell of the grid is what all of them do, nearly."""
+    a = np.zeros((1024, 1024), np.float32)
+    found = []
+
+    def launch(kernel, grid, block, arguments, *, shared_bytes, device, operation, variant):
+        del operation, variant
+        for rounds in (0, 2):
+            prepared = _counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+            result = prepared.run(counts=True, caches=True, first_rounds=rounds)
+            found.append(Modelled.of(result.model))
+        return kernel.launch(grid, block, *arguments, device=device)
+
+    with launched_by(launch):
+        coalesce.matmul(a[:, :128], a[:128], variant="tiled", tile=16, device="sim")
+    whole, part = found
+    assert whole.share == 1
+    assert 0 < part.share < 0.6
+    assert part.ms == pytest.approx(whole.ms, rel=0.1)
+    for name, ours in part.metrics().items():
+        if "dram" not in name:
+            assert ours == pytest.approx(whole.metrics()[name], rel=0.1), name
+    # The first rounds read what the others find in the second level.
+    read = "dram__bytes_read.sum"
+    assert 0.4 < part.metrics()[read] / whole.metrics()[read] < 2
+
+
+def test_profiles_tell_what_was_modelled():
+    a = np.zeros((256, 256), np.float32)
+    p = coalesce.profile("transpose", a, variant="naive_write")
+    modelled = {name for name, why in p.inexact.items() if why == "modelled"}
+    assert modelled == {
+        "gpu__time_duration.sum",
+        "l1tex__t_sector_hit_rate.pct",
+        "lts__t_sectors_srcunit_tex_op_read.sum",
+        "lts__t_sectors_srcunit_tex_op_write.sum",
+        "lts__t_sector_hit_rate.pct",
+        "dram__bytes_read.sum",
+        "dram__bytes_write.sum",
+    }
+    # Of eight lanes that read a sector, one fetches it; none of the stores hits.
+    assert p.metrics()["l1tex__t_sector_hit_rate.pct"] == pytest.approx(700 / 9)
+    assert p.metrics()["dram__bytes_read.sum"] == a.nbytes
+    for text in (p.to_text(), p.to_html()):
+        assert "Modelled" in text
+        assert "DRAM 262 kB read" in text
+        assert p.modelled.why in " ".join(text.split())
+    assert p.to_dict()["modelled"]["bound"] == p.modelled.bound
+    without = coalesce.profile("transpose", a, variant="naive_write", caches=False)
+    assert "dram__bytes_read.sum" not in without.metrics()
+    assert without.modelled_ms is not None
+    assert "caches=True" in without.to_text()
+    sampled = coalesce.profile("transpose", np.zeros((2048, 2048), np.float32), sample=0.1)
+    assert sampled.modelled is None
+    assert "not modelled with a sample" in sampled.to_text()
+
+
+def test_caches_are_the_same_on_any_number_of_host_threads():
+    source = r"""
+    extern "C" __global__ void f(const float *x, float *out, int n, int stride) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        __shared__ float s[64];
+        s[threadIdx.x] = x[i * stride % n];
+        __syncthreads();
+        atomicAdd(&out[i % 100], s[63 - threadIdx.x] + x[i % n]);
+    }"""
+    kernel = coalesce.Kernel(source, "f", device="sim")
+    x, out = np.zeros(5000, np.float32), np.zeros(100, np.float32)
+    given = x, out, np.int32(x.size), np.int32(37)
+    prepared = _counting.prepare(kernel, 700, 64, given, 0, _devices.resolve("sim"))
+    found = [
+        prepared.run(counts=True, caches=True, workers=workers).model["caches"]
+        for workers in (1, 2, 5)
+    ]
+    assert found[0] == found[1] == found[2]
+    assert found[0]["blocks_replayed"] == 700
+    assert found[0]["dram_read_bytes"] >= x.nbytes
+
+
+def test_local_memory_goes_through_the_caches():
+    source = r"""
+    extern "C" __global__ void f(const int *index, float *out, int n) {
+        float own[32];
+        for (int k = 0; k < 32; ++k) own[k] = k * threadIdx.x;
+        for (int k = 0; k < 32; ++k) own[index[k] % 32] += k;
+        out[blockIdx.x * blockDim.x + threadIdx.x] = own[index[threadIdx.x % 32] % 32];
+    }"""
+    kernel = coalesce.Kernel(source, "f", device="sim")
+    index = np.arange(32, dtype=np.int32)
+    p = kernel.profile(4, 64, index, np.zeros(256, np.float32), np.int32(32))
+    assert p.metrics()["l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"] > 0
+    assert (
+        p.modelled.caches["l1_loads"]
+        > p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    )
+
+
+def test_a_launch_of_one_thread_and_of_many_blocks():
+    kernel = coalesce.Kernel(
+        'extern "C" __global__ void f(float *x) { x[blockIdx.x] += 1; }', "f", device="sim"
+    )
+    one = kernel.profile(1, 1, np.zeros(1, np.float32))
+    assert one.modelled.bound == "latency"
+    assert one.metrics()["dram__bytes_read.sum"] == 64
+    many = kernel.profile(100_000, 1, np.zeros(100_000, np.float32))
+    assert many.modelled_ms > one.modelled_ms
+    assert many.metrics()["dram__bytes_read.sum"] == 400_000
