@@ -2,6 +2,21 @@
 
 namespace coalesce::analysis {
 
+namespace {
+
+// Of PTX ("atom.shared.cas.b32") and of machine code ("ATOMS.CAS", "ATOMS.CAST.SPIN").
+model::SharedAtomic kind_of(const std::string& opcode) {
+    const auto has = [&](const char* part) { return opcode.find(part) != std::string::npos; };
+    if (has(".cas.") || has(".CAS")) return model::SharedAtomic::compare_and_swap;
+    return has(".POPC.INC") ? model::SharedAtomic::increment : model::SharedAtomic::plain;
+}
+
+}  // namespace
+
+bool bypasses_first_level(const sim::InstructionInfo& info) {
+    return info.opcode.starts_with("cp.async.cg") || info.opcode.starts_with("LDGSTS.E.BYPASS");
+}
+
 AccessCosts::AccessCosts(const sim::Program& program)
     : program_(program),
       regular_(program.instructions.size()),
@@ -10,11 +25,9 @@ AccessCosts::AccessCosts(const sim::Program& program)
       generic_(program.instructions.size()),
       bypasses_(program.instructions.size()) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
-        const std::string& opcode = program.instructions[i].opcode;
-        if (opcode.find(".cas.") != std::string::npos)
-            atomics_[i] = model::SharedAtomic::compare_and_swap;
+        atomics_[i] = kind_of(program.instructions[i].opcode);
         generic_[i] = program.instructions[i].space == ptx::Space::generic;
-        bypasses_[i] = opcode.starts_with("cp.async.cg");
+        bypasses_[i] = bypasses_first_level(program.instructions[i]);
     }
 }
 

@@ -12,6 +12,9 @@
 
 namespace coalesce::analysis {
 
+// Whether an asynchronous copy goes past the first-level cache.
+[[nodiscard]] bool bypasses_first_level(const sim::InstructionInfo& info);
+
 class AccessCosts {
   public:
     explicit AccessCosts(const sim::Program& program);

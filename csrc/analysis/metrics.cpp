@@ -75,7 +75,7 @@ std::map<std::string, double> Counts::metrics() const {
             continue;
         if (access == Access::async_copy) {
             global.copy.add(c);
-            if (!info.opcode.starts_with("cp.async.cg")) cached_copy.add(c);
+            if (!bypasses_first_level(info)) cached_copy.add(c);
             continue;
         }
         Sums& declared = info.space == Space::global   ? global

@@ -16,6 +16,7 @@
 #include "bindings/sim.hpp"
 #include "errors.hpp"
 #include "model/time.hpp"
+#include "sass/lift.hpp"
 #include "sim/heap.hpp"
 
 namespace py = pybind11;
@@ -41,11 +42,13 @@ struct LaunchResult {
 };
 
 // What a program is decoded for.
-enum class Purpose : uint8_t { run, count, check };
+// Counting is of the machine code where there is some that can be executed, a trace is of the PTX.
+enum class Purpose : uint8_t { run, count, trace, check };
 
 class Program {
   public:
-    Program(std::string ptx, const std::string& source) : module_(ptx::parse(std::move(ptx))) {
+    Program(std::string ptx, const std::string& source, py::object listing)
+        : module_(ptx::parse(std::move(ptx))), make_listing_(std::move(listing)) {
         std::istringstream lines(source);
         for (std::string line; std::getline(lines, line);) source_.push_back(line);
         memory_ = sim::lay_out_memory(module_);
@@ -111,8 +114,10 @@ class Program {
                         const std::optional<py::dict>& check, const std::string& gpu_name,
                         uint32_t registers, bool caches, uint32_t first_rounds) {
         const model::Gpu& gpu = named_gpu(gpu_name);
+        const bool traces = record.has_value();
         counts = counts || groups || exemplars || record;
         const sim::Program& program = decoded(entry, check    ? Purpose::check
+                                                     : traces ? Purpose::trace
                                                      : counts ? Purpose::count
                                                               : Purpose::run);
         sim::Launch launch = checked(program, gpu, grid, block, shared_bytes, instruction_limit);
@@ -171,7 +176,7 @@ class Program {
         result.memory = layout(program, arguments, arrays, shared_bytes);
         if (check) result.findings = tell(checked, program);
         if (!result.counts) return result;
-        result.counts->listing = listing_of(entry, program);
+        result.counts->listing = listing_of(program);
         if (grouped) {
             for (Counts& group : grouped->groups) {
                 group.instructions.resize(program.instructions.size());
@@ -237,8 +242,15 @@ class Program {
         counts.instructions.resize(program.instructions.size());
         const py::gil_scoped_release no_gil;
         const auto lock = turn();
-        counts.listing = listing_of(entry, program);
+        counts.listing = listing_of(program);
         return counts;
+    }
+
+    // Why counting executes the PTX of a kernel and not its machine code; "" where it does not.
+    [[nodiscard]] std::string why_ptx(const std::string& entry) {
+        decoded(entry, Purpose::count);
+        const auto reason = why_ptx_.find(entry);
+        return reason == why_ptx_.end() ? "" : reason->second;
     }
 
   private:
@@ -298,6 +310,34 @@ class Program {
         return list;
     }
 
+    static const model::Gpu& named_gpu(const std::string& name) {
+        const model::Gpu* const gpu = model::find_gpu(name);
+        if (!gpu) throw LaunchError("there is no simulated GPU `" + name + "`");
+        return *gpu;
+    }
+
+    // A launch of this geometry, which is within the limits.
+    static sim::Launch checked(const sim::Program& program, const model::Gpu& gpu,
+                               const std::array<uint64_t, 3>& grid,
+                               const std::array<uint64_t, 3>& block, uint32_t shared_bytes,
+                               uint64_t instruction_limit) {
+        sim::Launch launch;
+        launch.grid = dim3(grid);
+        launch.block = dim3(block);
+        launch.shared_bytes = shared_bytes;
+        launch.instruction_limit = instruction_limit;
+        sim::Limits limits;
+        limits.shared_bytes = gpu.max_block_shared_bytes();
+        sim::check(launch, limits, program.shared_bytes, program.kernel);
+        if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
+            throw LaunchError(program.kernel + ": a block of " +
+                              std::to_string(launch.block.count()) +
+                              " threads is larger than the kernel's __launch_bounds__ of " +
+                              std::to_string(program.max_block_threads));
+        }
+        return launch;
+    }
+
     // Of a whole grid, from some of its blocks; the caches' part is of the whole grid already.
     static model::Work scaled(model::Work work, double by) {
         for (uint64_t* part :
@@ -328,18 +368,40 @@ class Program {
         const std::pair key{entry, purpose};
         const auto known = programs_.find(key);
         if (known != programs_.end()) return known->second;
-        sim::Program program = sim::decode(module_, find(entry), memory_,
-                                           purpose == Purpose::check   ? analysis::checking_engine()
-                                           : purpose == Purpose::count ? analysis::counting_engine()
-                                                                       : analysis::silent_engine());
+        const sim::Engine& engine = purpose == Purpose::check ? analysis::checking_engine()
+                                    : purpose == Purpose::run ? analysis::silent_engine()
+                                                              : analysis::counting_engine();
+        std::optional<sim::Program> lifted;
+        if (purpose == Purpose::count) lifted = lift(entry, engine);
+        sim::Program program =
+            lifted ? std::move(*lifted) : sim::decode(module_, find(entry), memory_, engine);
         program.source = source_;
         return programs_.emplace(key, std::move(program)).first->second;
     }
 
+    // The program of an entry's machine code; none, and the reason kept, where it cannot be executed.
+    std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine) {
+        const ptx::Function& function = find(entry);
+        try {
+            if (!machine_ && !make_listing_.is_none()) {
+                const py::object made = std::exchange(make_listing_, py::none())();
+                machine_ = sass::read(made.cast<std::string>());
+            }
+            if (!machine_) throw UnsupportedInstruction(no_machine_);
+            return sass::lift(*machine_, module_, function, memory_, engine);
+        } catch (const UnsupportedInstruction& e) {
+            why_ptx_[entry] = e.what();
+        } catch (py::error_already_set& e) {
+            if (!e.matches(PyExc_LookupError)) throw;
+            no_machine_ = py::str(e.value()).cast<std::string>();
+            why_ptx_[entry] = no_machine_;
+        }
+        return std::nullopt;
+    }
+
     // Kept, as all counts of a kernel share it.
-    const std::shared_ptr<const analysis::Listing>& listing_of(const std::string& entry,
-                                                               const sim::Program& program) {
-        auto& listing = listings_[entry];
+    const std::shared_ptr<const analysis::Listing>& listing_of(const sim::Program& program) {
+        auto& listing = listings_[&program];
         if (!listing) listing = analysis::listing_of(program);
         return listing;
     }
@@ -383,7 +445,11 @@ class Program {
         sim::RegisterMap registers;
     };
     std::map<std::string, std::unique_ptr<Stepped>> stepped_;
-    std::map<std::string, std::shared_ptr<const analysis::Listing>> listings_;
+    py::object make_listing_;               // gives the machine code's text when it is first wanted
+    std::optional<sass::Listing> machine_;  // of a cubin for the same architecture
+    std::string no_machine_ = "there is no machine code";
+    std::map<std::string, std::string> why_ptx_;  // by entry
+    std::map<const sim::Program*, std::shared_ptr<const analysis::Listing>> listings_;
     std::unique_ptr<std::timed_mutex> running_ = std::make_unique<std::timed_mutex>();
 };
 
@@ -458,7 +524,8 @@ void add_sim(py::module_ m) {
                       "(findings, how many more in groups left out) of a checked run, or None.");
 
     py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
-        .def(py::init<std::string, const std::string&>(), py::arg("ptx"), py::arg("source") = "")
+        .def(py::init<std::string, const std::string&, py::object>(), py::arg("ptx"),
+             py::arg("source") = "", py::arg("listing") = py::none())
         .def_property_readonly("entries", &Program::entries, "Names of the kernels.")
         .def("parameters", &Program::parameters, py::arg("entry"),
              "(type, bytes, alignment, is_pointer) of each parameter.")
@@ -475,6 +542,13 @@ void add_sim(py::module_ m) {
              py::arg("progress") = py::none(), py::arg("check") = py::none(),
              py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
              py::arg("first_rounds") = 0)
+        .def("step", &Program::step, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
+             py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
+             py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
+             py::arg("gpu") = "h200",
+             "One block of a launch, by its linear number, to be walked through.")
+        .def("why_ptx", &Program::why_ptx, py::arg("entry"),
+             "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does not.")
         .def("no_counts", &Program::no_counts, py::arg("entry"),
              "The counts of a launch of no block: zeros, with the table's instructions.");
 

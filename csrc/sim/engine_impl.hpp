@@ -69,6 +69,12 @@ class Worker {
         shared_.launch = &launch;
         shared_.memory = &memory;
         shared_.observer = observer;
+        shared_.constants = program.constants.data();
+        if (program.machine) {
+            machine_ = machine_constants(program, launch);
+            shared_.constants = machine_.constants.data();
+            shared_.banks = machine_.bank;
+        }
         hints_.resize(program.instructions.size());
         shared_.hints = hints_.data();
         const uint32_t threads = uint32_t(launch.block.count());
@@ -216,6 +222,14 @@ class Worker {
             case Control::yield:
                 left_ = 0;
                 return go_to(w, at + 1);
+            case Control::set_barrier:
+                return set_barrier(w, op, at);
+            case Control::sync_barrier:
+                return sync_barrier(w, op, at);
+            case Control::break_barrier:
+                return break_barrier(w, op, at);
+            case Control::jump:
+                return jump(w, op, at);
         }
     }
 
@@ -258,6 +272,7 @@ class Worker {
     int stalled_slices_ = 0;
     bool spins_ = false;         // lanes of this kernel were seen to wait for each other
     bool short_slices_ = false;  // they, or its blocks
+    MachineConstants machine_;
     std::vector<uint16_t> hints_;
     std::vector<uint32_t> thread_index_[3];
 };

@@ -46,6 +46,8 @@ struct OpTable {
     Mover (*load_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*atomic_mover)(std::string_view operation, ptx::Type type);
+    Handler (*machine)(std::string_view name);  // operations of machine code: ops_machine.cpp
+    Mover (*machine_mover)(std::string_view name);
 };
 
 #define COALESCE_DECLARE_ISA(isa) \

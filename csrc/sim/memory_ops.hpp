@@ -43,6 +43,10 @@ inline void read_addresses(Warp& w, const Op& op) {
     if (op.narrow_address) {
         const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
         for (int i = 0; i < warp_size; ++i) w.address[i] = uint32_t(a[i] + uint32_t(by));
+    } else if (op.split_address) {
+        const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
+        for (int i = 0; i < warp_size; ++i)
+            w.address[i] = (uint64_t{a[i]} | uint64_t{a[warp_size + i]} << 32) + by;
     } else {
         const uint64_t* a = w.lanes<const uint64_t>(op.operand[5]);
         for (int i = 0; i < warp_size; ++i) w.address[i] = a[i] + by;
@@ -227,10 +231,14 @@ void access_generic(Warp& w, const Op& op) {
         }
         w.mask = all;
     };
-    const LaneMask shared = in(shared_window), local = in(local_window), param = in(param_window);
+    // Machine code counts the reserved bytes at the start of shared memory.
+    const uint64_t shared_start = w.block->program->machine
+                                      ? MachineCode::shared_window + MachineCode::reserved_shared
+                                      : shared_window;
+    const LaneMask shared = in(shared_start), local = in(local_window), param = in(param_window);
     within(all & ~(shared | local | param), 0,
            std::integral_constant<ptx::Space, ptx::Space::global>{});
-    within(shared, shared_window, std::integral_constant<ptx::Space, ptx::Space::shared>{});
+    within(shared, shared_start, std::integral_constant<ptx::Space, ptx::Space::shared>{});
     within(local, local_window, std::integral_constant<ptx::Space, ptx::Space::local>{});
     within(param, param_window, std::integral_constant<ptx::Space, ptx::Space::param>{});
 }

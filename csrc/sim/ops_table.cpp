@@ -13,7 +13,9 @@ const OpTable& op_table() {
         &local_address,
         &load_mover,
         &store_mover,
-        &atomic_mover};
+        &atomic_mover,
+        &select_machine,
+        &machine_mover};
     return table;
 }
 

@@ -52,6 +52,11 @@ enum class Control : uint8_t {
     barrier,  // bar, barrier: the block's threads
     join,     // the next op starts a block where lanes may meet again
     yield,    // nanosleep: let other warps run
+    // Of machine code: lanes meet where it says so (convergence.cpp).
+    set_barrier,    // BSSY
+    sync_barrier,   // BSYNC
+    break_barrier,  // BREAK
+    jump,           // to the code at the offset in a register
 };
 
 struct Op {
@@ -68,6 +73,7 @@ struct Op {
     bool starts = true;           // the first op of its instruction (false: one of its helpers)
     bool narrow_address = false;  // memory: the address register has 32 bits
     bool frame_relative = false;  // memory: relative to the frame's local memory
+    bool split_address = false;   // memory: the address is a pair of 32-bit registers
     uint8_t extra = 0;            // the handler's
     uint8_t bytes = 0;            // memory: of a lane's access
 };
@@ -140,6 +146,34 @@ struct ModuleMemory {
     void map_into(AddressSpace& memory);
 };
 
+// What a program made of machine code has besides: constant banks, of which a launch makes the words
+// that operands name, and where its code offsets are.
+struct MachineCode {
+    static constexpr uint32_t banks = 5;
+    static constexpr uint32_t parameters = 0x210;      // in bank 0, of compute capability 9.0
+    static constexpr uint32_t reserved_shared = 1024;  // at the start of shared memory
+    // Where generic addresses find shared memory: the upper word is SR_SWINHI.
+    static constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
+    struct Word {                                      // a constant register filled at the launch
+        uint32_t constant = 0;                         // byte offset in Program::constants
+        uint32_t bank = 0, offset = 0;
+    };
+    struct Variable {  // a module's variable in bank 3
+        size_t item = 0;
+        uint32_t offset = 0;
+    };
+    std::vector<std::byte> bank[banks];
+    std::vector<Word> words;
+    std::vector<Variable> variables;
+    std::vector<uint32_t> op_of;  // by code offset / 16
+};
+
+// The constants and banks of a launch of machine code.
+struct MachineConstants {
+    std::vector<std::byte> constants;
+    std::vector<std::byte> bank[MachineCode::banks];
+};
+
 struct Program {
     std::string kernel;  // its name in C++, for messages
     std::vector<Op> ops;
@@ -165,6 +199,7 @@ struct Program {
     std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
         shared_variables;        // offset, bytes
     std::string dynamic_shared;  // the name of the variable there, if the kernel has one
+    std::shared_ptr<const MachineCode> machine;  // of a program of machine code
 };
 
 inline constexpr uint32_t no_op = UINT32_MAX;
@@ -179,6 +214,10 @@ struct Selection {
     uint8_t extra = 0;
     bool synchronizes = false;  // the last operand is a member mask
 };
+
+// The constants of a launch. `parameters` are as the kernel's .param space lays them out.
+struct Launch;
+[[nodiscard]] MachineConstants machine_constants(const Program& program, const Launch& launch);
 
 // The handlers of one instruction set and one observer; see isa.hpp and engine.hpp.
 struct Engine;

@@ -23,14 +23,15 @@ int32_t new_join(Warp& w, const Join& join) {
     return at;
 }
 
-void arrive(Warp& w, int32_t at, LaneMask lanes);
+}  // namespace
 
 // If every pending lane has arrived, the join's path goes on; true if the join is gone.
 bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;
-    w.free_joins.push_back(at);
-    w.joins[size_t(at)].pending = 0;
+    // Paths of machine code may still name a join they broke away from; see convergence.cpp.
+    if (!w.block->program->machine) w.free_joins.push_back(at);
+    w.joins[size_t(at)].pending = w.joins[size_t(at)].arrived = 0;
     if (join.arrived) {
         Path path;
         path.pc = join.pc;
@@ -46,6 +47,8 @@ void arrive(Warp& w, int32_t at, LaneMask lanes) {
     w.joins[size_t(at)].arrived |= lanes;
     settle(w, at);
 }
+
+namespace {
 
 // The join for lanes of the running path that part now and meet at `meeting`. A loop that lanes
 // leave one by one meets at one place: its join serves them all.
@@ -124,8 +127,9 @@ void place(Warp& w, const Path& path) {
         const Join& join = w.joins[size_t(path.join)];
         if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
     }
-    // Lanes that came to one place by different ways go on together.
+    // Lanes that came to one place by different ways go on together. In machine code they do not.
     for (Path& p : w.paths) {
+        if (w.block->program->machine) break;
         if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
             p.frame.registers == path.frame.registers && p.frame.function == path.frame.function) {
             p.mask |= path.mask;
@@ -144,7 +148,7 @@ void run_path(Warp& w, const Path& path) {
         path.frame.registers + program.functions[path.frame.function].register_bytes;
     if (w.registers.size() < needed) w.registers.resize(std::max(needed, w.registers.size() * 2));
     w.bank[0] = w.registers.data() + path.frame.registers;
-    w.bank[1] = const_cast<std::byte*>(program.constants.data());
+    w.bank[1] = const_cast<std::byte*>(w.block->constants);
 }
 
 void go_to(Warp& w, uint32_t pc) {
@@ -339,6 +343,10 @@ void release(Warp& w) {
         });
         for (Path& p : moved) {
             p.wait = Wait::none;
+            if (w.block->program->machine && p.pc == w.current.pc && p.join == w.current.join) {
+                w.current.mask |= p.mask;  // WARPSYNC brings them together
+                continue;
+            }
             ++p.pc;
             place(w, p);
         }

@@ -19,6 +19,17 @@ void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3
 // Readies a block that knows its program and launch to run as number `linear` of the grid.
 void start(Block& block, uint64_t linear);
 
+// Lanes have come to the place of a join; if all pending ones have, its path goes on, and settle()
+// says that the join is gone.
+void arrive(Warp& w, int32_t join, LaneMask lanes);
+bool settle(Warp& w, int32_t join);
+
+// convergence.cpp: where lanes of machine code part and meet.
+void set_barrier(Warp& w, const Op& op, uint32_t at);
+void sync_barrier(Warp& w, const Op& op, uint32_t at);
+void break_barrier(Warp& w, const Op& op, uint32_t at);
+void jump(Warp& w, const Op& op, uint32_t at);
+
 // Queues a path that stands at its pc: at the place of its own join it has arrived there instead.
 void place(Warp& warp, const Path& path);
 

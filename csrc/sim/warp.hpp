@@ -49,7 +49,8 @@ struct Join {
     LaneMask arrived = 0;
     int32_t parent = -1;
     Frame frame;
-    bool call = false;  // reached by ret, not by running into pc
+    bool call = false;  // reached by ret or BSYNC, not by running into pc
+    int8_t barrier = -1;  // machine code: B0 to B15
 };
 
 // A pending cp.async of one warp instruction, performed when it is waited for, so that a missing
@@ -109,6 +110,8 @@ struct Block {
     AddressSpace* memory = nullptr;
     void* observer = nullptr;  // of the engine's observer type
     void* observed = nullptr;  // what the observer keeps of this block
+    const std::byte* constants = nullptr;
+    const std::vector<std::byte>* banks = nullptr;  // machine code: MachineConstants::bank
     Dim3 index;
     uint64_t linear = 0;
     uint32_t threads = 0;

@@ -7,12 +7,13 @@ them.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from coalesce import _compiler, _core, _cubin, _signature
+from coalesce import _compiler, _core, _cubin, _disassembler, _signature
 from coalesce._devices import Device, modelled_gpu
 from coalesce.errors import LaunchError
 
@@ -102,9 +103,16 @@ class Module:
                 # The source is for messages that quote a line.
                 ptx = self.compiled(device).ptx
                 text = _signature.ptx_source(ptx) if self.is_ptx else self.source
-                program = _core.sim.Program(ptx, text)
+                program = _core.sim.Program(ptx, text, self._listing(device))
                 self._programs[device.name] = program
             return program
+
+    def _listing(self, device: Device) -> Callable[[], str] | None:
+        """Return what disassembles the machine code when counting first wants it."""
+        if not os.environ.get("COALESCE_COUNT_MACHINE_CODE"):
+            return None
+        compiled = self.compiled(device)
+        return lambda: _disassembler.listing(compiled)
 
     def loaded(self, device: Device) -> Any:
         """Return the module on a GPU."""

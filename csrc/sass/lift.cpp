@@ -1,0 +1,311 @@
+// METHOD
+// Instructions are lifted one by one, in order, into operations on 32-bit registers that lie one
+// after the other in a warp's frame, so that register pairs and quadruples need no gathering. What
+// PTX has too is executed by the handlers of its operations; the rest is in sim/ops_machine.cpp.
+// Operands that name a constant bank become constant registers that the launch fills. Branches make
+// no joins: BSSY and BSYNC say where lanes meet (sim/convergence.cpp).
+#include "sass/lift.hpp"
+
+#include <algorithm>
+
+#include "errors.hpp"
+#include "sass/lifter.hpp"
+
+namespace coalesce::sass {
+
+namespace {
+
+constexpr uint32_t slot_alignment = 64;
+
+uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
+
+std::string full_name(const Instruction& in) {
+    std::string name(in.opcode);
+    for (const std::string_view m : in.modifiers) (name += '.') += m;
+    return name;
+}
+
+}  // namespace
+
+sim::Program lift(const Listing& listing, const ptx::Module& module, const ptx::Function& entry,
+                  std::shared_ptr<sim::ModuleMemory> memory, const sim::Engine& engine) {
+    const auto code = listing.codes.find(entry.name);
+    if (code == listing.codes.end())
+        throw UnsupportedInstruction("the machine code has no kernel " + entry.name);
+    sim::Program base = sim::decode(module, entry, std::move(memory), engine);
+    return Lifter(listing, code->second, std::move(base), engine).lift();
+}
+
+sim::Program Lifter::lift() {
+    lay_out_registers();
+    lay_out_banks();
+    describe_instructions();
+    program_.ops.clear();
+    program_.reconvergence.clear();
+    program_.calls.clear();
+    program_.tables.clear();
+    program_.constants.clear();
+    program_.function_of_address.clear();
+    program_.recursive = false;
+    program_.local_bytes = stack_bytes();
+    for (uint32_t i = 0; i < code_.instructions.size(); ++i) lift_instruction(i);
+    link();
+    return std::move(program_);
+}
+
+// General registers, uniform ones, predicates of both; the scratch registers follow as needed.
+void Lifter::lay_out_registers() {
+    int32_t general = 0, uniform = 0;
+    const auto see = [&](const Operand& o) {
+        if (o.kind == Operand::Kind::reg)
+            (o.uniform ? uniform : general) = std::max(o.uniform ? uniform : general, o.number);
+        general = std::max(general, o.base);
+        uniform = std::max(uniform, o.uniform_base);
+    };
+    for (const Instruction& in : code_.instructions) {
+        for (const Operand& o : in.operands) see(o);
+    }
+    constexpr uint32_t widest = 4;  // an operand names the first of its registers
+    general_ = 0;
+    uniforms_ = general_ + (uint32_t(general) + widest) * register_bytes;
+    predicates_ = uniforms_ + (uint32_t(uniform) + widest) * register_bytes;
+    frame_bytes_ = predicates_ + slot_alignment;
+}
+
+void Lifter::lay_out_banks() {
+    for (uint32_t b = 1; b < sim::MachineCode::banks; ++b) {
+        const std::string number = std::to_string(b);
+        for (const std::string& name : {number + "." + code_.name, number}) {
+            const auto bank = listing_.banks.find(name);
+            if (bank == listing_.banks.end() || !machine_->bank[b].empty()) continue;
+            std::vector<std::byte>& bytes = machine_->bank[b];
+            for (const uint8_t byte : bank->second.bytes) bytes.push_back(std::byte(byte));
+            for (const SymbolWord& word : bank->second.symbols) {
+                const auto address = program_.memory->address_of.find(word.symbol);
+                if (address == program_.memory->address_of.end()) continue;
+                const uint64_t value = address->second + uint64_t(word.by);
+                for (size_t i = 0; i < 8 && word.offset + i < bytes.size(); ++i)
+                    bytes[word.offset + i] = std::byte(value >> (8 * i));
+            }
+            for (const BankVariable& v : bank->second.variables) {
+                for (size_t i = 0; i < program_.memory->items.size(); ++i) {
+                    if (program_.memory->items[i].name == v.name)
+                        machine_->variables.push_back({i, v.offset});
+                }
+            }
+        }
+    }
+    const auto shared = listing_.shared_bytes.find(code_.name);
+    if (shared != listing_.shared_bytes.end() &&
+        shared->second >= sim::MachineCode::reserved_shared)
+        program_.shared_bytes = round_up(shared->second - sim::MachineCode::reserved_shared, 16);
+}
+
+// Text and line of each machine instruction; what it accesses is that of its line of the PTX.
+void Lifter::describe_instructions() {
+    std::map<uint32_t, sim::InstructionInfo> by_line;
+    for (const sim::InstructionInfo& info : program_.instructions)
+        by_line.emplace(info.ptx_line, info);
+    program_.instructions.clear();
+    for (const Instruction& in : code_.instructions) {
+        sim::InstructionInfo info;
+        info.text = in.text;
+        info.opcode = full_name(in);
+        info.ptx_line = in.ptx_line;
+        auto line = by_line.upper_bound(in.ptx_line);
+        if (line != by_line.begin() && in.ptx_line > 0) {
+            --line;
+            info.source = line->second.source;
+            if (line->first == in.ptx_line) info.origin = line->second.origin;
+        }
+        program_.instructions.push_back(std::move(info));
+    }
+}
+
+// What the code takes off the stack pointer, all functions together: none calls itself, or the
+// jump back would not be known.
+uint32_t Lifter::stack_bytes() const {
+    int64_t bytes = 0;
+    for (const Instruction& in : code_.instructions) {
+        if (in.operands.size() < 2 || in.operands[0].kind != Operand::Kind::reg ||
+            in.operands[0].number != 1 || in.operands[0].uniform)
+            continue;
+        for (const Operand& o : in.operands) {
+            if (o.kind == Operand::Kind::integer && int64_t(int32_t(o.bits)) < 0)
+                bytes -= int32_t(o.bits);
+        }
+    }
+    return round_up(uint32_t(std::min<int64_t>(bytes, 512 * 1024)), 16);
+}
+
+void Lifter::lift_instruction(uint32_t at) {
+    const Instruction& in = code_.instructions[at];
+    in_ = &in;
+    pc_ = at;
+    first_op_ = true;
+    spare_ = spare_predicates_ = 0;
+    uniform_ = in.opcode.starts_with('U');
+    op_of_.push_back(uint32_t(program_.ops.size()));
+    const Lift lift = find(in.opcode);
+    if (!lift) unsupported();
+    (this->*lift)(in);
+    if (first_op_) unsupported();  // each instruction is at least counted
+}
+
+// Branch targets were instructions; now they become ops.
+void Lifter::link() {
+    op_of_.push_back(uint32_t(program_.ops.size()));
+    Op end;
+    end.control = sim::Control::exit;
+    end.starts = false;
+    end.pc = pc_;
+    program_.ops.push_back(end);
+    program_.reconvergence.push_back(sim::no_op);
+    for (Op& op : program_.ops) {
+        const bool to_instruction = (op.control == sim::Control::branch && op.extra == 0) ||
+                                    op.control == sim::Control::set_barrier;
+        if (to_instruction) op.target = op_of_[op.target];
+    }
+    machine_->op_of = op_of_;
+    program_.machine = machine_;
+    program_.functions.resize(1);
+    program_.functions[0].entry = 0;
+    program_.functions[0].register_bytes = round_up(frame_bytes_, slot_alignment);
+    program_.functions[0].local_bytes = program_.local_bytes;
+    program_.functions[0].locals.clear();
+    program_.segment_end.resize(program_.ops.size());
+    uint32_t last = uint32_t(program_.ops.size());
+    for (size_t i = program_.ops.size(); i-- > 0;) {
+        if (program_.ops[i].control != sim::Control::none) last = uint32_t(i) + 1;
+        program_.segment_end[i] = last;
+    }
+}
+
+Lifter::Lift Lifter::find(std::string_view opcode) {
+    static const std::map<std::string_view, Lift> table = {
+        {"IADD3", &Lifter::iadd3},
+        {"UIADD3", &Lifter::iadd3},
+        {"IMAD", &Lifter::imad},
+        {"UIMAD", &Lifter::imad},
+        {"LEA", &Lifter::lea},
+        {"ULEA", &Lifter::lea},
+        {"LOP3", &Lifter::lop3},
+        {"ULOP3", &Lifter::lop3},
+        {"PLOP3", &Lifter::plop3},
+        {"UPLOP3", &Lifter::plop3},
+        {"SHF", &Lifter::shf},
+        {"USHF", &Lifter::shf},
+        {"ISETP", &Lifter::isetp},
+        {"UISETP", &Lifter::isetp},
+        {"MOV", &Lifter::mov},
+        {"UMOV", &Lifter::mov},
+        {"SEL", &Lifter::sel},
+        {"USEL", &Lifter::sel},
+        {"PRMT", &Lifter::prmt},
+        {"UPRMT", &Lifter::prmt},
+        {"VIADD", &Lifter::viadd},
+        {"VIMNMX", &Lifter::extreme},
+        {"IMNMX", &Lifter::extreme},
+        {"VIADDMNMX", &Lifter::add_extreme},
+        {"POPC", &Lifter::bits},
+        {"UPOPC", &Lifter::bits},
+        {"FLO", &Lifter::bits},
+        {"UFLO", &Lifter::bits},
+        {"BREV", &Lifter::bits},
+        {"UBREV", &Lifter::bits},
+        {"IABS", &Lifter::bits},
+        {"SGXT", &Lifter::bits},
+        {"USGXT", &Lifter::bits},
+        {"BMSK", &Lifter::bits},
+        {"UBMSK", &Lifter::bits},
+        {"P2R", &Lifter::p2r},
+        {"R2P", &Lifter::r2p},
+        {"FADD", &Lifter::floating},
+        {"FMUL", &Lifter::floating},
+        {"FFMA", &Lifter::floating},
+        {"FSETP", &Lifter::fsetp},
+        {"FSET", &Lifter::fset},
+        {"FSEL", &Lifter::fsel},
+        {"FMNMX", &Lifter::fmnmx},
+        {"MUFU", &Lifter::mufu},
+        {"FCHK", &Lifter::fchk},
+        {"DADD", &Lifter::doubles},
+        {"DMUL", &Lifter::doubles},
+        {"DFMA", &Lifter::doubles},
+        {"DSETP", &Lifter::dsetp},
+        {"HADD2", &Lifter::halves},
+        {"HMUL2", &Lifter::halves},
+        {"HFMA2", &Lifter::halves},
+        {"HSETP2", &Lifter::hsetp},
+        {"F2F", &Lifter::convert},
+        {"F2I", &Lifter::convert},
+        {"I2F", &Lifter::convert},
+        {"I2FP", &Lifter::convert},
+        {"FRND", &Lifter::convert},
+        {"F2FP", &Lifter::pack_floats},
+        {"LDG", &Lifter::load_store},
+        {"STG", &Lifter::load_store},
+        {"LDS", &Lifter::load_store},
+        {"STS", &Lifter::load_store},
+        {"LDL", &Lifter::load_store},
+        {"STL", &Lifter::load_store},
+        {"LD", &Lifter::load_store},
+        {"ST", &Lifter::load_store},
+        {"ATOM", &Lifter::atomic},
+        {"ATOMG", &Lifter::atomic},
+        {"ATOMS", &Lifter::atomic},
+        {"RED", &Lifter::atomic},
+        {"REDG", &Lifter::atomic},
+        {"LDC", &Lifter::load_constant},
+        {"ULDC", &Lifter::load_constant},
+        {"LDGSTS", &Lifter::async_copy},
+        {"LDGDEPBAR", &Lifter::async_group},
+        {"DEPBAR", &Lifter::async_group},
+        {"MEMBAR", &Lifter::fence},
+        {"FENCE", &Lifter::fence},
+        {"ERRBAR", &Lifter::nothing},
+        {"CCTL", &Lifter::nothing},
+        {"QSPC", &Lifter::query_space},
+        {"BRA", &Lifter::branch},
+        {"CALL", &Lifter::branch},
+        {"RET", &Lifter::jump},
+        {"BRX", &Lifter::jump},
+        {"EXIT", &Lifter::exit},
+        {"BSSY", &Lifter::convergence},
+        {"BSYNC", &Lifter::convergence},
+        {"BREAK", &Lifter::convergence},
+        {"BMOV", &Lifter::convergence},
+        {"WARPSYNC", &Lifter::convergence},
+        {"BAR", &Lifter::barrier},
+        {"S2R", &Lifter::special},
+        {"S2UR", &Lifter::special},
+        {"CS2R", &Lifter::special},
+        {"VOTE", &Lifter::vote},
+        {"VOTEU", &Lifter::vote},
+        {"SHFL", &Lifter::shuffle},
+        {"MATCH", &Lifter::match},
+        {"REDUX", &Lifter::redux},
+        {"R2UR", &Lifter::to_uniform},
+        {"NOP", &Lifter::nothing},
+        {"YIELD", &Lifter::nothing},
+        {"ENDCOLLECTIVE", &Lifter::nothing},
+        {"NANOSLEEP", &Lifter::sleep},
+    };
+    const auto found = table.find(opcode);
+    return found == table.end() ? nullptr : found->second;
+}
+
+void Lifter::unsupported(const std::string& why) const {
+    throw UnsupportedInstruction("the simulator cannot execute `" + std::string(in_->text) + "`" +
+                                 (why.empty() ? "" : " (" + why + ")") +
+                                 " of the machine code of " + program_.kernel);
+}
+
+void Lifter::only(const Instruction& in, std::initializer_list<std::string_view> known) const {
+    for (const std::string_view m : in.modifiers) {
+        if (std::find(known.begin(), known.end(), m) == known.end())
+            unsupported("the modifier ." + std::string(m));
+    }
+}
+
+}  // namespace coalesce::sass

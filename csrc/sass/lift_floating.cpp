@@ -1,0 +1,279 @@
+// Floating-point arithmetic, comparisons and conversions.
+#include <string>
+
+#include "sass/lifter.hpp"
+
+namespace coalesce::sass {
+
+namespace {
+
+// "LTU" -> "ltu"
+std::string lower(std::string_view s) {
+    std::string name(s);
+    for (char& c : name)
+        if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+    return name;
+}
+
+std::string rounding(const Instruction& in) {
+    return in.has("RM") ? ".rm" : in.has("RP") ? ".rp" : in.has("RZ") ? ".rz" : ".rn";
+}
+
+std::string combination(const Instruction& in) {
+    return in.has("OR") ? ".or" : in.has("XOR") ? ".xor" : ".and";
+}
+
+// The comparison among the modifiers, in PTX's spelling; empty if there is none.
+std::string comparison(const Instruction& in) {
+    static constexpr std::string_view names[] = {"LT",  "EQ",  "LE",  "GT",  "NE",  "GE",  "NUM",
+                                                 "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"};
+    for (const std::string_view name : names) {
+        if (in.has(name)) return "." + lower(name);
+    }
+    return {};
+}
+
+}  // namespace
+
+void Lifter::floating(const Instruction& in) {
+    only(in, {"FTZ", "SAT", "RN", "RM", "RP", "RZ"});
+    std::string name = in.opcode == "FADD" ? "add" : in.opcode == "FMUL" ? "mul" : "fma";
+    name += rounding(in);
+    if (in.has("FTZ")) name += ".ftz";
+    if (in.has("SAT")) name += ".sat";
+    name += ".f32";
+    const Locator d = result(operand(in, 0));
+    const Locator a = real(operand(in, 1)), b = real(operand(in, 2));
+    if (in.opcode == "FFMA") return as_ptx(name, {d, a, b, real(operand(in, 3))});
+    as_ptx(name, {d, a, b});
+}
+
+void Lifter::fsetp(const Instruction& in) {
+    only(in, {"FTZ", "AND", "OR", "XOR", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU",
+              "EQU", "LEU", "GTU", "NEU", "GEU"});
+    const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
+    const Locator a = real(operand(in, 2)), b = real(operand(in, 3));
+    const Locator with = predicate(operand(in, 4));
+    if (comparison(in).empty()) unsupported();
+    as_ptx("setp" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") + ".f32",
+           {p, q, a, b, with});
+}
+
+void Lifter::fset(const Instruction& in) {
+    only(in, {"BF", "FTZ", "AND", "OR", "XOR", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN",
+              "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"});
+    const Locator a = real(operand(in, 1)), b = real(operand(in, 2));
+    const Locator with = predicate(operand(in, 3));
+    if (comparison(in).empty()) unsupported();
+    as_ptx("set" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") +
+               (in.has("BF") ? ".f32" : ".u32") + ".f32",
+           {result(operand(in, 0)), no_operand, a, b, with});
+}
+
+void Lifter::fsel(const Instruction& in) {
+    only(in, {"FTZ"});
+    const Locator p = predicate(operand(in, 3));
+    as_ptx("selp.b32", {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2)), p});
+}
+
+void Lifter::fmnmx(const Instruction& in) {
+    only(in, {"FTZ"});
+    if (in.has("FTZ")) unsupported("the modifier .FTZ");
+    machine("extreme.f32", {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2)),
+                            predicate(operand(in, 3))});
+}
+
+void Lifter::mufu(const Instruction& in) {
+    const Locator d = result(operand(in, 0));
+    const Operand& a = operand(in, 1);
+    if (in.has("RCP64H") || in.has("RSQ64H")) {
+        // The upper word of a double that approximates; its lower word is zero.
+        const Locator whole = scratch(), approximate = scratch();
+        help("move", {whole, constant(0)}, 1);
+        help("move", {whole + 2 * register_bytes, real(a)}, 1);
+        help_as_ptx(in.has("RCP64H") ? "rcp.approx.ftz.f64" : "rsqrt.approx.ftz.f64",
+                    {approximate, whole});
+        return void(machine("move", {d, approximate + 2 * register_bytes}, 1));
+    }
+    static constexpr struct {
+        std::string_view modifier, ptx;
+    } functions[] = {{"RCP", "rcp.approx.f32"},   {"RSQ", "rsqrt.approx.f32"},
+                     {"SQRT", "sqrt.approx.f32"}, {"EX2", "ex2.approx.f32"},
+                     {"LG2", "lg2.approx.f32"},   {"TANH", "tanh.approx.f32"}};
+    for (const auto& f : functions) {
+        if (!in.has(f.modifier)) continue;
+        only(in, {f.modifier});
+        return as_ptx(f.ptx, {d, real(a)});
+    }
+    // These take turns instead of radians.
+    if (in.has("SIN")) return void(machine("sine_of_turns", {d, real(a)}));
+    if (in.has("COS")) return void(machine("cosine_of_turns", {d, real(a)}));
+    unsupported();
+}
+
+void Lifter::fchk(const Instruction& in) {
+    only(in, {"DIVIDE"});
+    const Locator p = predicate_result(operand(in, 0));
+    machine("needs_slow_division", {p, real(operand(in, 1)), real(operand(in, 2))});
+}
+
+void Lifter::doubles(const Instruction& in) {
+    only(in, {"RN", "RM", "RP", "RZ"});
+    const Locator d = result(operand(in, 0), 2);
+    const Locator a = real_pair(operand(in, 1)), b = real_pair(operand(in, 2));
+    const std::string name = in.opcode == "DADD" ? "add" : in.opcode == "DMUL" ? "mul" : "fma";
+    const std::string mode = rounding(in);
+    if (mode == ".rn") {
+        if (in.opcode == "DFMA")
+            return void(machine("fma.f64", {d, a, b, real_pair(operand(in, 3))}));
+        return void(machine(name + ".f64", {d, a, b}));
+    }
+    if (in.opcode == "DFMA")
+        return as_ptx(name + mode + ".f64", {d, a, b, real_pair(operand(in, 3))});
+    as_ptx(name + mode + ".f64", {d, a, b});
+}
+
+void Lifter::dsetp(const Instruction& in) {
+    only(in, {"AND", "OR", "XOR", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU",
+              "LEU", "GTU", "NEU", "GEU", "MIN", "MAX"});
+    if (in.has("MIN") || in.has("MAX") || comparison(in).empty()) unsupported();
+    const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
+    const Locator a = real_pair(operand(in, 2)), b = real_pair(operand(in, 3));
+    const Locator with = predicate(operand(in, 4));
+    as_ptx("setp" + comparison(in) + combination(in) + ".f64", {p, q, a, b, with});
+}
+
+void Lifter::halves(const Instruction& in) {
+    only(in, {"MMA", "BF16_V2", "BF16", "FTZ", "SAT", "RELU", "F32"});
+    const bool bfloat = in.has("BF16_V2") || in.has("BF16");
+    if (in.has("RELU")) unsupported("the modifier .RELU");
+    const Locator d = result(operand(in, 0));
+    const auto both = [&](size_t n) -> std::pair<Locator, size_t> {
+        // Two halves written as numbers, upper first, or a register.
+        const Operand& o = operand(in, n);
+        if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
+            return {half_pair(o, bfloat), n + 1};
+        const auto bits = [&](const Operand& h) { return half_bits(h, bfloat); };
+        return {constant(bits(o) << 16 | bits(operand(in, n + 1))), n + 2};
+    };
+    if (in.has("F32")) {
+        // HADD2.F32 R0, -RZ, R1.H0_H0: a half widened.
+        const Operand& o = operand(in, 2);
+        if (in.opcode != "HADD2" || !is_register(operand(in, 1)) || operand(in, 1).number >= 0 ||
+            o.absolute || o.kind != Operand::Kind::reg)
+            unsupported();
+        Operand whole = o;
+        whole.part = {};
+        whole.negated = false;
+        Locator half = word(whole);
+        if (o.part.starts_with("H1")) {
+            const Locator upper = scratch();
+            help("shift_right.u32", {upper, half}, 0, 16);
+            half = upper;
+        }
+        if (o.negated) {
+            const Locator flipped = scratch();
+            help_as_ptx("xor.b32", {flipped, half, constant(0x8000)});
+            half = flipped;
+        }
+        return as_ptx(bfloat ? "cvt.f32.bf16" : "cvt.f32.f16", {d, half});
+    }
+    const auto [a, second] = both(1);
+    const auto [b, third] = both(second);
+    const std::string type = bfloat ? ".bf16x2" : ".f16x2";
+    const std::string how =
+        std::string(".rn") + (in.has("FTZ") ? ".ftz" : "") + (in.has("SAT") ? ".sat" : "");
+    if (in.opcode == "HADD2") return as_ptx("add" + how + type, {d, a, b});
+    if (in.opcode == "HMUL2") return as_ptx("mul" + how + type, {d, a, b});
+    const bool no_product = is_zero(operand(in, 1)) || is_zero(operand(in, second));
+    const auto [c, end] = both(third);
+    // -RZ * RZ + constant is how the compiler spells a constant.
+    if (no_product) return void(machine("move", {d, c}, 1));
+    as_ptx("fma" + how + type, {d, a, b, c});
+}
+
+void Lifter::hsetp(const Instruction& in) {
+    only(in, {"BF16_V2", "FTZ", "AND", "OR", "XOR", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM",
+              "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"});
+    if (comparison(in).empty()) unsupported();
+    const bool bfloat = in.has("BF16_V2");
+    const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
+    const Locator a = half_pair(operand(in, 2), bfloat), b = half_pair(operand(in, 3), bfloat);
+    const Locator with = predicate(operand(in, 4));
+    as_ptx("setp" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") +
+               (bfloat ? ".bf16x2" : ".f16x2"),
+           {p, q, a, b, with});
+}
+
+// F2I.FTZ.U32.TRUNC.NTZ, I2F.U32.RP, F2F.F32.F64, FRND.FLOOR
+void Lifter::convert(const Instruction& in) {
+    only(in,
+         {"FTZ", "NTZ", "TRUNC", "FLOOR", "CEIL", "ROUND", "RN",  "RZ",  "RM",  "RP",  "SAT", "F16",
+          "F32", "F64", "BF16",  "U8",    "S8",   "U16",   "S16", "U32", "S32", "U64", "S64"});
+    std::vector<std::string> types;
+    for (const std::string_view m : in.modifiers) {
+        const bool type =
+            m.size() <= 4 && (m[0] == 'F' || m[0] == 'U' || m[0] == 'S' || m[0] == 'B') &&
+            (m.ends_with("8") || m.ends_with("16") || m.ends_with("32") || m.ends_with("64"));
+        if (type) types.push_back(lower(m));
+    }
+    std::string to, from;
+    const auto is_float = [](const std::string& t) { return t[0] == 'f' || t[0] == 'b'; };
+    if (in.opcode == "F2F" && types.size() == 2) {
+        to = types[0], from = types[1];
+    } else if (in.opcode == "FRND") {
+        to = from = types.empty() ? "f32" : types[0];
+    } else {
+        // What is not named is F32 or S32.
+        const bool to_integer = in.opcode == "F2I";
+        std::string number = "f32", integer = "s32";
+        for (const std::string& t : types) (is_float(t) ? number : integer) = t;
+        to = to_integer ? integer : number;
+        from = to_integer ? number : integer;
+    }
+    const bool rounds_to_integer = in.opcode == "F2I" || in.opcode == "FRND";
+    const bool down = in.has("FLOOR") || in.has("RM"), up = in.has("CEIL") || in.has("RP");
+    const bool zero = in.has("TRUNC") || in.has("RZ");
+    std::string mode = down ? "rm" : up ? "rp" : zero ? "rz" : "rn";
+    if (rounds_to_integer) mode += 'i';
+    if (in.opcode == "F2F" && to == "f64") mode.clear();
+    std::string name = "cvt";
+    if (!mode.empty()) name += "." + mode;
+    if (in.has("FTZ")) name += ".ftz";
+    if (in.has("SAT")) name += ".sat";
+    name += "." + to + "." + from;
+    const Operand& o = operand(in, 1);
+    Locator source = no_operand;
+    if (from == "f64") {
+        source = real_pair(o);
+    } else if (from == "u64" || from == "s64") {
+        if (o.negated) unsupported("a negated pair");
+        source = raw(o, 2);
+    } else if (from == "f32") {
+        source = real(o);
+    } else if (is_float(from)) {
+        Operand whole = o;
+        whole.part = {};
+        source = word(whole);
+        if (o.part.starts_with("H1")) {
+            const Locator upper = scratch();
+            help("shift_right.u32", {upper, source}, 0, 16);
+            source = upper;
+        }
+    } else {
+        std::string type = from;
+        type[0] = char(type[0] - 'a' + 'A');
+        source = part(o, type);
+    }
+    as_ptx(name, {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
+}
+
+// F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves, the first the upper one.
+void Lifter::pack_floats(const Instruction& in) {
+    only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});
+    if (in.has("RELU") || in.has("RZ") || !in.has("F32")) unsupported();
+    as_ptx(in.has("BF16") ? "cvt.rn.bf16x2.f32" : "cvt.rn.f16x2.f32",
+           {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2))});
+}
+
+}  // namespace coalesce::sass

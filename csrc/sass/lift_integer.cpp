@@ -1,0 +1,272 @@
+// Integer arithmetic, logic, comparisons and selections.
+#include <algorithm>
+
+#include "sass/lifter.hpp"
+
+namespace coalesce::sass {
+
+using Kind = Operand::Kind;
+
+void Lifter::iadd3(const Instruction& in) {
+    only(in, {"X", "U32"});
+    const Locator d = result(operand(in, 0));
+    size_t n = 1;
+    Locator out[2] = {no_operand, no_operand};
+    bool carries = in.has("X");
+    for (int k = 0; n < in.operands.size() && is_predicate(in.operands[n]) && k < 2; ++k, ++n) {
+        out[k] = predicate_result(in.operands[n]);
+        carries = carries || out[k] != no_operand;
+    }
+    const Operand *a = &operand(in, n), *b = &operand(in, n + 1), *c = &operand(in, n + 2);
+    if (!carries) {
+        const Operand* terms[3] = {a, b, c};
+        const auto end = std::remove_if(terms, terms + 3, [](auto* o) { return is_zero(*o); });
+        const auto count = end - terms;
+        if (count == 0) return void(machine("move", {d, constant(0)}, 1));
+        if (count == 1) return void(machine("move", {d, word(*terms[0])}, 1));
+        if (count == 2) {
+            if (terms[0]->negated) std::swap(terms[0], terms[1]);
+            if (!terms[0]->negated && terms[1]->negated) {
+                Operand plain = *terms[1];
+                plain.negated = false;
+                return as_ptx("sub.u32", {d, word(*terms[0]), word(plain)});
+            }
+            return as_ptx("add.u32", {d, word(*terms[0]), word(*terms[1])});
+        }
+        return void(machine("add3", {d, word(*a), word(*b), word(*c)}));
+    }
+    uint8_t signs = 0;
+    Locator sources[3];
+    int k = 0;
+    for (const Operand* o : {a, b, c}) {
+        Operand plain = *o;
+        if (o->negated) signs = uint8_t(signs | 1 << k);
+        if (o->inverted) signs = uint8_t(signs | 8 << k);
+        plain.negated = plain.inverted = false;
+        sources[k++] = word(plain);
+    }
+    uint32_t carry[2] = {no_operand, no_operand};
+    for (size_t m = 0; m < 2 && in.has("X") && n + 3 + m < in.operands.size(); ++m)
+        carry[m] = predicate(in.operands[n + 3 + m]);
+    machine("add3_carry", {d, sources[0], sources[1], sources[2], out[0], out[1]}, signs,
+            int64_t(uint64_t{carry[1]} << 32 | carry[0]));
+}
+
+void Lifter::imad(const Instruction& in) {
+    only(in, {"U32", "S32", "MOV", "SHL", "IADD", "X", "WIDE", "HI"});
+    const Locator d = result(operand(in, 0), in.has("WIDE") ? 2 : 1);
+    size_t n = 1;
+    Locator out = no_operand;
+    if (is_predicate(operand(in, n))) out = predicate_result(in.operands[n++]);
+    const Operand &a = operand(in, n), &b = operand(in, n + 1), &c = operand(in, n + 2);
+    const Locator carry =
+        in.operands.size() > n + 3 && in.has("X") ? predicate(in.operands[n + 3]) : no_operand;
+    const bool is_unsigned = in.has("U32");
+    if (in.has("WIDE") || in.has("HI")) {
+        if (c.negated || c.inverted) unsupported("a negated pair");
+        const Locator third = raw(c, 2);
+        const char* name = in.has("WIDE")
+                               ? (is_unsigned ? "multiply_wide.u32" : "multiply_wide.s32")
+                               : (is_unsigned ? "multiply_high.u32" : "multiply_high.s32");
+        machine(name, {d, word(a), word(b), third, out, carry});
+        return;
+    }
+    if (carry != no_operand)
+        return void(machine("multiply_add_carry", {d, word(a), word(b), word(c), carry}));
+    const auto is_one = [](const Operand& o) { return o.kind == Kind::integer && o.bits == 1; };
+    if (is_zero(a) || is_zero(b)) return void(machine("move", {d, word(c)}, 1));
+    if (is_one(b)) {
+        if (c.negated) {
+            Operand plain = c;
+            plain.negated = false;
+            return as_ptx("sub.u32", {d, word(a), word(plain)});
+        }
+        return as_ptx("add.u32", {d, word(a), word(c)});
+    }
+    if (is_zero(c)) return as_ptx("mul.lo.u32", {d, word(a), word(b)});
+    as_ptx("mad.lo.u32", {d, word(a), word(b), word(c)});
+}
+
+void Lifter::lea(const Instruction& in) {
+    only(in, {"HI", "X", "SX32"});
+    const Locator d = result(operand(in, 0));
+    size_t n = 1;
+    Locator out = no_operand;
+    if (is_predicate(operand(in, n))) out = predicate_result(in.operands[n++]);
+    const bool high = in.has("HI"), sign = in.has("SX32");
+    Operand a = operand(in, n++);
+    const Operand& b = operand(in, n++);
+    const Locator c = high && !sign ? word(operand(in, n++)) : no_operand;
+    const Operand& shift = operand(in, n++);
+    if (shift.kind != Kind::integer && shift.kind != Kind::real) unsupported("a variable shift");
+    const Locator carry = in.has("X") ? predicate(operand(in, n)) : no_operand;
+    const bool negated = a.negated;
+    a.negated = false;
+    const uint8_t by = uint8_t(shift.bits & 31);
+    if (!high && out == no_operand && carry == no_operand && !negated)
+        return void(machine("shift_add", {d, word(a), word(b)}, by));
+    machine("shift_add_carry", {d, word(a), word(b), c, out, carry},
+            uint8_t(by | (high ? 32 : 0) | (sign ? 64 : 0) | (negated ? 128 : 0)));
+}
+
+void Lifter::lop3(const Instruction& in) {
+    only(in, {"LUT", "PAND"});
+    size_t n = 0;
+    Locator truth_of = no_operand;
+    const bool tests = is_predicate(operand(in, 0));
+    if (tests) truth_of = predicate_result(in.operands[n++]);
+    const Locator d = result(operand(in, n));
+    const Operand &a = operand(in, n + 1), &b = operand(in, n + 2), &c = operand(in, n + 3);
+    const uint8_t table = uint8_t(operand(in, n + 4).bits);
+    const bool two = is_zero(c);
+    if (two && table == 0xc0)
+        as_ptx("and.b32", {d, word(a), word(b)});
+    else if (two && table == 0xfc)
+        as_ptx("or.b32", {d, word(a), word(b)});
+    else if (two && table == 0x3c)
+        as_ptx("xor.b32", {d, word(a), word(b)});
+    else
+        as_ptx("lop3.b32", {d, word(a), word(b), word(c)}, table);
+    if (tests && truth_of != no_operand)
+        machine("not_zero", {truth_of, d, predicate(operand(in, n + 5))}, in.has("PAND"));
+}
+
+void Lifter::plop3(const Instruction& in) {
+    only(in, {"LUT"});
+    const Locator d = predicate_result(operand(in, 0)), e = predicate_result(operand(in, 1));
+    const Locator a = predicate(operand(in, 2)), b = predicate(operand(in, 3)),
+                  c = predicate(operand(in, 4));
+    const uint64_t tables = (operand(in, 5).bits & 0xff) | (operand(in, 6).bits & 0xff) << 8;
+    machine("predicate_logic", {d, e, a, b, c}, 0, int64_t(tables));
+}
+
+void Lifter::shf(const Instruction& in) {
+    only(in, {"L", "R", "W", "HI", "U32", "S32", "U64", "S64"});
+    const Locator d = result(operand(in, 0));
+    const Operand &low = operand(in, 1), &by = operand(in, 2), &high = operand(in, 3);
+    const bool right = in.has("R"), upper = in.has("HI");
+    const bool wide = in.has("U64") || in.has("S64");
+    const bool is_signed = in.has("S32") || in.has("S64");
+    if (by.kind == Kind::integer && by.bits < 32) {
+        if (!right && !upper)
+            return void(machine("shift_left", {d, word(low)}, 0, int64_t(by.bits)));
+        if (right && upper)
+            return void(machine(is_signed ? "shift_right.s32" : "shift_right.u32", {d, word(high)},
+                                0, int64_t(by.bits)));
+    }
+    machine("shift_pair", {d, word(low), word(by), word(high)},
+            uint8_t(int(right) | int(upper) << 1 | int(wide) << 2 | int(is_signed) << 3 |
+                    int(in.has("W")) << 4));
+}
+
+void Lifter::isetp(const Instruction& in) {
+    static constexpr std::string_view comparisons[] = {"LT", "EQ", "LE", "GT", "NE", "GE"};
+    only(in, {"LT", "EQ", "LE", "GT", "NE", "GE", "U32", "S32", "AND", "OR", "XOR", "EX"});
+    const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
+    const Locator a = word(operand(in, 2)), b = word(operand(in, 3));
+    const Locator with = predicate(operand(in, 4));
+    const std::string type = in.has("U32") ? "u32" : "s32";
+    const std::string combine = in.has("OR") ? "or" : in.has("XOR") ? "xor" : "and";
+    for (uint8_t n = 0; n < 6; ++n) {
+        if (!in.has(comparisons[n])) continue;
+        if (in.has("EX")) {
+            const uint8_t how = in.has("OR") ? 1 : in.has("XOR") ? 2 : 0;
+            machine("compare_upper." + type, {p, q, a, b, with, predicate(operand(in, 5))},
+                    uint8_t(n | how << 3));
+            return;
+        }
+        std::string name(comparisons[n]);
+        for (char& c : name) c = char(c - 'A' + 'a');
+        return as_ptx("setp." + name + "." + combine + "." + type, {p, q, a, b, with});
+    }
+    unsupported();
+}
+
+void Lifter::mov(const Instruction& in) {
+    only(in, {"64"});
+    const int registers = in.has("64") ? 2 : 1;
+    const Operand& source = operand(in, 1);
+    machine("move",
+            {result(operand(in, 0), registers), registers == 1 ? word(source) : raw(source, 2)},
+            uint8_t(registers));
+}
+
+void Lifter::sel(const Instruction& in) {
+    only(in, {});
+    const Locator p = predicate(operand(in, 3));
+    as_ptx("selp.b32", {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)), p});
+}
+
+void Lifter::prmt(const Instruction& in) {
+    only(in, {});
+    as_ptx("prmt.b32", {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 3)),
+                        word(operand(in, 2))});
+}
+
+void Lifter::viadd(const Instruction& in) {
+    only(in, {"U32"});
+    as_ptx("add.u32", {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
+}
+
+void Lifter::extreme(const Instruction& in) {
+    only(in, {"U32", "S32"});
+    machine(in.has("U32") ? "add_extreme.u32" : "add_extreme.s32",
+            {result(operand(in, 0)), word(operand(in, 1)), constant(0), word(operand(in, 2)),
+             predicate(operand(in, 3))});
+}
+
+void Lifter::add_extreme(const Instruction& in) {
+    only(in, {"U32", "S32"});
+    machine(in.has("U32") ? "add_extreme.u32" : "add_extreme.s32",
+            {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)),
+             word(operand(in, 3)), predicate(operand(in, 4))});
+}
+
+void Lifter::bits(const Instruction& in) {
+    std::string_view name = in.opcode;
+    if (name.starts_with('U')) name.remove_prefix(1);
+    const Locator d = result(operand(in, 0));
+    size_t n = 1;
+    if (is_predicate(operand(in, n))) {
+        if (predicate_result(in.operands[n]) != no_operand) unsupported("two results");
+        ++n;
+    }
+    const Locator a = word(operand(in, n));
+    if (name == "POPC" || name == "BREV" || name == "IABS") {
+        only(in, {});
+        return as_ptx(name == "POPC"   ? "popc.b32"
+                      : name == "BREV" ? "brev.b32"
+                                       : "abs.s32",
+                      {d, a});
+    }
+    if (name == "FLO") {
+        only(in, {"U32", "SH"});
+        const std::string type = in.has("U32") ? "u32" : "s32";
+        return as_ptx((in.has("SH") ? "bfind.shiftamt." : "bfind.") + type, {d, a});
+    }
+    const Locator b = word(operand(in, n + 1));
+    only(in, {"U32", "W"});
+    const std::string mode = in.has("W") ? "wrap" : "clamp";
+    if (name == "SGXT")
+        return as_ptx("szext." + mode + (in.has("U32") ? ".u32" : ".s32"), {d, a, b});
+    as_ptx("bmsk." + mode + ".b32", {d, a, b});
+}
+
+void Lifter::p2r(const Instruction& in) {
+    const uint8_t shift = in.has("B1") ? 8 : in.has("B2") ? 16 : in.has("B3") ? 24 : 0;
+    only(in, {"B1", "B2", "B3"});
+    machine("predicates_to_word", {result(operand(in, 0)), predicates_ << 1, word(operand(in, 2))},
+            shift, int64_t(operand(in, 3).bits));
+}
+
+void Lifter::r2p(const Instruction& in) {
+    only(in, {});
+    Operand source = operand(in, 1);
+    const uint8_t shift =
+        source.part.starts_with('B') ? uint8_t((source.part[1] - '0') * 8) : uint8_t{0};
+    source.part = {};
+    machine("word_to_predicates", {predicates_ << 1, word(source)}, shift,
+            int64_t(operand(in, 2).bits));
+}
+
+}  // namespace coalesce::sass

@@ -1,0 +1,272 @@
+// Loads, stores, atomics, constant banks and asynchronous copies.
+#include "sass/lifter.hpp"
+
+namespace coalesce::sass {
+
+using Kind = Operand::Kind;
+using ptx::Space;
+using ptx::Type;
+
+namespace {
+
+int row_of(Space space) {
+    switch (space) {
+        case Space::global:
+            return 0;
+        case Space::shared:
+            return 1;
+        case Space::local:
+            return 2;
+        default:
+            return 4;
+    }
+}
+
+// Whether an address register is a pair.
+bool is_wide(const Instruction& in) { return in.has("E"); }
+
+}  // namespace
+
+Space Lifter::space_of(std::string_view opcode) {
+    if (opcode == "LD" || opcode == "ST" || opcode == "ATOM") return Space::generic;
+    if (opcode == "LDS" || opcode == "STS" || opcode == "ATOMS") return Space::shared;
+    return opcode == "LDL" || opcode == "STL" ? Space::local : Space::global;
+}
+
+void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
+    sim::InstructionInfo& info = program_.instructions[pc_];
+    info.space = space;
+    info.access = access;
+    info.bytes = bytes;
+}
+
+void Lifter::set_address(Op& op, const Operand& address, Space space) {
+    if (address.kind != Kind::address) unsupported("an address is missing");
+    Operand base, uniform;
+    base.kind = uniform.kind = Kind::reg;
+    base.number = address.base;
+    uniform.uniform = true;
+    uniform.number = address.uniform_base;
+    op.immediate = address.offset;
+    if (space == Space::shared || space == Space::local) {
+        if (space == Space::shared) op.immediate -= sim::MachineCode::reserved_shared;
+        op.narrow_address = true;
+        Locator at = address.base >= 0 ? raw(base) : constant(0);
+        if (address.scale != 1) {
+            const Locator scaled = scratch();
+            help_as_ptx("mul.lo.u32", {scaled, at, constant(address.scale)});
+            at = scaled;
+        }
+        if (address.uniform_base >= 0 && address.base >= 0) {
+            const Locator sum = scratch();
+            help_as_ptx("add.u32", {sum, at, raw(uniform)});
+            at = sum;
+        } else if (address.uniform_base >= 0) {
+            at = raw(uniform);
+        }
+        op.operand[5] = at;
+        return;
+    }
+    op.split_address = true;
+    if (!is_wide(*in_)) unsupported("an address of 32 bits");
+    if (address.uniform_base < 0) {
+        op.operand[5] = address.base >= 0 ? raw(base, 2) : constant(0);
+    } else if (address.base < 0) {
+        op.operand[5] = raw(uniform, 2);
+    } else {
+        const bool wide = address.wide || !address.wide_uniform;
+        const Locator sum = scratch();
+        help("add_to_pair",
+             {sum, wide ? raw(base, 2) : raw(uniform, 2), wide ? raw(uniform, 2) : raw(base)},
+             wide && address.wide_uniform ? 2 : 0);
+        op.operand[5] = sum;
+    }
+}
+
+void Lifter::load_store(const Instruction& in) {
+    // Besides types: how caches are to treat the access, and in what order others see it.
+    only(in, {"E",        "U",      "U8",   "S8",   "U16",     "S16",    "32",      "64",     "128",
+              "CONSTANT", "STRONG", "WEAK", "GPU",  "SYS",     "SM",     "CTA",     "EF",     "EL",
+              "LU",       "EU",     "NA",   "MMIO", "PRIVATE", "LTC64B", "LTC128B", "LTC256B"});
+    const Space space = space_of(in.opcode);
+    const bool is_load = in.opcode.starts_with('L');
+    const Type type = in.has("U8")    ? Type::u8
+                      : in.has("S8")  ? Type::s8
+                      : in.has("U16") ? Type::u16
+                      : in.has("S16") ? Type::s16
+                                      : Type::b32;
+    const int registers = in.has("128") ? 4 : in.has("64") ? 2 : 1;
+    if (in.operands.size() != 2) unsupported("a further operand");
+    Op op;
+    op.bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
+    describe(space, is_load ? sim::Access::load : sim::Access::store, op.bytes);
+    set_address(op, operand(in, is_load ? 1 : 0), space);
+    const Operand& data = operand(in, is_load ? 0 : 1);
+    const Locator first = is_load ? result(data, registers) : raw(data, registers);
+    for (int n = 0; n < registers; ++n) op.operand[n] = first + uint32_t(n) * (register_bytes << 1);
+    op.mover = (is_load ? engine_.ops->load_mover : engine_.ops->store_mover)(type, 4, registers);
+    const bool one_word = space == Space::shared && registers == 1 && type == Type::b32;
+    op.run = one_word
+                 ? (is_load ? engine_.memory.shared_word_load : engine_.memory.shared_word_store)
+                 : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
+    emit(op);
+}
+
+void Lifter::atomic(const Instruction& in) {
+    static constexpr struct {
+        std::string_view modifier, operation;
+    } operations[] = {{"ADD", "add"},   {"MIN", "min"}, {"MAX", "max"},  {"INC", "inc"},
+                      {"DEC", "dec"},   {"AND", "and"}, {"OR", "or"},    {"XOR", "xor"},
+                      {"EXCH", "exch"}, {"CAS", "cas"}, {"CAST", "cast"}};
+    only(in, {"E",     "ADD",    "MIN",  "MAX", "INC",    "DEC", "AND", "OR",  "XOR", "EXCH", "CAS",
+              "CAST",  "SPIN",   "POPC", "64",  "32",     "U64", "S64", "S32", "U32", "F32",  "F64",
+              "F16x2", "BF16x2", "FTZ",  "RN",  "STRONG", "GPU", "SYS", "CTA", "SM"});
+    const Space space = space_of(in.opcode);
+    std::string_view name;
+    for (const auto& o : operations) {
+        if (in.has(o.modifier)) name = o.operation;
+    }
+    if (name.empty()) unsupported();
+    const bool wide = in.has("64") || in.has("U64") || in.has("S64") || in.has("F64");
+    const bool counts_lanes = in.has("POPC");  // ATOMS.POPC.INC: adds one
+    Type type = in.has("F32")      ? Type::f32
+                : in.has("F64")    ? Type::f64
+                : in.has("F16x2")  ? Type::f16x2
+                : in.has("BF16x2") ? Type::bf16x2
+                : in.has("S32")    ? Type::s32
+                : in.has("S64")    ? Type::s64
+                : wide             ? Type::u64
+                                   : Type::u32;
+    if (name == "and" || name == "or" || name == "xor" || name == "exch" || name == "cas")
+        type = wide ? Type::b64 : Type::b32;
+    if (counts_lanes) name = "add";
+
+    size_t n = 0;
+    const bool reduces = in.opcode.starts_with("RED");
+    Locator done = no_operand;
+    if (!reduces && is_predicate(operand(in, n))) done = predicate_result(in.operands[n++]);
+    Op op;
+    op.bytes = uint8_t(wide ? 8 : 4);
+    const Operand* const d = reduces ? nullptr : &operand(in, n++);
+    describe(space, reduces ? sim::Access::reduction : sim::Access::atomic, op.bytes);
+    set_address(op, operand(in, n++), space);
+    const bool wanted = d && d->number >= 0;
+    op.run = engine_.memory.access[row_of(space)][reduces ? 3 : 2];
+    if (name == "cast") {
+        op.mover = engine_.ops->machine_mover(wide ? "compare_and_store.b64" : "compare_and_store");
+        op.operand[0] = d ? result(*d, wide ? 2 : 1) : no_operand;
+        op.operand[1] = raw(operand(in, n), wide ? 2 : 1);
+        op.operand[2] = raw(operand(in, n + 1), wide ? 2 : 1);
+        emit(op);
+        return;
+    }
+    op.mover = engine_.ops->atomic_mover(name, type);
+    if (!op.mover || !op.run) unsupported();
+    const auto source = [&](const Operand& o) {
+        if (!wide) return raw(o);
+        const Locator whole = scratch();
+        help("join_pair", {whole, raw(o, 2)});
+        return whole;
+    };
+    if (name == "cas") {
+        op.operand[1] = source(operand(in, n));
+        op.operand[2] = source(operand(in, n + 1));
+    } else {
+        op.operand[1] = counts_lanes ? constant(1) : source(operand(in, n));
+    }
+    if (wanted) op.operand[0] = wide ? scratch() : result(*d);
+    if (done != no_operand) {
+        // Only global memory can do it; the lanes of shared memory are told so and do it otherwise.
+        if (in.guard.kind == Kind::predicate) unsupported("a guard");
+        const Locator elsewhere = scratch_predicate();
+        help("in_window", {elsewhere, op.operand[5]}, 0, int64_t(sim::MachineCode::shared_window));
+        Op opposite;
+        opposite.run = engine_.ops->predicate_not;
+        opposite.operand[0] = done;
+        opposite.operand[1] = elsewhere;
+        append(opposite);
+        op.guard = done;
+        op.inner = op.run;
+        op.run = engine_.ops->guarded;
+        append(op);
+    } else {
+        emit(op);
+    }
+    if (wanted && wide) {
+        const Locator whole = op.operand[0];
+        machine("split_pair", {result(*d, 2), whole});
+    }
+}
+
+// LDC R1, c[0x0][0x28]; LDC.U8 R2, c[0x0][R4+0x210]
+void Lifter::load_constant(const Instruction& in) {
+    only(in, {"U8", "S8", "U16", "S16", "64", "128"});
+    const int registers = in.has("128") ? 4 : in.has("64") ? 2 : 1;
+    const Operand& from = operand(in, 1);
+    const Locator d = result(operand(in, 0), registers);
+    if (from.kind != Kind::bank) unsupported();
+    const bool narrow = in.has("U8") || in.has("S8") || in.has("U16") || in.has("S16");
+    if (!narrow && from.base < 0 && from.uniform_base < 0) {
+        machine("move", {d, raw(from, registers)}, uint8_t(registers));
+        return;
+    }
+    if (registers > 2) unsupported("a wide constant by an index");
+    Operand index;
+    index.kind = Kind::reg;
+    index.uniform = from.base < 0;
+    index.number = index.uniform ? from.uniform_base : from.base;
+    const char* name = in.has("U8")     ? "load_bank.u8"
+                       : in.has("S8")   ? "load_bank.s8"
+                       : in.has("U16")  ? "load_bank.u16"
+                       : in.has("S16")  ? "load_bank.s16"
+                       : registers == 2 ? "load_bank.b64"
+                                        : "load_bank.b32";
+    machine(name, {d, raw(index)}, uint8_t(from.number), from.offset);
+}
+
+// LDGSTS.E.BYPASS.128 [R5], desc[UR4][R2.64]
+void Lifter::async_copy(const Instruction& in) {
+    only(in, {"E", "BYPASS", "64", "128", "ACCESS", "LTC64B", "LTC128B", "LTC256B"});
+    if (in.operands.size() != 2) unsupported("a further operand");
+    Op op, destination;
+    op.bytes = uint8_t(in.has("128") ? 16 : in.has("64") ? 8 : 4);
+    describe(Space::global, sim::Access::async_copy, op.bytes);
+    set_address(destination, operand(in, 0), Space::shared);
+    set_address(op, operand(in, 1), Space::global);
+    op.operand[0] = destination.operand[5];
+    op.extra = destination.narrow_address;
+    op.target = uint32_t(destination.immediate);
+    op.run = engine_.memory.async_copy;
+    emit(op);
+}
+
+// LDGDEPBAR; DEPBAR.LE SB0, 0x1
+void Lifter::async_group(const Instruction& in) {
+    Op op;
+    if (in.opcode == "LDGDEPBAR") {
+        op.run = engine_.memory.async_commit;
+    } else {
+        only(in, {"LE"});
+        op.run = engine_.memory.async_wait;
+        op.immediate = int64_t(operand(in, 1).bits);
+    }
+    emit(op);
+}
+
+void Lifter::fence(const Instruction&) {
+    Op op;
+    op.run = engine_.memory.fence;
+    emit(op);
+}
+
+// QSPC.E.S P0, RZ, [R2]: whether an address is in shared memory.
+void Lifter::query_space(const Instruction& in) {
+    only(in, {"E", "S"});
+    if (!in.has("S")) unsupported();
+    Op address;
+    set_address(address, operand(in, 2), Space::generic);
+    machine("in_window", {predicate_result(operand(in, 0)), address.operand[5]}, 0,
+            int64_t(sim::MachineCode::shared_window) - address.immediate);
+}
+
+}  // namespace coalesce::sass

@@ -1,0 +1,368 @@
+// Operands of machine instructions: where a register, a constant or a predicate lies, its sign
+// applied; and how an operation is appended.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "errors.hpp"
+#include "sass/lifter.hpp"
+#include "sim/modifiers.hpp"
+
+namespace coalesce::sass {
+
+using Kind = Operand::Kind;
+
+const Operand& Lifter::operand(const Instruction& in, size_t n) const {
+    if (n >= in.operands.size()) unsupported("an operand is missing");
+    return in.operands[n];
+}
+
+bool Lifter::is_zero(const Operand& o) {
+    return (o.kind == Kind::reg && o.number < 0) || (o.kind == Kind::integer && o.bits == 0) ||
+           (o.kind == Kind::real && o.value == 0 && o.bits == 0 && !std::signbit(o.value));
+}
+
+Locator Lifter::new_constant(uint32_t bytes) {
+    const size_t at = (program_.constants.size() + 63) / 64 * 64;
+    program_.constants.resize(at + bytes);
+    return Locator(at << 1 | 1);
+}
+
+Locator Lifter::constant(uint32_t bits) {
+    const auto [it, fresh] = constants_.try_emplace({bits, 1}, 0);
+    if (!fresh) return it->second;
+    // Zero has as many registers as an operand can have.
+    it->second = new_constant(bits == 0 ? 4 * register_bytes : register_bytes);
+    for (int i = 0; i < sim::warp_size; ++i)
+        std::memcpy(&program_.constants[(it->second >> 1) + 4 * size_t(i)], &bits, sizeof bits);
+    return it->second;
+}
+
+Locator Lifter::constant_pair(uint64_t bits) {
+    if (bits == 0) return constant(0);
+    const auto [it, fresh] = constants_.try_emplace({bits, 2}, 0);
+    if (!fresh) return it->second;
+    it->second = new_constant(2 * register_bytes);
+    for (uint32_t n = 0; n < 2; ++n) {
+        const uint32_t half = uint32_t(bits >> (32 * n));
+        for (uint32_t i = 0; i < uint32_t(sim::warp_size); ++i)
+            std::memcpy(&program_.constants[(it->second >> 1) + n * register_bytes + 4 * i], &half,
+                        sizeof half);
+    }
+    return it->second;
+}
+
+Locator Lifter::truth(bool value) {
+    const auto [it, fresh] = constants_.try_emplace({value, 0}, 0);
+    if (!fresh) return it->second;
+    it->second = new_constant(64);
+    const sim::LaneMask mask = value ? sim::all_lanes : 0;
+    std::memcpy(&program_.constants[it->second >> 1], &mask, sizeof mask);
+    return it->second;
+}
+
+Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
+    if (bank >= sim::MachineCode::banks) unsupported("an unknown constant bank");
+    const auto [it, fresh] = bank_words_.try_emplace({bank, offset, registers}, 0);
+    if (!fresh) return it->second;
+    it->second = new_constant(uint32_t(registers) * register_bytes);
+    for (uint32_t n = 0; n < uint32_t(registers); ++n)
+        machine_->words.push_back({(it->second >> 1) + n * register_bytes, bank, offset + 4 * n});
+    return it->second;
+}
+
+Locator Lifter::scratch() {
+    if (spare_ == scratch_.size()) {
+        frame_bytes_ = (frame_bytes_ + 63) / 64 * 64;
+        scratch_.push_back(frame_bytes_ << 1);
+        frame_bytes_ += 4 * register_bytes;
+    }
+    return scratch_[spare_++];
+}
+
+Locator Lifter::scratch_predicate() {
+    if (spare_predicates_ == scratch_predicates_.size()) {
+        frame_bytes_ = (frame_bytes_ + 63) / 64 * 64;
+        scratch_predicates_.push_back(frame_bytes_ << 1);
+        frame_bytes_ += 64;
+    }
+    return scratch_predicates_[spare_predicates_++];
+}
+
+Locator Lifter::raw(const Operand& o, int registers) {
+    switch (o.kind) {
+        case Kind::reg:
+            if (o.number < 0) return constant(0);
+            return ((o.uniform ? uniforms_ : general_) + uint32_t(o.number) * register_bytes) << 1;
+        case Kind::integer:
+            return registers == 1 ? constant(uint32_t(o.bits)) : constant_pair(o.bits);
+        case Kind::real:
+            return constant(std::bit_cast<uint32_t>(float(o.value)));
+        case Kind::bank:
+            if (o.base >= 0 || o.uniform_base >= 0) {
+                if (registers > 2) unsupported("a wide constant by an index");
+                const Locator d = scratch();
+                const bool uniform = o.base < 0;
+                Operand index;
+                index.kind = Kind::reg;
+                index.uniform = uniform;
+                index.number = uniform ? o.uniform_base : o.base;
+                help(registers == 2 ? "load_bank.b64" : "load_bank.b32", {d, raw(index)},
+                     uint8_t(o.number), o.offset);
+                return d;
+            }
+            return bank_word(uint32_t(o.number), uint32_t(o.offset), registers);
+        default:
+            unsupported("the operand " + std::string(o.text));
+    }
+}
+
+Locator Lifter::word(const Operand& o) {
+    if (!o.part.empty()) unsupported("a part of a register");
+    // Integers are written in hexadecimal, but for 0.
+    const Locator at = o.kind == Kind::real ? constant(uint32_t(o.bits)) : raw(o);
+    if (o.absolute) unsupported("an absolute value");
+    if (!o.negated && !o.inverted) return at;
+    const Locator d = scratch();
+    help_as_ptx(o.negated ? "neg.s32" : "not.b32", {d, at});
+    return d;
+}
+
+Locator Lifter::real(const Operand& o) {
+    if (!o.part.empty()) unsupported("a part of a register");
+    Locator at = raw(o);
+    if (o.absolute) {
+        const Locator d = scratch();
+        help_as_ptx("and.b32", {d, at, constant(0x7fffffff)});
+        at = d;
+    }
+    if (o.negated) {
+        const Locator d = scratch();
+        help_as_ptx("xor.b32", {d, at, constant(0x80000000)});
+        at = d;
+    }
+    return at;
+}
+
+Locator Lifter::real_pair(const Operand& o) {
+    if (!o.part.empty()) unsupported("a part of a register");
+    if (o.kind == Kind::real) return constant_pair(std::bit_cast<uint64_t>(o.value));
+    if (o.kind == Kind::integer) return constant_pair(o.bits << 32);  // the upper word
+    const Locator at = raw(o, 2);
+    if (!o.negated && !o.absolute) return at;
+    const Locator d = scratch();
+    help("pair_sign", {d, at}, uint8_t(int(o.negated) | int(o.absolute) << 1));
+    return d;
+}
+
+uint32_t Lifter::half_bits(const Operand& o, bool bfloat) {
+    if (o.kind == Kind::integer) return uint32_t(o.bits) & 0xffff;
+    const uint32_t bits = std::bit_cast<uint32_t>(float(o.value));
+    if (bfloat) return bits >> 16;
+    const uint32_t sign = bits >> 16 & 0x8000;
+    const double size = std::abs(o.value);
+    if (!(size < 65536)) return sign | (size == size ? 0x7c00 : 0x7fff);
+    if (size < 0x1p-14) return sign | uint32_t(size * 0x1p24);
+    return sign | (((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff);
+}
+
+Locator Lifter::half_pair(const Operand& o, bool bfloat) {
+    Locator at = raw(o);
+    if (o.kind == Kind::real || o.kind == Kind::integer) unsupported("halves in an operand");
+    const std::string_view part = o.part;
+    if (part == "H0_H0" || part == "H1_H1") {
+        const Locator d = scratch();
+        help_as_ptx("prmt.b32", {d, at, at, constant(part == "H0_H0" ? 0x1010 : 0x3232)});
+        at = d;
+    } else if (!part.empty() && part != "H1_H0") {
+        unsupported("the halves ." + std::string(part));
+    }
+    (void)bfloat;
+    if (o.absolute) {
+        const Locator d = scratch();
+        help_as_ptx("and.b32", {d, at, constant(0x7fff7fff)});
+        at = d;
+    }
+    if (o.negated) {
+        const Locator d = scratch();
+        help_as_ptx("xor.b32", {d, at, constant(0x80008000)});
+        at = d;
+    }
+    return at;
+}
+
+// A byte or half of a register, extended: R1.B2, R1.H1 of types such as S8, U16.
+Locator Lifter::part(const Operand& o, std::string_view type) {
+    Operand whole = o;
+    whole.part = {};
+    const Locator at = word(whole);
+    const bool is_signed = type.starts_with('S');
+    const uint32_t width = type.ends_with("16") ? 16 : type.ends_with('8') ? 8 : 32;
+    if (width == 32 && o.part.empty()) return at;
+    uint32_t first = 0;
+    if (o.part.size() >= 2 && (o.part[0] == 'B' || o.part[0] == 'H'))
+        first = uint32_t(o.part[1] - '0') * (o.part[0] == 'B' ? 8 : 16);
+    else if (!o.part.empty())
+        unsupported("the part ." + std::string(o.part));
+    const Locator d = scratch();
+    help_as_ptx(is_signed ? "bfe.s32" : "bfe.u32", {d, at, constant(first), constant(width)});
+    return d;
+}
+
+Locator Lifter::result(const Operand& o, int registers) {
+    (void)registers;
+    if (o.kind != Kind::reg) unsupported("the result " + std::string(o.text));
+    return o.number < 0 ? scratch() : raw(o);
+}
+
+Locator Lifter::predicate(const Operand& o) {
+    if (o.kind != Kind::predicate) unsupported("the predicate " + std::string(o.text));
+    if (o.number < 0) return truth(!o.negated);
+    const Locator at = (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
+    if (!o.negated) return at;
+    const Locator d = scratch_predicate();
+    Op op;
+    op.run = engine_.ops->predicate_not;
+    op.operand[0] = d;
+    op.operand[1] = at;
+    append(op);
+    return d;
+}
+
+Locator Lifter::predicate_result(const Operand& o) {
+    if (o.kind != Kind::predicate) unsupported("the predicate " + std::string(o.text));
+    if (o.number < 0) return no_operand;
+    return (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
+}
+
+Op& Lifter::append(Op op) {
+    op.pc = pc_;
+    op.starts = first_op_;
+    first_op_ = false;
+    if (uniform_ && op.run && op.control == sim::Control::none && !op.inner) {
+        op.inner = op.run;
+        op.run = engine_.ops->machine("whole_warp");
+    }
+    program_.ops.push_back(op);
+    program_.reconvergence.push_back(sim::no_op);
+    return program_.ops.back();
+}
+
+Op& Lifter::emit(Op op) {
+    const Operand& guard = in_->guard;
+    if (guard.kind == Kind::predicate && op.guard == no_operand) {
+        const bool constant = guard.number < 0;
+        op.guard = constant
+                       ? truth(true)
+                       : (predicates_ + 4 * uint32_t(guard.number) + (guard.uniform ? 32 : 0)) << 1;
+        op.guard_negated = guard.negated;
+        if (op.run && !uniform_) {
+            op.inner = op.run;
+            op.run = engine_.ops->guarded;
+        }
+    }
+    return append(op);
+}
+
+Op& Lifter::machine(std::string_view handler, std::initializer_list<Locator> operands,
+                    uint8_t extra, int64_t immediate) {
+    Op op;
+    op.run = engine_.ops->machine(handler);
+    if (!op.run) unsupported("no handler " + std::string(handler));
+    size_t n = 0;
+    for (const Locator at : operands) op.operand[n++] = at;
+    op.extra = extra;
+    op.immediate = immediate;
+    return emit(op);
+}
+
+void Lifter::help(std::string_view handler, std::initializer_list<Locator> operands, uint8_t extra,
+                  int64_t immediate) {
+    Op op;
+    op.run = engine_.ops->machine(handler);
+    if (!op.run) unsupported("no handler " + std::string(handler));
+    size_t n = 0;
+    for (const Locator at : operands) op.operand[n++] = at;
+    op.extra = extra;
+    op.immediate = immediate;
+    append(op);
+}
+
+void Lifter::help_as_ptx(std::string_view spelling, std::initializer_list<Locator> operands) {
+    const Instruction* const whole = in_;
+    Instruction unguarded = *in_;
+    unguarded.guard = Operand{};
+    in_ = &unguarded;
+    as_ptx(spelling, operands);
+    in_ = whole;
+}
+
+// Operands of 64 bits are pairs here and one register there, those of 16 bits the lower half.
+void Lifter::as_ptx(std::string_view spelling, std::initializer_list<Locator> operands, int table) {
+    ptx::Instruction in;
+    size_t at = spelling.find('.');
+    in.opcode = spelling.substr(0, at);
+    while (at != std::string_view::npos) {
+        const size_t next = spelling.find('.', at + 1);
+        in.modifiers.push_back(spelling.substr(at + 1, next - at - 1));
+        at = next;
+    }
+    in.operands.resize(operands.size());
+    if (table >= 0) {
+        in.operands.emplace_back().kind = ptx::Operand::Kind::integer;
+        in.operands.back().bits = uint64_t(table);
+    }
+    sim::Modifiers modifiers(in);
+    sim::Selection selection;
+    for (const sim::OpTable::Family family : engine_.ops->families) {
+        sim::Modifiers left = modifiers;
+        selection = family(in, left);
+        if (!selection.run) continue;
+        modifiers = left;
+        break;
+    }
+    if (!selection.run || !modifiers.empty()) unsupported("no operation " + std::string(spelling));
+    Op op;
+    op.run = selection.run;
+    op.immediate = selection.immediate;
+    op.extra = selection.extra;
+    struct Split {
+        Locator pair, whole;
+        uint32_t bytes;
+    };
+    std::vector<Split> results;
+    size_t n = 0;
+    for (const Locator operand : operands) {
+        const ptx::Type type = n < selection.types.size() ? selection.types[n] : ptx::Type::b32;
+        const uint32_t bytes = ptx::size_of(type);
+        if (operand == no_operand || type == ptx::Type::pred || bytes == 4) {
+            op.operand[n++] = operand;
+            continue;
+        }
+        const Locator narrow = scratch();
+        if (n < selection.destinations) {
+            results.push_back({operand, narrow, bytes});
+        } else if (bytes == 8) {
+            help("join_pair", {narrow, operand});
+        } else {
+            Op cut;
+            cut.run = engine_.ops->resize(ptx::Type::u32, bytes);
+            cut.operand[0] = narrow;
+            cut.operand[1] = operand;
+            append(cut);
+        }
+        op.operand[n++] = narrow;
+    }
+    emit(op);
+    for (const Split& r : results) {
+        Op widen;
+        widen.run = r.bytes == 8   ? engine_.ops->machine("split_pair")
+                    : r.bytes == 2 ? engine_.ops->resize(ptx::Type::u16, 4)
+                                   : engine_.ops->resize(ptx::Type::u8, 4);
+        widen.operand[0] = r.pair;
+        widen.operand[1] = r.whole;
+        emit(widen);
+    }
+}
+
+}  // namespace coalesce::sass

@@ -1,0 +1,167 @@
+// The state of lifting one kernel; lift.cpp says how, lift_*.cpp hold the instructions by kind.
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "sass/lift.hpp"
+#include "sim/engine.hpp"
+#include "sim/memory.hpp"
+
+namespace coalesce::sass {
+
+using sim::Locator;
+using sim::no_operand;
+using sim::Op;
+
+// Bytes of a 32-bit register, all lanes.
+inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
+
+class Lifter {
+  public:
+    Lifter(const Listing& listing, const Code& code, sim::Program base, const sim::Engine& engine)
+        : listing_(listing), code_(code), engine_(engine), program_(std::move(base)) {}
+    sim::Program lift();
+
+  private:
+    using Lift = void (Lifter::*)(const Instruction&);
+    struct Named {
+        std::string_view opcode;
+        Lift lift;
+    };
+    // An operand of a PTX operation: a register, or a pair of them.
+    struct Argument {
+        Locator at = no_operand;
+    };
+
+    // lift.cpp
+    void lay_out_registers();
+    void lay_out_banks();
+    void describe_instructions();
+    void lift_instruction(uint32_t at);
+    void link();
+    [[nodiscard]] uint32_t stack_bytes() const;
+    static Lift find(std::string_view opcode);
+
+    // lift_operands.cpp
+    Locator word(const Operand& o);  // a source of 32 bits, its sign and such applied
+    Locator raw(const Operand& o, int registers = 1);          // without; of several registers
+    Locator real(const Operand& o);                            // a float, its sign applied
+    Locator real_pair(const Operand& o);                       // a double
+    static uint32_t half_bits(const Operand& o, bool bfloat);  // of a number
+    Locator half_pair(const Operand& o, bool bfloat);          // two halves, swizzled
+    Locator part(const Operand& o, std::string_view type);     // R1.B0, R1.H1 widened
+    Locator result(const Operand& o, int registers = 1);
+    Locator predicate(const Operand& o);  // a source, negated where it says so
+    Locator predicate_result(const Operand& o);
+    Locator constant(uint32_t bits);
+    Locator constant_pair(uint64_t bits);
+    Locator truth(bool value);
+    Locator bank_word(uint32_t bank, uint32_t offset, int registers);
+    Locator scratch();
+    Locator scratch_predicate();
+    Locator new_constant(uint32_t bytes);
+    [[nodiscard]] const Operand& operand(const Instruction& in, size_t n) const;
+    [[nodiscard]] static bool is_zero(const Operand& o);  // RZ, URZ, 0
+    [[nodiscard]] static bool is_register(const Operand& o) { return o.kind == Operand::Kind::reg; }
+    [[nodiscard]] static bool is_predicate(const Operand& o) {
+        return o.kind == Operand::Kind::predicate;
+    }
+
+    // Operations: a handler by name, and a PTX instruction by its spelling. Both apply the guard.
+    Op& machine(std::string_view handler, std::initializer_list<Locator> operands,
+                uint8_t extra = 0, int64_t immediate = 0);
+    void as_ptx(std::string_view spelling, std::initializer_list<Locator> operands,
+                int table = -1);  // table: lop3's
+    void help(std::string_view handler, std::initializer_list<Locator> operands, uint8_t extra = 0,
+              int64_t immediate = 0);  // unguarded, into scratch registers
+    void help_as_ptx(std::string_view spelling, std::initializer_list<Locator> operands);
+    Op& emit(Op op);
+    Op& append(Op op);
+    [[noreturn]] void unsupported(const std::string& why = "") const;
+    void only(const Instruction& in, std::initializer_list<std::string_view> known) const;
+
+    // lift_integer.cpp
+    void iadd3(const Instruction& in);
+    void imad(const Instruction& in);
+    void lea(const Instruction& in);
+    void lop3(const Instruction& in);
+    void plop3(const Instruction& in);
+    void shf(const Instruction& in);
+    void isetp(const Instruction& in);
+    void mov(const Instruction& in);
+    void sel(const Instruction& in);
+    void prmt(const Instruction& in);
+    void viadd(const Instruction& in);
+    void extreme(const Instruction& in);
+    void add_extreme(const Instruction& in);
+    void bits(const Instruction& in);
+    void p2r(const Instruction& in);
+    void r2p(const Instruction& in);
+
+    // lift_floating.cpp
+    void floating(const Instruction& in);
+    void fsetp(const Instruction& in);
+    void fset(const Instruction& in);
+    void fsel(const Instruction& in);
+    void fmnmx(const Instruction& in);
+    void mufu(const Instruction& in);
+    void fchk(const Instruction& in);
+    void doubles(const Instruction& in);
+    void dsetp(const Instruction& in);
+    void halves(const Instruction& in);
+    void hsetp(const Instruction& in);
+    void convert(const Instruction& in);
+    void pack_floats(const Instruction& in);
+
+    // lift_memory.cpp
+    void load_store(const Instruction& in);
+    void atomic(const Instruction& in);
+    void load_constant(const Instruction& in);
+    void async_copy(const Instruction& in);
+    void async_group(const Instruction& in);
+    void fence(const Instruction& in);
+    void query_space(const Instruction& in);
+    void set_address(Op& op, const Operand& address, ptx::Space space);
+    void describe(ptx::Space space, sim::Access access, uint8_t bytes);
+    static ptx::Space space_of(std::string_view opcode);
+
+    // lift_control.cpp
+    void branch(const Instruction& in);
+    void exit(const Instruction& in);
+    void jump(const Instruction& in);
+    void convergence(const Instruction& in);
+    void barrier(const Instruction& in);
+    void special(const Instruction& in);
+    void vote(const Instruction& in);
+    void shuffle(const Instruction& in);
+    void match(const Instruction& in);
+    void redux(const Instruction& in);
+    void to_uniform(const Instruction& in);
+    void nothing(const Instruction& in);
+    void sleep(const Instruction& in);
+    void guarded_control(Op op);
+
+    const Listing& listing_;
+    const Code& code_;
+    const sim::Engine& engine_;
+    sim::Program program_;
+    std::shared_ptr<sim::MachineCode> machine_ = std::make_shared<sim::MachineCode>();
+    const Instruction* in_ = nullptr;  // being lifted
+    uint32_t pc_ = 0;
+    bool first_op_ = true;
+    bool uniform_ = false;                                  // it writes uniform registers
+    uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;  // offsets in the frame
+    uint32_t frame_bytes_ = 0;
+    std::vector<Locator> scratch_, scratch_predicates_;
+    size_t spare_ = 0, spare_predicates_ = 0;
+    std::vector<uint32_t> op_of_;  // by instruction
+    std::map<std::pair<uint64_t, uint32_t>, Locator> constants_;
+    std::map<std::tuple<uint32_t, uint32_t, int>, Locator> bank_words_;
+};
+
+}  // namespace coalesce::sass

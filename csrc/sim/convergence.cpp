@@ -1,0 +1,116 @@
+// Where lanes of machine code part and meet: BSSY, BSYNC, BREAK and jumps through registers.
+//
+// METHOD
+// Machine code says itself where lanes meet. BSSY B0 notes the lanes that are here; those that come
+// to BSYNC B0 wait until all noted ones have come, left or broken away (BREAK). So a barrier is a
+// join, reached by BSYNC instead of by running into its place, and a path's joins are the barriers
+// that its lanes are noted in, innermost first. A branch parts lanes and makes no join. As lanes
+// that broke away still hang below the join they left, joins are freed when no path names them.
+#include <algorithm>
+
+#include "errors.hpp"
+#include "sim/scheduler.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+constexpr size_t many_joins = 24;
+
+void collect_joins(Warp& w) {
+    std::vector<bool> named(w.joins.size(), false);
+    const auto name = [&](int32_t j) {
+        for (; j >= 0 && !named[size_t(j)]; j = w.joins[size_t(j)].parent) named[size_t(j)] = true;
+    };
+    name(w.current.join);
+    for (const Path& p : w.paths) name(p.join);
+    // Lanes that wait at a join go on with its parent.
+    for (const Join& j : w.joins) {
+        if (j.arrived) name(j.parent);
+    }
+    w.free_joins.clear();
+    for (size_t j = 0; j < w.joins.size(); ++j) {
+        if (!named[j] && w.joins[j].arrived == 0) w.free_joins.push_back(int32_t(j));
+    }
+}
+
+// The innermost barrier of that number that lanes of the running path are noted in, or -1.
+int32_t find_barrier(const Warp& w, int8_t number) {
+    int32_t j = w.current.join;
+    while (j >= 0) {
+        const Join& join = w.joins[size_t(j)];
+        if (join.barrier == number && (join.pending & w.current.mask)) break;
+        j = join.parent;
+    }
+    return j;
+}
+
+}  // namespace
+
+void set_barrier(Warp& w, const Op& op, uint32_t at) {
+    const LaneMask lanes = w.current.mask;
+    // What these lanes broke away from, or set before and left without meeting, is gone for them.
+    int32_t parent = w.current.join;
+    while (parent >= 0) {
+        const Join& join = w.joins[size_t(parent)];
+        const bool again = join.barrier == int8_t(op.extra) && !(join.pending & ~lanes);
+        if ((join.pending & lanes) && !again) break;
+        parent = join.parent;
+    }
+    Join join;
+    join.pc = op.target;
+    join.pending = lanes;
+    join.parent = parent;
+    join.frame = w.current.frame;
+    join.call = true;
+    join.barrier = int8_t(op.extra);
+    w.current.join = parent;
+    if (w.free_joins.empty() && w.joins.size() >= many_joins) collect_joins(w);
+    if (w.free_joins.empty()) {
+        w.current.join = int32_t(w.joins.size());
+        w.joins.push_back(join);
+    } else {
+        w.current.join = w.free_joins.back();
+        w.free_joins.pop_back();
+        w.joins[size_t(w.current.join)] = join;
+    }
+    go_to(w, at + 1);
+}
+
+void sync_barrier(Warp& w, const Op& op, uint32_t at) {
+    const int32_t j = find_barrier(w, int8_t(op.extra));
+    if (j < 0) return go_to(w, at + 1);
+    w.joins[size_t(j)].pc = at + 1;
+    w.running = false;
+    arrive(w, j, w.current.mask & w.joins[size_t(j)].pending);
+}
+
+void break_barrier(Warp& w, const Op& op, uint32_t at) {
+    LaneMask lanes = w.current.mask;
+    if (op.guard != no_operand) {
+        const LaneMask p = w.predicate(op.guard);
+        lanes &= op.guard_negated ? ~p : p;
+    }
+    const int32_t j = lanes ? find_barrier(w, int8_t(op.extra)) : -1;
+    if (j >= 0) {
+        w.joins[size_t(j)].pending &= ~lanes;
+        if (w.joins[size_t(j)].pending) settle(w, j);
+    }
+    go_to(w, at + 1);
+}
+
+void jump(Warp& w, const Op& op, uint32_t at) {
+    const Program& program = *w.block->program;
+    const uint32_t* to = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t first = to[std::countr_zero(w.current.mask)];
+    LaneMask same = 0;
+    for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(to[i] == first) << i; });
+    const uint64_t number = uint32_t(first + uint32_t(op.immediate)) / 16;
+    if (number >= program.machine->op_of.size())
+        throw LaunchError("a jump leaves the kernel's code\n  " + where(program, op));
+    const uint32_t target = program.machine->op_of[number];
+    if (same == w.current.mask) return go_to(w, target);
+    part(w, same, target, at, no_op);
+}
+
+}  // namespace coalesce::sim

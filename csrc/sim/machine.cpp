@@ -1,0 +1,53 @@
+// The constant banks of a launch of machine code.
+//
+// Bank 0 starts with what the driver says of the launch: the block's extents at 0, the grid's at
+// 0xc, the local window's address at 0x20, the top of a thread's stack at 0x28; the parameters
+// follow at 0x210 (compute capability 9.0). Bank 3 holds the module's __constant__ variables, bank
+// 4 addresses of variables, bank 2 the compiler's own constants.
+#include <algorithm>
+#include <cstring>
+
+#include "sim/launch.hpp"
+#include "sim/program.hpp"
+#include "sim/warp.hpp"
+
+namespace coalesce::sim {
+
+MachineConstants machine_constants(const Program& program, const Launch& launch) {
+    const MachineCode& code = *program.machine;
+    MachineConstants made;
+    made.constants = program.constants;
+    for (uint32_t b = 0; b < MachineCode::banks; ++b) made.bank[b] = code.bank[b];
+
+    std::vector<std::byte>& first = made.bank[0];
+    first.assign(MachineCode::parameters, std::byte{0});
+    const auto set = [&](uint32_t offset, uint64_t value, size_t bytes) {
+        std::memcpy(first.data() + offset, &value, bytes);
+    };
+    const uint32_t extents[] = {launch.block.x, launch.block.y, launch.block.z,
+                                launch.grid.x,  launch.grid.y,  launch.grid.z};
+    for (uint32_t n = 0; n < 6; ++n) set(4 * n, extents[n], 4);
+    set(0x20, local_window, 8);
+    set(0x28, program.local_bytes, 4);
+    first.insert(first.end(), launch.parameters.begin(), launch.parameters.end());
+
+    std::vector<std::byte>& variables = made.bank[3];
+    for (const MachineCode::Variable& v : code.variables) {
+        const std::vector<std::byte>& bytes = program.memory->items[v.item].bytes;
+        if (variables.size() < v.offset + bytes.size()) variables.resize(v.offset + bytes.size());
+        std::copy(bytes.begin(), bytes.end(), variables.begin() + v.offset);
+    }
+    for (const MachineCode::Word& word : code.words) {
+        uint32_t value = 0;
+        const std::vector<std::byte>& bank = made.bank[word.bank];
+        if (word.offset < bank.size())
+            std::memcpy(&value, bank.data() + word.offset,
+                        std::min<size_t>(sizeof value, bank.size() - word.offset));
+        for (int i = 0; i < warp_size; ++i)
+            std::memcpy(made.constants.data() + word.constant + 4 * size_t(i), &value,
+                        sizeof value);
+    }
+    return made;
+}
+
+}  // namespace coalesce::sim

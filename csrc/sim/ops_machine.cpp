@@ -1,0 +1,430 @@
+// What machine code has and PTX has not: sums of three with carries, shifts of register pairs,
+// words of predicates, votes of the uniform registers.
+//
+// Handlers are found by name; each says which operands it has. csrc/sass is what uses them.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "sim/floats.hpp"
+#include "sim/ops.hpp"
+#include "sim/ops_machine.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+// d, a: op.extra registers.
+void move(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const LaneMask mask = w.mask;
+    if (mask == all_lanes) {
+        std::memmove(d, a, size_t(op.extra) * next_register * sizeof *d);
+        return;
+    }
+    for (int n = 0; n < op.extra; ++n, d += next_register, a += next_register)
+        for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? a[i] : d[i];
+}
+
+struct add3 {
+    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return a + b + c; }
+};
+
+// d, a, b, c and carries out 4 and in: immediate's halves, and out 5. Bits 0 to 2 of extra: a, b, c
+// negated; 3 to 5: inverted.
+void add3_carry(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const Locator first = uint32_t(op.immediate), second = uint32_t(op.immediate >> 32);
+    const LaneMask in1 = first == no_operand ? 0 : w.predicate(first);
+    const LaneMask in2 = second == no_operand ? 0 : w.predicate(second);
+    const uint32_t* s[3];
+    uint32_t flip[3];
+    uint64_t more = 0;
+    for (int n = 0; n < 3; ++n) {
+        s[n] = w.lanes<const uint32_t>(op.operand[1 + n]);
+        const bool negated = op.extra >> n & 1, inverted = op.extra >> (3 + n) & 1;
+        flip[n] = negated || inverted ? ~0u : 0u;
+        more += negated;
+    }
+    LaneMask once = 0, twice = 0;
+    const LaneMask mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) {
+        const uint64_t sum = uint64_t{s[0][i] ^ flip[0]} + uint64_t{s[1][i] ^ flip[1]} +
+                             uint64_t{s[2][i] ^ flip[2]} + more + (in1 >> i & 1) + (in2 >> i & 1);
+        d[i] = has_lane(mask, i) ? uint32_t(sum) : d[i];
+        once |= LaneMask(sum >> 32 != 0) << i;
+        twice |= LaneMask(sum >> 33 != 0) << i;
+    }
+    store(w, op.operand[4], once);
+    store(w, op.operand[5], twice);
+}
+
+// d = (a << extra) + b
+void shift_add(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const LaneMask mask = w.mask;
+    const int by = op.extra;
+    for (int i = 0; i < warp_size; ++i) {
+        const uint32_t value = (a[i] << by) + b[i];
+        d[i] = has_lane(mask, i) ? value : d[i];
+    }
+}
+
+// LEA: d, a, b, c; carry out 4, carry in 5. The shift is in bits 0 to 4 of extra; bit 5: the upper
+// word of c:a; bit 6: c is the sign of a; bit 7: a is negated.
+void shift_add_carry(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* c = op.operand[3] == no_operand ? a : w.lanes<const uint32_t>(op.operand[3]);
+    const LaneMask in = op.operand[5] == no_operand ? 0 : w.predicate(op.operand[5]);
+    const int by = op.extra & 31;
+    const bool high = op.extra & 32, sign = op.extra & 64, negative = op.extra & 128;
+    const LaneMask mask = w.mask;
+    LaneMask out = 0;
+    for (int i = 0; i < warp_size; ++i) {
+        const uint32_t upper = sign ? uint32_t(int32_t(a[i]) >> 31) : high ? c[i] : 0;
+        uint64_t whole = uint64_t{upper} << 32 | a[i];
+        if (negative) whole = 0 - whole;
+        const uint32_t part = high ? uint32_t(whole << by >> 32) : uint32_t(whole << by);
+        const uint64_t sum = uint64_t{part} + b[i] + (in >> i & 1);
+        d[i] = has_lane(mask, i) ? uint32_t(sum) : d[i];
+        out |= LaneMask(sum >> 32) << i;
+    }
+    store(w, op.operand[4], out);
+}
+
+// d = a * b + c + carry (operand 4)
+void multiply_add_carry(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    const LaneMask in = w.predicate(op.operand[4]), mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) {
+        const uint32_t value = a[i] * b[i] + c[i] + (in >> i & 1);
+        d[i] = has_lane(mask, i) ? value : d[i];
+    }
+}
+
+// d = upper word of a * b + pair c; carry in 5, out 4.
+template <class T>
+void multiply_high(Warp& w, const Op& op) {
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const T* b = w.lanes<const T>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    const LaneMask in = op.operand[5] == no_operand ? 0 : w.predicate(op.operand[5]);
+    const LaneMask mask = w.mask;
+    LaneMask out = 0;
+    for (int i = 0; i < warp_size; ++i) {
+        const uint64_t before = joined<uint64_t>(c, i);
+        const uint64_t sum = uint64_t(Wide(a[i]) * Wide(b[i])) + before;
+        d[i] = has_lane(mask, i) ? uint32_t(sum >> 32) + (in >> i & 1) : d[i];
+        out |= LaneMask(sum < before) << i;
+    }
+    store(w, op.operand[4], out);
+}
+
+// SHF: d, low a, shift b, high c. Bit 0 of extra: right; 1: the upper word; 2: the type has 64
+// bits; 3: signed; 4: the shift wraps around.
+void shift_pair(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    const bool right = op.extra & 1, high = op.extra & 2, wide = op.extra & 4,
+               is_signed = op.extra & 8, wraps = op.extra & 16;
+    const uint32_t most = wide ? 64 : 32;
+    const LaneMask mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) {
+        const uint64_t whole = uint64_t{c[i]} << 32 | a[i];
+        const uint32_t by = wraps ? b[i] & (most - 1) : std::min(b[i], most);
+        const uint64_t shifted = right ? (is_signed ? uint64_t(int64_t(whole) >> std::min(by, 63u))
+                                          : by > 63 ? 0
+                                                    : whole >> (by & 63))
+                                       : (by > 63 ? 0 : whole << (by & 63));
+        const uint32_t value = uint32_t(high ? shifted >> 32 : shifted);
+        d[i] = has_lane(mask, i) ? value : d[i];
+    }
+}
+
+// Of halves that are one word's shifts, the frequent ones: d = a << b, d = c >> b.
+template <class T, bool right>
+void shift_word(Warp& w, const Op& op) {
+    T* d = w.lanes<T>(op.operand[0]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const uint32_t by = uint32_t(op.immediate);  // below 32
+    const LaneMask mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) {
+        const T value = right ? T(a[i] >> by) : T(a[i] << by);
+        d[i] = has_lane(mask, i) ? value : d[i];
+    }
+}
+
+// The upper half of a comparison of pairs: predicate p (and q), a, b, with 4, lower half 5.
+// Bits 0 to 2 of extra: the comparison; 3 to 4: the operator (and, or, xor).
+enum Comparison : uint8_t { lt, eq, le, gt, ne, ge };
+template <class T>
+void compare_upper(Warp& w, const Op& op) {
+    const T* a = w.lanes<const T>(op.operand[2]);
+    const T* b = w.lanes<const T>(op.operand[3]);
+    const LaneMask with = w.predicate(op.operand[4]), lower = w.predicate(op.operand[5]);
+    LaneMask less = 0, equal = 0;
+    for (int i = 0; i < warp_size; ++i) {
+        less |= LaneMask(a[i] < b[i]) << i;
+        equal |= LaneMask(a[i] == b[i]) << i;
+    }
+    LaneMask m = 0;
+    switch (Comparison(op.extra & 7)) {
+        case lt:
+        case le:
+            m = less | (equal & lower);
+            break;
+        case gt:
+        case ge:
+            m = (~less & ~equal) | (equal & lower);
+            break;
+        case eq:
+            m = equal & lower;
+            break;
+        case ne:
+            m = ~equal | lower;
+            break;
+    }
+    const auto combined = [&](LaneMask value) {
+        switch (op.extra >> 3 & 3) {
+            case 0:
+                return value & with;
+            case 1:
+                return value | with;
+            default:
+                return value ^ with;
+        }
+    };
+    store(w, op.operand[0], combined(m));
+    store(w, op.operand[1], combined(~m));
+}
+
+// Predicates d and e from a, b, c by two truth tables: the lower bytes of immediate.
+void predicate_logic(Warp& w, const Op& op) {
+    const LaneMask a = w.predicate(op.operand[2]), b = w.predicate(op.operand[3]),
+                   c = w.predicate(op.operand[4]);
+    const auto by_table = [&](uint32_t table) {
+        LaneMask m = 0;
+        for (int n = 0; n < 8; ++n) {
+            if (table >> n & 1) m |= (n & 4 ? a : ~a) & (n & 2 ? b : ~b) & (n & 1 ? c : ~c);
+        }
+        return m;
+    };
+    store(w, op.operand[0], by_table(uint32_t(op.immediate) & 0xff));
+    store(w, op.operand[1], by_table(uint32_t(op.immediate) >> 8 & 0xff));
+}
+
+// Predicate d: a is not zero, or (extra: and) b.
+void not_zero(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    LaneMask m = 0;
+    for (int i = 0; i < warp_size; ++i) m |= LaneMask(a[i] != 0) << i;
+    const LaneMask with = w.predicate(op.operand[2]);
+    store(w, op.operand[0], op.extra ? m & with : m | with);
+}
+
+// d = c with the bits of `immediate` replaced by those of the predicates from operand 1 on, shifted
+// by extra.
+void predicates_to_word(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const LaneMask* p = w.lanes<const LaneMask>(op.operand[1]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t mask = uint32_t(op.immediate);
+    for_each_lane(w.mask, [&](int i) {
+        uint32_t bits = 0;
+        for (int n = 0; n < 7; ++n) bits |= (p[n] >> i & 1) << n;
+        d[i] = (c[i] & ~(mask << op.extra)) | (bits & mask) << op.extra;
+    });
+}
+
+// The predicates from operand 0 on, those of `immediate`, from the bits of a shifted by extra.
+void word_to_predicates(Warp& w, const Op& op) {
+    LaneMask* p = w.lanes<LaneMask>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    for (int n = 0; n < 7; ++n) {
+        if (!(op.immediate >> n & 1)) continue;
+        LaneMask m = 0;
+        for (int i = 0; i < warp_size; ++i) m |= (a[i] >> (n + op.extra) & 1) << i;
+        p[n] = (p[n] & ~w.mask) | (m & w.mask);
+    }
+}
+
+// VOTE: d (in all lanes), predicate e, from predicate a. Extra: 0 any, 1 all, 2 alike.
+void vote(Warp& w, const Op& op) {
+    const LaneMask ballot = w.predicate(op.operand[2]) & w.mask;
+    const bool value = op.extra == 1   ? ballot == w.mask
+                       : op.extra == 2 ? ballot == w.mask || ballot == 0
+                                       : ballot != 0;
+    if (op.operand[0] != no_operand) {
+        uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+        const LaneMask mask = op.immediate ? all_lanes : w.mask;
+        for_each_lane(mask, [&](int i) { d[i] = ballot; });
+    }
+    if (op.operand[1] == no_operand) return;
+    LaneMask& p = w.predicate(op.operand[1]);
+    const LaneMask mask = op.immediate ? all_lanes : w.mask;
+    p = (p & ~mask) | (value ? mask : 0);
+}
+
+// d in all lanes = a of the first active lane.
+void broadcast(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t value =
+        w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.mask ? w.mask : 1u)];
+    for (int i = 0; i < warp_size; ++i) d[i] = value;
+}
+
+// An operation of the uniform registers: one value for the warp, whichever lanes are active.
+void whole_warp(Warp& w, const Op& op) {
+    const LaneMask mask = w.mask;
+    if (op.guard != no_operand) {
+        const LaneMask p = w.predicate(op.guard);
+        if (!(mask & (op.guard_negated ? ~p : p))) return;
+    }
+    w.mask = all_lanes;
+    op.inner(w, op);
+    w.mask = mask;
+}
+
+// Predicate d: not all lanes of word a that have not exited are here (BRA.DIV); extra: they are.
+void is_parted(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const LaneMask members = a[std::countr_zero(w.mask)] & w.live;
+    const bool parted = (members & ~w.mask) != 0;
+    store(w, op.operand[0], parted != (op.extra != 0) ? all_lanes : 0);
+}
+
+// d in the bank op.extra: registers of `immediate >> 32` elements at index a + uint32(immediate).
+template <class T>
+void load_bank(Warp& w, const Op& op) {
+    const std::vector<std::byte>& bank = w.block->banks[op.extra];
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const int words = sizeof(T) == 8 ? 2 : 1;
+    for_each_lane(w.mask, [&](int i) {
+        const uint64_t at = uint32_t(a[i] + uint32_t(op.immediate));
+        T value{};
+        if (at + sizeof value <= bank.size()) std::memcpy(&value, bank.data() + at, sizeof value);
+        using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+        const uint64_t bits = uint64_t(Wide(value));
+        for (int n = 0; n < words; ++n) d[n * next_register + i] = uint32_t(bits >> (32 * n));
+    });
+}
+
+// FCHK: predicate d, a / b: whether a division needs more than the short sequence of instructions.
+void needs_slow_division(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    LaneMask m = 0;
+    for (int i = 0; i < warp_size; ++i) {
+        const int p = int(a[i] >> 23 & 255), q = int(b[i] >> 23 & 255);
+        // Neither is subnormal, zero, infinite or no number, nor are the quotient and the
+        // remainders of the sequence's steps.
+        const bool slow = q == 0 || q >= 253 || p == 255 || (p == 0 && (a[i] & 0x7fffffff) != 0) ||
+                          (p != 0 && (p - q >= 126 || p - q <= -126 || p <= 24)) ||
+                          (p == 0 && q == 0);
+        m |= LaneMask(slow) << i;
+    }
+    store(w, op.operand[0], m);
+}
+
+// d = a + b, then the smaller (predicate 4 holds) or greater of it and c.
+template <class T>
+void add_extreme(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const T* c = w.lanes<const T>(op.operand[3]);
+    const LaneMask least = w.predicate(op.operand[4]), mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) {
+        const T sum = T(a[i] + b[i]);
+        const T value = has_lane(least, i) ? std::min(sum, c[i]) : std::max(sum, c[i]);
+        d[i] = has_lane(mask, i) ? uint32_t(value) : d[i];
+    }
+}
+
+// FMNMX: d, a, b, predicate 3: the smaller where it holds. A NaN loses.
+void extreme_float(Warp& w, const Op& op) {
+    float* d = w.lanes<float>(op.operand[0]);
+    const float* a = w.lanes<const float>(op.operand[1]);
+    const float* b = w.lanes<const float>(op.operand[2]);
+    const LaneMask least = w.predicate(op.operand[3]), mask = w.mask;
+    for (int i = 0; i < warp_size; ++i) {
+        const float x = a[i], y = b[i];
+        const bool x_less = x < y || (x == y && std::signbit(x));
+        float value = has_lane(least, i) == x_less ? x : y;
+        if (x != x) value = y;
+        if (y != y) value = x;
+        value = canonical(value);
+        d[i] = has_lane(mask, i) ? value : d[i];
+    }
+}
+
+struct sine_of_turns {
+    static float of(float a) { return float(std::sin(6.283185307179586 * double(a))); }
+};
+struct cosine_of_turns {
+    static float of(float a) { return float(std::cos(6.283185307179586 * double(a))); }
+};
+
+void nothing(Warp&, const Op&) {}
+
+constexpr Named handlers[] = {
+    {"move", &move},
+    {"add3", &lanewise<add3, uint32_t, uint32_t, uint32_t, uint32_t>},
+    {"add3_carry", &add3_carry},
+    {"shift_add", &shift_add},
+    {"shift_add_carry", &shift_add_carry},
+    {"multiply_add_carry", &multiply_add_carry},
+    {"multiply_high.u32", &multiply_high<uint32_t>},
+    {"multiply_high.s32", &multiply_high<int32_t>},
+    {"shift_pair", &shift_pair},
+    {"shift_left", &shift_word<uint32_t, false>},
+    {"shift_right.u32", &shift_word<uint32_t, true>},
+    {"shift_right.s32", &shift_word<int32_t, true>},
+    {"compare_upper.u32", &compare_upper<uint32_t>},
+    {"compare_upper.s32", &compare_upper<int32_t>},
+    {"predicate_logic", &predicate_logic},
+    {"not_zero", &not_zero},
+    {"predicates_to_word", &predicates_to_word},
+    {"word_to_predicates", &word_to_predicates},
+    {"vote", &vote},
+    {"broadcast", &broadcast},
+    {"whole_warp", &whole_warp},
+    {"is_parted", &is_parted},
+    {"load_bank.u8", &load_bank<uint8_t>},
+    {"load_bank.s8", &load_bank<int8_t>},
+    {"load_bank.u16", &load_bank<uint16_t>},
+    {"load_bank.s16", &load_bank<int16_t>},
+    {"load_bank.b32", &load_bank<uint32_t>},
+    {"load_bank.b64", &load_bank<uint64_t>},
+    {"needs_slow_division", &needs_slow_division},
+    {"add_extreme.s32", &add_extreme<int32_t>},
+    {"add_extreme.u32", &add_extreme<uint32_t>},
+    {"extreme.f32", &extreme_float},
+    {"sine_of_turns", &lanewise<sine_of_turns, float, float>},
+    {"cosine_of_turns", &lanewise<cosine_of_turns, float, float>},
+    {"nothing", &nothing},
+};
+
+}  // namespace
+
+Handler select_machine(std::string_view name) {
+    const Handler run = handler_named(name, handlers);
+    return run ? run : select_pair(name);
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

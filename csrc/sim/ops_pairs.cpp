@@ -1,0 +1,162 @@
+// Operations of machine code on 64-bit values in pairs of registers.
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "sim/memory.hpp"
+#include "sim/ops.hpp"
+#include "sim/ops_machine.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+// A register of 64 bits a lane from a pair, and back.
+void join_pair(Warp& w, const Op& op) {
+    uint64_t* d = w.lanes<uint64_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    for (int i = 0; i < warp_size; ++i) d[i] = joined<uint64_t>(a, i);
+}
+void split_pair(Warp& w, const Op& op) {
+    alignas(64) uint64_t value[warp_size];
+    std::memcpy(value, w.lanes<const uint64_t>(op.operand[1]), sizeof value);
+    put_pair(w, op.operand[0], value);
+}
+
+// A pair with the sign of its upper word changed (op.extra: 1 negated, 2 without sign, 3 both).
+void pair_sign(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t keep = op.extra & 2 ? 0x7fffffffu : ~0u, flip = op.extra & 1 ? 0x80000000u : 0u;
+    for (int i = 0; i < warp_size; ++i) d[i] = a[i];
+    for (int i = next_register; i < 2 * next_register; ++i) d[i] = (a[i] & keep) ^ flip;
+}
+
+// pair d = a * b + pair c; carry out 4, in 5.
+template <class T>
+void multiply_wide(Warp& w, const Op& op) {
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const T* b = w.lanes<const T>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    const LaneMask in = op.operand[5] == no_operand ? 0 : w.predicate(op.operand[5]);
+    alignas(64) uint64_t value[warp_size];
+    for (int i = 0; i < warp_size; ++i)
+        value[i] = uint64_t(Wide(a[i]) * Wide(b[i])) + joined<uint64_t>(c, i);
+    if (op.operand[4] != no_operand || in) {
+        LaneMask out = 0;
+        for (int i = 0; i < warp_size; ++i) {
+            const uint64_t before = value[i];
+            out |= LaneMask(before < joined<uint64_t>(c, i)) << i;
+            value[i] += in >> i & 1;
+            out |= LaneMask(value[i] < before) << i;
+        }
+        put_pair(w, op.operand[0], value);
+        return store(w, op.operand[4], out);
+    }
+    put_pair(w, op.operand[0], value);
+}
+
+template <class F>
+void pairs2(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    alignas(64) double value[warp_size];
+    for (int i = 0; i < warp_size; ++i)
+        value[i] = F::of(joined<double>(a, i), joined<double>(b, i));
+    put_pair(w, op.operand[0], value);
+}
+struct add_f64 {
+    static double of(double a, double b) { return a + b; }
+};
+struct mul_f64 {
+    static double of(double a, double b) { return a * b; }
+};
+void fma_f64(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    alignas(64) double value[warp_size];
+    for (int i = 0; i < warp_size; ++i)
+        value[i] = std::fma(joined<double>(a, i), joined<double>(b, i), joined<double>(c, i));
+    put_pair(w, op.operand[0], value);
+}
+
+// Predicate d: the pair a lies in the window of addresses above `immediate`.
+void in_window(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    LaneMask m = 0;
+    for (int i = 0; i < warp_size; ++i)
+        m |= LaneMask(joined<uint64_t>(a, i) - uint64_t(op.immediate) < window_bytes) << i;
+    store(w, op.operand[0], m);
+}
+
+// The sum of pair a and word or pair b (extra: 1 signed word, 2 pair).
+void add_to_pair(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    alignas(64) uint64_t value[warp_size];
+    for (int i = 0; i < warp_size; ++i)
+        value[i] =
+            joined<uint64_t>(a, i) + (op.extra == 2 ? joined<uint64_t>(b, i) : uint64_t(b[i]));
+    put_pair(w, op.operand[0], value);
+}
+
+// ATOMS.CAST.SPIN: stores c where the word (or pair) is b, and says in d who did. Of the lanes that
+// want one bank only the first gets its turn; the others are told to come again.
+template <class T>
+void compare_and_store(Warp& w, const Op& op, const Resolved& r) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[2]);
+    constexpr bool pair = sizeof(T) == 8;
+    uint32_t taken = 0;
+    uint32_t success[warp_size];
+    for_each_lane(r.mask, [&](int i) {
+        std::byte* p = r.shape == Shape::scattered ? r.lane[i]
+                       : r.shape == Shape::uniform ? r.host
+                                                   : r.host + size_t(i) * sizeof(T);
+        const uint64_t address = uint64_t(p - w.block->shared);
+        const uint32_t bank = 1u << (address / sizeof(T) % (128 / sizeof(T)));
+        T expected, value, found;
+        if constexpr (pair)
+            expected = joined<T>(b, i), value = joined<T>(c, i);
+        else
+            expected = b[i], value = c[i];
+        success[i] = 0;
+        if (taken & bank) return;
+        taken |= bank;
+        std::memcpy(&found, p, sizeof found);
+        if (found != expected) return;
+        std::memcpy(p, &value, sizeof value);
+        success[i] = 1;
+    });
+    for_each_lane(r.mask, [&](int i) {
+        d[i] = success[i];
+        if (pair) d[next_register + i] = 0;
+    });
+}
+
+constexpr Named handlers[] = {
+    {"join_pair", &join_pair},
+    {"split_pair", &split_pair},
+    {"pair_sign", &pair_sign},
+    {"multiply_wide.u32", &multiply_wide<uint32_t>},
+    {"multiply_wide.s32", &multiply_wide<int32_t>},
+    {"add.f64", &pairs2<add_f64>},
+    {"mul.f64", &pairs2<mul_f64>},
+    {"fma.f64", &fma_f64},
+    {"in_window", &in_window},
+    {"add_to_pair", &add_to_pair},
+};
+
+}  // namespace
+
+Handler select_pair(std::string_view name) { return handler_named(name, handlers); }
+
+Mover machine_mover(std::string_view name) {
+    if (name == "compare_and_store") return &compare_and_store<uint32_t>;
+    return name == "compare_and_store.b64" ? &compare_and_store<uint64_t> : nullptr;
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA
