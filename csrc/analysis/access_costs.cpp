@@ -7,6 +7,7 @@ namespace {
 // Of PTX ("atom.shared.cas.b32") and of machine code ("ATOMS.CAS", "ATOMS.CAST.SPIN").
 model::SharedAtomic kind_of(const std::string& opcode) {
     const auto has = [&](const char* part) { return opcode.find(part) != std::string::npos; };
+    if (has(".CAST.SPIN")) return model::SharedAtomic::spinning;
     if (has(".cas.") || has(".CAS")) return model::SharedAtomic::compare_and_swap;
     return has(".POPC.INC") ? model::SharedAtomic::increment : model::SharedAtomic::plain;
 }

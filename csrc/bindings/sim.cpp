@@ -379,7 +379,8 @@ class Program {
         return programs_.emplace(key, std::move(program)).first->second;
     }
 
-    // The program of an entry's machine code; none, and the reason kept, where it cannot be executed.
+    // The program of an entry's machine code; none, and the reason kept, where it cannot be
+    // executed.
     std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine) {
         const ptx::Function& function = find(entry);
         try {
@@ -548,7 +549,8 @@ void add_sim(py::module_ m) {
              py::arg("gpu") = "h200",
              "One block of a launch, by its linear number, to be walked through.")
         .def("why_ptx", &Program::why_ptx, py::arg("entry"),
-             "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does not.")
+             "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
+             "not.")
         .def("no_counts", &Program::no_counts, py::arg("entry"),
              "The counts of a launch of no block: zeros, with the table's instructions.");
 

@@ -37,6 +37,7 @@ enum class SharedAtomic : uint8_t {
     plain,             // add, min, exch, ...: a lane at a time in each bank
     increment,         // + 1 without result: lanes that want the same word are counted together
     compare_and_swap,  // two passes over plain
+    spinning,          // ATOMS.CAST.SPIN: two passes, a lane of each bank gets its turn
 };
 
 // Lanes that are served together: a half or a quarter of a warp for 8 or 16 bytes.
@@ -148,10 +149,17 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
 
 inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, SharedAtomic kind) {
     Wavefronts w;
-    const int passes = kind == SharedAtomic::compare_and_swap ? 2 : 1;
+    const bool swaps = kind == SharedAtomic::compare_and_swap || kind == SharedAtomic::spinning;
+    const int passes = swaps ? 2 : 1;
+    const auto one_turn = [](const sim::MemoryEvent&, sim::LaneMask mask) {
+        return uint32_t(mask != 0);
+    };
+    const int groups = groups_of(e.bytes);
     w.taken =
         uint32_t(passes) *
-        by_groups(e, groups_of(e.bytes), kind == SharedAtomic::increment ? most_words : most_lanes);
+        (kind == SharedAtomic::spinning
+             ? by_groups(e, groups, one_turn)
+             : by_groups(e, groups, kind == SharedAtomic::increment ? most_words : most_lanes));
     w.theoretical = w.taken;
     w.ideal = uint32_t(passes) * packed_wavefronts(e);
     return w;

@@ -112,11 +112,10 @@ void Lifter::describe_instructions() {
         info.text = in.text;
         info.opcode = full_name(in);
         info.ptx_line = in.ptx_line;
-        auto line = by_line.upper_bound(in.ptx_line);
-        if (line != by_line.begin() && in.ptx_line > 0) {
-            --line;
+        info.source.file = program_.source_file;
+        if (const auto line = by_line.find(in.ptx_line); line != by_line.end()) {
             info.source = line->second.source;
-            if (line->first == in.ptx_line) info.origin = line->second.origin;
+            info.origin = line->second.origin;
         }
         program_.instructions.push_back(std::move(info));
     }

@@ -103,7 +103,8 @@ void add_to_pair(Warp& w, const Op& op) {
 }
 
 // ATOMS.CAST.SPIN: stores c where the word (or pair) is b, and says in d who did. Of the lanes that
-// want one bank only the first gets its turn; the others are told to come again.
+// want one bank (of pairs: those of half a warp) only the first gets its turn; the others are told
+// to come again.
 template <class T>
 void compare_and_store(Warp& w, const Op& op, const Resolved& r) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
@@ -111,6 +112,7 @@ void compare_and_store(Warp& w, const Op& op, const Resolved& r) {
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[2]);
     constexpr bool pair = sizeof(T) == 8;
     uint32_t taken = 0;
+    bool upper_half = false;
     uint32_t success[warp_size];
     for_each_lane(r.mask, [&](int i) {
         std::byte* p = r.shape == Shape::scattered ? r.lane[i]
@@ -124,6 +126,7 @@ void compare_and_store(Warp& w, const Op& op, const Resolved& r) {
         else
             expected = b[i], value = c[i];
         success[i] = 0;
+        if (pair && i >= warp_size / 2 && !upper_half) taken = 0, upper_half = true;
         if (taken & bank) return;
         taken |= bank;
         std::memcpy(&found, p, sizeof found);

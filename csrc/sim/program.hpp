@@ -146,16 +146,16 @@ struct ModuleMemory {
     void map_into(AddressSpace& memory);
 };
 
-// What a program made of machine code has besides: constant banks, of which a launch makes the words
-// that operands name, and where its code offsets are.
+// What a program made of machine code has besides: constant banks, of which a launch makes the
+// words that operands name, and where its code offsets are.
 struct MachineCode {
     static constexpr uint32_t banks = 5;
     static constexpr uint32_t parameters = 0x210;      // in bank 0, of compute capability 9.0
     static constexpr uint32_t reserved_shared = 1024;  // at the start of shared memory
     // Where generic addresses find shared memory: the upper word is SR_SWINHI.
     static constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
-    struct Word {                                      // a constant register filled at the launch
-        uint32_t constant = 0;                         // byte offset in Program::constants
+    struct Word {               // a constant register filled at the launch
+        uint32_t constant = 0;  // byte offset in Program::constants
         uint32_t bank = 0, offset = 0;
     };
     struct Variable {  // a module's variable in bank 3

@@ -49,7 +49,7 @@ struct Join {
     LaneMask arrived = 0;
     int32_t parent = -1;
     Frame frame;
-    bool call = false;  // reached by ret or BSYNC, not by running into pc
+    bool call = false;    // reached by ret or BSYNC, not by running into pc
     int8_t barrier = -1;  // machine code: B0 to B15
 };
 

@@ -103,13 +103,13 @@ class Module:
                 # The source is for messages that quote a line.
                 ptx = self.compiled(device).ptx
                 text = _signature.ptx_source(ptx) if self.is_ptx else self.source
-                program = _core.sim.Program(ptx, text, self._listing(device))
+                program = _core.sim.Program(ptx, text, self.disassembly(device))
                 self._programs[device.name] = program
             return program
 
-    def _listing(self, device: Device) -> Callable[[], str] | None:
+    def disassembly(self, device: Device) -> Callable[[], str] | None:
         """Return what disassembles the machine code when counting first wants it."""
-        if not os.environ.get("COALESCE_COUNT_MACHINE_CODE"):
+        if os.environ.get("COALESCE_COUNT_PTX"):
             return None
         compiled = self.compiled(device)
         return lambda: _disassembler.listing(compiled)

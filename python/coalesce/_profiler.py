@@ -12,6 +12,7 @@ import numpy as np
 
 from coalesce import (
     _arguments,
+    _core,
     _counting,
     _devices,
     _examples,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 8  # warps of each instruction to look at
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
+_PARTED = "lanes that part may meet again earlier on the hardware than the machine code demands"
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,15 @@ def of_kernel(
     metrics: Mapping[str, float] = counts.metrics()
     errors: Mapping[str, float] = {}
     of_instructions = ("smsp__inst_executed", "smsp__thread_inst_executed")
-    inexact = {name: _OF_PTX for name in metrics if name.startswith(of_instructions)}
-    if "merged" not in counts.table():
-        inexact |= {name: _OF_PTX for name in metrics if "shared" in name}
+    if _is_machine_code(counts):
+        totals = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
+        inexact = dict.fromkeys(totals, _PARTED)
+    else:
+        why = kernel._program(chosen).why_ptx(kernel.entry)
+        why = f"{_OF_PTX}: {why}" if why else _OF_PTX
+        inexact = {
+            name: why for name in metrics if name.startswith(of_instructions) or "shared" in name
+        }
     if counted.estimate is not None:
         metrics, errors = counted.estimate.metrics(metrics)
         why = f"estimated from {counted.estimate.share:.1%} of the blocks"
@@ -170,6 +178,11 @@ def of_kernel(
         ),
     )
     return found, record
+
+
+def _is_machine_code(counts: _core.sim.Counts) -> bool:
+    """Tell whether the instructions that were counted are those of the machine code."""
+    return any(str(opcode)[:1].isupper() for opcode in counts.table()["opcode"])
 
 
 def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[_rows.Instruction]]:

@@ -35,6 +35,7 @@ class Launch:
 
     ptx: str
     source: str
+    listing: str | None  # the machine code's, where it can be had
     entry: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -153,6 +154,7 @@ def _shipped(launch: Prepared) -> Launch:
     return Launch(
         ptx=module.compiled(launch.device).ptx,
         source=module.text,
+        listing=_machine_code(launch),
         entry=launch.kernel.entry,
         grid=launch.grid,
         block=launch.block,
@@ -166,6 +168,15 @@ def _shipped(launch: Prepared) -> Launch:
     )
 
 
+def _machine_code(launch: Prepared) -> str | None:
+    """Return the text that every job counts by, so that all count the same instructions."""
+    make = launch.kernel._module.disassembly(launch.device)
+    try:
+        return None if make is None else make()
+    except LookupError:
+        return None
+
+
 _programs = threading.local()  # launches of one program wait for each other
 
 
@@ -173,7 +184,9 @@ def _program(launch: Launch) -> Any:
     """Return the module, parsed once in each thread."""
     key = hashlib.sha256(launch.ptx.encode()).digest()
     if getattr(_programs, "key", None) != key:
-        _programs.program = _core.sim.Program(launch.ptx, launch.source)
+        text = launch.listing
+        listing = None if text is None else lambda: text
+        _programs.program = _core.sim.Program(launch.ptx, launch.source, listing)
         _programs.key = key
     return _programs.program
 

@@ -277,7 +277,7 @@ def test_to_dict_is_json():
     assert data["grid"] == [2, 2, 1]
     assert len(data["lines"]) == len(p.lines())
     conflict = max(a["conflict"] for line in data["lines"] for a in line["accesses"])
-    assert conflict == 32
+    assert conflict == 8  # a column of 16-byte loads: 32 wavefronts instead of 4
     assert data["preparation"][0]["title"] == "transpose, variant padded"
     assert {a["name"] for a in data["arrays"]} >= {"a", "b", "out"}
 
