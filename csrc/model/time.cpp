@@ -83,12 +83,11 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     const double meetings = work.barriers * barrier_cycles +
                             (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
     const double busy = throughput + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
-    double cycles = at(Bound::latency);
+    // Where waiting and work take about as long, each makes the other longer.
+    const double cycles = std::cbrt(std::pow(busy, 3) + std::pow(at(Bound::latency), 3));
     t.bound = Bound::latency;
-    if (busy > cycles) {
-        cycles = busy;
+    if (throughput > at(Bound::latency))
         t.bound = Bound(std::max_element(t.cycles, t.cycles + int(Bound::latency)) - t.cycles);
-    }
     t.ms = (launch_us + (startup + cycles) / (gpu.clock_ghz * 1e3)) / 1e3;
     return t;
 }
