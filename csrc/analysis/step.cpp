@@ -123,6 +123,10 @@ struct Stepper::Impl {
         worker = std::make_unique<OneBlock>(program, launch, memory, observer, grid, number);
         known.resize(block().warp_count);
         told.resize(block().warp_count);
+        if (program.instructions.empty()) {  // there is nothing to stop at
+            for (uint32_t n = 0; n < block().warp_count; ++n)
+                while (ready(n)) worker->execute(warp(n));
+        }
     }
 
     sim::Block& block() { return worker->block; }

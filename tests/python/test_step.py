@@ -434,6 +434,13 @@ def test_ptx_text():
     assert stepper.done
 
 
+def test_a_kernel_of_nothing():
+    stepper = coalesce.Kernel(".version 8.0\n.target sm_90\n.entry k { }", "k").step(2, 40)
+    assert stepper.done
+    assert stepper.step() is None
+    assert "ended" in repr(stepper)
+
+
 def test_leaving_midway_frees_everything():
     """Half-way through, with and without `with`, by an exception, by break."""
     with reverse() as stepper:
