@@ -63,7 +63,7 @@ for total in p.totals():
 worst = max(p.lines(), key=lambda line: line.sectors)
 print(f"line {worst.number}: {worst.source.strip()}")
 for access in worst.accesses:
-    print(f"  {access.kind} {access.array}: {access.per_request:.0f} sectors a request")
+    print(f"  {access.kind} of {access.array}, sectors a request: {access.per_request:.0f}")
     print(f"    {access.sentence}")
 
 # %% [markdown]

@@ -96,7 +96,7 @@ for row in p.accesses():
     )
 
 # %% [markdown]
-# Only the wide one: no instruction loads more than 16 bytes a lane, so 32 bytes take two, and each
+# Only the wide one: no instruction of an H200 loads more than 16 bytes a lane, so 32 bytes take two, and each
 # of the two visits every sector for one half. The other half is used a moment later, if the cache still has it.
 #
 # ## Order, and one lane astray

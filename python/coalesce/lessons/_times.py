@@ -95,10 +95,10 @@ class Times(Mapping[str, Timing]):
         columns, rows = self._cells()
 
         def row(cells: Iterable[str], tag: str) -> str:
+            sides = ["left", *["right"] * (len(columns) - 1)]
             made = (
-                f'<{tag} style="text-align:{"left" if i == 0 else "right"}">{html.escape(cell)}'
-                f"</{tag}>"
-                for i, cell in enumerate(cells)
+                f'<{tag} style="text-align:{side};padding:2px 8px">{html.escape(cell)}</{tag}>'
+                for side, cell in zip(sides, cells, strict=True)
             )
             return f"<tr>{''.join(made)}</tr>"
 
