@@ -19,7 +19,6 @@ DATA = TESTS / "data"
 sys.path.insert(0, str(TESTS))
 
 import counter_cases  # noqa: E402
-import model_accuracy  # noqa: E402
 
 Metrics = Mapping[str, Any]
 
@@ -183,83 +182,6 @@ def counted() -> Iterator[str]:
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))
 
 
-MODELS = """
-## Caches and time, modelled
-
-Nobody publishes how a GPU's caches choose what they keep, so hit rates, DRAM bytes and times are
-estimates; docs/architecture.md says of what. Here they are beside an {gpu}'s counters, with cold
-caches, for {launches} launches of every shipped kernel. *Order* counts pairs of variants of an
-operation whose times differ by more than a tenth, and how many of them are predicted in order.
-
-"Recorded counts" gives the time model the instructions and wavefronts that the GPU executed. Where
-the simulator executes the PTX, whose shared loads the assembler merges and drops, the time of tiled
-kernels is off by that. Other known errors: the GPU merges reads of neighbouring multiprocessors on
-their way to L2 (matrix products of small sizes); it counts stores as hits of L1 more seldom than
-the model (naive_read). Rows are kept in docs/measured/models_h200.json by
-`python docs/model_accuracy.py`.
-"""
-
-
-def modelled() -> Iterator[str]:
-    """Yield the page's part on what is modelled."""
-    rows = model_accuracy.load()
-    recording = counter_cases.load(model_accuracy.RECORDING)
-    yield MODELS.format(gpu=recording["gpu"], launches=len(rows))
-    groups: dict[str, list[model_accuracy.Row]] = defaultdict(list)
-    for row in rows:
-        groups[row.case.partition("/")[0]].append(row)
-    names = list(rows[0].errors)
-    summary = []
-    for name, members in {**groups, "all": rows}.items():
-        right, pairs = model_accuracy.in_order(members)
-        median = model_accuracy.medians(members)
-        worst = {n: max(abs(row.errors[n]) for row in members) for n in names}
-        cells = [f"{error(n, median[n])} ({error(n, worst[n])})" for n in names]
-        summary.append([name, f"{len(members)}", *cells, f"{right} of {pairs}"])
-    yield "Median errors, and the largest:"
-    yield ""
-    yield from table(["operation", "launches", *names, "order"], summary)
-    yield ""
-    yield "Each launch, predicted and measured; of the time also the error on recorded counts:"
-    yield ""
-    head = [
-        "launch",
-        "L1 hit rate %",
-        "L2 sectors",
-        "DRAM MB",
-        "time us",
-        "",
-        "recorded",
-        "bound by",
-    ]
-    yield from table(head, map(model_row, rows))
-
-
-def error(name: str, value: float) -> str:
-    """Return an error's size: points of a rate, or percent."""
-    return f"{value:.2f}" if "rate" in name else f"{value:.1%}"
-
-
-def model_row(row: model_accuracy.Row) -> list[str]:
-    """Return the cells of a launch."""
-
-    def both(pair: tuple[float, float], form: str, scale: float = 1) -> str:
-        return " / ".join(f"{value * scale:{form}}" for value in pair)
-
-    errors = row.errors
-    replayed = "" if row.share == 1 else f" ({row.share:.0%} of the blocks replayed)"
-    return [
-        row.case + replayed,
-        both(row.hit_rate, ".2f"),
-        both(row.l2_sectors, ",.0f"),
-        both(row.dram_bytes, ",.2f", 1e-6),
-        both(row.us, ",.1f"),
-        f"{errors['time']:+.0%}",
-        f"{errors['time, recorded counts']:+.0%}",
-        row.bound,
-    ]
-
-
 def pattern_rows(patterns: Comparison) -> Iterator[list[str]]:
     """Yield a row for each kernel of patterns.cu."""
     by_kernel: dict[str, list[list[str]]] = defaultdict(list)
@@ -283,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=DOCS / "accuracy.md")
     options = parser.parse_args()
-    options.output.write_text("\n".join([*counted(), *modelled()]) + "\n")
+    options.output.write_text("\n".join(counted()) + "\n")
     print(options.output)
 
 

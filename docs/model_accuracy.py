@@ -2,7 +2,7 @@
 
 ``python docs/model_accuracy.py`` runs the launches of tests/data/models_h200.json on the simulator
 and prints each one's errors and the medians; ``--only REGEX`` chooses launches. The rows are kept
-in docs/measured, of which docs/make_accuracy.py makes the page's part on the models. With
+in docs/measured, of which docs/make_models.py makes a page. With
 ``--first-rounds 2`` only twice as many blocks are run as the GPU holds at once, and stand for the
 rest: products of matrices of 4096 would take an hour.
 
@@ -165,14 +165,15 @@ def medians(found: Iterable[Row]) -> dict[str, float]:
     return {name: statistics.median(abs(e[name]) for e in errors) for name in errors[0]}
 
 
-def in_order(found: Iterable[Row]) -> tuple[int, int]:
+def in_order(found: Iterable[Row], recorded: bool = False) -> tuple[int, int]:
     """Return how many pairs of variants are predicted in order, and how many there are."""
     compared = list(pairs(found))
-    return sum(_right(a, b) for _, a, b in compared), len(compared)
+    return sum(_right(a, b, recorded) for _, a, b in compared), len(compared)
 
 
-def _right(a: Row, b: Row) -> bool:
-    return (a.us[0] - b.us[0]) * (a.us[1] - b.us[1]) > 0
+def _right(a: Row, b: Row, recorded: bool = False) -> bool:
+    ours = a.us_recorded - b.us_recorded if recorded else a.us[0] - b.us[0]
+    return ours * (a.us[1] - b.us[1]) > 0
 
 
 def pairs(found: Iterable[Row]) -> Iterator[tuple[str, Row, Row]]:

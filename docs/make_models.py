@@ -1,0 +1,176 @@
+"""Write docs/models.md: what is modelled, for which GPUs, and how far off it is.
+
+``python docs/make_models.py`` takes seconds: the launches were run by docs/model_accuracy.py, which
+keeps what it found in docs/measured/models_h200.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import model_accuracy
+from model_accuracy import Row
+
+from coalesce import _core
+
+DOCS = Path(__file__).parent
+
+HEAD = """\
+# Caches and time, modelled
+
+*Written by `docs/make_models.py`; do not edit.*
+
+Requests, sectors and wavefronts follow from the addresses and are exact. What caches keep, what
+DRAM moves and how long it takes are not published; these are models, labelled so wherever they
+show.
+
+- **L1.** What a block's warps access is replayed, a request of each warp in turn, through a cache
+  of 128-byte lines with four sectors: the block's share of what shared memory leaves. Stores go
+  on to L2, and give their line a place, but no data.
+- **L2.** The grid's blocks run as on the GPU: as many at once as registers, shared memory, warps
+  and the limit on blocks allow, the next when one ends, the older ones of a multiprocessor ahead
+  of the younger. L2 has one or two partitions; a multiprocessor asks the nearer one, which keeps
+  copies of what is at home in the other. Data that all multiprocessors read take twice their
+  room.
+- **DRAM** is read in halves of a line, 64 bytes, and written when a line has to leave L2.
+- **Time** is that of the slowest resource of the busiest multiprocessor: issue, float32 and
+  float64 pipes, the load-store unit, tag lookups and wavefronts, constants, L2, DRAM, or latency,
+  which is what the blocks wait for when too few are there to hide it.
+
+Of grids whose replay would take long, the first blocks stand for the rest: at least twice as many
+as the GPU holds at once. Caches start cold. With a sample or an executor nothing is modelled.
+
+## The GPUs
+
+Code is compiled for the architecture of the GPU; where the compiler no longer knows it (7.0 with
+CUDA 13), for the oldest that it knows. Times use the figures below and constants recorded on the
+H200. **Only the H200 was checked against hardware.**"""
+
+ACCURACY = """
+## How far off
+
+An {gpu}'s counters (driver {driver}, Nsight Compute {ncu}, cold caches, {date}) beside the
+models, for {launches} launches of every shipped kernel; `python docs/model_accuracy.py` makes
+them, and `tests/python/test_models.py` holds the small ones. *Order*: of the pairs of variants of
+an operation whose measured times differ by more than a tenth, how many are predicted in the right
+order.
+
+"Recorded counts" gives the time model the instructions and wavefronts that the GPU counted. Where
+that is much better than "time", the simulator executed other instructions: PTX, whose shared
+loads the assembler merges and drops.
+
+Known errors: the GPU merges what neighbouring multiprocessors read at one time, on the way to L2,
+which matters for matrix products; it counts stores to a line that others stored to as hits of L1
+more seldom than the model (`naive_read`); in products of 4096 some kernels' blocks stay together
+and share what they read, others drift apart, as the model assumes of all.
+
+Median errors, and in brackets the largest:
+"""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table, its first column to the left."""
+    head = list(head)
+    yield "| " + " | ".join(head) + " |"
+    yield "|---" + "|---:" * (len(head) - 1) + "|"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def gpus() -> Iterator[str]:
+    """Yield the table of GPUs and where its figures are from."""
+    columns = {
+        "multiprocessors": "multiprocessors",
+        "GHz": "clock_ghz",
+        "fp32 / cycle": "fp32_lanes",
+        "fp64 / cycle": "fp64_lanes",
+        "warps": "warps",
+        "blocks": "blocks",
+        "shared KB": "shared_kb",
+        "L1 + shared KB": "first_level_kb",
+        "L2 MB": "second_level_mb",
+        "GB/s": "dram_gbps",
+    }
+    listed = _core.model.gpus()
+    rows = []
+    for gpu in listed:
+        major, minor = gpu["compute_capability"]
+        figures = [f"{gpu[key]:g}" for key in columns.values()]
+        rows.append([f"`sim:{gpu['name']}`", f"{major}.{minor}", *figures])
+    yield from table(["device", "compute capability", *columns], rows)
+    yield ""
+    yield (
+        "Warps, blocks, shared memory and fp32 and fp64 operations are those of a multiprocessor. "
+        "Limits are from the CUDA C++ Programming Guide, Technical Specifications per Compute "
+        "Capability; the rest:"
+    )
+    yield ""
+    for gpu in listed:
+        yield f"- {gpu['title']}: {gpu['source']}"
+
+
+def accuracy() -> Iterator[str]:
+    """Yield the errors."""
+    rows = model_accuracy.load()
+    recording = model_accuracy.counter_cases.load(model_accuracy.RECORDING)
+    yield ACCURACY.format(**{**recording, "launches": len(rows)})
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.case.partition("/")[0]].append(row)
+    names = list(rows[0].errors)
+    summary = []
+    for name, members in {**groups, "all": rows}.items():
+        median = model_accuracy.medians(members)
+        worst = {n: max(abs(row.errors[n]) for row in members) for n in names}
+        cells = [f"{error(n, median[n])} ({error(n, worst[n])})" for n in names]
+        orders = [
+            "{} of {}".format(*model_accuracy.in_order(members, recorded))
+            for recorded in (False, True)
+        ]
+        summary.append([name, f"{len(members)}", *cells, *orders])
+    yield from table(["", "launches", *names, "order", "order, recorded counts"], summary)
+    yield ""
+    yield "Each launch, predicted / measured:"
+    yield ""
+    head = ["launch", "L1 hit rate %", "L2 sectors", "DRAM MB", "time us", "error"]
+    yield from table([*head, "on recorded counts", "bound by"], map(launch, rows))
+
+
+def error(name: str, value: float) -> str:
+    """Return an error's size: points of a rate, or percent."""
+    return f"{value:.2f}" if "rate" in name else f"{value:.1%}"
+
+
+def launch(row: Row) -> list[str]:
+    """Return the cells of a launch."""
+
+    def both(pair: tuple[float, float], form: str, scale: float = 1) -> str:
+        return " / ".join(f"{value * scale:{form}}" for value in pair)
+
+    replayed = "" if row.share == 1 else f" ({row.share:.0%} of the blocks)"
+    return [
+        row.case + replayed,
+        both(row.hit_rate, ".2f"),
+        both(row.l2_sectors, ",.0f"),
+        both(row.dram_bytes, ",.2f", 1e-6),
+        both(row.us, ",.1f"),
+        f"{row.errors['time']:+.0%}",
+        f"{row.errors['time, recorded counts']:+.0%}",
+        row.bound,
+    ]
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=DOCS / "models.md")
+    options = parser.parse_args()
+    options.output.write_text("\n".join([HEAD, "", *gpus(), *accuracy()]) + "\n")
+    print(options.output)
+
+
+if __name__ == "__main__":
+    main()
