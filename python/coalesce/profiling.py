@@ -13,18 +13,18 @@ from coalesce import _rows
 from coalesce._assertions import Assertions, Explained
 from coalesce._devices import Device
 from coalesce._geometry import Extent
+from coalesce._modelled import Modelled
 from coalesce._rows import Access, Instruction, Line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from coalesce._modelled import Modelled
     from coalesce._ncu import Launch
     from coalesce._sampling import Estimate
     from coalesce._verdict import Total
     from coalesce.counters import MeasuredCounters
 
-__all__ = ["Access", "ArrayInfo", "Instruction", "Line", "Profile", "profile"]
+__all__ = ["Access", "ArrayInfo", "Instruction", "Line", "Modelled", "Profile", "profile"]
 
 
 def profile(
