@@ -22,7 +22,9 @@ constexpr double slice_cycles = 256;  // of a multiprocessor's first level
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
 bool passes_first_level(const std::string& opcode) {
-    for (const char* how : {".volatile", ".cg", ".cv", ".relaxed", ".acquire", ".mmio"})
+    // In PTX, and in machine code.
+    for (const char* how : {".volatile", ".cg", ".cv", ".relaxed", ".acquire", ".mmio",
+                            ".STRONG.GPU", ".STRONG.SYS", ".BYPASS"})
         if (opcode.find(how) != std::string::npos) return true;
     return false;
 }

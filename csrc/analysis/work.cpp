@@ -21,9 +21,23 @@ namespace {
 
 constexpr uint64_t loads_under_way = 8;
 
+// Machine code's opcodes are written in capitals: "LDG.E", "FFMA", "BAR.SYNC".
+bool is_machine_code(std::string_view opcode) {
+    return !opcode.empty() && opcode.front() >= 'A' && opcode.front() <= 'Z';
+}
+
+// Whether an arithmetic instruction is of the pipe whose opcodes start with this letter, or in PTX
+// have this type.
+bool is_arithmetic(std::string_view opcode, char letter, std::string_view type) {
+    if (!is_machine_code(opcode)) return opcode.ends_with(type);
+    const std::string_view rest = opcode.substr(1);
+    return opcode.front() == letter &&
+           (rest.starts_with("FMA") || rest.starts_with("ADD") || rest.starts_with("MUL"));
+}
+
 bool is_barrier(std::string_view opcode) {
-    return opcode.starts_with("bar.sync") || opcode.starts_with("barrier") ||
-           opcode.starts_with("bar.red");
+    return opcode.starts_with("BAR.") || opcode.starts_with("bar.sync") ||
+           opcode.starts_with("barrier") || opcode.starts_with("bar.red");
 }
 
 // Whether two instructions are executed about equally often.
@@ -39,8 +53,12 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
     // Of the stretch: executions, those of its loads at most, and how many loads it has.
     uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
     bool after_barrier = false;
+    bool unrolled = false;  // by the assembler, or else it will be
+    for (const sim::InstructionInfo& info : counts.listing->instructions)
+        unrolled = unrolled || is_machine_code(info.opcode);
     const auto end = [&](bool at_barrier) {
-        if (executed >= 2 * warps && loads < loads_under_way && !after_barrier && !at_barrier)
+        if (!unrolled && executed >= 2 * warps && loads < loads_under_way && !after_barrier &&
+            !at_barrier)
             memory = std::max(std::min(memory, warps), memory * loads / loads_under_way);
         total.memory += memory;
         total.shared += shared;
@@ -80,8 +98,8 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const InstructionCounts& c = instructions[i];
         const sim::InstructionInfo& info = listing->instructions[i];
         if (info.space == Space::reg) {
-            if (info.opcode.ends_with(".f64")) work.fp64 += c.executed;
-            if (info.opcode.ends_with(".f32")) work.fp32 += c.executed;
+            if (is_arithmetic(info.opcode, 'D', ".f64")) work.fp64 += c.executed;
+            if (is_arithmetic(info.opcode, 'F', ".f32")) work.fp32 += c.executed;
         } else if (c.space == Space::constant) {
             const uint64_t addresses = c.distinct_bytes / std::max<uint64_t>(1, info.bytes);
             work.constant_lookups += addresses - std::min(addresses, c.requests);
