@@ -130,8 +130,19 @@ for offset in (0, 1, 4, 7, 8, 16):
 
 # %% [markdown]
 # Five instead of four, unless the offset is a whole sector of 8 floats. That fifth sector is the neighbouring warp's first
-# one, so the cache usually has it: the *instruction* touches five, the traffic behind the cache hardly grows. Both numbers are right; they count at
-# different places.
+# one. **Predict:** does the second-level cache see it twice? Counts end at the instruction; what comes behind is a *model* of the caches.
+
+# %%
+for offset in (0, 1):
+    m = coalesce.profile("access", x, pattern="offset", offset=offset, device="sim").metrics()
+    print(
+        f"offset {offset}: {m['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:5} sectors by the loads, "
+        f"{m['lts__t_sectors_srcunit_tex_op_read.sum']:5} from the second level (modelled)"
+    )
+
+# %% [markdown]
+# The first-level cache has most of them already: the *instruction* touches five, the traffic behind hardly grows. Both numbers are
+# right; they count at different places.
 #
 # ## Strides
 #

@@ -141,8 +141,25 @@ for array in ("a", "b"):
 
 # %% [markdown]
 # N / T of them. Shared memory cannot help: it belongs to one block. The **L2 cache** can, as all blocks share it: the first of the four
-# brings the sector from memory, the others find it there, if they come soon enough. Is that what happens on a GPU? The clock tells,
-# with a little arithmetic: the bytes that the kernels ask for, at N = 4096, over the time they take.
+# brings the sector from memory, the others find it there, if they come soon enough. **Predict** how many bytes come from memory. The loads are
+# counted; what the caches do is modelled.
+
+# %%
+print(f"a and b have {(a.nbytes + b.nbytes) / 1024:.0f} KiB")
+for variant in ("coalesced", "tiled"):
+    m = coalesce.profile("matmul", a, b, variant=variant, device="sim").metrics()
+    steps = {
+        "loaded": 32 * m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
+        "from L2 (modelled)": 32 * m["lts__t_sectors_srcunit_tex_op_read.sum"],
+        "from memory (modelled)": m["dram__bytes_read.sum"],
+    }
+    print(
+        f"{variant:9}", ", ".join(f"{size / 1024:6.0f} KiB {what}" for what, size in steps.items())
+    )
+
+# %% [markdown]
+# Memory gives every byte once, L2 answers the other blocks, and what the untiled kernel loads again and again the L1 cache has. Is that what
+# happens on a GPU? The clock tells, with a little arithmetic: the bytes that the kernels ask for, at N = 4096, over the time they take.
 
 # %%
 measured = lessons.times("matmul", ["coalesced", "tiled"])

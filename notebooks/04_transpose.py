@@ -70,9 +70,20 @@ for variant, p in profiles.items():
 
 # %% [markdown]
 # `naive_read` reads well and writes badly, `naive_write` the other way round. The counters cannot say which is
-# worse: both use an eighth of one side. The times above can. What differs is the fate of the other seven eighths. The rest of a sector that was
-# *read* in vain may still lie in the first-level cache when the next warps want it. A sector *written* in part goes on to the second-level cache, 4 bytes
-# at a time, as stores are not gathered on the way.
+# worse: both use an eighth of one side. The times above can. What differs is the fate of the other seven eighths, behind the first-level cache. **Predict:** on
+# which side does that cache help? (The next figures are modelled.)
+
+# %%
+for variant in ("naive_read", "naive_write"):
+    m = profiles[variant].metrics()
+    print(
+        f"{variant:12} {m['lts__t_sectors_srcunit_tex_op_read.sum']:6} sectors read from the second level, "
+        f"{m['lts__t_sectors_srcunit_tex_op_write.sum']:6} written to it"
+    )
+
+# %% [markdown]
+# The rest of a sector that was *read* in vain may still lie in the first-level cache when the next warps want it. A sector *written* in part goes on to the
+# second level at once, 4 bytes of it, and its neighbours follow one by one.
 #
 # ## The tile, again
 #
