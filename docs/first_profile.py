@@ -45,6 +45,8 @@ for sentence in p.verdict:
 # - **Ideal** is what the same lanes would take if their elements lay side by side: 4 sectors for 32 floats.
 #
 # Requests say how *often* the kernel goes to memory, sectors a request how *well* each time.
+#
+# These are counts, and exact. The line *Modelled* below the table is of another kind: what models of the caches and of time expect, an estimate.
 
 # %% tags=["counts"]
 for total in p.totals():
