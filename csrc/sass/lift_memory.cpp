@@ -109,6 +109,8 @@ void Lifter::load_store(const Instruction& in) {
     op.run = one_word
                  ? (is_load ? engine_.memory.shared_word_load : engine_.memory.shared_word_store)
                  : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
+    if (space == Space::shared && is_load && registers > 1)
+        op.run = registers == 2 ? engine_.memory.shared_pair_load : engine_.memory.shared_quad_load;
     emit(op);
 }
 

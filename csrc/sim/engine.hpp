@@ -22,6 +22,7 @@ struct MemoryHandlers {
     // reduction.
     Handler access[6][4];
     Handler shared_word_load, shared_word_store;
+    Handler shared_pair_load, shared_quad_load;  // of machine code: into neighbouring registers
     Handler load_parameter;
     Handler async_copy, async_commit, async_wait;
     Handler fence;

@@ -284,6 +284,41 @@ void access_shared_word(Warp& w, const Op& op) {
     }
 }
 
+// The same for what the assembler merged: 8 or 16 bytes a lane into neighbouring registers.
+template <class Observer, int words>
+void load_shared_words(Warp& w, const Op& op) {
+    constexpr uint32_t bytes = 4 * words;
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
+    const Shape shape = shape_of(a, w.mask, bytes);
+    const uint64_t first = uint32_t(a[0] + uint32_t(op.immediate));
+    const uint64_t span = shape == Shape::uniform ? bytes : bytes * warp_size;
+    if (shape == Shape::scattered || (first & (bytes - 1)) || first + span > w.block->shared_bytes)
+        return access_memory<Observer, ptx::Space::shared, Access::load>(w, op);
+    MemoryEvent event;
+    event.pc = op.pc;
+    event.space = ptx::Space::shared;
+    event.access = Access::load;
+    event.shape = shape;
+    event.bytes = bytes;
+    event.mask = w.mask;
+    event.first = first;
+    event.op = &op;
+    static_cast<Observer*>(w.block->observer)->access(w, event);
+    const std::byte* const host = w.block->shared + first;
+    uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
+    for (int n = 0; n < words; ++n) {
+        const std::byte* const from = host + 4 * size_t(n);
+        uint32_t* const to = d + n * warp_size;
+        if (shape == Shape::uniform) {
+            uint32_t value;
+            std::memcpy(&value, from, 4);
+            for (int i = 0; i < warp_size; ++i) to[i] = value;
+        } else {
+            for (int i = 0; i < warp_size; ++i) std::memcpy(&to[i], from + size_t(i) * bytes, 4);
+        }
+    }
+}
+
 // ld.param of a kernel parameter: the same for all lanes, known at the launch; no memory is
 // accessed.
 inline void load_parameter(Warp& w, const Op& op) {
@@ -436,6 +471,8 @@ MemoryHandlers memory_handlers() {
          {&access_memory<Observer, constant, L>, nullptr, nullptr, nullptr}},
         &access_shared_word<Observer, L>,
         &access_shared_word<Observer, S>,
+        &load_shared_words<Observer, 2>,
+        &load_shared_words<Observer, 4>,
         &load_parameter,
         &async_copy<Observer>,
         &async_commit,

@@ -1,0 +1,105 @@
+"""The machine code does what the PTX does: the same arrays, for every kernel that counting runs."""
+
+from __future__ import annotations
+
+import counter_cases
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce import _devices, _disassembler, operations
+
+
+@pytest.fixture(autouse=True)
+def machine_code(on_simulator, monkeypatch):
+    """Skip where there is no disassembler; see that counting is not kept to the PTX."""
+    monkeypatch.delenv("COALESCE_COUNT_PTX", raising=False)
+    try:
+        _disassembler.nvdisasm()
+    except LookupError as error:
+        pytest.skip(str(error))
+
+
+def why_ptx(kernel):
+    return kernel._program(_devices.resolve("sim")).why_ptx(kernel.entry)
+
+
+def call(operation, variant, dtype, shape, **options):
+    m, k, n = shape
+    a = counter_cases.matrix(1, m, k, dtype=dtype)
+    if operation == "matmul":
+        b = counter_cases.matrix(2, k, n, dtype=dtype)
+        return operations.run_matmul(a, b, variant=variant, device="sim", **options)
+    if operation == "transpose":
+        return operations.run_transpose(a, variant=variant, device="sim", **options)
+    return operations.run_sums(operation, a, variant=variant, device="sim", **options)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("operation", "variant"),
+    [
+        (operation, variant.name)
+        for operation in ("matmul", "transpose", "row_sums", "column_sums")
+        for variant in coalesce.variants(operation)
+    ],
+)
+def test_shipped_kernels(operation, variant, dtype):
+    for shape in ((64, 32, 64), (50, 30, 77)):
+        plain, _ = call(operation, variant, dtype, shape)
+        counted, _ = call(operation, variant, dtype, shape, counts=True)
+        np.testing.assert_array_equal(plain, counted)
+
+
+# What a launch leaves depends on the order of threads, or on launches before it.
+IN_ANY_ORDER = {"gather_scatter", "module_variables", "append", "shared_append"}
+
+
+@pytest.mark.parametrize(
+    "entry", sorted({launch[0] for launch in counter_cases._awkward()} - IN_ANY_ORDER)
+)
+def test_awkward_kernels(entry):
+    kernel = counter_cases._kernel("awkward.cu", entry, "sim")
+    assert why_ptx(kernel) == ""
+    for name, grid, block, arguments, shared in counter_cases._awkward():
+        if name != entry:
+            continue
+        results = []
+        for counts in (False, True):
+            given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+            kernel.launch(grid, block, *given, shared_bytes=shared, counts=counts, runs=None)
+            results.append([a for a in given if isinstance(a, np.ndarray)])
+        for plain, counted in zip(*results, strict=True):
+            np.testing.assert_array_equal(plain, counted)
+
+
+def test_what_is_not_lifted_is_counted_on_the_ptx():
+    source = """
+    #include <cstdio>
+    extern "C" __global__ void k(int* out) {
+        if (out[0] == 12345) printf("%d", out[0]);
+        out[threadIdx.x] = 1;
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    out = np.zeros(32, np.int32)
+    p = kernel.profile(1, 32, out)
+    assert out.tolist() == [1] * 32
+    assert why_ptx(kernel)
+    assert "smsp__inst_executed_op_global_st.sum" not in p.exact
+    assert "PTX" in p.inexact["smsp__inst_executed_op_global_st.sum"]
+
+
+def test_another_architecture_is_counted_on_the_ptx():
+    source = 'extern "C" __global__ void k(int* out) { out[threadIdx.x] = 1; }'
+    kernel = coalesce.Kernel(source, "k", device="sim", arch="sm_80")
+    kernel.profile(1, 32, np.zeros(32, np.int32))
+    assert "sm_80" in why_ptx(kernel)
+
+
+def test_merged_loads_are_counted_once():
+    a = np.ones((64, 64), np.float32)
+    p = coalesce.profile("matmul", a, a, variant="tiled", device="sim")
+    loads = [i for i in p.instructions() if i.space == "shared" and i.kind == "load"]
+    widths = {(i.array, i.width) for i in loads}
+    assert widths == {("a_tile", 16), ("b_tile", 4)}
+    assert "smsp__inst_executed_op_shared_ld.sum" in p.exact
