@@ -11,7 +11,7 @@ from coalesce import _devices, _disassembler, operations
 
 
 @pytest.fixture(autouse=True)
-def machine_code(on_simulator, monkeypatch):
+def machine_code(monkeypatch):
     """Skip where there is no disassembler; see that counting is not kept to the PTX."""
     monkeypatch.delenv("COALESCE_COUNT_PTX", raising=False)
     try:
