@@ -1,9 +1,8 @@
 // Counting: what each instruction of a kernel executed and moved.
 //
-// The numbers have Nsight Compute's names and meaning, counted on PTX instructions: where ptxas
-// merges or removes instructions the hardware's counts of *instructions* differ, those of requests
-// and sectors of global memory do not (they follow the addresses). docs/accuracy.md sets them
-// beside a GPU's.
+// The numbers have Nsight Compute's names and meaning. They are of the instructions of the program
+// that ran: the machine code where it could be lifted (csrc/sass), else the PTX, whose instructions
+// the assembler merges and drops. docs/accuracy.md sets them beside a GPU's.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +34,7 @@ struct Listing {
 [[nodiscard]] std::shared_ptr<const Listing> listing_of(const sim::Program& program);
 
 struct Counts {
-    std::vector<InstructionCounts> instructions;  // by PTX instruction
+    std::vector<InstructionCounts> instructions;  // by instruction
     std::shared_ptr<const Listing> listing;       // of the same instructions
     // Adds the counts of other blocks or launches of the same kernel; LaunchError if it is another.
     void add(const Counts& other);
