@@ -66,7 +66,9 @@ def listing(compiled: Compiled) -> str:
 @lru_cache(maxsize=1)
 def nvdisasm() -> str:
     """Return the program's path; LookupError says what to install."""
-    from cuda.pathfinder import find_nvidia_binary_utility
+    from cuda.pathfinder import (  # type: ignore[import-untyped]
+        find_nvidia_binary_utility,
+    )
 
     path = find_nvidia_binary_utility("nvdisasm")
     if path is None:
