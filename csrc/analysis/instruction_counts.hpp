@@ -37,7 +37,7 @@ struct InstructionCounts {
 // The numbers of an InstructionCounts by name, for tables and files.
 struct Counter {
     const char* name;
-    uint64_t InstructionCounts::*value;
+    uint64_t InstructionCounts::* value;
 };
 inline constexpr Counter counters[] = {
     {"executed", &InstructionCounts::executed},
