@@ -235,9 +235,9 @@ class Program {
         return session;
     }
 
-    // The counts of no block: zeros, and the instructions.
-    [[nodiscard]] Counts no_counts(const std::string& entry) {
-        const sim::Program& program = decoded(entry, Purpose::count);
+    // The counts of no block: zeros, and the instructions, those of the PTX where asked.
+    [[nodiscard]] Counts no_counts(const std::string& entry, bool of_ptx) {
+        const sim::Program& program = decoded(entry, of_ptx ? Purpose::trace : Purpose::count);
         Counts counts;
         counts.instructions.resize(program.instructions.size());
         const py::gil_scoped_release no_gil;
@@ -551,7 +551,7 @@ void add_sim(py::module_ m) {
         .def("why_ptx", &Program::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
              "not.")
-        .def("no_counts", &Program::no_counts, py::arg("entry"),
+        .def("no_counts", &Program::no_counts, py::arg("entry"), py::arg("of_ptx") = false,
              "The counts of a launch of no block: zeros, with the table's instructions.");
 
     m.def(

@@ -23,7 +23,7 @@ _OWN = {"shared", "shared::cta", "local", "param", "const"}
 
 def exchanges(launch: Prepared) -> list[dict[str, Any]]:
     """Return the rows of the kernel's table of instructions that are such, as dicts."""
-    listing = launch.program.no_counts(launch.kernel.entry)
+    listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
     table = listing.table()
     lines = launch.kernel._module.compiled(launch.device).ptx.splitlines()
     text = [lines[number - 1] if 0 < number <= len(lines) else "" for number in table["ptx_line"]]

@@ -34,6 +34,9 @@ _EXAMPLES = 8  # warps of each instruction to look at
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
 _PARTED = "lanes that part may meet again earlier on the hardware than the machine code demands"
+# As recorded: tests/python/test_hardware_counters.py, test_hardware_adds_arbitration_to_wavefronts.
+_ARBITRATED = "the hardware adds what competing warps cost each other, which differs between runs"
+_WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,8 @@ def of_kernel(
     if _is_machine_code(counts):
         totals = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
         inexact = dict.fromkeys(totals, _PARTED)
+        competing = [n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]]
+        inexact |= dict.fromkeys(competing, _ARBITRATED)
     else:
         why = kernel._program(chosen).why_ptx(kernel.entry)
         why = f"{_OF_PTX}: {why}" if why else _OF_PTX

@@ -160,7 +160,7 @@ def recording(launch: _counting.Prepared, wanted: Wanted) -> _core.sim.Recording
 
 def _lines_of_accesses(launch: _counting.Prepared) -> list[int]:
     """Return the lines of the kernel's own file that access memory."""
-    listing = launch.program.no_counts(launch.kernel.entry)
+    listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
     table = listing.table()
     rows = (table["kind"] != "") & (table["line"] > 0) & (table["file"] == listing.source_file)
     return [int(line) for line in np.unique(table["line"][rows])]
