@@ -202,6 +202,8 @@ p_turned
 #
 # Shared memory has 32 banks, and word w is in bank w mod 32. A column of a 32-word-wide array is all in one
 # bank, and a bank serves one word at a time: a 32-way conflict, 32 **wavefronts** for one load.
+# (The assembler has each lane read four columns at once, 16 bytes. Such a load cannot take fewer than 4
+# wavefronts, so the report calls its 32 an 8-way conflict; a quarter of the loads, and the same waste.)
 #
 # **Predict:** what if each row had 33 words, the last one unused?
 

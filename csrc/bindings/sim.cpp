@@ -217,8 +217,8 @@ class Program {
             known = stepped_.emplace(entry, std::move(added)).first;
         }
         const sim::Program& program = known->second->program;
-        sim::Launch launch = checked(program, named_gpu(gpu_name), grid, block, shared_bytes,
-                                     instruction_limit);
+        sim::Launch launch =
+            checked(program, named_gpu(gpu_name), grid, block, shared_bytes, instruction_limit);
         std::unique_ptr<StepSession> session;
         {
             std::unique_lock<std::timed_mutex> lock;

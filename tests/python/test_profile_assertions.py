@@ -106,7 +106,19 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
     )
     plugin = "coalesce._pytest_plugin"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-vv", "-p", "no:cacheprovider", "-p", plugin, "-o", "addopts=", str(test)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-vv",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            plugin,
+            "-o",
+            "addopts=",
+            str(test),
+        ],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -78,8 +78,9 @@ def test_steps_tell_what_was_executed():
     assert stepper.step() is None
 
 
-def test_what_is_stepped_is_what_a_launch_does():
+def test_what_is_stepped_is_what_a_launch_does(monkeypatch):
     """All instructions and all events, in the order of a traced run."""
+    monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # steps are those of the PTX
     x = np.arange(64, dtype=np.int32)
     kernel = coalesce.Kernel(REVERSE)
     trace = kernel.trace(1, 64, x, np.zeros(64, np.int32))

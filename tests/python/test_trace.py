@@ -306,7 +306,8 @@ def test_exemplars_show_every_instruction(on_simulator):
     assert stores.select(block=(50,), warp=1).execution.tolist() == [0, 1, 2, 3, 4, 8, 16]
 
 
-def test_exemplars_are_part_of_the_trace(rows, arrays):
+def test_exemplars_are_part_of_the_trace(rows, arrays, monkeypatch):
+    monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # whose instructions a trace has
     counted = _counting.count(rows, GRID, BLOCK, [*arrays, *SHAPE], exemplars=64)
     whole = rows.trace(GRID, BLOCK, *arrays, *SHAPE)
     places = {(e.block, e.warp, e.step): e for e in whole}

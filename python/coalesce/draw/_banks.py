@@ -207,7 +207,8 @@ def bank_board(
 
 def _headline(lanes: Lanes, board: Board, kind: Kind) -> str:
     ways = max(board.depths)
-    conflict = "no bank conflict" if ways == 1 else f"a {ways}-way bank conflict"
+    article = "an" if str(ways).startswith(("8", "11", "18")) else "a"
+    conflict = "no bank conflict" if ways == 1 else f"{article} {ways}-way bank conflict"
     count = plural(board.wavefronts, "wavefront")
     return f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {count}, {conflict}"
 

@@ -1,0 +1,99 @@
+"""What counting and profiling cost on this machine, beside a plain run of the same kernel.
+
+    python benchmarks/profiling.py [--n 512] [--large 1024] [--repeats 3]
+
+A plain run, one that counts, and a profile with caches, rows and text; sums and transposes of
+matrices with four times the rows and columns. The best of the repeats, compiled beforehand; all
+cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from simulator import processor
+
+import coalesce
+from coalesce import operations
+
+OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
+
+
+def best(call: Callable[[], Any], repeats: int) -> float:
+    """Return the seconds of the fastest call."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def report_counting(n: int, repeats: int) -> Table:
+    """Time every variant plainly, counting and profiled."""
+    table = Table(title=f"seconds of a call, matmul {n}^3, others {4 * n}^2, float32, simulated")
+    for head in ("operation", "variant", "plain", "counting", "ratio", "profile"):
+        table.add_column(head, justify="left" if head in ("operation", "variant") else "right")
+    random = np.random.default_rng(0)
+    a, b = random.random((2, n, n), np.float32)
+    large = random.random((4 * n, 4 * n), np.float32)
+    for operation in OPERATIONS:
+        arrays = (a, b) if operation == "matmul" else (large,)
+        for variant in coalesce.variants(operation).names:
+            table.add_row(operation, variant, *times(operation, variant, arrays, repeats))
+    return table
+
+
+def times(operation: str, variant: str, arrays: Sequence[Any], repeats: int) -> list[str]:
+    """Return a row: seconds plain, counting, their ratio, and of a profile."""
+    chosen: dict[str, Any] = {"variant": variant, "device": "sim"}
+    if operation.endswith("sums"):
+        call = functools.partial(operations.run_sums, operation, *arrays, **chosen)
+    else:
+        call = functools.partial(getattr(operations, f"run_{operation}"), *arrays, **chosen)
+    call(counts=True)  # compiles
+    plain = best(call, repeats)
+    counting = best(lambda: call(counts=True), repeats)
+    profile = best(lambda: str(coalesce.profile(operation, *arrays, **chosen)), repeats)
+    return [f"{plain:.3f}", f"{counting:.3f}", f"{counting / plain:.2f}", f"{profile:.3f}"]
+
+
+def report_large(n: int, repeats: int) -> Table:
+    """Time the full profile of a large tiled matmul, without and with the cache model."""
+    table = Table(title=f"seconds of the profile of tiled matmul, {n}^3, float32")
+    table.add_column("what")
+    table.add_column("s", justify="right")
+    a, b = np.random.default_rng(0).random((2, n, n), np.float32)
+    for what, options in {"per line": {"caches": False}, "per line, with caches": {}}.items():
+        call = lambda: str(  # noqa: E731
+            coalesce.profile("matmul", a, b, variant="tiled", device="sim", **options)  # noqa: B023
+        )
+        table.add_row(what, f"{best(call, repeats):.2f}")
+    return table
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=512)
+    parser.add_argument("--large", type=int, default=1024)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
+    console = Console()
+    console.print(f"{processor()}, {cores} cores, Python {platform.python_version()}")
+    console.print(report_counting(options.n, options.repeats))
+    console.print(report_large(options.large, options.repeats))
+
+
+if __name__ == "__main__":
+    main()
