@@ -11,7 +11,7 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from coalesce import _declaration, _numba
@@ -286,8 +286,8 @@ def _of_numba(
                 yield Parameter(
                     name, "scalar", ptx.bytes, (argument.code,), False, argument.spelled
                 )
-            else:
-                yield _from_ptx(name, ptx)
+            else:  # some versions mark the addresses of Numba's own, which are 0, as pointers
+                yield _from_ptx(name, replace(ptx, pointer=False))
 
 
 def _agreed(declared: Declared, ptx: PtxParameter, place: int) -> Parameter:
