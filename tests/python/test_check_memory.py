@@ -64,6 +64,30 @@ def test_every_fault_is_found():
     assert (fixed == 0).all()
 
 
+# What is wrong, alone: the statement, and the kind of finding.
+FAULTS = {
+    "an element before the first": ("x[-1 - (int)threadIdx.x] = 1;", "out_of_bounds"),
+    "an element past the last": ("x[n + threadIdx.x] = 2;", "out_of_bounds"),
+    "an address in the middle of an element": ("*(int *)((char *)x + 2) = 3;", "misaligned"),
+    "an array that is const": ("((int *)fixed)[threadIdx.x] = 4;", "read_only"),
+    "a null pointer": ("*(volatile int *)nullptr = 5;", "out_of_bounds"),
+}
+# Tables of planted faults, and the tests that take the names in them.
+TABLES = {"FAULTS": "test_each_fault", "UNINITIALIZED": "test_uninitialized"}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault(name):
+    statement, kind = FAULTS[name]
+    source = f"""extern "C" __global__ void k(int *x, const int *fixed, int n) {{
+        {statement}
+    }}"""
+    x, fixed = np.zeros(32, np.int32), np.zeros(32, np.int32)
+    fixed.flags.writeable = False
+    f = only(check(source, 1, 32, x, fixed, 32), kind)
+    assert (f.lines, f.count) == ((2,), 32)
+
+
 def test_shared_memory_out_of_bounds():
     source = """extern "C" __global__ void k(int *out) {
         extern __shared__ int s[];

@@ -487,6 +487,10 @@ def filled(name, corrected):
     return source.replace(hole, text).replace("(N)", "(96)" if corrected else "(64)")
 
 
+# The table of planted faults, and the test that takes the names in it.
+TABLES = {"PLANTED": "test_planted_race"}
+
+
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_race(name):
     _, _, launch, expected = PLANTED[name]

@@ -1,0 +1,145 @@
+"""Runs the planted faults of docs/checks.md under compute-sanitizer, on a GPU.
+
+    python tests/sanitize_faults.py
+
+Needs a GPU, compute-sanitizer and CuPy, whose arrays are allocated one by one here: a pool of
+memory would hide from the tool where an array ends and that it was freed. Each test that a row of
+the table stands for runs up to its first check in a process of its own, once under each tool; what
+would have been a check is a launch. Writes docs/measured/sanitizer_<gpu>.json: for each row and
+test, how many errors each tool reported, and the first of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import record_counters
+
+import coalesce
+
+HERE = Path(__file__).parent
+MEASURED = HERE.parent / "docs" / "measured"
+sys.path.insert(0, str(HERE / "python"))
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+# Correct kernels, under which a tool has to be silent.
+CONTROL = ("test_check.py", "test_nothing_found")
+# What a fault may take, seconds: some kernels never end on a GPU.
+LIMIT = 90
+SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+)")
+SEEN = re.compile(r"========= ((?!COMPUTE-SANITIZER|ERROR|RACECHECK|Internal|Target).*\S)")
+
+
+def launch_instead(
+    kernel: coalesce.Kernel,
+    grid: Any,
+    block: Any,
+    *arguments: Any,
+    shared_bytes: int = 0,
+    undefined: Any = (),
+    **_: Any,
+) -> list[Any]:
+    """Launch on the GPU, in place of `Kernel.check`; arrays named undefined are not written."""
+    import cupy
+
+    def on_gpu(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return value
+        if undefined:
+            return cupy.empty(value.shape, value.dtype)
+        return cupy.asarray(value)
+
+    kernel[grid, block, shared_bytes](*map(on_gpu, arguments))
+    cupy.cuda.Device().synchronize()
+    return []
+
+
+def run(file: str, test: str) -> None:
+    """Run a test up to the first check that has to find something."""
+    import cupy
+
+    cupy.cuda.set_allocator(None)
+    coalesce.Kernel.check = launch_instead  # type: ignore[method-assign]
+    coalesce.zeros = lambda shape, dtype, **_: cupy.zeros(shape, dtype)  # type: ignore[assignment]
+    module = importlib.import_module(Path(file).stem)
+    if not test.startswith('"'):
+        function = getattr(module, test)
+        taken = function.__code__.co_argcount
+        function(*(0,) * taken)
+        return
+    name = test.strip('"')
+    (function,) = (
+        getattr(module, function)
+        for table, function in module.TABLES.items()
+        if name in getattr(module, table)
+    )
+    function(name)
+
+
+def sanitized(tool: str, file: str, test: str) -> dict[str, Any]:
+    """Return what a tool says of a test."""
+    command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", sys.executable]
+    command += [__file__, "--run", file, test]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+        output, hung = ended.stdout + ended.stderr, False
+    except subprocess.TimeoutExpired as stopped:
+        output, hung = (stopped.stdout or b"").decode(errors="replace"), True
+    reported = SUMMARY.search(output)
+    first = SEEN.search(output)
+    return {
+        "errors": int(reported[1]) if reported else None,
+        "first": first[1] if first and not (reported and reported[1] == "0") else "",
+        **({"hung": True} if hung else {}),
+        **({} if reported or hung else {"output": output[-600:]}),
+    }
+
+
+def main() -> None:
+    """Run every planted fault under every tool, several at a time."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=8, help="processes at a time")
+    parser.add_argument("--output", type=Path, default=MEASURED, help="folder for the results")
+    parser.add_argument("--run", nargs=2, metavar=("FILE", "TEST"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        run(*options.run)
+        return
+    if shutil.which("compute-sanitizer") is None:
+        sys.exit("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
+    from test_check_table import TESTS
+
+    rows = {"nothing": CONTROL, **TESTS}
+    cases = [(row, file, test) for row, (file, *tests) in rows.items() for test in tests]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        running = {
+            (row, test, tool): pool.submit(sanitized, tool, file, test)
+            for row, file, test in cases
+            for tool in TOOLS
+        }
+        found: dict[str, dict[str, Any]] = {row: {} for row in rows}
+        for (row, test, tool), future in running.items():
+            told = found[row].setdefault(test.strip('"'), {})[tool] = future.result()
+            print(f"{row[:40]:40} {test[:50]:50} {tool:10} {told}", flush=True)
+    version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True)
+    recorded = record_counters.environment()
+    recorded.pop("ncu")
+    recorded["compute-sanitizer"] = re.findall(r"[\d.]{3,}", version.stdout)[0]
+    short = recorded["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
+    path = options.output / f"sanitizer_{short}.json"
+    path.write_text(json.dumps({**recorded, "rows": found}, indent=1) + "\n")
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()
