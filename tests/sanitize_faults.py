@@ -134,7 +134,7 @@ def main() -> None:
     version = subprocess.run(["compute-sanitizer", "--version"], capture_output=True, text=True)
     recorded = record_counters.environment()
     recorded.pop("ncu")
-    recorded["compute-sanitizer"] = re.findall(r"[\d.]{3,}", version.stdout)[0]
+    recorded["compute-sanitizer"] = re.findall(r"Version ([\d.]+)", version.stdout)[0]
     short = recorded["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
     path = options.output / f"sanitizer_{short}.json"
     path.write_text(json.dumps({**recorded, "rows": found}, indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "checks.md"
+# What compute-sanitizer's tools said of each test; written by tests/sanitize_faults.py.
+SANITIZED = HERE.parents[1] / "docs" / "measured" / "sanitizer_h200.json"
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 # Row: file, then functions or, in quotes, the names of planted faults.
 TESTS = {
@@ -119,6 +123,43 @@ def test_the_rows_are_those_that_are_tested() -> None:
     assert [row[0] for row in rows()] == list(TESTS)
     assert {len(row) for row in rows()} == {7}
     assert all(re.match("found|warning", row[1]) for row in rows())
+
+
+def told(row: str, tool: str) -> str:
+    """Return what a tool's column says of a row: of its tests, how many it reported."""
+    tests = json.loads(SANITIZED.read_text(encoding="utf-8"))["rows"][row]
+    reported = [tools[tool]["first"] for tools in tests.values() if tools[tool]["errors"]]
+    if not reported:
+        return "-"
+    if len(reported) < len(tests):
+        return f"{len(reported)} of {len(tests)}"
+    return "warning" if all(first.startswith("Warning") for first in reported) else "found"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
+def test_the_columns_of_compute_sanitizer_are_what_it_said() -> None:
+    assert {row[0]: row[2:6] for row in rows()} == {
+        row: [told(row, tool) for tool in TOOLS] for row in TESTS
+    }
+
+
+@pytest.mark.skipif(not SANITIZED.exists(), reason="the documentation is not here")
+def test_every_planted_fault_was_run_under_compute_sanitizer() -> None:
+    recorded = json.loads(SANITIZED.read_text(encoding="utf-8"))["rows"]
+    assert {row: set(tests) for row, tests in recorded.items() if row != "nothing"} == {
+        row: {test.strip('"') for test in tests} for row, (_, *tests) in TESTS.items()
+    }
+    # Each tool ended, and was silent about a kernel without a fault.
+    said = [
+        tools[tool] for tests in recorded.values() for tools in tests.values() for tool in TOOLS
+    ]
+    assert all(isinstance(tool["errors"], int) for tool in said)
+    assert not any(
+        tool["errors"]
+        for tests in [recorded["nothing"]]
+        for tools in tests.values()
+        for tool in tools.values()
+    )
 
 
 @pytest.mark.parametrize("row", TESTS)
