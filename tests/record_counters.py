@@ -1,6 +1,6 @@
 """Records hardware counters of the package's kernels with Nsight Compute, into tests/data.
 
-    python tests/record_counters.py shipped awkward patterns     # for the tests of exactness
+    python tests/record_counters.py shipped awkward patterns programs  # for the tests of exactness
     python tests/record_counters.py models                       # for the models of caches and time
 
 Needs a GPU, `ncu`, and permission to read counters; leaves the clocks as they are. Writes
@@ -245,6 +245,10 @@ def record(name: str, only: str) -> dict[str, Any]:
     else:
         metrics = OF_PATTERNS if name == "patterns" else COUNTS
         launches = ncu_launches(name, only, metrics, ["--cache-control", "none"])
+    if name == "programs":  # for the models, too
+        for launch, cold in zip(launches, ncu_launches(name, only, MODELLED), strict=True):
+            assert launch["case"] == cold["case"]
+            launch["metrics"] |= cold["metrics"]
     recording["launches"] = launches
     return recording
 
