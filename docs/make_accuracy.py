@@ -36,7 +36,7 @@ prediction in bold and the measured figure after it.
 | GPU | {gpu}, driver {driver} |
 | compiler | NVRTC {nvrtc} |
 | counters | Nsight Compute {ncu}, `--clock-control none`, {date} |
-| recorded by | `python tests/record_counters.py shipped awkward patterns` |
+| recorded by | `python tests/record_counters.py shipped awkward programs patterns` |
 """
 
 EXPLANATION = """
@@ -138,7 +138,7 @@ class Comparison:
 
 def counted() -> Iterator[str]:
     """Yield the page's part on what is counted."""
-    sets = {name: Comparison(name) for name in ("shipped", "awkward", "patterns")}
+    sets = {name: Comparison(name) for name in ("shipped", "awkward", "programs", "patterns")}
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"
     yield ""
@@ -171,6 +171,15 @@ def counted() -> Iterator[str]:
     yield "Of `tests/kernels/awkward.cu`; `#2` is another launch."
     yield ""
     yield from sets["awkward"].table({**COLUMNS, **ATOMIC_COLUMNS})
+    yield ""
+    yield "## Whole programs"
+    yield ""
+    yield (
+        "Of `tests/kernels/programs.cu`, written when the rules of counting were settled; recorded "
+        "on {date}.".format(**sets["programs"].recording)
+    )
+    yield ""
+    yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})
     yield ""
     yield "## One access of one warp"
     yield ""

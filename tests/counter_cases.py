@@ -293,11 +293,11 @@ def awkward() -> Iterator[Case]:
 
 def programs() -> Iterator[Case]:
     """Whole kernels that the rules of counting were not made from; tests/kernels/programs.cu."""
-    for entry, grid, block, arguments, shared in _programs():
+    for entry, grid, block, arguments, shared in launches_of_programs():
         yield _launch(entry, "programs.cu", entry, grid, block, arguments, shared)
 
 
-def _programs() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
+def launches_of_programs() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
     """Yield entry, grid, block, arguments and dynamic shared bytes of each whole program."""
     n = 50_000
     f, g = matrix(1, n), matrix(2, n)

@@ -1,9 +1,10 @@
 """Predicted counters equal, to the last unit, what Nsight Compute read on a GPU.
 
 tests/data holds the recordings, tests/record_counters.py made them, and tests/counter_cases.py has
-the launches, which are repeated here on the simulator. Three sets: every shipped kernel, kernels
-that are easy to count wrong (tests/kernels/awkward.cu), and one access of one warp in every pattern
-(tests/kernels/patterns.cu).
+the launches, which are repeated here on the simulator. Four sets: every shipped kernel, kernels
+that are easy to count wrong (tests/kernels/awkward.cu), one access of one warp in every pattern
+(tests/kernels/patterns.cu), and whole programs that nobody looked at when the rules of counting
+were made (tests/kernels/programs.cu).
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from typing import Any
 import counter_cases
 import pytest
 
+import coalesce
 from coalesce import _compiler, _disassembler
 
 simulated = pytest.mark.usefixtures("on_simulator")  # counts are the simulator's
 
 DATA = Path(__file__).parents[1] / "data"
+KERNELS = counter_cases.KERNELS
 
 # Follow the addresses of the code that runs.
 BY_ADDRESS = re.compile(
@@ -120,6 +123,9 @@ BYPASSING = "async_tile<16>"
 # Warps of a block that try to swap one word in turn: how often depends on who is first.
 CONTENDED = "shared_counters"
 
+# Counted on the PTX, as the simulator does not know an instruction of their machine code.
+ON_PTX = "fft_256|dot_bytes"
+
 # Patterns that no rule here covers: the case, the metrics, and by how much they may differ.
 UNCOVERED = [
     # 16-byte loads by some lanes: now and then Nsight Compute's formula, not the hardware.
@@ -169,8 +175,40 @@ def test_instructions_of_awkward_kernels(case):
     assert differences(case, "awkward", EXECUTED) == {}
 
 
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize("case", cases("programs", ON_PTX))
+def test_whole_programs(case):
+    unlike = [differences(case, "programs", which) for which in (BY_ADDRESS, OF_SHARED, EXECUTED)]
+    assert unlike == [{}, {}, {}]
+
+
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize(
+    "launch",
+    [
+        # On the PTX it is not known that the assembler drops the result of an atomic operation.
+        pytest.param(launch, id=launch[0], marks=expected(launch[0] == "dot_bytes"))
+        for launch in counter_cases.launches_of_programs()
+    ],
+)
+def test_what_a_profile_calls_exact_is(launch):
+    """Of programs that nobody looked at: what is not equal is not called so."""
+    entry, grid, block, arguments, shared_bytes = launch
+    kernel = coalesce.Kernel((KERNELS / "programs.cu").read_text(), entry)
+    p = kernel.profile(grid, block, *arguments, shared_bytes=shared_bytes, caches=False)
+    ours, theirs = p.metrics(), recorded("programs", entry)
+    compared = [name for name in p.exact if name in theirs]
+    assert len(compared) > (20 if re.fullmatch(ON_PTX, entry) else 40)
+    wrong = {
+        name: (ours[name], theirs[name])
+        for name in compared
+        if abs(ours[name] - theirs[name]) > (0.0051 if name.endswith(".pct") else 0)
+    }
+    assert wrong == {}
+
+
 @simulated
-@pytest.mark.parametrize("name", ["shipped", "awkward"])
+@pytest.mark.parametrize("name", ["shipped", "awkward", "programs"])
 def test_hardware_adds_arbitration_to_wavefronts(name):
     """Where warps compete the counter exceeds the wavefronts that the addresses take."""
     for case in all_cases(name):
