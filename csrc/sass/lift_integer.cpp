@@ -1,5 +1,6 @@
 // Integer arithmetic, logic, comparisons and selections.
 #include <algorithm>
+#include <bit>
 
 #include "sass/lifter.hpp"
 
@@ -9,7 +10,6 @@ using Kind = Operand::Kind;
 
 void Lifter::iadd3(const Instruction& in) {
     only(in, {"X", "U32"});
-    const Locator d = result(operand(in, 0));
     size_t n = 1;
     Locator out[2] = {no_operand, no_operand};
     bool carries = in.has("X");
@@ -18,38 +18,64 @@ void Lifter::iadd3(const Instruction& in) {
         carries = carries || out[k] != no_operand;
     }
     const Operand *a = &operand(in, n), *b = &operand(in, n + 1), *c = &operand(in, n + 2);
-    if (!carries) {
-        const Operand* terms[3] = {a, b, c};
-        const auto end = std::remove_if(terms, terms + 3, [](auto* o) { return is_zero(*o); });
-        const auto count = end - terms;
-        if (count == 0) return void(machine("move", {d, constant(0)}, 1));
-        if (count == 1) return void(machine("move", {d, word(*terms[0])}, 1));
-        if (count == 2) {
-            if (terms[0]->negated) std::swap(terms[0], terms[1]);
-            if (!terms[0]->negated && terms[1]->negated) {
-                Operand plain = *terms[1];
-                plain.negated = false;
-                return as_ptx("sub.u32", {d, word(*terms[0]), word(plain)});
-            }
-            return as_ptx("add.u32", {d, word(*terms[0]), word(*terms[1])});
+    if (carries) return add_with_carries(in, n, out);
+    const Locator d = result(operand(in, 0));
+    const Operand* terms[3] = {a, b, c};
+    const auto end = std::remove_if(terms, terms + 3, [](auto* o) { return is_zero(*o); });
+    const auto count = end - terms;
+    if (count == 0) return void(machine("move", {d, constant(0)}, 1));
+    if (count == 1) return void(machine("move", {d, word(*terms[0])}, 1));
+    if (count == 2) {
+        if (terms[0]->negated) std::swap(terms[0], terms[1]);
+        if (!terms[0]->negated && terms[1]->negated) {
+            Operand plain = *terms[1];
+            plain.negated = false;
+            return as_ptx("sub.u32", {d, word(*terms[0]), word(plain)});
         }
-        return void(machine("add3", {d, word(*a), word(*b), word(*c)}));
+        return as_ptx("add.u32", {d, word(*terms[0]), word(*terms[1])});
     }
-    uint8_t signs = 0;
-    Locator sources[3];
-    int k = 0;
-    for (const Operand* o : {a, b, c}) {
-        Operand plain = *o;
-        if (o->negated) signs = uint8_t(signs | 1 << k);
-        if (o->inverted) signs = uint8_t(signs | 8 << k);
+    machine("add3", {d, word(*a), word(*b), word(*c)});
+}
+
+// IADD3 with carries out, and in behind the terms, which start at operand `first`.
+void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]) {
+    const Locator d = result(operand(in, 0));
+    struct Term {
+        Locator at;
+        bool negated, inverted;
+    };
+    std::vector<Term> terms;
+    for (size_t k = first; k < first + 3; ++k) {
+        const Operand& o = operand(in, k);
+        if (is_zero(o) && !o.negated && !o.inverted) continue;
+        Operand plain = o;
         plain.negated = plain.inverted = false;
-        sources[k++] = word(plain);
+        terms.push_back({word(plain), o.negated, o.inverted});
     }
-    uint32_t carry[2] = {no_operand, no_operand};
-    for (size_t m = 0; m < 2 && in.has("X") && n + 3 + m < in.operands.size(); ++m)
-        carry[m] = predicate(in.operands[n + 3 + m]);
-    machine("add3_carry", {d, sources[0], sources[1], sources[2], out[0], out[1]}, signs,
-            int64_t(uint64_t{carry[1]} << 32 | carry[0]));
+    std::vector<Locator> in_carries;
+    for (size_t m = first + 3; in.has("X") && m < in.operands.size(); ++m) {
+        const bool never = in.operands[m].number < 0 && in.operands[m].negated;
+        if (!never) in_carries.push_back(predicate(in.operands[m]));
+    }
+    // Two terms and a carry are what sums of pairs take; -b is ~b and a carry.
+    const auto negated = std::ranges::count_if(terms, &Term::negated);
+    if (terms.size() <= 2 && in_carries.size() + size_t(negated) <= 1 && out[1] == no_operand) {
+        terms.resize(2, {constant(0), false, false});
+        const Locator carry = negated              ? truth(true)
+                              : in_carries.empty() ? no_operand
+                                                   : in_carries[0];
+        const auto flips = [](const Term& t) { return int(t.negated || t.inverted); };
+        machine("add_carry", {d, terms[0].at, terms[1].at, no_operand, out[0], carry},
+                uint8_t(flips(terms[0]) | flips(terms[1]) << 1));
+        return;
+    }
+    terms.resize(3, {constant(0), false, false});
+    in_carries.resize(2, no_operand);
+    int signs = 0;
+    for (int k = 0; k < 3; ++k)
+        signs |= int(terms[size_t(k)].negated) << k | int(terms[size_t(k)].inverted) << (3 + k);
+    machine("add3_carry", {d, terms[0].at, terms[1].at, terms[2].at, out[0], out[1]},
+            uint8_t(signs), int64_t(uint64_t{in_carries[1]} << 32 | in_carries[0]));
 }
 
 void Lifter::imad(const Instruction& in) {
@@ -65,15 +91,27 @@ void Lifter::imad(const Instruction& in) {
     if (in.has("WIDE") || in.has("HI")) {
         if (c.negated || c.inverted) unsupported("a negated pair");
         const Locator third = raw(c, 2);
-        const char* name = in.has("WIDE")
-                               ? (is_unsigned ? "multiply_wide.u32" : "multiply_wide.s32")
-                               : (is_unsigned ? "multiply_high.u32" : "multiply_high.s32");
-        machine(name, {d, word(a), word(b), third, out, carry});
+        const std::string type = is_unsigned ? ".u32" : ".s32";
+        const bool carries = out != no_operand || carry != no_operand;
+        if (in.has("HI") || carries) {
+            const std::string name = in.has("HI") ? "multiply_high" : "multiply_wide_carry";
+            machine(name + type, {d, word(a), word(b), third, out, carry});
+        } else if (b.kind == Kind::integer && b.bits >> 31 == 0 && std::has_single_bit(b.bits)) {
+            machine("shift_add_wide" + type, {d, word(a), third},
+                    uint8_t(std::countr_zero(b.bits)));
+        } else {
+            machine("multiply_wide" + type, {d, word(a), word(b), third});
+        }
         return;
     }
-    if (carry != no_operand)
-        return void(machine("multiply_add_carry", {d, word(a), word(b), word(c), carry}));
     const auto is_one = [](const Operand& o) { return o.kind == Kind::integer && o.bits == 1; };
+    if (carry != no_operand) {
+        if (is_one(b))
+            machine("add_carry", {d, word(a), word(c), no_operand, no_operand, carry});
+        else
+            machine("multiply_add_carry", {d, word(a), word(b), word(c), carry});
+        return;
+    }
     if (is_zero(a) || is_zero(b)) return void(machine("move", {d, word(c)}, 1));
     if (is_one(b)) {
         if (c.negated) {
@@ -153,6 +191,10 @@ void Lifter::shf(const Instruction& in) {
         if (right && upper)
             return void(machine(is_signed ? "shift_right.s32" : "shift_right.u32", {d, word(high)},
                                 0, int64_t(by.bits)));
+        // What is left are the word of a pair that the other word's bits are shifted into.
+        if (!right || by.bits > 0)
+            return void(machine("shift_funnel", {d, word(low), word(high)}, 0,
+                                int64_t(right ? 32 - by.bits : by.bits)));
     }
     machine("shift_pair", {d, word(low), word(by), word(high)},
             uint8_t(int(right) | int(upper) << 1 | int(wide) << 2 | int(is_signed) << 3 |

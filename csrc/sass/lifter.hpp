@@ -87,6 +87,7 @@ class Lifter {
 
     // lift_integer.cpp
     void iadd3(const Instruction& in);
+    void add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]);
     void imad(const Instruction& in);
     void lea(const Instruction& in);
     void lop3(const Instruction& in);

@@ -18,28 +18,46 @@ namespace {
 
 // d, a: op.extra registers.
 void move(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
-    const LaneMask mask = w.mask;
-    if (mask == all_lanes) {
-        std::memmove(d, a, size_t(op.extra) * next_register * sizeof *d);
-        return;
+    constexpr Locator register_bytes = next_register * sizeof(uint32_t);
+    for (Locator n = 0; n < op.extra; ++n) {
+        const Locator by = n * register_bytes << 1;
+        const uint32_t* a = w.lanes<const uint32_t>(op.operand[1] + by);
+        put_words(w, op.operand[0] + by, [=](int i) { return a[i]; });
     }
-    for (int n = 0; n < op.extra; ++n, d += next_register, a += next_register)
-        for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? a[i] : d[i];
 }
 
 struct add3 {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return a + b + c; }
 };
 
+// What a + b and a carry leave beyond the 32 bits of their sum.
+inline uint32_t carry_of(uint32_t a, uint32_t b, uint32_t sum) {
+    return ((a & b) | ((a | b) & ~sum)) >> 31;
+}
+
+inline LaneMask carry_in(Warp& w, Locator at) { return at == no_operand ? 0 : w.predicate(at); }
+
+// d, a, b; carry out 4, in 5. Bits 0 and 1 of extra: a, b inverted.
+void add_carry(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t flip_a = op.extra & 1 ? ~0u : 0u, flip_b = op.extra & 2 ? ~0u : 0u;
+    const LaneMask in = carry_in(w, op.operand[5]);
+    LaneMask out = 0;
+    put_words(w, op.operand[0], [&](int i) {
+        const uint32_t x = a[i] ^ flip_a, y = b[i] ^ flip_b;
+        const uint32_t sum = x + y + (in >> i & 1);
+        out |= carry_of(x, y, sum) << i;
+        return sum;
+    });
+    store(w, op.operand[4], out);
+}
+
 // d, a, b, c and carries out 4 and in: immediate's halves, and out 5. Bits 0 to 2 of extra: a, b, c
 // negated; 3 to 5: inverted.
 void add3_carry(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-    const Locator first = uint32_t(op.immediate), second = uint32_t(op.immediate >> 32);
-    const LaneMask in1 = first == no_operand ? 0 : w.predicate(first);
-    const LaneMask in2 = second == no_operand ? 0 : w.predicate(second);
+    const LaneMask in1 = carry_in(w, uint32_t(op.immediate)),
+                   in2 = carry_in(w, uint32_t(op.immediate >> 32));
     const uint32_t* s[3];
     uint32_t flip[3];
     uint64_t more = 0;
@@ -50,122 +68,123 @@ void add3_carry(Warp& w, const Op& op) {
         more += negated;
     }
     LaneMask once = 0, twice = 0;
-    const LaneMask mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) {
+    put_words(w, op.operand[0], [&](int i) {
         const uint64_t sum = uint64_t{s[0][i] ^ flip[0]} + uint64_t{s[1][i] ^ flip[1]} +
                              uint64_t{s[2][i] ^ flip[2]} + more + (in1 >> i & 1) + (in2 >> i & 1);
-        d[i] = has_lane(mask, i) ? uint32_t(sum) : d[i];
         once |= LaneMask(sum >> 32 != 0) << i;
         twice |= LaneMask(sum >> 33 != 0) << i;
-    }
+        return uint32_t(sum);
+    });
     store(w, op.operand[4], once);
     store(w, op.operand[5], twice);
 }
 
-// d = (a << extra) + b
-void shift_add(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
-    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    const LaneMask mask = w.mask;
-    const int by = op.extra;
-    for (int i = 0; i < warp_size; ++i) {
-        const uint32_t value = (a[i] << by) + b[i];
-        d[i] = has_lane(mask, i) ? value : d[i];
-    }
+// The upper word of high:low << by, which is below 32.
+inline uint32_t funnel(uint32_t low, uint32_t high, int by) {
+    return high << by | low >> 1 >> (31 - by);
 }
 
-// LEA: d, a, b, c; carry out 4, carry in 5. The shift is in bits 0 to 4 of extra; bit 5: the upper
-// word of c:a; bit 6: c is the sign of a; bit 7: a is negated.
+// d = (a << extra) + b
+void shift_add(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const int by = op.extra;
+    put_words(w, op.operand[0], [=](int i) { return (a[i] << by) + b[i]; });
+}
+
+// LEA: d, a, b, c; carry out 4, in 5. The shift is in bits 0 to 4 of extra; bit 5: the upper word
+// of c:a; bit 6: c is the sign of a; bit 7: a is negated.
 void shift_add_carry(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* c = op.operand[3] == no_operand ? a : w.lanes<const uint32_t>(op.operand[3]);
-    const LaneMask in = op.operand[5] == no_operand ? 0 : w.predicate(op.operand[5]);
     const int by = op.extra & 31;
     const bool high = op.extra & 32, sign = op.extra & 64, negative = op.extra & 128;
-    const LaneMask mask = w.mask;
+    const LaneMask in = carry_in(w, op.operand[5]);
     LaneMask out = 0;
-    for (int i = 0; i < warp_size; ++i) {
-        const uint32_t upper = sign ? uint32_t(int32_t(a[i]) >> 31) : high ? c[i] : 0;
-        uint64_t whole = uint64_t{upper} << 32 | a[i];
-        if (negative) whole = 0 - whole;
-        const uint32_t part = high ? uint32_t(whole << by >> 32) : uint32_t(whole << by);
-        const uint64_t sum = uint64_t{part} + b[i] + (in >> i & 1);
-        d[i] = has_lane(mask, i) ? uint32_t(sum) : d[i];
-        out |= LaneMask(sum >> 32) << i;
+    const auto put = [&](auto&& part) {
+        put_words(w, op.operand[0], [&](int i) {
+            const uint32_t x = part(i), sum = x + b[i] + (in >> i & 1);
+            out |= carry_of(x, b[i], sum) << i;
+            return sum;
+        });
+    };
+    if (negative) {
+        put([&](int i) {
+            const uint32_t upper = sign ? uint32_t(int32_t(a[i]) >> 31) : high ? c[i] : 0;
+            const uint64_t whole = (0 - (uint64_t{upper} << 32 | a[i])) << by;
+            return uint32_t(high ? whole >> 32 : whole);
+        });
+    } else if (sign) {
+        put([&](int i) { return funnel(a[i], uint32_t(int32_t(a[i]) >> 31), by); });
+    } else if (high) {
+        put([&](int i) { return funnel(a[i], c[i], by); });
+    } else {
+        put([&](int i) { return a[i] << by; });
     }
     store(w, op.operand[4], out);
 }
 
 // d = a * b + c + carry (operand 4)
 void multiply_add_carry(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
-    const LaneMask in = w.predicate(op.operand[4]), mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) {
-        const uint32_t value = a[i] * b[i] + c[i] + (in >> i & 1);
-        d[i] = has_lane(mask, i) ? value : d[i];
-    }
+    const LaneMask in = w.predicate(op.operand[4]);
+    put_words(w, op.operand[0], [=](int i) { return a[i] * b[i] + c[i] + (in >> i & 1); });
 }
 
 // d = upper word of a * b + pair c; carry in 5, out 4.
 template <class T>
 void multiply_high(Warp& w, const Op& op) {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
     const T* b = w.lanes<const T>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
-    const LaneMask in = op.operand[5] == no_operand ? 0 : w.predicate(op.operand[5]);
-    const LaneMask mask = w.mask;
+    const LaneMask in = carry_in(w, op.operand[5]);
     LaneMask out = 0;
-    for (int i = 0; i < warp_size; ++i) {
+    put_words(w, op.operand[0], [&](int i) {
         const uint64_t before = joined<uint64_t>(c, i);
         const uint64_t sum = uint64_t(Wide(a[i]) * Wide(b[i])) + before;
-        d[i] = has_lane(mask, i) ? uint32_t(sum >> 32) + (in >> i & 1) : d[i];
         out |= LaneMask(sum < before) << i;
-    }
+        return uint32_t(sum >> 32) + (in >> i & 1);
+    });
     store(w, op.operand[4], out);
 }
 
 // SHF: d, low a, shift b, high c. Bit 0 of extra: right; 1: the upper word; 2: the type has 64
 // bits; 3: signed; 4: the shift wraps around.
 void shift_pair(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
     const bool right = op.extra & 1, high = op.extra & 2, wide = op.extra & 4,
                is_signed = op.extra & 8, wraps = op.extra & 16;
     const uint32_t most = wide ? 64 : 32;
-    const LaneMask mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) {
+    put_words(w, op.operand[0], [=](int i) {
         const uint64_t whole = uint64_t{c[i]} << 32 | a[i];
         const uint32_t by = wraps ? b[i] & (most - 1) : std::min(b[i], most);
         const uint64_t shifted = right ? (is_signed ? uint64_t(int64_t(whole) >> std::min(by, 63u))
                                           : by > 63 ? 0
                                                     : whole >> (by & 63))
                                        : (by > 63 ? 0 : whole << (by & 63));
-        const uint32_t value = uint32_t(high ? shifted >> 32 : shifted);
-        d[i] = has_lane(mask, i) ? value : d[i];
-    }
+        return uint32_t(high ? shifted >> 32 : shifted);
+    });
 }
 
-// Of halves that are one word's shifts, the frequent ones: d = a << b, d = c >> b.
+// The frequent shifts, by `immediate` below 32: of a pair d = upper word of b:a << immediate, of
+// words d = a << immediate, d = a >> immediate.
+void shift_funnel(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const int by = int(op.immediate);
+    put_words(w, op.operand[0], [=](int i) { return funnel(a[i], b[i], by); });
+}
 template <class T, bool right>
 void shift_word(Warp& w, const Op& op) {
-    T* d = w.lanes<T>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
-    const uint32_t by = uint32_t(op.immediate);  // below 32
-    const LaneMask mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) {
-        const T value = right ? T(a[i] >> by) : T(a[i] << by);
-        d[i] = has_lane(mask, i) ? value : d[i];
-    }
+    const int by = int(op.immediate);
+    put_words(w, op.operand[0], [=](int i) { return uint32_t(right ? a[i] >> by : a[i] << by); });
 }
 
 // The upper half of a comparison of pairs: predicate p (and q), a, b, with 4, lower half 5.
@@ -344,33 +363,29 @@ void needs_slow_division(Warp& w, const Op& op) {
 // d = a + b, then the smaller (predicate 4 holds) or greater of it and c.
 template <class T>
 void add_extreme(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const T* c = w.lanes<const T>(op.operand[3]);
-    const LaneMask least = w.predicate(op.operand[4]), mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) {
+    const LaneMask least = w.predicate(op.operand[4]);
+    put_words(w, op.operand[0], [=](int i) {
         const T sum = T(a[i] + b[i]);
-        const T value = has_lane(least, i) ? std::min(sum, c[i]) : std::max(sum, c[i]);
-        d[i] = has_lane(mask, i) ? uint32_t(value) : d[i];
-    }
+        return uint32_t(has_lane(least, i) ? std::min(sum, c[i]) : std::max(sum, c[i]));
+    });
 }
 
 // FMNMX: d, a, b, predicate 3: the smaller where it holds. A NaN loses.
 void extreme_float(Warp& w, const Op& op) {
-    float* d = w.lanes<float>(op.operand[0]);
     const float* a = w.lanes<const float>(op.operand[1]);
     const float* b = w.lanes<const float>(op.operand[2]);
-    const LaneMask least = w.predicate(op.operand[3]), mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) {
+    const LaneMask least = w.predicate(op.operand[3]);
+    put_words(w, op.operand[0], [=](int i) {
         const float x = a[i], y = b[i];
         const bool x_less = x < y || (x == y && std::signbit(x));
         float value = has_lane(least, i) == x_less ? x : y;
         if (x != x) value = y;
         if (y != y) value = x;
-        value = canonical(value);
-        d[i] = has_lane(mask, i) ? value : d[i];
-    }
+        return std::bit_cast<uint32_t>(canonical(value));
+    });
 }
 
 struct sine_of_turns {
@@ -385,6 +400,7 @@ void nothing(Warp&, const Op&) {}
 constexpr Named handlers[] = {
     {"move", &move},
     {"add3", &lanewise<add3, uint32_t, uint32_t, uint32_t, uint32_t>},
+    {"add_carry", &add_carry},
     {"add3_carry", &add3_carry},
     {"shift_add", &shift_add},
     {"shift_add_carry", &shift_add_carry},
@@ -392,6 +408,7 @@ constexpr Named handlers[] = {
     {"multiply_high.u32", &multiply_high<uint32_t>},
     {"multiply_high.s32", &multiply_high<int32_t>},
     {"shift_pair", &shift_pair},
+    {"shift_funnel", &shift_funnel},
     {"shift_left", &shift_word<uint32_t, false>},
     {"shift_right.u32", &shift_word<uint32_t, true>},
     {"shift_right.s32", &shift_word<int32_t, true>},

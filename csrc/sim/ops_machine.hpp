@@ -22,23 +22,44 @@ inline T joined(const uint32_t* r, int i) {
     return std::bit_cast<T>(uint64_t{r[i]} | uint64_t{r[next_register + i]} << 32);
 }
 
-template <class T>
-inline void put_pair(Warp& w, Locator at, const T (&value)[warp_size]) {
-    uint32_t* d = w.lanes<uint32_t>(at);
+// d = of(lane) for the active lanes. Registers are the same or apart, so lanes do not depend on
+// each other, which the compiler cannot know.
+template <class F>
+inline void put_words(Warp& w, Locator at, F&& of) {
+    uint32_t* const d = w.lanes<uint32_t>(at);
     const LaneMask mask = w.mask;
     if (mask == all_lanes) {
+#pragma GCC ivdep
+        for (int i = 0; i < warp_size; ++i) d[i] = of(i);
+        return;
+    }
+#pragma GCC ivdep
+    for (int i = 0; i < warp_size; ++i) {
+        const uint32_t value = of(i);
+        d[i] = has_lane(mask, i) ? value : d[i];
+    }
+}
+
+// The same for a pair of registers; of(lane) is a value of 64 bits.
+template <class F>
+inline void put_pairs(Warp& w, Locator at, F&& of) {
+    uint32_t* const d = w.lanes<uint32_t>(at);
+    const LaneMask mask = w.mask;
+    if (mask == all_lanes) {
+#pragma GCC ivdep
         for (int i = 0; i < warp_size; ++i) {
-            const uint64_t v = std::bit_cast<uint64_t>(value[i]);
-            d[i] = uint32_t(v);
-            d[next_register + i] = uint32_t(v >> 32);
+            const uint64_t value = std::bit_cast<uint64_t>(of(i));
+            d[i] = uint32_t(value);
+            d[next_register + i] = uint32_t(value >> 32);
         }
         return;
     }
-    for_each_lane(mask, [&](int i) {
-        const uint64_t v = std::bit_cast<uint64_t>(value[i]);
-        d[i] = uint32_t(v);
-        d[next_register + i] = uint32_t(v >> 32);
-    });
+#pragma GCC ivdep
+    for (int i = 0; i < warp_size; ++i) {
+        const uint64_t value = std::bit_cast<uint64_t>(of(i));
+        d[i] = has_lane(mask, i) ? uint32_t(value) : d[i];
+        d[next_register + i] = has_lane(mask, i) ? uint32_t(value >> 32) : d[next_register + i];
+    }
 }
 
 inline void store(Warp& w, Locator at, LaneMask value) {

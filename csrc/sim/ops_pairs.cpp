@@ -15,12 +15,12 @@ namespace {
 void join_pair(Warp& w, const Op& op) {
     uint64_t* d = w.lanes<uint64_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+#pragma GCC ivdep
     for (int i = 0; i < warp_size; ++i) d[i] = joined<uint64_t>(a, i);
 }
 void split_pair(Warp& w, const Op& op) {
-    alignas(64) uint64_t value[warp_size];
-    std::memcpy(value, w.lanes<const uint64_t>(op.operand[1]), sizeof value);
-    put_pair(w, op.operand[0], value);
+    const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
+    put_pairs(w, op.operand[0], [=](int i) { return a[i]; });
 }
 
 // A pair with the sign of its upper word changed (op.extra: 1 negated, 2 without sign, 3 both).
@@ -28,43 +28,68 @@ void pair_sign(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t keep = op.extra & 2 ? 0x7fffffffu : ~0u, flip = op.extra & 1 ? 0x80000000u : 0u;
+#pragma GCC ivdep
     for (int i = 0; i < warp_size; ++i) d[i] = a[i];
+#pragma GCC ivdep
     for (int i = next_register; i < 2 * next_register; ++i) d[i] = (a[i] & keep) ^ flip;
+}
+
+// The sum of the pair high:low and the pair of registers c. Words need less than values of 64 bits.
+inline uint64_t add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
+    const uint32_t sum = low + c[i];
+    return sum | uint64_t{high + c[next_register + i] + (sum < low)} << 32;
+}
+
+template <class T>
+using wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+
+// pair d = a * b + pair c
+template <class T>
+void multiply_wide(Warp& w, const Op& op) {
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const T* b = w.lanes<const T>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    put_pairs(w, op.operand[0], [=](int i) {
+        const uint32_t low = uint32_t(a[i]) * uint32_t(b[i]);
+        return add_words(low, uint32_t(wide<T>(a[i]) * wide<T>(b[i]) >> 32), c, i);
+    });
+}
+
+// pair d = (a << extra) + pair b: an index times an element's size, and where the array starts
+template <class T>
+void shift_add_wide(Warp& w, const Op& op) {
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const int by = op.extra;
+    put_pairs(w, op.operand[0], [=](int i) {
+        return add_words(uint32_t(a[i]) << by, uint32_t(a[i] >> 1 >> (31 - by)), b, i);
+    });
 }
 
 // pair d = a * b + pair c; carry out 4, in 5.
 template <class T>
-void multiply_wide(Warp& w, const Op& op) {
-    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+void multiply_wide_carry(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
     const T* b = w.lanes<const T>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
     const LaneMask in = op.operand[5] == no_operand ? 0 : w.predicate(op.operand[5]);
-    alignas(64) uint64_t value[warp_size];
-    for (int i = 0; i < warp_size; ++i)
-        value[i] = uint64_t(Wide(a[i]) * Wide(b[i])) + joined<uint64_t>(c, i);
-    if (op.operand[4] != no_operand || in) {
-        LaneMask out = 0;
-        for (int i = 0; i < warp_size; ++i) {
-            const uint64_t before = value[i];
-            out |= LaneMask(before < joined<uint64_t>(c, i)) << i;
-            value[i] += in >> i & 1;
-            out |= LaneMask(value[i] < before) << i;
-        }
-        put_pair(w, op.operand[0], value);
-        return store(w, op.operand[4], out);
-    }
-    put_pair(w, op.operand[0], value);
+    LaneMask out = 0;
+    put_pairs(w, op.operand[0], [&](int i) {
+        const uint64_t before = joined<uint64_t>(c, i);
+        const uint64_t sum = uint64_t(wide<T>(a[i]) * wide<T>(b[i])) + before;
+        const uint64_t value = sum + (in >> i & 1);
+        out |= LaneMask(sum < before || value < sum) << i;
+        return value;
+    });
+    store(w, op.operand[4], out);
 }
 
 template <class F>
 void pairs2(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    alignas(64) double value[warp_size];
-    for (int i = 0; i < warp_size; ++i)
-        value[i] = F::of(joined<double>(a, i), joined<double>(b, i));
-    put_pair(w, op.operand[0], value);
+    put_pairs(w, op.operand[0],
+              [=](int i) { return F::of(joined<double>(a, i), joined<double>(b, i)); });
 }
 struct add_f64 {
     static double of(double a, double b) { return a + b; }
@@ -76,10 +101,9 @@ void fma_f64(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
-    alignas(64) double value[warp_size];
-    for (int i = 0; i < warp_size; ++i)
-        value[i] = std::fma(joined<double>(a, i), joined<double>(b, i), joined<double>(c, i));
-    put_pair(w, op.operand[0], value);
+    put_pairs(w, op.operand[0], [=](int i) {
+        return std::fma(joined<double>(a, i), joined<double>(b, i), joined<double>(c, i));
+    });
 }
 
 // Predicate d: the pair a lies in the window of addresses above `immediate`.
@@ -91,15 +115,15 @@ void in_window(Warp& w, const Op& op) {
     store(w, op.operand[0], m);
 }
 
-// The sum of pair a and word or pair b (extra: 1 signed word, 2 pair).
+// The sum of pair a and word or pair b (extra: 2).
 void add_to_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    alignas(64) uint64_t value[warp_size];
-    for (int i = 0; i < warp_size; ++i)
-        value[i] =
-            joined<uint64_t>(a, i) + (op.extra == 2 ? joined<uint64_t>(b, i) : uint64_t(b[i]));
-    put_pair(w, op.operand[0], value);
+    if (op.extra == 2)
+        put_pairs(w, op.operand[0],
+                  [=](int i) { return add_words(b[i], b[next_register + i], a, i); });
+    else
+        put_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
 }
 
 // ATOMS.CAST.SPIN: stores c where the word (or pair) is b, and says in d who did. Of the lanes that
@@ -144,6 +168,10 @@ constexpr Named handlers[] = {
     {"join_pair", &join_pair},
     {"split_pair", &split_pair},
     {"pair_sign", &pair_sign},
+    {"shift_add_wide.u32", &shift_add_wide<uint32_t>},
+    {"shift_add_wide.s32", &shift_add_wide<int32_t>},
+    {"multiply_wide_carry.u32", &multiply_wide_carry<uint32_t>},
+    {"multiply_wide_carry.s32", &multiply_wide_carry<int32_t>},
     {"multiply_wide.u32", &multiply_wide<uint32_t>},
     {"multiply_wide.s32", &multiply_wide<int32_t>},
     {"add.f64", &pairs2<add_f64>},

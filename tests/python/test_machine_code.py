@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import counter_cases
 import numpy as np
 import pytest
@@ -73,6 +75,55 @@ def test_awkward_kernels(entry):
             results.append([a for a in given if isinstance(a, np.ndarray)])
         for plain, counted in zip(*results, strict=True):
             np.testing.assert_array_equal(plain, counted)
+
+
+def test_wide_integers():
+    """Values of 64 bits lie in pairs of registers, and their sums carry from one to the other."""
+    source = """
+    typedef unsigned long long wide;
+    extern "C" __global__ void k(int n, const wide* a, const wide* b, const wide* c, wide* out) {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t >= n) return;
+        wide x = a[t], y = b[t], z = c[t];
+        int i = x, j = y;
+        wide* d = out + 20ll * t;
+        d[0] = x + y;
+        d[1] = x - y;
+        d[2] = x + y + z;
+        d[3] = x - y - z;
+        d[4] = x + y + (x + y < x);
+        d[5] = x * y + z;
+        d[6] = __umul64hi(x, y);
+        d[7] = __mul64hi(x, y);
+        d[8] = (long long)i * 4 + x;
+        d[9] = (long long)i * j + x;
+        d[10] = (wide)(unsigned)i * (unsigned)j + x;
+        d[11] = (wide)(unsigned)i * 16 + x;
+        d[12] = (x << 5) + y;
+        d[13] = (x >> 7) ^ ((long long)y >> 9);
+        d[14] = (x << 40) + ((long long)y >> 35);
+        d[15] = (x << (z & 63)) ^ (y >> (z & 63));
+        d[16] = (long long)i * -8 + x;
+        d[17] = -x;
+        d[18] = (long long)x < (long long)y ? x - 1 : y + 0x123456789abcdefull;
+        d[19] = x > y ? max(x, z) : min(y, z);
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    edges = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 2**32, 2**64 - 1]
+    triples = np.array(list(itertools.product(edges, repeat=3)), np.uint64).T
+    a, b, c = np.hstack(
+        [triples, np.random.default_rng(1).integers(2**64, size=(3, 333), dtype="u8")]
+    )
+    out = []
+    for counts in (False, True):
+        out.append(np.zeros((len(a), 20), np.uint64))
+        launch = _counting.prepare(kernel, -(-len(a) // 96), 96, [len(a), a, b, c, out[-1]], 0)
+        launch.run(counts=counts)
+    np.testing.assert_array_equal(out[0], out[1])
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(out[1][:, 2], a + b + c)
+        np.testing.assert_array_equal(out[1][:, 5], a * b + c)
 
 
 def test_what_is_not_lifted_is_counted_on_the_ptx():
