@@ -89,8 +89,10 @@ void Lifter::lay_out_banks() {
             }
             for (const BankVariable& v : bank->second.variables) {
                 for (size_t i = 0; i < program_.memory->items.size(); ++i) {
-                    if (program_.memory->items[i].name == v.name)
-                        machine_->variables.push_back({i, v.offset});
+                    const auto& item = program_.memory->items[i];
+                    if (item.name == v.name)
+                        machine_->variables.push_back(
+                            {i, v.offset, uint32_t(item.bytes.size()), item.address});
                 }
             }
         }

@@ -213,10 +213,31 @@ void Lifter::load_constant(const Instruction& in) {
         return;
     }
     if (registers > 2) unsupported("a wide constant by an index");
+    if (uint32_t(from.number) >= sim::MachineCode::banks) unsupported("an unknown constant bank");
     Operand index;
     index.kind = Kind::reg;
     index.uniform = from.base < 0;
     index.number = index.uniform ? from.uniform_base : from.base;
+    if (!index.uniform) {  // lanes may want different words, which takes time
+        const bool parameters = from.number == int32_t(sim::MachineCode::of_parameters);
+        const Type type = in.has("U8")    ? Type::u8
+                          : in.has("S8")  ? Type::s8
+                          : in.has("U16") ? Type::u16
+                          : in.has("S16") ? Type::s16
+                                          : Type::b32;
+        Op op;
+        op.bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
+        describe(parameters ? Space::param : Space::constant, sim::Access::load, op.bytes);
+        op.narrow_address = true;
+        op.operand[5] = raw(index);
+        op.immediate = from.offset;
+        op.extra = uint8_t(from.number);
+        for (int n = 0; n < registers; ++n) op.operand[n] = d + uint32_t(n) * (register_bytes << 1);
+        op.mover = engine_.ops->load_mover(type, 4, registers);
+        op.run = engine_.memory.load_bank;
+        emit(op);
+        return;
+    }
     const char* name = in.has("U8")     ? "load_bank.u8"
                        : in.has("S8")   ? "load_bank.s8"
                        : in.has("U16")  ? "load_bank.u16"

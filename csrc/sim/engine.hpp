@@ -24,6 +24,7 @@ struct MemoryHandlers {
     Handler shared_word_load, shared_word_store;
     Handler shared_pair_load, shared_quad_load;  // of machine code: into neighbouring registers
     Handler load_parameter;
+    Handler load_bank;  // of machine code: a constant bank, each lane by its own index
     Handler async_copy, async_commit, async_wait;
     Handler fence;
 };

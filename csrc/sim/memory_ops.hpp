@@ -330,6 +330,38 @@ inline void load_parameter(Warp& w, const Op& op) {
     op.mover(w, op, r);
 }
 
+// Where a constant bank's offset is to whoever observes: in the module's variable that lies there,
+// or in the parameters; offsets of the compiler's own constants remain.
+inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t offset) {
+    if (bank == MachineCode::of_parameters) return offset - MachineCode::parameters;
+    if (bank != MachineCode::of_variables) return offset;
+    for (const MachineCode::Variable& v : code.variables) {
+        if (offset - v.offset < v.bytes) return v.address + (offset - v.offset);
+    }
+    return offset;
+}
+
+// LDC: op.extra the bank, operand 5 and op.immediate its offset. What lies beyond reads as zero.
+template <class Observer>
+void load_bank(Warp& w, const Op& op) {
+    static constexpr std::byte nothing[16] = {};
+    const std::vector<std::byte>& bank = w.block->banks[op.extra];
+    const MachineCode& code = *w.block->program->machine;
+    Resolved r;
+    r.mask = w.mask;
+    read_addresses(w, op);
+    for_each_lane(w.mask, [&](int i) {
+        const uint64_t at = w.address[i];
+        const bool within = at + op.bytes <= bank.size();
+        r.lane[i] = const_cast<std::byte*>(within ? bank.data() + at : nothing);
+        w.address[i] = bank_address(code, op.extra, at);
+    });
+    const auto space =
+        op.extra == MachineCode::of_parameters ? ptx::Space::param : ptx::Space::constant;
+    announce<Observer>(w, op, space, Access::load, shape_of(w.address, w.mask, op.bytes));
+    op.mover(w, op, r);
+}
+
 template <class Observer>
 void finish(Warp& w, AsyncCopy& copy) {
     const LaneMask lanes = w.mask;
@@ -474,6 +506,7 @@ MemoryHandlers memory_handlers() {
         &load_shared_words<Observer, 2>,
         &load_shared_words<Observer, 4>,
         &load_parameter,
+        &load_bank<Observer>,
         &async_copy<Observer>,
         &async_commit,
         &async_wait<Observer>,

@@ -160,8 +160,10 @@ struct MachineCode {
     };
     struct Variable {  // a module's variable in bank 3
         size_t item = 0;
-        uint32_t offset = 0;
+        uint32_t offset = 0, bytes = 0;
+        uint64_t address = 0;
     };
+    static constexpr uint32_t of_parameters = 0, of_variables = 3;  // numbers of banks
     std::vector<std::byte> bank[banks];
     std::vector<Word> words;
     std::vector<Variable> variables;

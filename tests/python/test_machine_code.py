@@ -156,3 +156,33 @@ def test_merged_loads_are_counted_once():
     widths = {(i.array, i.width) for i in loads}
     assert widths == {("a_tile", 16), ("b_tile", 4)}
     assert "smsp__inst_executed_op_shared_ld.sum" in p.exact
+
+
+def test_constants_by_different_addresses_are_seen():
+    source = """
+    __constant__ float weights[3] = {1, 2, 3};
+    __constant__ unsigned char order[8] = {5, 4, 3, 2, 1};
+    extern "C" __global__ void k(float* out) {
+        out[threadIdx.x] = weights[threadIdx.x % 3] + order[threadIdx.x % 7] + weights[2];
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    out = np.zeros(32, np.float32)
+    p = kernel.profile(1, 32, out)
+    assert why_ptx(kernel) == ""
+    i = np.arange(32)
+    order = np.array([5, 4, 3, 2, 1, 0, 0, 0])
+    np.testing.assert_array_equal(out, i % 3 + 1 + order[i % 7] + 3)
+    loads = {load.array: load for load in p.instructions() if load.space == "constant"}
+    assert {name: (load.requests, load.width) for name, load in loads.items()} == {
+        "weights": (1, 4),
+        "order": (1, 1),
+    }
+    (example,) = loads["order"].examples
+    first = example.array.address
+    assert [address - first for address in example.addresses] == (i % 7).tolist()
+
+
+def test_many_addresses_of_constant_memory_bound_the_time():
+    x = np.zeros(1 << 20, np.float32)
+    pattern = coalesce.profile("access", x, pattern="permuted", device="sim")
+    assert "constants" in pattern.modelled.bound
