@@ -6,11 +6,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from coalesce._advice import wasteful
-from coalesce._comparison_text import change, left_out, value
+from coalesce._comparison_text import change, changed, left_out, unchanged, value
 from coalesce._html import BAD, FAINT, GOOD, LINE, MONO, cell, code_of, row, table, tag
 from coalesce._profile_text import bar, launch, percent
 from coalesce._rows import Access, Line
-from coalesce.comparison import same_cost
 
 if TYPE_CHECKING:
     from coalesce.comparison import Comparison
@@ -48,9 +47,13 @@ def _rows(comparison: Comparison) -> str:
 
 def _lines(comparison: Comparison, i: int) -> str:
     pairs = comparison.lines(i)
-    shown = [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
+    names = comparison.names[0], comparison.names[i]
+    if not pairs:
+        return ""
+    shown = changed(pairs)
+    if not shown:
+        return tag("div", escape(unchanged(*names, len(pairs))), FAINT)
     note = left_out(len(pairs) - len(shown))
-    names = [comparison.names[0], comparison.names[i]]
     rows = [row([cell(tag("b", f"Lines of {escape(name)}")) for name in names])]
     rows += [row([_line(line) for line in pair], LINE) for pair in shown]
     return table(rows) + (tag("div", escape(note), FAINT) if note else "")

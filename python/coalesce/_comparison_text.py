@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from coalesce._profile_text import BAD, BOLD, FAINT, GOOD, launch, source_line
+from coalesce._rows import Line
 from coalesce.comparison import Row, same_cost
 
 if TYPE_CHECKING:
     from coalesce.comparison import Comparison
+
+Pair = tuple[Line | None, Line | None]  # of the baseline and of the other, as Comparison.lines
 
 _NAME, _VALUE, _CHANGE = 34, 15, 12  # columns
 
@@ -27,7 +30,6 @@ def report(comparison: Comparison, width: int) -> Iterator[Text]:
         yield Text()
         yield from _table(comparison, others[start : start + fit])
     for i in others:
-        yield Text()
         yield from _lines(comparison, i, width)
 
 
@@ -58,7 +60,13 @@ def _fit(name: str) -> str:
 def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
     names = comparison.names
     pairs = comparison.lines(i)
-    shown = [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
+    if not pairs:
+        return
+    yield Text()
+    shown = changed(pairs)
+    if not shown:
+        yield Text(unchanged(names[0], names[i], len(pairs)), FAINT)
+        return
     yield Text(f"Lines of {names[0]} (-) and {names[i]} (+)", BOLD)
     for pair in shown:
         for mark, line in zip("-+", pair, strict=True):
@@ -67,6 +75,17 @@ def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
 
     if note := left_out(len(pairs) - len(shown)):
         yield Text(note, FAINT)
+
+
+def changed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of lines that do not cost the same."""
+    return [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
+
+
+def unchanged(first: str, other: str, lines: int) -> str:
+    """Say that no line's cost changed."""
+    which = "The one line that accesses" if lines == 1 else f"All {lines} lines that access"
+    return f"{which} memory cost{'s' * (lines == 1)} the same in {first} and {other}."
 
 
 def left_out(lines: int) -> str:

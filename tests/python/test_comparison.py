@@ -64,6 +64,28 @@ def test_lines_of_one_source_are_paired():
     assert c.names == ("scale (1)", "scale (2)")
 
 
+def test_no_line_changed(check_html):
+    c = coalesce.compare(scaled(8), scaled(8))
+    assert c.to_text().endswith(
+        "\nAll 2 lines that access memory cost the same in scale (1) and scale (2)."
+    )
+    html = c._repr_html_()
+    check_html(html)
+    for shown in (c.to_text(), html):
+        assert "Lines of" not in shown
+        assert "left out" not in shown
+    assert "All 2 lines that access memory cost the same" in html
+
+
+def test_no_line_accesses_memory(check_html):
+    nothing = coalesce.Kernel('extern "C" __global__ void idle() {}', device="sim").profile(1, 32)
+    c = coalesce.compare(nothing, nothing)
+    assert "ines" not in c.to_text()
+    html = c._repr_html_()
+    check_html(html)
+    assert "ines" not in html
+
+
 def test_lines_of_two_sources(transposes):
     pairs = coalesce.compare(*transposes[1:3]).lines()
     assert all(a is not None and b is not None for a, b in pairs)  # though not at one number
