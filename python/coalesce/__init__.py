@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coalesce import draw, lessons, plots
     from coalesce._devices import Device, devices, gpu_status
     from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
+    from coalesce.benchmarking import Benchmark, BenchmarkRow, benchmark
     from coalesce.catalogue import Variant, VariantTable, source, variants
     from coalesce.check import Finding, Findings
     from coalesce.comparison import Comparison, compare
@@ -47,6 +48,8 @@ __version__ = "0.1.0"
 # Where each public name lives. A module is imported when one of its names is first asked for, so
 # that `import coalesce` costs no more than this file (PEP 562).
 _HOMES = {
+    "Benchmark": "benchmarking",
+    "BenchmarkRow": "benchmarking",
     "CheckError": "errors",
     "CoalesceError": "errors",
     "Comparison": "comparison",
@@ -71,6 +74,7 @@ _HOMES = {
     "VariantTable": "catalogue",
     "access": "patterns",
     "asarray": "array",
+    "benchmark": "benchmarking",
     "column_sums": "operations",
     "compare": "comparison",
     "devices": "_devices",
@@ -94,6 +98,8 @@ _HOMES = {
 _MODULES = ("draw", "lessons", "plots")
 
 __all__ = [
+    "Benchmark",
+    "BenchmarkRow",
     "CheckError",
     "CoalesceError",
     "Comparison",
@@ -119,6 +125,7 @@ __all__ = [
     "__version__",
     "access",
     "asarray",
+    "benchmark",
     "column_sums",
     "compare",
     "devices",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +50,36 @@ def of_operation(
     `given` are further arguments of the operation, as NAME=VALUE.
     """
     names = variants or [catalogue.variants(operation).names[0]]
-    options = dict(_option(text) for text in given)
+    options = dict(option(text) for text in given)
+    for name in names:
+        catalogue.find(operation, name)
+    # Of several variants each takes what it has; a single one is told what it has not.
+    if len(names) > 1:
+        check_options(names, operation, options)
     found = []
     for name in names:
         named: dict[str, Any] = {"pattern" if operation == "access" else "variant": name}
-        arrays = _operands(operation, name, n, np.dtype(dtype), options)
-        found.append(profile(operation, *arrays, **named, **options, **settings))
+        arrays = operands(operation, name, n, np.dtype(dtype), options)
+        mine = {
+            k: v
+            for k, v in options.items()
+            if len(names) == 1 or catalogue.takes(operation, name, k)
+        }
+        found.append(profile(operation, *arrays, **named, **mine, **settings))
     return found[0] if len(found) == 1 else compare(*found)
 
 
-def _operands(
+def check_options(names: Sequence[str], operation: str, options: Mapping[str, Any]) -> None:
+    """Raise ValueError for an option that none of the variants has."""
+    for option in options:
+        if not any(catalogue.takes(operation, name, option) for name in names):
+            raise ValueError(f"none of the variants {', '.join(names)} takes {option}")
+
+
+def operands(
     operation: str, variant: str, n: int | None, dtype: np.dtype[Any], options: dict[str, Any]
 ) -> tuple[Any, ...]:
+    """Return arrays for a variant; a gather gets an index among its options."""
     if operation != "access":
         a, b = _demo.operands(n or _SIDE, dtype)
         return (a, b) if operation == "matmul" else (a,)
@@ -73,7 +91,8 @@ def _operands(
     return (random.uniform(-1, 1, shape).astype(dtype),)
 
 
-def _option(text: str) -> tuple[str, Any]:
+def option(text: str) -> tuple[str, Any]:
+    """Read an argument of an operation, NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(f"{text!r}: write an argument of an operation as NAME=VALUE: stride=8")

@@ -45,7 +45,7 @@ def array(
     name: str, value: Any, axes: str, operation: str, dtypes: Sequence[Any] = REAL
 ) -> Operand:
     """Check an array; `axes` names its dimensions, as in "(M, K)"."""
-    found = _as_operand(name, value)
+    found = operand(name, value)
     if dtypes and found.dtype not in dtypes:
         wanted = " or ".join(np.dtype(d).name for d in dtypes)
         raise TypeError(
@@ -120,7 +120,7 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) ->
     """Check an `out=` argument against what the operation produces."""
     if out is None:
         return None
-    found = _as_operand("out", out)
+    found = operand("out", out)
     if found.dtype != dtype:
         raise TypeError(f"out has dtype {found.dtype}; the result has dtype {dtype}")
     if found.shape != shape:
@@ -135,7 +135,7 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) ->
     return found
 
 
-def _as_operand(name: str, value: Any) -> Operand:
+def operand(name: str, value: Any) -> Operand:
     view = _gpu.view(value)
     if view is not None:
         return Operand(name, value, view, view.shape, view.dtype, True)

@@ -16,7 +16,9 @@ Report = Callable[[int, int], object]
 
 
 @contextmanager
-def reporter(progress: bool | Report | None, what: str) -> Iterator[Report | None]:
+def reporter(
+    progress: bool | Report | None, what: str, unit: str = "blocks"
+) -> Iterator[Report | None]:
     """Give the function to call with the numbers of blocks done and in all, or None.
 
     Parameters
@@ -25,17 +27,19 @@ def reporter(progress: bool | Report | None, what: str) -> Iterator[Report | Non
         False shows nothing, True a bar; a callable is called itself. By default there is a bar
         where somebody watches, a terminal or a notebook, after two seconds.
     what : str
-        What the bar says is being simulated.
+        What the bar says is being simulated, or done.
+    unit : str
+        What is counted, if not blocks.
     """
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):
             raise TypeError(
-                "progress must be True, False, None or a function of the numbers of blocks done "
+                f"progress must be True, False, None or a function of the numbers of {unit} done "
                 f"and in all; got {type(progress).__name__}"
             )
         yield progress
         return
-    bar = None if progress is False else _bar(what, always=progress is True)
+    bar = None if progress is False else _bar(what, unit, always=progress is True)
     try:
         yield bar
     finally:
@@ -43,20 +47,21 @@ def reporter(progress: bool | Report | None, what: str) -> Iterator[Report | Non
             bar.close()
 
 
-def _bar(what: str, always: bool) -> _Bar | None:
+def _bar(what: str, unit: str, always: bool) -> _Bar | None:
     patience = 0.0 if always else PATIENCE_SECONDS
     if _in_notebook():
-        return _NotebookBar(what, patience)
+        return _NotebookBar(what, unit, patience)
     if always or sys.stderr.isatty():
-        return _TerminalBar(what, patience)
+        return _TerminalBar(what, unit, patience)
     return None
 
 
 class _Bar:
     """Shows itself when it has been called for longer than `patience` seconds."""
 
-    def __init__(self, what: str, patience: float) -> None:
-        self.what = what
+    def __init__(self, what: str, unit: str, patience: float) -> None:
+        self.what = f"simulating {what}" if unit == "blocks" else what
+        self.unit = unit
         self.start = time.monotonic()
         self.patience = patience
 
@@ -82,9 +87,9 @@ class _TerminalBar(_Bar):
             from rich.console import Console
 
             self._progress = progress.Progress(
-                progress.TextColumn("simulating {task.description}"),
+                progress.TextColumn("{task.description}"),
                 progress.BarColumn(),
-                progress.TextColumn("{task.completed:,} of {task.total:,} blocks"),
+                progress.TextColumn(f"{{task.completed:,}} of {{task.total:,}} {self.unit}"),
                 progress.TextColumn("{task.fields[left]}"),
                 console=Console(stderr=True),
                 transient=True,
@@ -107,8 +112,8 @@ class _NotebookBar(_Bar):
     def show(self, done: int, total: int) -> None:
         left = time_left(time.monotonic() - self.start, done, total)
         self._display(
-            f'simulating {self.what} <progress value="{done}" max="{total}"></progress> '
-            f"{done:,} of {total:,} blocks {left}"
+            f'{self.what} <progress value="{done}" max="{total}"></progress> '
+            f"{done:,} of {total:,} {self.unit} {left}"
         )
 
     def close(self) -> None:

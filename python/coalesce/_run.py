@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -70,8 +70,8 @@ class Run:
         Where to run; None chooses the device of `operands` or else the best there is.
     operands : sequence of Operand
         The arrays the call was given, `out` included.
-    timed : bool
-        Whether to time the kernels.
+    timed : bool or int
+        Whether to time the kernels: True as often as a stable median needs, a number that often.
     counts : bool
         Whether the simulator counts requests and sectors.
     """
@@ -81,7 +81,7 @@ class Run:
         device: Any,
         operands: Sequence[Operand],
         *,
-        timed: bool = False,
+        timed: bool | int = False,
         counts: bool = False,
     ) -> None:
         from coalesce import _devices
@@ -106,7 +106,9 @@ class Run:
                 "memory; copy the array to NumPy first"
             )
         self.work = (0.0, 0.0)  # floating-point operations and bytes of the whole call
-        self._timed = timed
+        self._runs: int | Literal["auto"] | None = "auto" if timed else None
+        if not isinstance(timed, bool):
+            self._runs = timed
         self._counts = counts
         self.records: list[tuple[str, LaunchRecord]] = []
 
@@ -147,7 +149,7 @@ class Run:
                 *arguments,
                 shared_bytes=shared_bytes,
                 device=self.device,
-                runs="auto" if self._timed else None,
+                runs=self._runs,
                 counts=self._counts,
                 write_only=[name for name in entry.arguments if name in ("out", "sums")],
             )

@@ -182,6 +182,15 @@ def find(operation: str, variant: str, argument: str = "variant") -> _core.ops.V
     return ladder[variant]
 
 
+def takes(operation: str, variant: str, option: str) -> bool:
+    """Whether a variant has an option of its operation."""
+    from coalesce import patterns
+
+    if operation == "access":
+        return option in patterns.OPTIONS[variant]
+    return option != "tile" or bool(find(operation, variant).tiles)
+
+
 @cache
 def read_kernel(file: str) -> str:
     """Return the text of a kernel, given its path below ``csrc/kernels``."""

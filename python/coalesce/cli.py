@@ -1,4 +1,4 @@
-"""The command line: ``coalesce demo | devices | variants | run | explain``."""
+"""The command line: ``coalesce demo | devices | variants | run | bench | explain | report``."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_launch(run, required=True)
     run.add_argument("--device", help="cuda, cuda:1, sim, ... (default: the best there is)")
     run.set_defaults(command=_run)
+    _add_bench(commands)
     _add_explain(commands)
+    _add_report(commands)
     return parser
 
 
@@ -151,6 +153,90 @@ def _add_explain(commands: Any) -> None:
     explain.add_argument("--html", metavar="PATH", help="write the report as a page, too")
     explain.add_argument("--json", metavar="PATH", help="write everything as JSON, too")
     explain.set_defaults(command=_explain)
+
+
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser(
+        "bench",
+        help="time variants of an operation: a table",
+        description="Time variants of an operation on arrays of random numbers, each checked "
+        "against NumPy: measured on a GPU, modelled on the simulator. Beside the variants there "
+        "are peers: numpy, and on a GPU cublas, cupy and torch.",
+    )
+    bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
+    _add_table(bench)
+    bench.add_argument(
+        "--runs", type=_positive, help="timed runs (default: until the median is steady)"
+    )
+    bench.add_argument("--json", metavar="FILE", help="write everything as JSON, too")
+    bench.set_defaults(command=_bench)
+
+
+def _add_report(commands: Any) -> None:
+    report = commands.add_parser(
+        "report",
+        help="write a page on an operation: table, ladder, every variant line by line",
+        description="Write a page on an operation: the table of coalesce bench, the ladder, each "
+        "variant's profile and what changed from the one before. One file, without scripts.",
+    )
+    report.add_argument(
+        "operation",
+        nargs="?",
+        default="matmul",
+        help="matmul (default), transpose, row_sums, column_sums or access",
+    )
+    _add_table(report)
+    report.add_argument("--html", metavar="FILE", help="the page (default: OPERATION.html)")
+    report.set_defaults(command=_report)
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that `bench` and `report` share."""
+    parser.add_argument("argument", nargs="*", help="of the operation, as NAME=VALUE: tile=16")
+    parser.add_argument(
+        "--variants", type=_listed, metavar="NAME[,NAME...]", help="default: all of the operation"
+    )
+    parser.add_argument(
+        "--size", "-n", type=_positive, help="rows and columns; elements of a vector"
+    )
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--device", help="cuda, cuda:1, sim, ... (default: the best there is)")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from coalesce import _report
+
+    timed = _report.bench(
+        options.operation,
+        options.variants,
+        options.argument,
+        size=options.size,
+        dtype=options.dtype,
+        device=options.device,
+        runs=options.runs or "auto",
+    )
+    print(timed)
+    if options.json:
+        Path(options.json).write_text(json.dumps(timed.to_dict(), indent=1), encoding="utf-8")
+    return 0 if timed.correct else 1
+
+
+def _report(options: argparse.Namespace) -> int:
+    from coalesce import _report
+
+    path = Path(options.html or f"{options.operation}.html")
+    timed = _report.report(
+        options.operation,
+        options.variants,
+        options.argument,
+        path,
+        size=options.size,
+        dtype=options.dtype,
+        device=options.device,
+    )
+    print(timed)
+    print(f"The page is {path}")
+    return 0 if timed.correct else 1
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -266,6 +352,13 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return value
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, not {text!r}")
+    return names
 
 
 def _extents(text: str) -> tuple[int, ...]:

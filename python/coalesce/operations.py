@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -104,7 +105,7 @@ def run_matmul(
     out: Array | None = None,
     device: Any = None,
     tile: int | None = None,
-    timed: bool = False,
+    timed: bool | int = False,
     counts: bool = False,
 ) -> tuple[Array, Run]:
     """Do what `matmul` does and return the launches too."""
@@ -114,12 +115,7 @@ def run_matmul(
     left = _operands.array("a", a, "(M, K)", "matmul")
     right = _operands.array("b", b, "(K, N)", "matmul")
     dtype = _operands.same_dtype(left, right)
-    (m, k), (k_of_b, n) = left.shape, right.shape
-    if k != k_of_b:
-        raise ValueError(
-            f"a has shape {left.shape} and b has shape {right.shape}; "
-            "the columns of a and the rows of b must be as many"
-        )
+    m, n, k = product_extents(left, right)
     # 64-bit indices cost the fastest rungs some percent: only where 32 bits cannot count a matrix.
     index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
     operands = [left, right]
@@ -155,8 +151,7 @@ def run_matmul(
             tile=tile,
             defines=(f"REAL={REAL_NAME[dtype]}", f"INDEX={index}"),
         )
-    elements = m * k + k * n + m * n * (2 if beta else 1)
-    run.work = (2.0 * m * n * k, float(elements * dtype.itemsize))
+    run.work = product_work(m, n, k, dtype.itemsize, adds=beta != 0)
     return run.deliver(written, operands, target), run
 
 
@@ -221,7 +216,7 @@ def run_transpose(
     variant: str = "padded",
     out: Array | None = None,
     device: Any = None,
-    timed: bool = False,
+    timed: bool | int = False,
     counts: bool = False,
 ) -> tuple[Array, Run]:
     """Do what `transpose` does and return the launches too."""
@@ -351,7 +346,7 @@ def run_sums(
     out: Array | None = None,
     device: Any = None,
     *,
-    timed: bool = False,
+    timed: bool | int = False,
     counts: bool = False,
 ) -> tuple[Array, Run]:
     """Do what `row_sums` and `column_sums` do and return the launches too."""
@@ -372,7 +367,7 @@ def _one_kernel(
     names: tuple[str, str],
     out: Array | None,
     device: Any,
-    timed: bool,
+    timed: bool | int,
     counts: bool,
     flops: int,
 ) -> tuple[Array, Run]:
@@ -396,9 +391,31 @@ def _one_kernel(
             item_size=dtype.itemsize,
             defines=(f"REAL={REAL_NAME[dtype]}",),
         )
-    moved = rows * cols + int(np.prod(shape))
-    run.work = (float(flops * rows * cols), float(moved * dtype.itemsize))
+    run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
     return run.deliver(written, [source], target), run
+
+
+def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
+    """Return M, N and K of a product."""
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"a has shape {a.shape} and b has shape {b.shape}; "
+            "the columns of a and the rows of b must be as many"
+        )
+    return a.shape[0], b.shape[1], a.shape[1]
+
+
+def product_work(
+    m: int, n: int, k: int, item_size: int, *, adds: bool = False
+) -> tuple[float, float]:
+    """Return the floating-point operations and the bytes of a product, each operand read once."""
+    elements = m * k + k * n + m * n * (2 if adds else 1)
+    return 2.0 * m * n * k, float(elements * item_size)
+
+
+def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
+    """Return the same of one pass over an array, with so many operations an element."""
+    return float(flops * read), float((read + written) * item_size)
 
 
 def _addend(c: Any, beta: float, shape: tuple[int, int], a: Operand) -> Operand | None:

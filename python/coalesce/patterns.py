@@ -12,7 +12,8 @@ from coalesce._operands import Operand
 from coalesce._run import ELEMENTS, Run, called
 
 _WIDTHS = tuple(ELEMENTS)
-_OPTIONS = {
+# What each pattern takes.
+OPTIONS: dict[str, tuple[str, ...]] = {
     "offset": ("offset",),
     "stride": ("stride",),
     "permuted": ("order",),
@@ -136,15 +137,15 @@ def run_access(
     *,
     out: Any = None,
     device: Any = None,
-    timed: bool = False,
+    timed: bool | int = False,
     counts: bool = False,
 ) -> tuple[Any, Run]:
     """Do what `access` does and return the launches too."""
     entry = catalogue.find("access", pattern, argument="pattern")
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
-        if name not in _OPTIONS[pattern]:
-            takes = ", ".join(_OPTIONS[pattern]) or "no option"
+        if name not in OPTIONS[pattern]:
+            takes = ", ".join(OPTIONS[pattern]) or "no option"
             raise ValueError(f"{name} does not belong to pattern {pattern!r}, which takes {takes}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")

@@ -1,0 +1,125 @@
+"""What the operations give in NumPy's float64, and how far rounding may take a kernel from it.
+
+A sum of K products in floating point, in whatever order, is off by at most about K u |a| |b|, where
+u is half the machine epsilon and |a| |b| is what the products add up to without their signs (N. J.
+Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 3.1). A right kernel
+stays below; one that drops or repeats a tile does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A result in float64 and what an error of an element is measured against.
+
+    Attributes
+    ----------
+    exact : array
+        In float64; for an operation that only moves elements in the dtype of its operand.
+    scale : array or None
+        What the terms of each element add up to without their signs, of a shape that broadcasts
+        against `exact`; None where nothing is rounded.
+    terms : int
+        How many are added up.
+    """
+
+    exact: Array
+    scale: Array | None = None
+    terms: int = 0
+
+    def error(self, result: Array) -> float:
+        """Return the largest error, as a share of `scale`; of a moved element 0 or infinity."""
+        if result.shape != self.exact.shape:
+            return float("inf")
+        if self.scale is None:
+            same = np.array_equal(_bits(result), _bits(self.exact))
+            return 0.0 if same else float("inf")
+        limits = np.finfo(result.dtype)
+        with np.errstate(all="ignore"):
+            # Where a term or the sum is beyond the dtype, infinities and NaN are as right as any.
+            usual = np.isfinite(self.exact) & (
+                np.broadcast_to(self.scale, result.shape) < limits.max
+            )
+            if not np.isfinite(result[usual]).all():
+                return float("inf")
+            # What is below the smallest normal number may be flushed to zero.
+            scale = self.scale + limits.tiny / limits.eps
+            errors = np.where(usual, np.abs(result - self.exact) / scale, 0.0)
+        return float(errors.max(initial=0.0))
+
+    def tolerance(self, dtype: np.dtype[Any]) -> float:
+        """Return the error that rounding explains."""
+        return 0.0 if self.scale is None else (self.terms + 4) * float(np.finfo(dtype).eps)
+
+
+def reference(
+    operation: str, variant: str, arrays: Sequence[Array], options: Mapping[str, Any]
+) -> Reference:
+    """Compute what a variant should give; `options` are the operation's own."""
+    if operation == "matmul":
+        return _product(arrays[0], arrays[1], options)
+    if operation == "transpose":
+        return Reference(arrays[0] if variant == "copy" else arrays[0].T)
+    if operation == "access":
+        return Reference(_PATTERNS[variant](arrays[0], options))
+    axis = 1 if operation == "row_sums" else 0
+    wide = arrays[0].astype(np.float64)
+    return Reference(wide.sum(axis), np.abs(wide).sum(axis), wide.shape[axis])
+
+
+def _product(a: Array, b: Array, options: Mapping[str, Any]) -> Reference:
+    alpha, beta = float(options.get("alpha", 1.0)), float(options.get("beta", 0.0))
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    shape = (a.shape[0], b.shape[1])
+    if alpha == 0:  # as in BLAS: a and b are not read
+        exact, scale = np.zeros(shape), np.zeros(shape)
+    else:
+        exact = alpha * (wide_a @ wide_b)
+        # By Cauchy and Schwarz at least what the products add up to, at a fraction of the work.
+        scale = abs(alpha) * np.outer(
+            np.linalg.norm(wide_a, axis=1), np.linalg.norm(wide_b, axis=0)
+        )
+    if beta != 0:
+        addend = beta * np.asarray(options["c"]).astype(np.float64)
+        exact, scale = exact + addend, scale + np.abs(addend)
+    return Reference(exact, scale, a.shape[1])
+
+
+def _permuted(x: Array, options: Mapping[str, Any]) -> Array:
+    order = options.get("order")
+    order = np.arange(31, -1, -1) if order is None else np.asarray(order)
+    whole = len(x) // 32 * 32
+    return np.concatenate([x[:whole].reshape(-1, 32)[:, order].ravel(), x[whole:]])
+
+
+def _far_lane(x: Array, options: Mapping[str, Any]) -> Array:
+    i = np.arange(len(x))
+    distance = options.get("distance", len(x) // 2)
+    return x[np.where(i % 32 == 31, (i + distance) % max(1, len(x)), i)]
+
+
+_PATTERNS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {
+    "offset": lambda x, options: x[options.get("offset", 1) :],
+    "stride": lambda x, options: x[:: options.get("stride", 2)],
+    "permuted": _permuted,
+    "broadcast": lambda x, _: np.repeat(x[::32], 32)[: len(x)],
+    "gather": lambda x, options: x[np.asarray(options["index"])],
+    "far_lane": _far_lane,
+    "vector": lambda x, _: x,
+    "aos": lambda x, options: x[:, options.get("field", 0)],
+    "soa": lambda x, options: x[options.get("field", 0)],
+}
+
+
+def _bits(array: Array) -> Array:
+    """Return the elements as bytes, so that a NaN equals itself."""
+    return np.ascontiguousarray(array).view(np.uint8)

@@ -1,0 +1,538 @@
+"""Benchmarks: what is timed is checked, what is modelled says so, and pages hold it all."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import math
+import re
+import sys
+import types
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce import _benchmarking, _devices, _peaks, _peers, _reference, cli
+from coalesce.benchmarking import Benchmark
+from coalesce.timing import Timing
+
+
+@pytest.fixture
+def matrices(random):
+    return [random.uniform(-1, 1, shape).astype(np.float32) for shape in ((48, 40), (40, 56))]
+
+
+@pytest.fixture(scope="module")
+def products():
+    """Two variants and NumPy, on the simulator."""
+    random = np.random.default_rng(5)
+    a, b = (random.random((64, 64), np.float32) for _ in range(2))
+    names = ["naive", "tiled", "numpy"]
+    return coalesce.benchmark("matmul", a, b, variants=names, device="sim", runs=3)
+
+
+def test_rows_are_in_the_order_asked_for(products):
+    assert products.names == ("naive", "tiled", "numpy")
+    assert len(products) == 3
+    assert products["tiled"] is products[1]
+    assert [row.correct for row in products] == [True] * 3
+    assert products.correct
+    assert products["naive"].speedup == 1
+    with pytest.raises(KeyError, match="none of naive, tiled, numpy"):
+        products["tile"]
+
+
+def test_what_is_modelled_says_so_and_is_compared_with_what_is_modelled(products):
+    assert [row.timing.source for row in products] == ["modelled", "modelled", "measured"]
+    assert products["numpy"].timing.device == "cpu"
+    assert products["numpy"].timing.runs == 3
+    assert products["numpy"].speedup is None
+    assert products["numpy"].gflops_share is None
+    assert products["tiled"].bound.startswith("bound by ")
+    lines = products.to_text().splitlines()
+    assert max(map(len, lines)) <= 100
+    (naive,) = [line.split() for line in lines if line.startswith("naive ")]
+    (numpy,) = [line.split() for line in lines if line.startswith("numpy ")]
+    assert (naive[2], numpy[2]) == ("modelled", "measured")
+    assert naive[3] == "-"  # of a modelled time there is no spread
+    assert "only NumPy was measured, on this CPU" in products.to_text()
+
+
+def test_the_times_are_those_of_the_operation(matrices):
+    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], tile=16, device="sim")
+    _, timing = coalesce.matmul(
+        *matrices, variant="tiled", tile=16, device="sim", return_timing=True
+    )
+    assert found["tiled"].timing == timing
+    assert found.options == {"tile": 16}
+    assert "tile=16" in found.title
+
+
+def test_all_variants_by_default(device):
+    a = np.ones((33, 20), np.float64)
+    for operation in ("transpose", "row_sums", "column_sums"):
+        found = coalesce.benchmark(operation, a, device=device)
+        assert found.names == coalesce.variants(operation).names
+        assert found.correct
+        wanted = "measured" if device == "cuda" else "modelled"
+        assert {row.timing.source for row in found} == {wanted}
+
+
+def test_patterns(device):
+    x = np.arange(1000, dtype=np.float32)
+    found = coalesce.benchmark("access", x, stride=3, device=device)
+    assert "gather" not in found.names
+    assert found.correct
+    index = np.array([5, 999, 0, 5], np.int32)
+    found = coalesce.benchmark("access", x, variants=["gather", "stride"], index=index)
+    assert found.correct
+    found = coalesce.benchmark("access", x.reshape(250, 4), variants=["aos"], field=3)
+    assert found.correct
+    assert "the bytes of the result" in found.to_text()
+
+
+@pytest.mark.parametrize("options", [{"alpha": 0.5}, {"beta": 2.0}, {"alpha": 0.0, "beta": 1.0}])
+def test_scalars_of_products(matrices, options, device):
+    if "beta" in options:
+        options["c"] = np.ones((48, 56), np.float32)
+    found = coalesce.benchmark(
+        "matmul", *matrices, variants=["naive", "transposed_b"], device=device, **options
+    )
+    assert found.correct
+    assert "c" not in found.options
+
+
+def test_arrays_in_any_layout_and_memory(matrices, device):
+    a, b = matrices
+    given = coalesce.asarray(a, device=device), coalesce.asarray(b, device=device)
+    assert coalesce.benchmark("matmul", *given, variants=["tiled", "numpy"], runs=1).correct
+    found = coalesce.benchmark(
+        "matmul", np.asfortranarray(a), b.astype(">f4"), variants=["tiled"], device=device
+    )
+    assert found.correct
+    assert coalesce.benchmark(
+        "transpose", a.astype(">f4")[::-1], variants=["copy", "padded", "numpy"], runs=1
+    ).correct
+
+
+def test_a_wrong_result_is_told_and_not_timed(matrices, monkeypatch, check_html):
+    right = _benchmarking._run
+
+    def wrong(operation, name, *rest):
+        result, run = right(operation, name, *rest)
+        if name == "tiled":
+            result[3, 4] += 0.01
+        return result, run
+
+    monkeypatch.setattr(_benchmarking, "_run", wrong)
+    found = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], device="sim")
+    assert [row.correct for row in found] == [True, False]
+    assert not found.correct
+    text = found.to_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("tiled ")]
+    assert re.fullmatch(r"tiled( +-)+ +modelled( +-)+ +\d\.\de-0\d WRONG", line)
+    assert "WRONG RESULT: tiled" in text
+    check_html(found._repr_html_())
+    assert "Wrong result: tiled" in found._repr_html_()
+    assert coalesce.benchmark("matmul", *matrices, variants=["tiled"], verify=False).correct
+
+
+def test_unverified(matrices):
+    found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], verify=False, device="sim")
+    assert found[0].error is None
+    assert found[0].correct is None
+    assert found.correct
+    assert "max. error" not in found.to_text()
+
+
+class TestReference:
+    def test_a_lost_term_is_found(self, random):
+        a, b = (random.uniform(0, 1, (512, 512)).astype(np.float32) for _ in range(2))
+        exact = _reference.reference("matmul", "tiled", [a, b], {})
+        limit = exact.tolerance(a.dtype)
+        assert exact.error(a @ b) <= limit
+        assert exact.error(a[:, :-1] @ b[:-1]) > limit
+
+    def test_one_value_over_and_over_is_no_error(self):
+        # Its roundings all go one way, which sqrt(K) eps would not allow for.
+        a = np.full((2, 100_000), 0.1, np.float32)
+        total = np.float32(0)
+        for value in a[0]:
+            total += value
+        exact = _reference.reference("row_sums", "thread_per_row", [a], {})
+        result = np.array([total, total])
+        assert exact.error(result) > np.sqrt(1e5) * np.finfo(np.float32).eps
+        assert exact.error(result) <= exact.tolerance(a.dtype)
+
+    def test_infinities_and_nan(self):
+        a = np.array([[np.inf, 1], [np.nan, 1], [3e38, 3e38], [1, 2]], np.float32)
+        exact = _reference.reference("row_sums", "", [a], {})
+        with np.errstate(over="ignore"):
+            result = a[:, 0] + a[:, 1]
+        assert exact.error(result) == 0
+        result[3] = np.nan
+        assert exact.error(result) == math.inf
+
+    def test_a_moved_nan_is_the_same(self):
+        a = np.array([[np.nan, 1.0], [2.0, -0.0]])
+        exact = _reference.reference("transpose", "padded", [a], {})
+        assert exact.error(np.ascontiguousarray(a.T)) == 0
+        assert exact.error(np.abs(a.T)) == math.inf
+        assert exact.error(a.T[:1]) == math.inf
+
+    @pytest.mark.parametrize("pattern", coalesce.variants("access").names)
+    def test_patterns(self, pattern):
+        shape = {"aos": (65, 4), "soa": (4, 65)}.get(pattern, (260,))
+        x = np.arange(260, dtype=np.float64).reshape(shape)
+        options = {"index": np.arange(259, -1, -7, np.int32)} if pattern == "gather" else {}
+        result = coalesce.access(x, pattern=pattern, device="sim", **options)
+        exact = _reference.reference("access", pattern, [x], options)
+        assert exact.error(result) == 0
+
+
+class TestPeaks:
+    def test_of_a_simulated_gpu(self):
+        h200 = _peaks.peaks_of(_devices.resolve("sim:h200"), np.dtype(np.float32))
+        assert h200.gflops == pytest.approx(132 * 128 * 2 * 1.98)
+        assert h200.gbps == 4800
+        assert "datasheet" in h200.source
+        double = _peaks.peaks_of(_devices.resolve("sim:h200"), np.dtype(np.float64))
+        assert double.gflops == h200.gflops / 2
+        assert _peaks.peaks_of(_devices.resolve("sim:t4"), np.dtype(np.int32)).gflops is None
+
+    def test_of_a_gpu(self):
+        gpu = _devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
+        assert _peaks.peaks_of(gpu, np.dtype(np.float32)).gpu == "NVIDIA H200 SXM"
+        pcie = replace(gpu, description="NVIDIA H100 PCIe", multiprocessors=114)
+        assert _peaks.peaks_of(pcie, np.dtype(np.float32)) is None
+        other = replace(gpu, description="NVIDIA B200", multiprocessors=148)
+        assert _peaks.peaks_of(other, np.dtype(np.float32)) is None
+
+    def test_shares(self, products):
+        row = products["tiled"]
+        assert row.gflops_share == pytest.approx(row.timing.gflops / products.peaks.gflops)
+        assert row.gbps_share == pytest.approx(row.timing.gbps / 4800)
+        assert products.peaks.source in " ".join(products.to_text().split())
+
+
+A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "operation", "arrays", "options"),
+    [
+        (ValueError, "'matmull'; did you mean", "matmull", [A, B], {}),
+        (ValueError, "did you mean 'naive'.* beside them numpy", "matmul", [A, B], ["naiv"]),
+        (TypeError, r"write \['naive'\]", "matmul", [A, B], "naive"),
+        (ValueError, "at least one", "matmul", [A, B], []),
+        (ValueError, "'naive' twice", "matmul", [A, B], ["naive", "naive"]),
+        (TypeError, "takes 2 arrays, a and b; got 1", "matmul", [A], {}),
+        (TypeError, "takes 1 array, a; got 2", "transpose", [A, B], {}),
+        (TypeError, "a must be a NumPy array", "transpose", [[1, 2]], {}),
+        (ValueError, "the columns of a and the rows of b", "matmul", [A, A], {}),
+        (TypeError, "a has dtype int64; matmul takes", "matmul", [A.astype(int), B], {}),
+        (ValueError, r"\(0, 5\), \(5, 7\): there is nothing", "matmul", [A[:0], B], {}),
+        (TypeError, "no option 'tiles'.* alpha, beta, c, tile", "matmul", [A, B], {"tiles": 16}),
+        (TypeError, "it has none", "row_sums", [A], {"tile": 16}),
+        (ValueError, "launches no kernel", "access", [A[0][:0]], ["offset"]),
+        (ValueError, "runs must be a positive int", "matmul", [A, B], {"runs": 0}),
+        (ValueError, "runs must be a positive int", "matmul", [A, B], {"runs": True}),
+        (ValueError, "has no access", "access", [A[0]], ["numpy"]),
+        (ValueError, "has no transpose", "transpose", [A], ["cublas"]),
+        (ValueError, "unknown device 'gpu'", "matmul", [A, B], {"device": "gpu"}),
+    ],
+)
+def test_mistakes(error, text, operation, arrays, options):
+    options = options if isinstance(options, dict) else {"variants": options}
+    with pytest.raises(error, match=text):
+        coalesce.benchmark(operation, *arrays, **{"device": "sim", **options})
+
+
+def test_options_of_variants_that_have_none():
+    with pytest.raises(ValueError, match="none of the variants offset takes stride"):
+        coalesce.benchmark("access", A[0], variants=["offset"], stride=2)
+    with pytest.raises(ValueError, match="leave out alpha"):
+        coalesce.benchmark("matmul", A, B, variants=["naive", "numpy"], alpha=2.0)
+
+
+def test_options_that_are_none_are_not_given(matrices):
+    assert coalesce.benchmark("matmul", *matrices, variants=["naive_2d"], c=None).options == {}
+
+
+def test_a_peer_without_a_gpu(matrices):
+    for peer in ("cublas", "cupy", "torch"):
+        with pytest.raises(coalesce.DeviceUnavailable, match=f"variant '{peer}'.* needs a GPU"):
+            coalesce.benchmark("matmul", *matrices, variants=["naive", peer], device="sim")
+
+
+GPU = _devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
+
+
+class FakeEvent:
+    """An event of a clock that ticks by a millisecond with every call."""
+
+    now = 0.0
+
+    def __init__(self, **_):
+        self.at = None
+
+    def record(self):
+        self.at = FakeEvent.now
+
+    def synchronize(self):
+        assert self.at is not None
+
+    def elapsed_time(self, end):
+        return end.at - self.at
+
+
+def test_a_peer_without_its_library(matrices, monkeypatch):
+    monkeypatch.setattr(_devices, "resolve", lambda *_: GPU)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    torch = types.SimpleNamespace(cuda=types.SimpleNamespace(is_available=lambda: False))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(coalesce.DeviceUnavailable, match=r"cupy.*without CUDA.* pip install torch"):
+        coalesce.benchmark("matmul", *matrices, variants=["cublas"])
+
+
+def test_peers_on_a_gpu(matrices, monkeypatch):
+    """CuPy's part is played by NumPy."""
+
+    def ticking(function):
+        def call(*arguments, **options):
+            FakeEvent.now += 1.0
+            return function(*arguments, **options)
+
+        return call
+
+    class Context:
+        def __init__(self, ordinal):
+            assert ordinal == 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    cupy = types.SimpleNamespace(
+        matmul=ticking(np.matmul),
+        empty=np.empty,
+        asarray=np.asarray,
+        asnumpy=np.copy,
+        ascontiguousarray=np.ascontiguousarray,
+        cuda=types.SimpleNamespace(
+            Device=Context, Event=FakeEvent, get_elapsed_time=FakeEvent.elapsed_time
+        ),
+    )
+    monkeypatch.setattr(_devices, "resolve", lambda *_: GPU)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    found = coalesce.benchmark("matmul", *matrices, variants=["cublas", "numpy"], runs=4)
+    timing = found["cublas"].timing
+    assert (timing.kernel_ms, timing.spread, timing.runs) == (1.0, 0.0, 4)
+    assert (timing.source, timing.device) == ("measured", "cuda:0")
+    assert timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40)
+    assert found["cublas"].gflops_share == pytest.approx(timing.gflops / found.peaks.gflops)
+    assert found["cublas"].correct
+    assert found["numpy"].speedup is not None  # both measured
+    text = found.to_text()
+    assert "CUDA events or the host's clock" in text
+    assert "modelled" not in text
+
+
+def test_a_peer_here(matrices, device):
+    if device != "cuda":
+        pytest.skip("needs a GPU")
+    if not any(map(_installed, ("cupy", "torch"))):
+        pytest.skip("needs CuPy or PyTorch")
+    found = coalesce.benchmark("matmul", *matrices, variants=["tiled", "cublas"], device=device)
+    assert found.correct
+    assert {row.timing.source for row in found} == {"measured"}
+
+
+def _installed(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+
+
+def test_how_often_a_peer_is_timed():
+    assert len(_peers._timed(lambda n: [1.0] * n, "auto")) == 10
+    assert len(_peers._timed(lambda n: [100.0] * n, "auto")) == 5
+    noisy = iter(range(1, 100_000))
+    assert len(_peers._timed(lambda n: [next(noisy) * 1e-6 for _ in range(n)], "auto")) == 200
+    assert len(_peers._timed(lambda n: [1.0] * n, 7)) == 7
+
+
+def test_a_gpu_whose_peaks_are_not_known(products):
+    device = replace(GPU, description="NVIDIA B200")
+    timing = replace(products[1].timing, source="measured", runs=10, device="cuda:0")
+    row = replace(products[1], timing=timing, gflops_share=None, gbps_share=None, bound=None)
+    found = Benchmark(
+        operation="matmul",
+        arrays=products.arrays,
+        device=device,
+        rows=[row],
+        peaks=None,
+        options={},
+    )
+    text = found.to_text()
+    assert "NVIDIA B200 is not in the table of GPUs" in " ".join(text.split())
+    assert "of peak" not in text.splitlines()[2]
+
+
+def test_html(products, check_html, tmp_path):
+    html = products._repr_html_()
+    check_html(html)
+    assert "modelled for an NVIDIA H200 SXM" in html
+    assert "▒" in html  # of what is modelled; solid what was measured
+    assert "█" in html or "▏" in html
+    products.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_to_dict(products):
+    data = json.loads(json.dumps(products.to_dict()))
+    assert data["operation"] == "matmul"
+    assert data["arrays"][0] == {"name": "a", "shape": [64, 64], "dtype": "float32"}
+    assert data["rows"][0]["timing"]["source"] == "modelled"
+    assert data["peaks"]["gbps"] == 4800
+
+
+def test_to_dataframe(products, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    frame = products.to_dataframe()
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.index) == ["naive", "tiled", "numpy"]
+    assert {"kernel_ms", "source", "gflops_share", "correct"} <= set(frame.columns)
+    without(monkeypatch, "pandas")
+    with pytest.raises(ImportError, match="pip install pandas"):
+        products.to_dataframe()
+
+
+def test_plot(products):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    axes = products.plot()
+    assert [text.get_text() for text in axes.get_yticklabels()] == list(products.names)
+    assert [bool(patch.get_hatch()) for patch in axes.patches] == [True, True, False]
+    assert products.plot("gflops").get_xlabel() == "GFLOP/s"
+    plt.close("all")
+
+
+def test_progress(matrices):
+    seen = []
+    coalesce.benchmark(
+        "matmul",
+        *matrices,
+        variants=["naive", "tiled"],
+        device="sim",
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_a_single_row_is_compared_with_none(products):
+    timing = Timing(1.0, 0.01, 9, 0.0, 0.0, 2.0, 3.0, "cuda:0", "measured")
+    found = Benchmark(
+        operation="row_sums",
+        arrays=products.arrays[:1],
+        device=GPU,
+        rows=[replace(products[0], variant="warp_per_row", timing=timing, speedup=1.0)],
+        peaks=products.peaks,
+        options={},
+    )
+    assert "speedup" not in found.to_text()
+    assert "the median of 9 runs by CUDA events, without copies" in found.to_text()
+
+
+class TestCommandLine:
+    def run(self, capsys, *arguments):
+        status = cli.main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    def test_bench(self, capsys, tmp_path, device):
+        path = tmp_path / "bench.json"
+        status, out, _ = self.run(
+            capsys, "bench", "matmul", "--size", "40", "--variants", "naive,tiled", "--device",
+            device, "--dtype", "float64", "--json", str(path), "tile=8",
+        )  # fmt: skip
+        assert status == 0
+        assert "a (40, 40) and b (40, 40), float64, tile=8" in out
+        assert "\x1b" not in out
+        assert max(map(len, out.splitlines())) <= 100
+        data = json.loads(path.read_text("utf-8"))
+        assert [row["variant"] for row in data["rows"]] == ["naive", "tiled"]
+        (hint,) = [line for line in out.splitlines() if "coalesce explain" in line]
+        status, _, _ = self.run(capsys, *hint.partition("coalesce ")[2].split())
+        assert status == 0
+
+    def test_bench_of_patterns(self, capsys):
+        status, out, _ = self.run(
+            capsys,
+            "bench",
+            "access",
+            "--variants",
+            "aos,soa,gather",
+            "-n",
+            "100",
+            "--device",
+            "sim",
+        )
+        assert status == 0
+        assert "x (100, 4)" in out
+
+    def test_mistakes(self, capsys, tmp_path):
+        status, _, err = self.run(capsys, "bench", "sort")
+        assert status == 1
+        assert "unknown operation: 'sort'" in err
+        missing = str(tmp_path / "no" / "page.html")
+        status, _, err = self.run(capsys, "report", "matmul", "--html", missing)
+        assert status == 1
+        assert "there is no folder" in err
+        with pytest.raises(SystemExit):
+            self.run(capsys, "bench", "matmul", "--variants", "naive,,tiled")
+        assert "must be names with commas between them" in capsys.readouterr().err
+
+    def test_a_wrong_result_fails(self, capsys, monkeypatch):
+        monkeypatch.setattr(_reference.Reference, "tolerance", lambda *_: -1.0)
+        status, out, _ = self.run(capsys, "bench", "row_sums", "-n", "32", "--device", "sim")
+        assert status == 1
+        assert "WRONG RESULT: thread_per_row" in out
+
+    def test_report(self, capsys, tmp_path, monkeypatch):
+        path = tmp_path / "page.html"
+        words = ("report", "transpose", "--size", "64", "--variants", "tiled,numpy,padded")
+        status, out, _ = self.run(capsys, *words, "--device", "sim", "--html", str(path))
+        assert status == 0
+        assert f"The page is {path}" in out
+        page = path.read_text("utf-8")
+        assert "<script" not in page
+        for name in ("tiled", "padded"):
+            assert f'id="{name}"' in page
+            assert f'href="#{name}"' in page
+        assert 'id="numpy"' not in page
+        assert "What changed from tiled" in page
+        assert "32-way bank conflict" in page
+        without(monkeypatch, "matplotlib")
+        self.run(capsys, *words, "--device", "sim", "--html", str(path))
+        assert "matplotlib, which is not installed" in path.read_text("utf-8")
+
+
+def without(monkeypatch, package):
+    """Have imports of a package fail."""
+    real = builtins.__import__
+
+    def refused(name, *rest, **more):
+        if name.partition(".")[0] == package:
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refused)
