@@ -17,7 +17,8 @@ from coalesce.check import Findings, findings_of
 if TYPE_CHECKING:
     from coalesce._devices import Device
     from coalesce._geometry import Extent
-    from coalesce.kernel import Kernel, LaunchRecord
+    from coalesce._launch_record import LaunchRecord
+    from coalesce.kernel import Kernel
 
 
 def of_kernel(
@@ -108,7 +109,7 @@ def checking(operation: str = "") -> Iterator[Checking]:
         operation: str,
         variant: str,
     ) -> LaunchRecord:
-        from coalesce.kernel import LaunchRecord
+        from coalesce._launch_record import LaunchRecord
 
         kind = "pattern" if operation == "access" else "variant"
         all_found.title = f"{operation}, {kind} {variant}"

@@ -18,9 +18,9 @@ from coalesce._arguments import Argument, HostArray
 from coalesce._arrays import GpuArray
 from coalesce._devices import Device
 from coalesce._geometry import Extent
+from coalesce._launch_record import LaunchRecord
 from coalesce._signature import Signature
 from coalesce.array import byte_view
-from coalesce.kernel import LaunchRecord
 
 _PREFAULT_FROM = 8 << 20  # bytes; below, touching the pages early gains nothing
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from coalesce import __version__, _core
+from coalesce._launch_record import LaunchRecord
 from coalesce.errors import CoalesceError
-from coalesce.kernel import Kernel, LaunchRecord, kernels_of
+from coalesce.kernel import Kernel, kernels_of
 from coalesce.timing import milliseconds
 
 _DESCRIPTION = """\

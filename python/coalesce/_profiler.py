@@ -28,7 +28,8 @@ from coalesce.profiling import ArrayInfo, Profile
 
 if TYPE_CHECKING:
     from coalesce._geometry import Extent
-    from coalesce.kernel import Kernel, LaunchRecord
+    from coalesce._launch_record import LaunchRecord
+    from coalesce.kernel import Kernel
 
 _EXAMPLES = 8  # warps of each instruction to look at
 _MODELLED = "modelled"
@@ -206,7 +207,7 @@ def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[
 
 
 def _record(counted: _counting.Counted, device: Device) -> LaunchRecord:
-    from coalesce.kernel import LaunchRecord
+    from coalesce._launch_record import LaunchRecord
 
     modelled_ms = 0.0 if counted.modelled is None else counted.modelled.ms
     return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)

@@ -17,7 +17,8 @@ from coalesce.timing import Timing
 
 if TYPE_CHECKING:
     from coalesce._devices import Device
-    from coalesce.kernel import Kernel, LaunchRecord
+    from coalesce._launch_record import LaunchRecord
+    from coalesce.kernel import Kernel
 
 # The CUDA type that moves elements of a size, where their values do not matter, and the dtype its
 # arrays have.

@@ -17,7 +17,8 @@ from coalesce.tracing import Trace
 if TYPE_CHECKING:
     from coalesce._devices import Device
     from coalesce._geometry import Extent
-    from coalesce.kernel import Kernel, LaunchRecord
+    from coalesce._launch_record import LaunchRecord
+    from coalesce.kernel import Kernel
 
 
 PATIENCE = 1_000_000_000
@@ -88,7 +89,7 @@ def of_kernel(
 
 
 def _take(launch: _counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecord]:
-    from coalesce.kernel import LaunchRecord
+    from coalesce._launch_record import LaunchRecord
 
     blocks = None
     if wanted.blocks is not None:

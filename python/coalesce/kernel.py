@@ -4,67 +4,33 @@ from __future__ import annotations
 
 import functools
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from coalesce import _arguments, _compiler, _core, _devices, _geometry, _signature, _simulated
-from coalesce._arguments import HostArray
+from coalesce import (
+    _arguments,
+    _core,
+    _devices,
+    _geometry,
+    _signature,
+    _simulated_launch,
+    _source,
+)
+from coalesce._analyses import Analyses
 from coalesce._arrays import GpuArray
 from coalesce._devices import Device
 from coalesce._geometry import Extent
-from coalesce._modelled import Modelled
+from coalesce._launch_record import LaunchRecord
 from coalesce._module import Module
 from coalesce._signature import Parameter
 
 if TYPE_CHECKING:
     from coalesce._globals import Globals
-    from coalesce.check import Findings
-    from coalesce.profiling import Profile
-    from coalesce.stepping import Stepper
-    from coalesce.tracing import Trace
+
+__all__ = ["Kernel", "LaunchRecord", "kernels_of"]
 
 
-@dataclass(frozen=True)
-class LaunchRecord:
-    """What one launch took.
-
-    Attributes
-    ----------
-    kernel_ms : float
-        Milliseconds of the kernel, the median over `runs`; 0 where nothing was timed.
-    spread : float
-        (80th - 20th percentile) / median of the runs, a fraction; 0 for a single one.
-    runs : int
-        How many timed runs; 0 where nothing was timed.
-    h2d_ms, d2h_ms : float
-        Milliseconds for copying NumPy arrays to the GPU and back, on the host's clock; 0 where
-        nothing was timed or copied.
-    source : {"measured", "modelled"}
-        By CUDA events on a GPU, or by the simulator's model.
-    device : str
-        Where it ran: ``"cuda:0"``.
-    counts : object or None
-        The simulator's counts, where they were asked for.
-    modelled : Modelled or None
-        Where the simulator modelled the time, what it is made of.
-    """
-
-    kernel_ms: float
-    spread: float
-    runs: int
-    h2d_ms: float
-    d2h_ms: float
-    source: Literal["measured", "modelled"]
-    device: str
-    counts: Any = None
-    modelled: Modelled | None = None
-
-
-class Kernel:
+class Kernel(Analyses):
     """A kernel from CUDA C++ source or PTX text.
 
     ``kernel[grid, block](*args)`` launches it, ``kernel[grid, block, shared_bytes](*args)`` with
@@ -154,7 +120,7 @@ class Kernel:
         self.instruction_limit = instruction_limit
         self._wanted = device
         self._device = _devices.resolve(device)
-        self._open(_module_of(source, entry, options, arch, headers, filename), entry)
+        self._open(_source.module_of(source, entry, options, arch, headers, filename), entry)
 
     def _open(self, module: Module, entry: str | None) -> None:
         """Find the entry in the module."""
@@ -246,12 +212,12 @@ class Kernel:
     @property
     def ptx(self) -> str:
         """The PTX text that the simulator runs."""
-        return self._compile(self._device).ptx
+        return self._module.compiled(self._device).ptx
 
     @property
     def log(self) -> str:
         """The compiler's warnings."""
-        return self._compile(self._device).log
+        return self._module.compiled(self._device).log
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature} on {self._device.name}>"
@@ -336,268 +302,6 @@ class Kernel:
             _geometry.stream(stream),
         )
 
-    def profile(
-        self,
-        grid: int | tuple[int, ...],
-        block: int | tuple[int, ...],
-        *arguments: Any,
-        shared_bytes: int = 0,
-        device: str | Device = "sim",
-        sample: float | None = None,
-        executor: Executor | None = None,
-        progress: bool | Callable[[int, int], object] | None = None,
-        caches: bool = True,
-    ) -> Profile:
-        """Launch the kernel and count what its memory accesses cost.
-
-        Parameters
-        ----------
-        grid, block : int or tuple of int
-        *arguments
-            As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
-        shared_bytes : int
-            Dynamic shared memory, bytes a block.
-        device, sample, executor, progress, caches
-            As of `coalesce.profile`. With a sample or an executor the arrays stay as they are.
-
-        Returns
-        -------
-        Profile
-
-        Examples
-        --------
-        >>> p = kernel.profile(1, 32, x, 2.0, 5)
-        >>> p.sectors_per_request
-        {'load': 1.0, 'store': 1.0}
-        """
-        from coalesce import _profiler
-
-        settings = _profiler.Settings(sample, executor, progress, caches)
-        return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device, settings)[0]
-
-    def trace(
-        self,
-        grid: int | tuple[int, ...],
-        block: int | tuple[int, ...],
-        *arguments: Any,
-        shared_bytes: int = 0,
-        device: str | Device | None = None,
-        blocks: Any = None,
-        warps: int | Sequence[int] | None = None,
-        lines: int | Sequence[int] | None = None,
-        limit: int | None = 100_000,
-        progress: bool | Callable[[int, int], object] | None = None,
-    ) -> Trace:
-        """Launch the kernel on the simulator and record its memory instructions.
-
-        Parameters
-        ----------
-        grid, block : int or tuple of int
-        *arguments
-            As for ``kernel[grid, block](*arguments)``. NumPy arrays are as after one launch, unless
-            `blocks` are chosen; GPU arrays are copied to the host and stay as they are.
-        shared_bytes : int
-            Dynamic shared memory, bytes a block.
-        device : str or Device, optional
-            The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
-        blocks : int, tuple or sequence of them, optional
-            The blocks to run: linear numbers (x fastest), or tuples, each a blockIdx. Only these
-            are simulated, on copies of the arrays, with the indices they have in the whole grid.
-            By default all.
-        warps : int or sequence of int, optional
-            The warps of a block to record, by number.
-        lines : int or sequence of int, optional
-            The source lines to record.
-        limit : int or None
-            The most events to keep: the first, in the order of blocks. How many were left out is
-            in `Trace.omitted`. None keeps all; an event takes about 300 bytes.
-        progress : bool or callable, optional
-            Whether to show a progress bar, or a function of the numbers of blocks done and in all.
-            By default there is one on terminals and in notebooks, after two seconds.
-
-        Returns
-        -------
-        Trace
-
-        Raises
-        ------
-        TypeError, ValueError
-            There is no such block or warp, or no memory instruction on the lines.
-        LaunchError
-            Blocks that are run wait for blocks that are not.
-
-        Examples
-        --------
-        >>> trace = kernel.trace(1, 32, x, 2.0, 5)
-        >>> trace
-        <Trace of scale: 2 events of 1 warp in 1 block>
-        >>> trace.index[0, :6]
-        array([ 0,  1,  2,  3,  4, -1])
-        """
-        from coalesce import _tracer
-
-        wanted = _tracer.Wanted(blocks, warps, lines, limit, progress)
-        return _tracer.of_kernel(self, grid, block, arguments, shared_bytes, device, wanted)
-
-    def check(
-        self,
-        grid: int | tuple[int, ...],
-        block: int | tuple[int, ...],
-        *arguments: Any,
-        shared_bytes: int = 0,
-        device: str | Device = "sim",
-        undefined: str | Sequence[str] = (),
-    ) -> Findings:
-        """Launch the kernel on the simulator and tell what it does wrong.
-
-        Found are accesses outside arrays and misaligned ones, reads of shared, local and undefined
-        global memory before anything was written there, data races within and between blocks in
-        shared and global memory, barriers that only some threads reach, and warp operations whose
-        mask names lanes that take no part. Races are judged by the memory model, not by the order
-        in which the simulator ran: a ``__syncthreads()`` that is missing is found even where the
-        result came out right. docs/checks.md says more, and what is not found.
-
-        Parameters
-        ----------
-        grid, block : int or tuple of int
-        *arguments
-            As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch. GPU
-            arrays are copied to the host, and stay as they are.
-        shared_bytes : int
-            Dynamic shared memory, bytes a block.
-        device : str or Device
-            A simulated device.
-        undefined : str or sequence of str
-            Parameters whose arrays hold nothing yet, as of ``numpy.empty``: a read of an element
-            that the kernel has not written is a finding. `coalesce.empty` says so by itself.
-
-        Returns
-        -------
-        Findings
-            False where nothing was found, so that ``assert not kernel.check(...)`` is a test.
-
-        Examples
-        --------
-        >>> kernel.check(1, 32, x, 2.0, 5)
-        check of scale: nothing found
-        """
-        from coalesce import _checker
-
-        return _checker.of_kernel(self, grid, block, arguments, shared_bytes, device, undefined)
-
-    def observe(
-        self,
-        grid: int | tuple[int, ...],
-        block: int | tuple[int, ...],
-        *arguments: Any,
-        callback: Callable[[Trace], object],
-        batch: int = 65536,
-        shared_bytes: int = 0,
-        device: str | Device | None = None,
-        blocks: Any = None,
-        warps: int | Sequence[int] | None = None,
-        lines: int | Sequence[int] | None = None,
-        progress: bool | Callable[[int, int], object] | None = None,
-    ) -> int:
-        """Launch the kernel on the simulator and hand its memory instructions to a function.
-
-        Tools are made of this: what a `Trace` would hold in memory goes by in batches.
-
-        Parameters
-        ----------
-        grid, block : int or tuple of int
-        *arguments
-            As of `trace`; the arrays are as after one launch, unless `blocks` are chosen.
-        callback : callable
-            Called with a `Trace` of at most `batch` events, again and again, on the calling thread.
-            Events come in the order of their blocks. An exception that it raises ends the launch
-            and reaches the caller.
-        batch : int
-            The most events at a time; they take about 300 bytes each.
-        shared_bytes, device, blocks, warps, lines, progress
-            As of `trace`.
-
-        Returns
-        -------
-        int
-            How many events there were.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `trace`, and for a callback or a batch that is none.
-
-        Notes
-        -----
-        Where blocks may learn of each other (they use what an atomic operation returned, or load
-        volatile or with acquire), all of them run before the first batch, in memory.
-
-        Examples
-        --------
-        How often each element of an array is read:
-
-        >>> reads = np.zeros(a.size, int)
-        >>> def count(trace):
-        ...     index = trace.select(array="a", kind="load").index
-        ...     np.add.at(reads, index[index >= 0], 1)
-        >>> kernel.observe(grid, block, a, out, n, callback=count)
-        129024
-        """
-        from coalesce import _counting, _observing, _tracer
-
-        launch = _counting.prepare(self, grid, block, arguments, shared_bytes, device)
-        wanted = _tracer.Wanted(blocks, warps, lines, None, progress)
-        return _observing.observe(launch, wanted, callback, batch)
-
-    def step(
-        self,
-        grid: int | tuple[int, ...],
-        block: int | tuple[int, ...],
-        *arguments: Any,
-        shared_bytes: int = 0,
-        device: str | Device | None = None,
-        of_block: int | tuple[int, ...] = (0, 0, 0),
-        limit: int | None = 100_000,
-    ) -> Stepper:
-        """Walk through one block on the simulator, instruction by instruction.
-
-        Parameters
-        ----------
-        grid, block : int or tuple of int
-        *arguments
-            As for ``kernel[grid, block](*arguments)``; the arrays stay as they are, the block works
-            on copies.
-        shared_bytes : int
-            Dynamic shared memory, bytes a block.
-        device : str or Device, optional
-            The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
-        of_block : tuple of int or int
-            blockIdx of the block, or its linear number (x fastest). Only this one runs.
-        limit : int or None
-            The most memory accesses that `Stepper.events` keeps of one command.
-
-        Returns
-        -------
-        Stepper
-            To be iterated over, or to be told how far to go.
-
-        Raises
-        ------
-        TypeError, ValueError, LaunchError
-            As of a launch; or there is no such block.
-
-        Examples
-        --------
-        >>> with kernel.step(1, 32, x, 2.0, 5) as stepper:
-        ...     for step in stepper:
-        ...         print(step.line, step.instruction, step.active.sum())
-        """
-        from coalesce import stepping
-
-        return stepping.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, of_block, limit
-        )
-
     def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
         slow = functools.partial(self._call, grid, block, shared, stream)
         if self._device.kind != "cuda":
@@ -630,10 +334,10 @@ class Kernel:
             on_gpu = [a for a in arguments if isinstance(a, GpuArray)]
             if self._wanted is None and on_gpu and device.kind == "cuda":
                 device = _devices.resolve(f"cuda:{on_gpu[0].ordinal}")
-            simulated = _simulated_device(arguments)
+            simulated = _simulated_launch.device_of(arguments)
             if self._wanted is None and simulated is not None:
                 device = _devices.resolve(simulated)
-        self._check_places(arguments, device)
+        _simulated_launch.check_places(self.signature, arguments, device)
         unknown = set(write_only) - {p.name for p in self.signature.parameters}
         if unknown:
             raise ValueError(f"write_only names no parameter of {self.signature}: {unknown}")
@@ -652,70 +356,7 @@ class Kernel:
                 write_only,
                 stream,
             )
-        return self._simulate(device, grid, block, shared, arguments, runs, counts)
-
-    def _check_places(self, arguments: Sequence[_arguments.Argument], device: Device) -> None:
-        """Raise ValueError for an array in the memory of another device."""
-        for parameter, argument in zip(self.signature.parameters, arguments, strict=True):
-            if isinstance(argument, GpuArray) and device.kind == "sim":
-                raise ValueError(
-                    f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "
-                    "copy it to NumPy first"
-                )
-            place = _simulated_device([argument])
-            if place is not None and place != device.name:
-                raise ValueError(
-                    f"argument {parameter} is an array of {place}, the kernel runs on "
-                    f"{device.name}; copy it: coalesce.asarray({parameter.name}, "
-                    f'device="{device.name}")'
-                )
-
-    def _simulate(
-        self,
-        device: Device,
-        grid: Extent,
-        block: Extent,
-        shared: int,
-        arguments: Sequence[_arguments.Argument],
-        runs: int | Literal["auto"] | None,
-        counts: bool,
-    ) -> LaunchRecord:
-        packed: list[Any] = []
-        for argument in arguments:
-            if isinstance(argument, HostArray):
-                writable = argument.array.flags.writeable and argument.given.flags.writeable
-                packed.append(_core.sim.Buffer(argument.array, argument.name, writable))
-            else:
-                packed.append(argument)
-        timed = runs is not None
-        result = self._program(device).launch(
-            self.entry,
-            grid,
-            block,
-            shared,
-            packed,
-            counts=counts or timed,
-            caches=timed,
-            instruction_limit=self.instruction_limit or 0,
-            **self._module.modelled(device, self.entry),
-        )
-        for argument in arguments:
-            if isinstance(argument, HostArray):
-                argument.finish()
-        return LaunchRecord(
-            kernel_ms=result.modelled_ms if timed else 0.0,
-            spread=0.0,
-            runs=1 if timed else 0,
-            h2d_ms=0.0,
-            d2h_ms=0.0,
-            source="modelled",
-            device=device.name,
-            counts=result.counts if counts or timed else None,
-            modelled=Modelled.of(result.model) if timed else None,
-        )
-
-    def _compile(self, device: Device) -> _compiler.Compiled:
-        return self._module.compiled(device)
+        return _simulated_launch.run(self, device, grid, block, shared, arguments, runs, counts)
 
     def _program(self, device: Device) -> Any:
         return self._module.program(device)
@@ -726,54 +367,6 @@ class Kernel:
             function = _core.cuda.Function(self._module.loaded(device), self.entry)
             self._functions[device.name] = function
         return function
-
-
-def _simulated_device(arguments: Sequence[_arguments.Argument]) -> str | None:
-    """Return the simulated device whose memory the first array in such memory is in."""
-    for argument in arguments:
-        if isinstance(argument, HostArray) and (found := _simulated.memory_of(argument.given)):
-            return found[0].device
-    return None
-
-
-MOST_SOURCE_BYTES = 32 << 20  # CUDA's largest headers together have a fifth of it
-
-
-_FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*")
-
-
-def _check_source(source: Any) -> None:
-    if not isinstance(source, str):
-        raise TypeError(f"source must be a string or a path; got {type(source).__name__}")
-    if len(source) > MOST_SOURCE_BYTES:
-        raise ValueError(
-            f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are taken"
-        )
-    if len(source) < 4096 and re.fullmatch(
-        r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*", source
-    ):
-        raise ValueError(
-            f"source is a file's name; pass pathlib.Path({source.strip()!r}) for its contents"
-        )
-    if "\0" in source:
-        line = source.count("\n", 0, source.index("\0")) + 1
-        raise ValueError(f"source has a NUL character in line {line}")
-
-
-def _read(path: Path) -> tuple[str, list[str]]:
-    """Return a file's text and the options that let it include its neighbours."""
-    if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a source")
-    content = path.read_bytes()
-    if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
-        raise ValueError(f"{path} is machine code; the source must be CUDA C++ or PTX")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path} is not UTF-8 text (line {line})") from None
-    own = re.search(r'^[ \t]*#[ \t]*include[ \t]*"', text, re.MULTILINE)
-    return text, [f"-I{path.resolve().parent}"] if own else []
 
 
 def kernels_of(
@@ -787,38 +380,12 @@ def kernels_of(
 ) -> list[Kernel]:
     """Return every kernel of a source, the one that `entry` names first; they share a module."""
     chosen = _devices.resolve(device)
-    module = _module_of(source, entry, options, arch, None, filename)
+    module = _source.module_of(source, entry, options, arch, None, filename)
     first = Kernel.__new__(Kernel)
     first.instruction_limit, first._wanted, first._device = None, device, chosen
     entries = _signature.ptx_entries(module.compiled(chosen).ptx)
     first._open(module, entry if entry is not None else next(iter(entries), None))
     return [first, *(first.get_function(other) for other in entries if other != first.entry)]
-
-
-def _module_of(
-    source: Any,
-    entry: str | None,
-    options: Sequence[str],
-    arch: str | int | None,
-    headers: Mapping[str, str] | None,
-    filename: str | None,
-) -> Module:
-    chosen = _compiler.checked_options(options)
-    if isinstance(source, os.PathLike):
-        path = Path(source)
-        source, found = _read(path)
-        filename = filename or path.name
-        chosen += found
-    _check_source(source)
-    is_ptx = _signature.is_ptx(source)
-    architecture = _compiler.architecture_name(arch)
-    if architecture is not None and is_ptx:
-        raise ValueError(
-            f"arch={arch!r}: the source is PTX, whose .target line says the architecture"
-        )
-    name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
-    expression = entry if entry is not None and "<" in entry else None
-    return Module(source, tuple(chosen), architecture, headers or {}, name, expression)
 
 
 def _for_launcher(parameter: Parameter) -> tuple[str, Any]:
