@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from coalesce._pattern import Pattern
+from collections.abc import Iterator, Sequence
+
+from coalesce._pattern import BANKS, WORD_BYTES, Pattern
 from coalesce._rows import Access, number
+
+_ROW_OF_BANKS = BANKS * WORD_BYTES
 
 # How much more than its ideal an access may cost before it is called wasteful.
 TOLERANCE = 1.05
@@ -13,8 +17,21 @@ _FIXES = {
     "stride": "Let neighbouring lanes take neighbouring elements.",
     "field": "A structure of arrays, one array a field, would be contiguous.",
     "gather": "Sort what is gathered, or load it contiguously into shared memory first.",
-    "conflict": "Pad the rows of the array by one element, or swizzle its columns.",
+    "conflict": (
+        "Let neighbouring lanes take neighbouring words, or pad the rows of the array by one "
+        "element."
+    ),
+    "runs": (
+        "Make the runs longer, with blocks of 32 threads along x whose lanes step along the last "
+        "axis of the array."
+    ),
+    "partial": "Let whole warps branch alike, for example by sorting what they work on.",
 }
+_FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
+_FIX_OF_DATA = (
+    "Where the words follow from the data, padding does not help; several copies of the array, "
+    "which the lanes take turns with, do."
+)
 _FIX_OF_AXIS = (
     "Let threadIdx.x count along the last axis of the array, or load a tile through shared memory."
 )
@@ -25,24 +42,61 @@ def wasteful(access: Access) -> bool:
     return access.cost > TOLERANCE * access.ideal
 
 
+def contended(access: Access) -> bool:
+    """Whether the lanes of a warp update one address."""
+    pattern = access.pattern
+    updates = access.kind in ("atomic", "reduction")
+    return updates and pattern is not None and pattern.kind == "broadcast"
+
+
 def sentence(access: Access) -> str:
     """Return how an access lies and, where that costs, the fix."""
+    return " ".join(filter(None, _parts(access)))
+
+
+def told(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
+    """Yield the accesses of a line with their sentences, each part of which is said once."""
+    seen: set[str] = set()
+    for access in accesses:
+        parts = [part for part in _parts(access) if part not in seen]
+        if worth_a_sentence(access):
+            seen.update(parts)
+        yield access, " ".join(filter(None, parts))
+
+
+def worth_a_sentence(access: Access) -> bool:
+    """Whether an access wastes, or lanes wait for each other, enough for the kernel to notice."""
+    return (wasteful(access) or contended(access)) and access.share >= 0.01
+
+
+def _parts(access: Access) -> tuple[str, str]:
+    """Return how an access lies, and the fix where that costs."""
     if access.space == "local":
-        return "An array of each thread that is indexed at run time, or registers that did not fit."
+        how = "An array of each thread that is indexed at run time, or registers that did not fit."
+        return how, ""
     pattern = access.pattern
     if pattern is None:
         if not wasteful(access):
-            return ""
-        return f"{access.takes} a request where {number(access.needed_per_request)} would do."
-    if access.kind in ("atomic", "reduction") and pattern.kind == "broadcast":
-        return (
-            "The lanes update one address, one after the other; adding up in the warp first leaves "
-            "one update."
-        )
-    return f"{pattern.text} {_fix(pattern)}".rstrip() if wasteful(access) else pattern.text
+            return "", ""
+        return f"{access.takes} a request where {number(access.needed_per_request)} would do.", ""
+    if contended(access):
+        how = "The lanes update one address, one after the other;"
+        return how, "adding up in the warp first leaves one update."
+    if not wasteful(access):
+        return pattern.text, ""
+    how = pattern.text
+    if not all(e.wastes for row in access.instructions for e in row.examples):
+        how = f"Some requests: {how[0].lower()}{how[1:]}"
+    return how, _fix(pattern)
 
 
 def _fix(pattern: Pattern) -> str:
+    step = pattern.stride_bytes
     if pattern.kind == "stride" and pattern.axis is not None:
         return _FIX_OF_AXIS
+    if pattern.kind == "conflict" and not pattern.regular:
+        return _FIX_OF_DATA
+    # Rows of 32 words, as of a tile that is read down a column.
+    if pattern.kind == "conflict" and step is not None and step % _ROW_OF_BANKS == 0:
+        return _FIX_OF_COLUMN
     return _FIXES.get(pattern.kind, "")

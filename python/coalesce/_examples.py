@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce._pattern import Pattern, classify
+from coalesce._pattern import BANKS, WORD_BYTES, Pattern, classify, ways_of
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
     from coalesce.tracing import Trace, TraceArray
+
+_WAVEFRONT_BYTES = BANKS * WORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,17 @@ class Example:
         """Distinct sectors of 32 bytes that the lanes touch."""
         last = self.width - 1
         return len({s for a in self.active for s in range(a // 32, (a + last) // 32 + 1)})
+
+    @property
+    def cost(self) -> int:
+        """Wavefronts of shared memory, sectors of other memory."""
+        return ways_of(self.active, self.width) if self.space == "shared" else self.sectors
+
+    @property
+    def wastes(self) -> bool:
+        """Whether the lanes' elements, packed, would cost less."""
+        unit = _WAVEFRONT_BYTES if self.space == "shared" else 32
+        return self.cost > max(1, -(-len(self.active) * self.width // unit))
 
     @property
     def pattern(self) -> Pattern:
@@ -125,8 +138,10 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
     return found
 
 
-def typical(candidates: list[Example], sectors: float) -> Example | None:
-    """Return the example whose sectors are the nearest to the mean; the first of several."""
-    if not candidates:
-        return None
-    return min(candidates, key=lambda e: abs(e.sectors - sectors))
+def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
+    """Return the example whose cost is the nearest to the mean; the first of several.
+
+    Where the access wastes, it is one of those that do, as they show why.
+    """
+    chosen = [e for e in candidates if e.wastes] if wasteful else []
+    return min(chosen or candidates, key=lambda e: abs(e.cost - cost), default=None)

@@ -8,7 +8,7 @@ gather, or few active lanes. Of shared memory it says whether lanes want differe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -21,6 +21,8 @@ Kind = Literal[
     "field",
     "broadcast",
     "groups",
+    "runs",
+    "partial",
     "permuted",
     "single",
     "gather",
@@ -41,9 +43,10 @@ class Pattern:
     kind : str
         ``"contiguous"``; ``"misaligned"``: contiguous, but across one sector more than needed;
         ``"stride"``; ``"field"`` of a structure; ``"broadcast"``: one address; ``"groups"``: a few
-        addresses, each of several lanes; ``"permuted"``: contiguous in another order; ``"single"``:
-        one active lane; ``"gather"``: none of these. Of shared memory ``"conflict"``, ``"free"`` or
-        ``"broadcast"``.
+        addresses, each of several lanes; ``"runs"`` of contiguous lanes, as where a block is
+        narrow; ``"partial"``: contiguous, with lanes left out here and there; ``"permuted"``:
+        contiguous in another order; ``"single"``: one active lane; ``"gather"``: none of these. Of
+        shared memory ``"conflict"``, ``"free"`` or ``"broadcast"``.
     name : str
         The same for a person: ``"stride 512"``, ``"32-way conflict"``.
     text : str
@@ -52,6 +55,8 @@ class Pattern:
         From one active lane to the next, where that is always the same.
     axis : int or None
         The axis of the array that neighbouring lanes step along, where they do.
+    regular : bool
+        Whether the lanes are in steps that the code gives; else the steps follow from data.
     """
 
     kind: Kind
@@ -59,6 +64,7 @@ class Pattern:
     text: str
     stride_bytes: int | None = None
     axis: int | None = None
+    regular: bool = True
 
 
 def classify(
@@ -88,16 +94,14 @@ def classify(
     active = [addresses[lane] for lane in lanes]
     if space == "shared":
         return _of_banks(active, width)
-    found = _of_sectors(active, width, array)
+    found = _of_sectors(lanes, active, width, array)
     few = _few(lanes, len(addresses))
     if few and found.kind != "single":
-        return Pattern(
-            found.kind, found.name, f"{found.text} {few}", found.stride_bytes, found.axis
-        )
+        return replace(found, text=f"{found.text} {few}")
     return found
 
 
-def _of_sectors(active: list[int], width: int, array: Any) -> Pattern:
+def _of_sectors(lanes: list[int], active: list[int], width: int, array: Any) -> Pattern:
     name = f" of {array.name}" if array is not None else ""
     if len(active) == 1:
         return Pattern("single", "one lane", "Only one lane of the warp is active.")
@@ -117,20 +121,70 @@ def _of_sectors(active: list[int], width: int, array: Any) -> Pattern:
         text = "Contiguous in another order, which costs nothing."
         return Pattern("permuted", "permuted", text)
     if len(steps) == 1:
-        return _stride(steps.pop(), width, array)
-    if len(distinct) <= len(active) // 4:
+        together = lanes[-1] - lanes[0] == len(lanes) - 1
+        who = "Neighbouring" if together else "Active"
+        return _stride(f"{who} lanes", steps.pop(), width, array)
+    step = _step_a_lane(lanes, active)
+    if step == width:
+        text = "Contiguous, but for the lanes between that are not active; sectors move whole."
+        return Pattern("partial", "partial warp", text, width)
+    if step is not None:
+        return _stride("Neighbouring lanes", step, width, array)
+    length, step = _runs(active)
+    if len(distinct) <= len(active) // 4 or step == 0:
         text = f"{len(active)} lanes want {len(distinct)} different addresses{name}."
         return Pattern("groups", f"{len(distinct)} addresses", text)
     sectors = {a // SECTOR_BYTES for a in active}
+    count = len(active) // length
+    if abs(step) == width:
+        text = (
+            f"The lanes take {count} runs of {length} neighbouring elements{name}, "
+            f"in {len(sectors)} sectors."
+        )
+        return Pattern("runs", f"{count} runs of {length}", text)
+    if length > 1:
+        who, where = f"In runs of {length}, neighbouring lanes", f"{len(sectors)} sectors in all"
+        return _stride(who, step, width, array, where)
     text = f"The lanes gather from {len(sectors)} sectors{name}, in no regular steps."
-    return Pattern("gather", "gather", text)
+    return Pattern("gather", "gather", text, regular=False)
 
 
-def _stride(step: int, width: int, array: Any) -> Pattern:
+def _step_a_lane(lanes: list[int], active: list[int]) -> int | None:
+    """Return the bytes from a lane to the next, active or not, where they are always as many."""
+    step, rest = divmod(active[1] - active[0], lanes[1] - lanes[0])
+    first = active[0] - step * lanes[0]
+    regular = rest == 0 and all(
+        a == first + step * lane for lane, a in zip(lanes, active, strict=True)
+    )
+    return step if regular else None
+
+
+def _runs(active: list[int]) -> tuple[int, int]:
+    """Return the most lanes that are in equal steps before the next run begins, and the step.
+
+    All runs are as long, as they are where a warp spans several rows of a block. Without any, one
+    lane and no step.
+    """
+    steps = [b - a for a, b in pairwise(active)]
+    for length in range(len(active) // 2, 1, -1):
+        if len(active) % length == 0:
+            inside = {step for i, step in enumerate(steps) if (i + 1) % length}
+            if len(inside) == 1 and _nested(active[::length]):
+                return length, inside.pop()
+    return 1, -1
+
+
+def _nested(starts: list[int]) -> bool:
+    """Whether runs begin in equal steps, or in runs again, as those of a block with depth do."""
+    return len({b - a for a, b in pairwise(starts)}) <= 1 or _runs(starts)[0] > 1
+
+
+def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pattern:
+    """Describe lanes that are `step` bytes apart; `where` says how they share sectors."""
     item = np.dtype(array.dtype).itemsize if array is not None else width
     far = abs(step)
-    alone = "each in a sector of its own"
-    if far < SECTOR_BYTES:
+    alone = where or "each in a sector of its own"
+    if far < SECTOR_BYTES and not where:
         alone = f"{SECTOR_BYTES / far:.3g} to a sector that could serve {SECTOR_BYTES // width}"
     if array is not None and far == _structure(array, item) > width:
         text = f"Each lane takes {width} of the {far} bytes of a structure of {array.name}."
@@ -140,7 +194,7 @@ def _stride(step: int, width: int, array: Any) -> Pattern:
     if far % item == 0 and far != item:
         told, name = f"{far // item:,} elements ({far:,} bytes)", f"{far // item:,}"
     axis, along = _axis(far, item, array)
-    text = f"Neighbouring lanes are {told} apart,{along} {alone}."
+    text = f"{who} are {told} apart,{along} {alone}."
     return Pattern("stride", f"stride {name}", text, step, axis)
 
 
@@ -167,7 +221,7 @@ def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
 def _of_banks(active: list[int], width: int) -> Pattern:
     if len(active) > 1 and len(set(active)) == 1:
         return Pattern("broadcast", "broadcast", "All lanes want one word, a broadcast.", 0)
-    ways = _ways(active, width)
+    ways = ways_of(active, width)
     steps = {b - a for a, b in pairwise(active)}
     step = steps.pop() if len(steps) == 1 else None
     if ways == 1:
@@ -178,12 +232,14 @@ def _of_banks(active: list[int], width: int) -> Pattern:
             f"{ways}-way bank conflict: neighbouring lanes are {abs(step) // WORD_BYTES:,} words "
             f"apart, and every {BANKS} words the banks begin anew."
         )
-    else:
-        text = f"{ways}-way bank conflict: {ways} different words of one bank are wanted at once."
-    return Pattern("conflict", name, text, step)
+        return Pattern("conflict", name, text, step)
+    regular = _runs(active)[0] > 1
+    text = f"{ways}-way bank conflict: {ways} different words of one bank are wanted at once"
+    text += "." if regular else ", in no regular steps."
+    return Pattern("conflict", name, text, step, regular=regular)
 
 
-def _ways(active: list[int], width: int) -> int:
+def ways_of(active: list[int], width: int) -> int:
     """Return the most words that a bank must serve, of the lanes that are served together."""
     together = max(1, min(LANES, LANES * WORD_BYTES // max(WORD_BYTES, width)))
     most = 1

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from coalesce import _profile_text, _verdict
-from coalesce._advice import wasteful
+from coalesce._advice import told, wasteful, worth_a_sentence
 from coalesce._html import (
     BAD,
     FAINT,
@@ -21,7 +21,7 @@ from coalesce._html import (
     table,
     tag,
 )
-from coalesce._profile_text import bar, percent, plus_minus, worth_a_sentence
+from coalesce._profile_text import bar, percent, plus_minus
 from coalesce._rows import Access, Line, number
 from coalesce._verdict import Total
 
@@ -147,10 +147,10 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
             LINE if accesses else "",
         )
     ]
-    for access in accesses:
+    for access, text in told(accesses):
         rows.append(_access(access))
-        if worth_a_sentence(access):
-            sentence = "↳ " + tag("span", escape(access.sentence), "white-space:normal")
+        if text and worth_a_sentence(access):
+            sentence = "↳ " + tag("span", escape(text), "white-space:normal")
             rows.append(row([cell(""), cell(sentence, "padding-left:32px", span=_COLUMNS - 1)]))
     return rows
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from coalesce import _verdict
-from coalesce._advice import wasteful
+from coalesce._advice import told, wasteful, worth_a_sentence
 from coalesce._modelled import of_bytes
 from coalesce._rows import Access, Line, number
 
@@ -192,7 +192,7 @@ def source_line(
     head.truncate(width, overflow="ellipsis")
     yield head
     bar_width = 10 if width < 96 else 16
-    for access in line.accesses:
+    for access, sentence in told(line.accesses):
         row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
         error = f"  {plus_minus(access.error, access.cost)}" if access.error else ""
         if len(row) + len(error) > width:  # the ideal makes place
@@ -204,7 +204,7 @@ def source_line(
         yield row
         if sentences and worth_a_sentence(access):
             indent = " " * (bar_width + 7)
-            for part in textwrap.wrap(access.sentence, width - len(_MARGIN) - len(indent)):
+            for part in textwrap.wrap(sentence, width - len(_MARGIN) - len(indent)):
                 yield Text(_MARGIN, FAINT).append(indent + part, "not dim")
 
 
@@ -222,11 +222,6 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
 
 def _ideal(access: Access) -> str:
     return f" ideal {number(access.needed_per_request)}"
-
-
-def worth_a_sentence(access: Access) -> bool:
-    """Whether an access wastes, and enough for the kernel to notice."""
-    return wasteful(access) and access.share >= 0.01
 
 
 def plain_access(access: Access) -> list[str]:

@@ -116,7 +116,7 @@ class Access:
     share : float
         Of the kernel's sectors, or of its wavefronts for shared memory, from 0 to 1.
     example : Example or None
-        How a typical warp executed it.
+        How a typical warp executed it; where the access wastes, a typical one of those that do.
     sentence : str
         The pattern in words and, where it costs, what to do.
     error : float
@@ -451,7 +451,12 @@ def _access(
     first = rows[0]
     unit = "wavefronts" if first.space == "shared" else "sectors"
     requests, sectors = _sum(rows, "requests"), _sum(rows, "sectors")
-    example = typical([e for row in rows for e in row.examples], sectors / requests)
+    cost = _sum(rows, unit)
+    example = typical(
+        [e for row in rows for e in row.examples],
+        cost / requests,
+        wasteful=cost > _sum(rows, "ideal"),
+    )
     if example is not None and example.array is not None and first.array:
         # Of one memory that has two names, the one that this access uses.
         example = replace(example, array=example.array._replace(name=first.array))
@@ -469,7 +474,7 @@ def _access(
         sectors=sectors,
         wavefronts=_sum(rows, "wavefronts"),
         ideal=_sum(rows, "ideal"),
-        share=_share(_sum(rows, unit), totals[unit]),
+        share=_share(cost, totals[unit]),
         error=0.0 if errors is None else errors([row.index for row in rows], unit),
         example=example,
     )

@@ -107,7 +107,7 @@ def _global(accesses: Sequence[Access]) -> Finding:
         )
     return Finding(
         True,
-        f"Global memory takes {_factor(accesses)} the sectors it needs; {_blame(accesses)}.",
+        f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_blame(accesses)}.",
     )
 
 
@@ -118,7 +118,7 @@ def _shared(accesses: Sequence[Access]) -> Finding:
     return Finding(
         True,
         f"Shared memory has {number(worst.conflict)}-way bank conflicts and takes "
-        f"{_factor(accesses)} the wavefronts it needs; {_blame(accesses)}.",
+        f"{_factor(accesses, 'wavefronts')} it needs; {_blame(accesses)}.",
     )
 
 
@@ -138,9 +138,14 @@ def _wasteful(accesses: Sequence[Access]) -> bool:
     return any(wasteful(a) for a in accesses) and excess >= 0.01 * cost
 
 
-def _factor(accesses: Sequence[Access]) -> str:
+def _factor(accesses: Sequence[Access], unit: str) -> str:
+    """Write how much more is taken: ``"3 times the sectors"``, ``"4% more sectors than"``."""
     factor = sum(a.cost for a in accesses) / sum(a.needed for a in accesses)
-    return "twice" if abs(factor - 2) < 0.05 else f"{number(round(factor, 1))} times"
+    if factor < 1.095:
+        return f"{factor - 1:.0%} more {unit} than"
+    return (
+        f"{'twice' if abs(factor - 2) < 0.05 else f'{number(round(factor, 1))} times'} the {unit}"
+    )
 
 
 def _blame(accesses: Sequence[Access]) -> str:

@@ -29,12 +29,41 @@ def array(shape, dtype="float32"):
         ([8 * i for i in LANES], 4, "stride", "4 to a sector that could serve 8"),
         ([-64 * i + 4096 for i in LANES], 4, "stride", "(64 bytes) apart"),
         ([(i * 7919) % 4096 * 4 for i in LANES], 4, "gather", "gather from"),
+        ([400 * (i // 4) + 4 * (i % 4) for i in LANES], 4, "runs", "8 runs of 4 neighbouring"),
+        ([9000 * (i // 16) + 100 * (i // 4 % 4) + 4 * (i % 4) for i in LANES], 4, "runs", "of 4"),
+        ([100 * (i // 16) + 4 * (i % 16) for i in LANES], 4, "runs", "2 runs of 16"),
+        ([40 * (i // 4) + 800 * (i % 4) for i in LANES], 4, "stride", "In runs of 4, neighbouring"),
+        ([64 * (i // 2) for i in LANES], 4, "groups", "16 different addresses"),
     ],
 )
 def test_global_memory(addresses, width, kind, words):
     pattern = classify(addresses, width)
     assert pattern.kind == kind
     assert words in pattern.text
+
+
+@pytest.mark.parametrize(
+    ("lanes", "step", "kind", "words"),
+    [
+        ([0, 1, 4, 5, 9, 30], 4, "partial", "lanes between that are not active"),
+        ([0, 1, 4, 5, 9, 30], 64, "stride", "Neighbouring lanes are 16 elements (64 bytes) apart"),
+        (range(0, 32, 4), 4, "stride", "Active lanes are 4 elements (16 bytes) apart"),
+        (range(8, 20), 4, "contiguous", "Contiguous."),
+    ],
+)
+def test_lanes_left_out(lanes, step, kind, words):
+    """What is told is how the addresses follow from the lanes, whichever are active."""
+    mask = sum(1 << lane for lane in lanes)
+    pattern = classify([4096 + step * i for i in LANES], 4, mask)
+    assert pattern.kind == kind
+    assert words in pattern.text
+
+
+def test_runs_of_lanes_that_are_cut_off():
+    """At the edge of a grid the lanes of a run beyond it are not active."""
+    mask = sum(1 << i for i in LANES if i % 4 < 3)
+    pattern = classify([400 * (i // 4) + 4 * (i % 4) for i in LANES], 4, mask)
+    assert (pattern.kind, pattern.name) == ("runs", "8 runs of 3")
 
 
 def test_what_of_the_array_a_stride_is():
@@ -89,3 +118,11 @@ def test_partial_warps(mask, words):
 )
 def test_shared_memory(addresses, width, name):
     assert classify(addresses, width, space="shared").name == name
+
+
+def test_whether_a_conflict_follows_from_the_code(random):
+    rows = classify([128 * (i // 4) + 4 * (i % 4) for i in LANES], 4, space="shared")
+    assert rows.regular
+    of_data = classify([4 * w for w in random.integers(0, 256, 32)], 4, space="shared")
+    assert not of_data.regular
+    assert "in no regular steps" in of_data.text

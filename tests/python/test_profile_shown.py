@@ -122,3 +122,91 @@ def test_html_page_stands_alone(profiles, tmp_path):
     assert "http" not in page
     assert "prefers-color-scheme: dark" in page
     assert page.lower().startswith("<!doctype html>")
+
+
+def test_a_line_says_a_thing_once():
+    kernel = coalesce.Kernel(
+        """
+        struct Particle { float x, y, z, mass; };
+        __global__ void push(Particle *p) { p[threadIdx.x].x += p[threadIdx.x].mass; }""",
+        device="sim",
+    )
+    p = kernel.profile(1, 32, np.zeros(32, "f4, f4, f4, f4"))
+    assert len(p.accesses()) == 2
+    for shown in (p.to_text(), p._repr_html_()):
+        assert " ".join(shown.split()).count("one array a field") == 1
+    assert all("one array a field" in access.sentence for access in p.accesses())
+
+
+def test_a_wasteful_access_is_shown_by_a_request_that_wastes():
+    # Of rows of 100 bytes three of eight begin at a sector, or share no more than they need.
+    source = """
+    __global__ void rows(const float *in, float *out) {
+        out[32 * blockIdx.x + threadIdx.x] = in[25 * blockIdx.x + threadIdx.x];
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(64, 32, np.ones(64 * 25 + 7, np.float32), np.ones(64 * 32, np.float32))
+    (load,) = [a for a in p.accesses() if a.kind == "load"]
+    assert load.example.wastes
+    assert load.pattern.kind == "misaligned"
+    assert load.sentence.startswith("Some requests: contiguous, but from")
+
+
+def test_a_bank_conflict_is_shown_by_a_typical_warp():
+    source = """
+    __global__ void steps(float *out) {
+        __shared__ float s[4096];
+        for (int step = 1; step <= 32; step *= 2) s[step * threadIdx.x] = step;
+        __syncthreads();
+        out[threadIdx.x] = s[threadIdx.x];
+    }"""
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, np.ones(32, np.float32))
+    stores = [a for a in p.accesses() if a.name == "store s" and a.excess]
+    assert len(stores) == 5
+    for store in stores:
+        assert store.pattern.name == f"{store.per_request:.0f}-way conflict"
+
+
+def test_an_atomic_on_one_address_is_told():
+    source = """
+    __global__ void total(const int *x, int *sum) {
+        __shared__ float s;
+        if (threadIdx.x == 0) s = 0;
+        __syncthreads();
+        atomicAdd(&s, (float)x[threadIdx.x]);
+        __syncthreads();
+        if (threadIdx.x == 0) *sum = s;
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 64, np.ones(64, np.int32), np.ones(1, np.int32))
+    assert "The lanes update one address, one after the other" in p.to_text()
+
+
+def test_an_atomic_whose_words_follow_from_data_is_not_told_to_pad(random):
+    source = """
+    __global__ void histogram(const unsigned char *data, unsigned *bins) {
+        __shared__ unsigned local[256];
+        for (int b = threadIdx.x; b < 256; b += blockDim.x) local[b] = 0;
+        __syncthreads();
+        atomicAdd(&local[data[blockIdx.x * blockDim.x + threadIdx.x]], 1u);
+        __syncthreads();
+        for (int b = threadIdx.x; b < 256; b += blockDim.x) atomicAdd(&bins[b], local[b]);
+    }"""
+    data = random.integers(0, 256, 1024).astype(np.uint8)
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(4, 256, data, np.zeros(256, np.uint32))
+    (atomic,) = [a for a in p.accesses() if a.name == "atomic local"]
+    assert not atomic.pattern.regular
+    assert "padding does not help" in atomic.sentence
+
+
+def test_a_little_waste_is_told_in_percent():
+    source = """
+    __global__ void mostly(const float *in, float *out) {
+        float sum = 0;
+        for (int k = 0; k < 20; ++k) sum += in[32 * k + threadIdx.x];
+        out[threadIdx.x] = sum + in[threadIdx.x + 1];
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 32, np.ones(640, np.float32), np.ones(32, np.float32))
+    assert "Global memory takes 1% more sectors than it needs; all of the excess" in p.verdict[0]
