@@ -319,7 +319,10 @@ def _missing_header(log: str) -> list[str]:
         return [f"{header} comes with: pip install nvidia-cuda-crt"]
     if header.startswith(("cuda", "cooperative", "mma", "vector_", "math_")):
         return [f"{header} comes with: pip install nvidia-cuda-runtime"]
-    if header in _HOST_HEADERS or header.startswith(("sys/", "cublas", "curand.h", "helper_")):
+    if any((Path(folder) / "cuda" / "std" / header).is_file() for folder in include_folders()):
+        advice = f"What kernels can use of it is CCCL's: #include <cuda/std/{header}>, cuda::std::"
+        return [advice]
+    if header in _HOST_HEADERS or header.startswith(("sys/", "cublas", "curand.h", "helper_cuda")):
         return [
             f"<{header}> is for the host. {_DEVICE_CODE_ONLY}",
         ]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 PRELUDE_NAME = "coalesce_prelude.h"
 
-# What nvcc's own includes bring into every kernel. Guarded, since a source may define the same.
+# What nvcc's own includes bring into every kernel. Guarded, since a source may define the same. The
+# limits are written as CCCL's headers write them: those define them again, and the compiler warns
+# of a macro whose text differs.
 PRELUDE = """\
 #pragma once
 typedef signed char int8_t;
@@ -34,12 +36,12 @@ typedef uint64_t uintptr_t;
 #ifndef INT_MAX
 #define INT_MAX 0x7fffffff
 #define INT_MIN (-INT_MAX - 1)
-#define UINT_MAX 0xffffffffU
+#define UINT_MAX 0xffffffff
 #endif
 #ifndef LLONG_MAX
 #define LLONG_MAX 0x7fffffffffffffffLL
 #define LLONG_MIN (-LLONG_MAX - 1)
-#define ULLONG_MAX 0xffffffffffffffffULL
+#define ULLONG_MAX 0xffffffffffffffffUL
 #endif
 """
 
@@ -50,26 +52,28 @@ _LIMITS = """\
 #define SCHAR_MAX 127
 #define SCHAR_MIN (-128)
 #define UCHAR_MAX 255
-#define SHRT_MAX 32767
-#define SHRT_MIN (-32768)
-#define USHRT_MAX 65535
+#define SHRT_MAX 0x7fff
+#define SHRT_MIN (-SHRT_MAX - 1)
+#define USHRT_MAX 0xffff
 """
 
-_STDINT = """\
-#pragma once
-#define INT8_MAX 127
-#define INT8_MIN (-128)
-#define UINT8_MAX 255
-#define INT16_MAX 32767
-#define INT16_MIN (-32768)
-#define UINT16_MAX 65535
+_STDINT = (
+    _LIMITS
+    + """\
+#define INT8_MAX SCHAR_MAX
+#define INT8_MIN SCHAR_MIN
+#define UINT8_MAX UCHAR_MAX
+#define INT16_MAX SHRT_MAX
+#define INT16_MIN SHRT_MIN
+#define UINT16_MAX USHRT_MAX
 #define INT32_MAX INT_MAX
 #define INT32_MIN INT_MIN
 #define UINT32_MAX UINT_MAX
-#define INT64_MAX ((int64_t)LLONG_MAX)
-#define INT64_MIN ((int64_t)LLONG_MIN)
-#define UINT64_MAX ((uint64_t)ULLONG_MAX)
+#define INT64_MAX LLONG_MAX
+#define INT64_MIN LLONG_MIN
+#define UINT64_MAX ULLONG_MAX
 """
+)
 
 _FLOAT = """\
 #pragma once
@@ -108,6 +112,7 @@ STANDARD = {
     "cstdio": _NOTHING,
     "cstdlib": _NOTHING,
     "cstring": _NOTHING,
+    "cuda.h": _NOTHING,  # the driver's functions, which only the host calls
     "float.h": _FLOAT,
     "limits.h": _LIMITS,
     "math.h": _MATH,

@@ -125,6 +125,33 @@ def test_cudas_headers_are_found() -> None:
     compile_cuda(source + 'extern "C" __global__ void k(__half *x) { x[0] = __float2half(1.f); }')
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["cooperative_groups.h"],
+        ["cuda/std/limits"],
+        ["climits", "cuda/atomic"],
+        ["cuda/atomic", "limits.h", "cstdint"],
+        ["cuda.h", "cuda_runtime.h"],
+    ],
+)
+def test_headers_give_no_warnings(headers: list[str]) -> None:
+    """What is put before every source must not disagree with CUDA's own headers."""
+    if not _compiler.include_folders():
+        pytest.skip("CUDA's headers are not installed")
+    limits = "x[0] = INT_MAX; x[1] = UINT_MAX; x[2] = LLONG_MAX; x[3] = ULLONG_MAX;"
+    includes = "".join(f"#include <{header}>\n" for header in headers)
+    source = includes + 'extern "C" __global__ void k(float *x) { ' + limits + " }"
+    assert compile_cuda(source).log == ""
+
+
+def test_the_library_for_kernels_is_named() -> None:
+    if not _compiler.include_folders():
+        pytest.skip("CUDA's headers are not installed")
+    with pytest.raises(CompileError, match="#include <cuda/std/type_traits>"):
+        compile_cuda("#include <type_traits>\n" + SCALE)
+
+
 def test_own_headers() -> None:
     source = '#include "tile.h"\nextern "C" __global__ void k(int *x) { x[0] = TILE; }'
     assert "23" in compile_cuda(source, headers={"tile.h": "#define TILE 23"}).ptx
