@@ -183,6 +183,10 @@ def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pat
     """Describe lanes that are `step` bytes apart; `where` says how they share sectors."""
     item = np.dtype(array.dtype).itemsize if array is not None else width
     far = abs(step)
+    if far < width:
+        bytes_apart = f"{far} byte{'s' * (far > 1)}"
+        text = f"{who} overlap: they are {bytes_apart} apart, and each takes {width}."
+        return Pattern("stride", f"stride {bytes_apart}", text, step)
     alone = where or "each in a sector of its own"
     if far < SECTOR_BYTES and not where:
         alone = f"{SECTOR_BYTES / far:.3g} to a sector that could serve {SECTOR_BYTES // width}"

@@ -102,9 +102,8 @@ def verdict(accesses: Sequence[Access]) -> list[Finding]:
 def _global(accesses: Sequence[Access]) -> Finding:
     if not _wasteful(accesses):
         each = sum(a.cost for a in accesses) / sum(a.requests for a in accesses)
-        return Finding(
-            False, f"Global memory: {number(each)} sectors a request, as few as possible."
-        )
+        sectors = f"{number(each)} sector{'s' * (number(each) != '1')}"
+        return Finding(False, f"Global memory: {sectors} a request, as few as possible.")
     return Finding(
         True,
         f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_blame(accesses)}.",
@@ -117,9 +116,14 @@ def _shared(accesses: Sequence[Access]) -> Finding:
     worst = max(accesses, key=lambda a: a.excess)
     return Finding(
         True,
-        f"Shared memory has {number(worst.conflict)}-way bank conflicts and takes "
+        f"Shared memory has {_conflicts(worst)} and takes "
         f"{_factor(accesses, 'wavefronts')} it needs; {_blame(accesses)}.",
     )
+
+
+def _conflicts(access: Access) -> str:
+    ways = number(access.conflict)
+    return f"{ways}-way bank conflicts" + " on average" * ("." in ways)
 
 
 def _local(accesses: Sequence[Access]) -> Finding:

@@ -505,3 +505,12 @@ class TestThreadBlock:
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_legend_stays_within_the_picture():
+    words = [4 * (64 * (i % 3) + i // 2) for i in range(32)]  # conflicts, and words of two lanes
+    picture = draw.bank_board(words, 4)
+    root = parsed(picture)
+    texts = {e.text: float(e.get("x")) for e in root.iter() if e.tag.endswith("}text")}
+    assert "served to two lanes at once" in texts
+    assert texts["served to two lanes at once"] + 150 < picture.width

@@ -33,6 +33,7 @@ def array(shape, dtype="float32"):
         ([9000 * (i // 16) + 100 * (i // 4 % 4) + 4 * (i % 4) for i in LANES], 4, "runs", "of 4"),
         ([100 * (i // 16) + 4 * (i % 16) for i in LANES], 4, "runs", "2 runs of 16"),
         ([40 * (i // 4) + 800 * (i % 4) for i in LANES], 4, "stride", "In runs of 4, neighbouring"),
+        (list(LANES), 4, "stride", "overlap: they are 1 byte apart, and each takes 4."),
         ([64 * (i // 2) for i in LANES], 4, "groups", "16 different addresses"),
     ],
 )

@@ -242,9 +242,12 @@ class Canvas:
         return y + 14
 
     def legend(self, y: float, entries: list[Swatch]) -> float:
-        """Explain colours and hatchings in a row; return the y below."""
+        """Explain colours and hatchings in a row, or in several; return the y below."""
         x = MARGIN
         for entry in entries:
+            wide = 22 + text_width(entry.word, 11)
+            if x > MARGIN and x + wide > self.width - MARGIN:
+                x, y = MARGIN, y + 18
             if entry.letter:
                 self.text(x + 8, y + 10, entry.letter, bold=True, anchor="middle")
             elif entry.paint and entry.hatched:
@@ -254,7 +257,7 @@ class Canvas:
                 outline = entry.paint if entry.paint.text else FAINT
                 self.rect(x, y, 16, 11, fill=entry.paint, stroke=outline)
             self.text(x + 22, y + 9.5, entry.word, paint=SOFT)
-            x += 22 + text_width(entry.word, 11) + 16
+            x += wide + 16
         return y + 11
 
     def picture(
