@@ -78,6 +78,8 @@ def argument(text: str) -> Any:
         shape_text, _, dtype_text = rest.partition(":")
         try:
             shape = tuple(int(extent) for extent in shape_text.split("x"))
+            if min(shape) < 0:
+                raise ValueError(shape)
             dtype = np.dtype(_DTYPES.get(dtype_text, dtype_text or "float32"))
         except (ValueError, TypeError):
             raise ValueError(

@@ -330,8 +330,9 @@ def roofline(
     }
     with axes_of(ax, 1, theme, (6.4, 4.4)) as (panel,):
         _roof(panel, points, peak_gflops, peak_gbps)
+        places = [(w.flops / w.dram_bytes, w.flops / w.ms / 1e6) for w in points.values()]
         for number, (name, work) in enumerate(points.items()):
-            x, y = work.flops / work.dram_bytes, work.flops / work.ms / 1e6
+            x, y = places[number]
             colour = _palette.group(number).dark
             panel.plot(
                 x,
@@ -342,7 +343,15 @@ def roofline(
                 markeredgewidth=1.6,
                 markerfacecolor=colour if work.measured else "none",
             )
-            panel.annotate(name, (x, y), (7, -3), textcoords="offset points", fontsize="small")
+            left = any(_would_cover((x, y), other, panel) for other in places)
+            panel.annotate(
+                name,
+                (x, y),
+                (-7 if left else 7, -3),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                fontsize="small",
+            )
         panel.set_xlabel("operations a byte of the GPU's memory")
         panel.set_ylabel("GFLOP/s")
         if not all(work.measured for work in points.values()):
@@ -352,6 +361,13 @@ def roofline(
         tidy(panel, grid="both")
     result: Axes = panel
     return result
+
+
+def _would_cover(at: tuple[float, float], other: tuple[float, float], panel: Axes) -> bool:
+    """Whether a name to the right of a point would cover another point."""
+    to_axes = panel.transData + panel.transAxes.inverted()
+    (x, y), (x_other, y_other) = to_axes.transform(at), to_axes.transform(other)
+    return bool(0.01 < x_other - x < 0.2 and abs(y_other - y) < 0.03)
 
 
 def _roof(panel: Axes, points: Mapping[str, Work], gflops: float, gbps: float) -> None:

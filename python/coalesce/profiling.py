@@ -50,8 +50,8 @@ def profile(
         of the code compiled for that GPU, and `measured_ms` is the kernel's time there.
     sample : float, optional
         Simulate this share of the blocks, above 0 and below 1, and estimate the counts; every
-        figure is then shown with its standard error. By default all blocks are simulated and the
-        counts are exact.
+        figure is then shown with its standard error. At least a few dozen blocks are simulated, and
+        all of a smaller grid. By default all are, and the counts are exact.
     executor : concurrent.futures.Executor, optional
         Simulates ranges of blocks in other processes or on other machines: a process pool, Dask's
         ``client.get_executor()``. The counts are exactly the same; the time is not modelled.

@@ -117,7 +117,12 @@ def test_errors_go_to_stderr(capsys, arguments, message):
 
 @pytest.mark.parametrize(
     ("argument", "message"),
-    [("zeros:axb", "zeros:64x64:float64"), ("abc", "neither a number"), ("ones:3:flot", "FILL")],
+    [
+        ("zeros:axb", "zeros:64x64:float64"),
+        ("f32:8x-4", "FILL:SHAPE"),
+        ("abc", "neither a number"),
+        ("ones:3:flot", "FILL"),
+    ],
 )
 def test_run_refuses_arguments_it_cannot_read(capsys, tmp_path, argument, message):
     file = tmp_path / "scale.cu"

@@ -237,6 +237,12 @@ class TestRoofline:
             assert x0 < line.get_xdata()[0] < x1
             assert y0 < line.get_ydata()[0] < y1
 
+    def test_names_do_not_cover_points(self):
+        work = {"left": Work(8e9, 1e8, 2.0), "right": Work(8e9, 6e7, 2.0), "far": Work(8e9, 2e9, 2)}
+        ax = plots.roofline(work, peak_gflops=60_000, peak_gbps=3_000)
+        sides = {text.get_text(): text.get_ha() for text in ax.texts}
+        assert (sides["left"], sides["right"], sides["far"]) == ("right", "left", "left")
+
     def test_profiles(self):
         profile = Profile("tiled", modelled_ms=4.0, dram=(1e9, 1e9))
         ax = plots.roofline([profile], peak_gflops=1e4, peak_gbps=1e3, flops={"tiled": 8e9})
