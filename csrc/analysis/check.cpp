@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <string_view>
 
 #include "analysis/check_state.hpp"
@@ -71,6 +72,49 @@ CheckedInstruction checked_instruction(const std::string& opcode) {
     return in;
 }
 
+std::vector<uint16_t> copied_bytes(const sim::Program& program) {
+    // The names of registers in a part of an instruction's text, in order.
+    const auto registers = [](std::string_view text) {
+        std::vector<std::string_view> names;
+        for (size_t at = text.find('%'); at < text.size(); at = text.find('%', at + 1)) {
+            const size_t end = text.find_first_not_of(
+                "%$_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", at);
+            names.push_back(text.substr(at, end - at));
+        }
+        return names;
+    };
+    const auto starts_with = [](const sim::InstructionInfo& in, std::string_view opcode) {
+        return in.opcode.starts_with(opcode);
+    };
+    // A load writes what stands before its address, a store stores what stands behind it.
+    std::set<std::pair<uint32_t, std::string_view>> used;  // by function
+    for (const sim::InstructionInfo& in : program.instructions) {
+        std::string_view text = in.text;
+        const size_t open = std::min(text.find('['), text.size());
+        const size_t close = std::min(text.find(']'), text.size());
+        if (starts_with(in, "st.")) text = text.substr(0, close);
+        if (starts_with(in, "ld.")) text = text.substr(open);
+        for (const std::string_view name : registers(text)) used.emplace(in.function, name);
+    }
+    std::vector<uint16_t> copied;
+    for (const sim::InstructionInfo& in : program.instructions) {
+        uint16_t& bytes = copied.emplace_back();
+        if (in.access == Access::async_copy) bytes = 0xffff;
+        if (!starts_with(in, "ld.") || in.bytes == 0) continue;
+        const size_t open = std::min(in.text.find('['), in.text.size());
+        std::string_view text = std::string_view(in.text).substr(0, open);
+        if (const size_t opcode = text.find("ld."); opcode < text.size())
+            text = text.substr(opcode);
+        const auto written = registers(text);
+        const size_t size = written.empty() ? 0 : in.bytes / written.size();
+        for (size_t i = 0; i < written.size(); ++i) {
+            if (used.contains({in.function, written[i]})) continue;
+            bytes |= uint16_t(((1u << size) - 1) << (i * size));
+        }
+    }
+    return copied;
+}
+
 CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& launch,
                              const sim::AddressSpace& memory,
                              const std::map<std::string, ArrayShape>& shared)
@@ -86,12 +130,15 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
                           std::to_string(most_instructions) + " PTX instructions and " +
                           std::to_string(most_blocks) + " blocks");
     }
-    for (const sim::InstructionInfo& in : program.instructions)
+    const std::vector<uint16_t> copied = copied_bytes(program);
+    for (const sim::InstructionInfo& in : program.instructions) {
         instructions_.push_back(checked_instruction(in.opcode));
+        instructions_.back().copied = copied[instructions_.size() - 1];
+    }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;
     });
-    name_shared_variables(shared);
+    find_shared_variables(shared);
 }
 
 CheckObserver::~CheckObserver() = default;
@@ -210,6 +257,9 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             undefined = buffer->undefined;
             first -= buffer->address;
             end = std::min(end - buffer->address, buffer->bytes);
+        } else if (home_[e.pc] >= 0 && leaves_variable(e, lane)) {
+            outside_variable(w, e.pc, e.bytes, lane, first);
+            return;
         }
         for (uint64_t g = first >> bits; g <= (end - 1) >> bits; ++g) {
             at.granule = g;
@@ -235,10 +285,27 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
 
 void CheckObserver::check_initialised(const Place& at, const Cell& cell) {
     const uint64_t bytes = at.end - at.offset;
-    if (at.shared ? !cell.is(Cell::initialised)
+    const bool holds_nothing =
+        at.shared ? !cell.is(Cell::initialised)
                   : at.undefined &&
-                        std::find(at.undefined, at.undefined + bytes, true) != at.undefined + bytes)
-        uninitialized(at);
+                        std::find(at.undefined, at.undefined + bytes, true) != at.undefined + bytes;
+    if (holds_nothing && !is_padding(at)) uninitialized(at);
+}
+
+bool CheckObserver::is_padding(const Place& at) const {
+    const uint64_t base = at.shared ? 0 : global_.memory().buffers()[at.buffer].address;
+    const uint64_t first = at.event.address(int(at.lane)) - base, end = first + at.event.bytes;
+    for (uint64_t byte = std::max(first, at.offset); byte < std::min(end, at.end); ++byte) {
+        if (!(at.instruction.copied >> (byte - first) & 1)) return false;
+    }
+    if (!at.shared) {
+        const bool* const undefined = at.undefined - at.offset;
+        return std::find(undefined + first, undefined + end, false) != undefined + end;
+    }
+    for (uint64_t g = first >> shared_bits_; g <= (end - 1) >> shared_bits_; ++g) {
+        if (at.block.shared.cell(g).is(Cell::initialised)) return true;
+    }
+    return false;
 }
 
 void CheckObserver::initialise(const Place& at, Cell& cell) {
@@ -409,7 +476,12 @@ void CheckObserver::check_local(const Warp& w, const MemoryEvent& e) {
             std::fill_n(bytes, e.bytes, uint8_t(0));
             return;
         }
-        if (std::find(bytes, bytes + e.bytes, uint8_t(1)) == bytes + e.bytes) return;
+        const auto written = std::count(bytes, bytes + e.bytes, uint8_t(0));
+        if (written == e.bytes) return;
+        bool is_padding = written > 0;
+        for (uint32_t i = 0; i < e.bytes; ++i)
+            is_padding = is_padding && (!bytes[i] || (instructions_[e.pc].copied >> i & 1));
+        if (is_padding) return;
         Place at{.warp = w, .event = e, .instruction = instructions_[e.pc], .block = b};
         at.lane = uint32_t(lane);
         at.offset = address;

@@ -41,8 +41,13 @@ struct CheckedInstruction {
     bool aligned = false;  // a barrier that a warp must not reach diverged
     bool orders = false;   // a fence
     Scope scope = Scope::device;
+    uint16_t copied = 0;  // which bytes of a lane's read are stored and otherwise not used
 };
 [[nodiscard]] CheckedInstruction checked_instruction(const std::string& opcode);
+
+// Of each instruction of a program, the bytes that it only copies: those of registers that nothing
+// but a store reads. Structures are copied with the padding between their members.
+[[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
 class CheckObserver : public sim::SilentObserver {
   public:
@@ -80,6 +85,10 @@ class CheckObserver : public sim::SilentObserver {
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
+    // Whether a lane's access to shared memory leaves the variable its address is made from.
+    [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
+    void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
+                          uint64_t address);
     // A frame of local memory starts for these lanes: its variables hold nothing yet.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
@@ -93,6 +102,8 @@ class CheckObserver : public sim::SilentObserver {
     void read_strong(const Place& at, Cell& cell);
     void write_strong(const Place& at, Cell& cell);
     void check_initialised(const Place& at, const Cell& cell);
+    // Whether what nobody wrote is only copied, together with bytes that somebody wrote.
+    [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
     void keep_read(const Place& at, Cell& cell, uint32_t other);
     Location& location(const Place& at);
@@ -112,7 +123,7 @@ class CheckObserver : public sim::SilentObserver {
     [[nodiscard]] Actor actor(const std::string& what, const Stamp& stamp, uint32_t lane) const;
     [[nodiscard]] Actor actor(const std::string& what, const sim::Warp& w, uint32_t pc,
                               int lane) const;
-    void name_shared_variables(const std::map<std::string, ArrayShape>& shapes);
+    void find_shared_variables(const std::map<std::string, ArrayShape>& shapes);
     // The array a place is in, as messages and groups know it.
     [[nodiscard]] const sim::Buffer* array_of(const Place& at) const;
     [[nodiscard]] uint32_t array_number(const Place& at) const;
@@ -122,7 +133,8 @@ class CheckObserver : public sim::SilentObserver {
     std::vector<CheckedInstruction> instructions_;
     std::vector<uint32_t> buffer_hints_;  // by instruction
     uint32_t shared_bits_ = 4, global_bits_ = 4;
-    std::vector<sim::Buffer> shared_variables_;  // by offset, for messages
+    std::vector<sim::Buffer> shared_variables_;  // by offset
+    std::vector<int> home_;  // by instruction: the one its address is made from, or -1
     GlobalShadow global_;
     Findings findings_;
     std::vector<std::unique_ptr<BlockState>> states_;

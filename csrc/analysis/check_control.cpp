@@ -263,6 +263,11 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
         throw LaunchError("stopped after " + std::to_string(most_faults) +
                           " accesses that could not be made");
     }
+    if (space == Space::shared && kind == out_of_bounds && home_[op.pc] >= 0) {
+        sim::for_each_lane(lanes,
+                           [&](int i) { outside_variable(w, op.pc, op.bytes, i, addresses[i]); });
+        return;
+    }
     bool fresh = false;
     Finding* const f = findings_.group(kind, op.pc, op.pc, array, fresh);
     if (!f) return;

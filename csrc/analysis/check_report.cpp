@@ -33,11 +33,13 @@ std::string with_article(const std::string& noun) { return (noun[0] == 'a' ? "an
 
 }  // namespace
 
-void CheckObserver::name_shared_variables(const std::map<std::string, ArrayShape>& shapes) {
+void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape>& shapes) {
+    std::map<uint64_t, std::string> mangled_at;  // by offset
     const auto add = [&](const std::string& mangled, uint64_t offset, uint64_t bytes) {
         if (bytes == 0) return;
         Buffer v;
         v.name = plain_name(mangled);
+        mangled_at[offset] = mangled;
         v.address = offset;
         v.bytes = bytes;
         const auto known = shapes.find(v.name);
@@ -60,6 +62,47 @@ void CheckObserver::name_shared_variables(const std::map<std::string, ArrayShape
         add(program_.dynamic_shared, program_.shared_bytes, launch_.shared_bytes);
     std::sort(shared_variables_.begin(), shared_variables_.end(),
               [](const Buffer& a, const Buffer& b) { return a.address < b.address; });
+
+    std::map<std::string, int> number;
+    for (const auto& [offset, mangled] : mangled_at) number.emplace(mangled, int(number.size()));
+    for (const sim::InstructionInfo& in : program_.instructions) {
+        const auto known = number.find(in.origin.variable);
+        // A copy into shared memory is described by where it reads.
+        const bool is_there = known != number.end() && in.access != Access::async_copy;
+        home_.push_back(is_there ? known->second : -1);
+    }
+}
+
+bool CheckObserver::leaves_variable(const sim::MemoryEvent& e, int lane) const {
+    const Buffer& home = shared_variables_[size_t(home_[e.pc])];
+    const uint64_t offset = e.address(lane) - home.address;
+    return offset >= home.bytes || offset + e.bytes > home.bytes;
+}
+
+void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes, int lane,
+                                     uint64_t address) {
+    const Buffer& home = shared_variables_[size_t(home_[pc])];
+    bool fresh = false;
+    Finding* const f = findings_.group(FindingKind::out_of_bounds, pc, pc,
+                                       (1u << 20) + uint32_t(home_[pc]), fresh);
+    if (!f || !fresh) return;
+    // Addresses of shared memory have 32 bits, so that one before its start is a large one.
+    const int64_t offset = int32_t(uint32_t(address - home.address));
+    const std::string verb = instructions_[pc].verb;
+    f->title = verb + " of " + std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") +
+               (offset < 0 ? " before the start of `" : " past the end of `") + home.name + "`";
+    std::string detail = sim::describe(home) + ", in shared memory; the address is that of " +
+                         sim::element(home, offset);
+    for (const Buffer& v : shared_variables_) {
+        if (address - v.address < v.bytes)
+            detail += ", where " + sim::element(v, int64_t(address - v.address)) + " is";
+    }
+    f->details.push_back(std::move(detail));
+    f->bytes = bytes;
+    f->space = "shared";
+    f->array = home.name;
+    f->offset = offset;
+    f->first = actor(verb, w, pc, lane);
 }
 
 const Buffer* CheckObserver::array_of(const Place& at) const {

@@ -100,6 +100,75 @@ def test_shared_memory_out_of_bounds():
     assert not check(source, 1, 64, np.zeros(64, np.int32), shared_bytes=4 * 64)
 
 
+def test_from_one_shared_array_into_the_next():
+    """The address is inside the block's memory, and another array's."""
+    source = """extern "C" __global__ void k(int *out, int past) {
+        __shared__ int s[32], t[4][8];
+        extern __shared__ int d[];
+        int i = threadIdx.x;
+        s[i] = t[i / 8][i % 8] = d[i] = i;
+        __syncthreads();
+        out[i] = s[i + past];
+        out[i] += t[(i - 8 * past) / 8][i % 8];
+        out[i] += d[i - past];
+    }"""
+    out = np.zeros(32, np.int32)
+    found = check(source, 1, 32, out, 1, shared_bytes=128)
+    assert {f.kind for f in found} == {"out_of_bounds"}, str(found)
+    assert {(f.array, f.lines[0], f.offset < 0) for f in found} >= {
+        ("s", 7, False),
+        ("d", 9, True),
+    }
+    assert "past the end of `s`" in found[0].title
+    assert "that of s[32], where " in found[0].details[0]
+    assert not check(source, 1, 32, out, 0, shared_bytes=128)
+
+
+def test_before_the_start_of_shared_memory():
+    source = """extern "C" __global__ void k(int *out, int before) {
+        __shared__ int s[64];
+        s[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        out[threadIdx.x] = s[(int)threadIdx.x - before];
+    }"""
+    f = only(check(source, 1, 64, np.zeros(64, np.int32), 2), "out_of_bounds")
+    assert (f.array, f.offset, f.count) == ("s", -8, 2)
+    assert f.title == "read of 4 bytes before the start of `s`"
+    assert "that of s[-2]" in f.details[0]
+
+
+def test_arrays_that_share_memory_are_one():
+    """Parts of dynamic shared memory, pointers that change places, and two names of one memory."""
+    source = """
+    __device__ int again(int i) {
+        extern __shared__ int named[];
+        __syncthreads();
+        named[i] = i;
+        __syncthreads();
+        return named[31 - i];
+    }
+    extern "C" __global__ void k(int *out, int rounds) {
+        extern __shared__ char d[];
+        __shared__ int s[32], t[32];
+        int *p = s, *q = rounds & 1 ? (int *)d + 32 : t, i = threadIdx.x;
+        float *x = (float *)d;
+        double *y = (double *)(x + 64);
+        x[i] = y[i] = p[i] = i;
+        __syncthreads();
+        for (int r = 0; r < rounds; ++r) {
+            q[31 - i] = p[i];
+            __syncthreads();
+            int *swap = p;
+            p = q;
+            q = swap;
+        }
+        out[i] = p[i] + x[31 - i] + y[31 - i] + again(i);
+    }"""
+    for rounds in (2, 3):
+        found = check(source, 1, 32, np.zeros(32, np.int32), rounds, shared_bytes=512)
+        assert not found, str(found)
+
+
 def test_local_memory_out_of_bounds():
     source = """extern "C" __global__ void k(int *out, int n) {
         int a[4] = {1, 2, 3, 4};
@@ -168,6 +237,58 @@ def test_uninitialized_element_by_its_declaration():
     assert f.title == "read of tile[3, 5] before anything was written there"
     assert f.index == (3, 5)
     assert f.details == ("`tile` has shape (8, 17), float, in shared memory",)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "size"),
+    [
+        ("struct P { char a; int b; }", 8),
+        ("struct P { int a; double b; }", 16),
+        ("struct alignas(16) P { float a, b, c; }", 16),
+    ],
+)
+@pytest.mark.parametrize(
+    "place",
+    [
+        "__shared__ P s[32]; __syncthreads();",
+        "P *s = scratch;",
+        "P s[32]; for (int j = 0; j < 32; ++j) s[j].b = s[j].a = j;",
+    ],
+)
+def test_padding_may_be_copied(declaration, size, place):
+    """What lies between the members of a structure goes with them."""
+    source = f"""{declaration};
+    extern "C" __global__ void k(P *out, P *scratch, int n) {{
+        int i = threadIdx.x;
+        {place}
+        s[i].a = i;
+        s[i].b = 2;
+        __syncthreads();
+        out[i] = s[i * n & 31];
+    }}"""
+    if " c;" in declaration:
+        source = source.replace("s[i].b =", "s[i].b = s[i].c =").replace(
+            "s[j].b", "s[j].c = s[j].b"
+        )
+    out, scratch = np.zeros(32 * size, np.uint8), np.zeros(32 * size, np.uint8)
+    found = check(source, 1, 32, out, scratch, 3, undefined="scratch")
+    assert not found, str(found)
+
+
+def test_half_of_what_is_read_and_used():
+    """Part of an access being written is no excuse for using the rest."""
+    source = """extern "C" __global__ void k(float *out) {
+        __shared__ float2 s[32];
+        int i = threadIdx.x;
+        s[i].x = i;
+        WRITE
+        __syncthreads();
+        float2 v = s[31 - i];
+        out[i] = v.x + v.y;
+    }"""
+    out = np.zeros(32, np.float32)
+    only(check(source.replace("WRITE", ""), 1, 32, out), "uninitialized")
+    assert not check(source.replace("WRITE", "s[i].y = 1;"), 1, 32, out)
 
 
 def test_undefined_global_memory():

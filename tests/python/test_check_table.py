@@ -29,6 +29,10 @@ TESTS = {
         "test_shared_memory_out_of_bounds",
         "test_local_memory_out_of_bounds",
     ),
+    "access from one shared array into the next": (
+        "test_check_memory.py",
+        "test_from_one_shared_array_into_the_next",
+    ),
     "write to a read-only array": ("test_check_memory.py", '"an array that is const"'),
     "pointer into a freed array": ("test_check.py", "test_a_freed_array"),
     "read of uninitialised global memory": ("test_check_memory.py", "test_undefined_global_memory"),
