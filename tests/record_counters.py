@@ -2,11 +2,13 @@
 
     python tests/record_counters.py shipped awkward patterns programs  # for the tests of exactness
     python tests/record_counters.py models                       # for the models of caches and time
+    python tests/record_counters.py models --only 512 --repeats 5
 
 Needs a GPU, `ncu`, and permission to read counters; leaves the clocks as they are. Writes
 tests/data/<set>_<gpu>.json, which counter_cases.load reads: the GPU, the driver, the compiler,
 Nsight Compute and the date, the names of the metrics, and for each launch a line with its case,
-kernel, geometry and values. With --only, the file's other cases stay as they are.
+kernel, geometry and values. With --only, the file's other cases stay as they are; with --repeats
+each value is the median of so many recordings, as times of a few microseconds vary by a tenth.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import datetime
 import json
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -253,6 +256,17 @@ def record(name: str, only: str) -> dict[str, Any]:
     return recording
 
 
+def median(recordings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a recording with the median of each value."""
+    first = recordings[0]
+    for launches in zip(*(each["launches"] for each in recordings), strict=True):
+        metrics = launches[0]["metrics"]
+        for key, value in metrics.items():
+            if isinstance(value, (int, float)):
+                metrics[key] = statistics.median_low(each["metrics"][key] for each in launches)
+    return first
+
+
 def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Return a recording with those of its cases replaced, or added, that `new` has."""
     for key in ("gpu", "driver", "nvrtc", "ncu"):
@@ -283,6 +297,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", choices=[*counter_cases.SETS, []])
     parser.add_argument("--output", type=Path, default=DATA, help="folder for the recordings")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases to record")
+    parser.add_argument("--repeats", type=int, default=1, help="recordings to take the median of")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--order", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--timed", action="store_true", help=argparse.SUPPRESS)
@@ -299,7 +314,7 @@ def main() -> None:
     if shutil.which("ncu") is None:
         sys.exit("ncu is not on the PATH; it comes with the CUDA toolkit (nsight-compute)")
     for name in options.sets or counter_cases.SETS:
-        recording = record(name, options.only)
+        recording = median([record(name, options.only) for _ in range(options.repeats)])
         short = recording["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
         path = options.output / f"{name}_{short}.json"
         if options.only and path.exists():
