@@ -154,11 +154,10 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
         }
     }
     if (op.frame_relative && space == Space::generic) return false;
-    const bool word = space == Space::shared && op.narrow_address && elements == 1 && width == 4 &&
-                      ptx::size_of(type) == 4;
-    op.run = word && is_load ? engine_.memory.shared_word_load
-             : word          ? engine_.memory.shared_word_store
-                             : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
+    const bool word = elements == 1 && width == 4 && ptx::size_of(type) == 4 &&
+                      (op.narrow_address ? space == Space::shared : space == Space::global);
+    op.run = word ? engine_.memory.word[row_of(space)][is_load ? 0 : 1]
+                  : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
     if (!op.run) return false;
     emit(in, op);
     return true;

@@ -16,12 +16,14 @@
 
 namespace coalesce::sim {
 
-// Handlers of memory instructions; see memory_ops.hpp.
+// Handlers of memory instructions; see memory_handlers.hpp.
 struct MemoryHandlers {
     // [space][access]: global, shared, local, param, generic, constant; load, store, atomic,
     // reduction.
     Handler access[6][4];
-    Handler shared_word_load, shared_word_store;
+    // Of words of global and shared memory; load, store. Global addresses have 64 bits, shared ones
+    // 32.
+    Handler word[2][2];
     Handler shared_pair_load, shared_quad_load;  // of machine code: into neighbouring registers
     Handler load_parameter;
     Handler load_bank;  // of machine code: a constant bank, each lane by its own index

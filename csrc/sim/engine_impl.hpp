@@ -21,7 +21,7 @@
 
 #include "errors.hpp"
 #include "sim/engine.hpp"
-#include "sim/memory_ops.hpp"
+#include "sim/memory_handlers.hpp"
 #include "sim/scheduler.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {

@@ -32,8 +32,9 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
         return different ? Shape::scattered : Shape::uniform;
     }
     if (last != A(first + (warp_size - 1) * bytes)) return Shape::scattered;
+    const int by = std::countr_zero(bytes);  // a shift is much less than a product
     A different = 0;
-    for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(first + A(i) * bytes));
+    for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(first + (A(i) << by)));
     return different ? Shape::scattered : Shape::consecutive;
 }
 
@@ -243,82 +244,6 @@ void access_generic(Warp& w, const Op& op) {
     within(param, param_window, std::integral_constant<ptx::Space, ptx::Space::param>{});
 }
 
-// The most frequent instructions of tiled kernels: 4 bytes a lane of shared memory through a 32-bit
-// address register. What is left of access_memory when all that is known beforehand.
-template <class Observer, Access access>
-void access_shared_word(Warp& w, const Op& op) {
-    const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
-    const Shape shape = shape_of(a, w.mask, 4);
-    const uint64_t first = uint32_t(a[0] + uint32_t(op.immediate));
-    const uint64_t span = shape == Shape::uniform ? 4 : 4 * warp_size;
-    if (shape == Shape::scattered || (first & 3) || first + span > w.block->shared_bytes)
-        [[unlikely]] {
-        return access_memory<Observer, ptx::Space::shared, access>(w, op);
-    }
-    if constexpr (!std::is_same_v<Observer, SilentObserver>) {
-        MemoryEvent event;
-        event.pc = op.pc;
-        event.space = ptx::Space::shared;
-        event.access = access;
-        event.shape = shape;
-        event.bytes = 4;
-        event.mask = w.mask;
-        event.first = first;
-        event.op = &op;
-        static_cast<Observer*>(w.block->observer)->access(w, event);
-    }
-    std::byte* const host = w.block->shared + first;
-    uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
-    if constexpr (access == Access::load) {
-        if (shape == Shape::uniform) {
-            uint32_t value;
-            std::memcpy(&value, host, 4);
-            for (int i = 0; i < warp_size; ++i) d[i] = value;
-        } else {
-            std::memcpy(d, host, 4 * warp_size);
-        }
-    } else if (shape == Shape::uniform) {
-        std::memcpy(host, &d[warp_size - 1], 4);
-    } else {
-        std::memcpy(host, d, 4 * warp_size);
-    }
-}
-
-// The same for what the assembler merged: 8 or 16 bytes a lane into neighbouring registers.
-template <class Observer, int words>
-void load_shared_words(Warp& w, const Op& op) {
-    constexpr uint32_t bytes = 4 * words;
-    const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
-    const Shape shape = shape_of(a, w.mask, bytes);
-    const uint64_t first = uint32_t(a[0] + uint32_t(op.immediate));
-    const uint64_t span = shape == Shape::uniform ? bytes : bytes * warp_size;
-    if (shape == Shape::scattered || (first & (bytes - 1)) || first + span > w.block->shared_bytes)
-        return access_memory<Observer, ptx::Space::shared, Access::load>(w, op);
-    MemoryEvent event;
-    event.pc = op.pc;
-    event.space = ptx::Space::shared;
-    event.access = Access::load;
-    event.shape = shape;
-    event.bytes = bytes;
-    event.mask = w.mask;
-    event.first = first;
-    event.op = &op;
-    static_cast<Observer*>(w.block->observer)->access(w, event);
-    const std::byte* const host = w.block->shared + first;
-    uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
-    for (int n = 0; n < words; ++n) {
-        const std::byte* const from = host + 4 * size_t(n);
-        uint32_t* const to = d + n * warp_size;
-        if (shape == Shape::uniform) {
-            uint32_t value;
-            std::memcpy(&value, from, 4);
-            for (int i = 0; i < warp_size; ++i) to[i] = value;
-        } else {
-            for (int i = 0; i < warp_size; ++i) std::memcpy(&to[i], from + size_t(i) * bytes, 4);
-        }
-    }
-}
-
 // ld.param of a kernel parameter: the same for all lanes, known at the launch; no memory is
 // accessed.
 inline void load_parameter(Warp& w, const Op& op) {
@@ -484,33 +409,6 @@ template <class Observer>
 void fence(Warp& w, const Op& op) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     static_cast<Observer*>(w.block->observer)->fence(w, op);
-}
-
-// The handlers decode chooses from.
-template <class Observer>
-MemoryHandlers memory_handlers() {
-    using enum ptx::Space;
-    constexpr auto L = Access::load, S = Access::store, A = Access::atomic, R = Access::reduction;
-    return {
-        {{&access_memory<Observer, global, L>, &access_memory<Observer, global, S>,
-          &access_memory<Observer, global, A>, &access_memory<Observer, global, R>},
-         {&access_memory<Observer, shared, L>, &access_memory<Observer, shared, S>,
-          &access_memory<Observer, shared, A>, &access_memory<Observer, shared, R>},
-         {&access_memory<Observer, local, L>, &access_memory<Observer, local, S>, nullptr, nullptr},
-         {&access_memory<Observer, param, L>, nullptr, nullptr, nullptr},
-         {&access_generic<Observer, L>, &access_generic<Observer, S>, &access_generic<Observer, A>,
-          &access_generic<Observer, R>},
-         {&access_memory<Observer, constant, L>, nullptr, nullptr, nullptr}},
-        &access_shared_word<Observer, L>,
-        &access_shared_word<Observer, S>,
-        &load_shared_words<Observer, 2>,
-        &load_shared_words<Observer, 4>,
-        &load_parameter,
-        &load_bank<Observer>,
-        &async_copy<Observer>,
-        &async_commit,
-        &async_wait<Observer>,
-        &fence<Observer>};
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA
