@@ -1,5 +1,7 @@
 #include "analysis/access_costs.hpp"
 
+#include <algorithm>
+
 namespace coalesce::analysis {
 
 namespace {
@@ -10,6 +12,53 @@ model::SharedAtomic kind_of(const std::string& opcode) {
     if (has(".CAST.SPIN")) return model::SharedAtomic::spinning;
     if (has(".cas.") || has(".CAS")) return model::SharedAtomic::compare_and_swap;
     return has(".POPC.INC") ? model::SharedAtomic::increment : model::SharedAtomic::plain;
+}
+
+bool is_atomic(const sim::MemoryEvent& e) {
+    return e.access == sim::Access::atomic || e.access == sim::Access::reduction;
+}
+
+void add_request(InstructionCounts& c, const sim::MemoryEvent& e) {
+    const uint32_t lanes = count_lanes(e.mask);
+    c.access = e.access;
+    ++c.requests;
+    c.accesses += lanes;
+    c.bytes += uint64_t(lanes) * e.bytes;
+}
+
+void add_wavefronts(InstructionCounts& c, const model::Wavefronts& w) {
+    c.wavefronts += w.taken;
+    c.theoretical_wavefronts += w.theoretical;
+    c.ideal_wavefronts += w.ideal;
+}
+
+void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
+    const model::Footprint f = model::footprint(e);
+    c.sectors += is_atomic(e) ? f.repeated : f.sectors;
+    c.theoretical_sectors += f.sectors;
+    c.lines += f.lines;
+    c.ideal += std::min(f.sectors, model::packed_sectors(e));
+    c.distinct_bytes += uint64_t(f.elements) * e.bytes;
+}
+
+// A thread's local memory is interleaved with that of its warp by words, so equal offsets are
+// neighbours.
+void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
+    uint64_t addresses[sim::warp_size];
+    sim::MemoryEvent interleaved = e;
+    interleaved.shape = sim::Shape::scattered;
+    interleaved.addresses = addresses;
+    sim::for_each_lane(e.mask, [&](int i) {
+        addresses[i] = e.address(i) / 4 * model::line_bytes + uint64_t(i) * 4;
+    });
+    const model::Footprint f = model::footprint(interleaved);
+    const uint32_t words = std::max(1, e.bytes / 4);
+    c.sectors += f.sectors * words;
+    c.theoretical_sectors += f.sectors * words;
+    c.lines += f.lines * words;
+    c.ideal += std::min(f.sectors * words, model::packed_sectors(e));
+    // Nsight Compute takes the same offset of two threads for one address.
+    c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
 }  // namespace
@@ -32,26 +81,55 @@ AccessCosts::AccessCosts(const sim::Program& program)
     }
 }
 
+void AccessCosts::add_irregular(const sim::MemoryEvent& e) {
+    InstructionCounts& c = sites_[e.pc];
+    if (is_copy(e))
+        add_copy(c, e);
+    else
+        add(c, e);
+}
+
+void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {
+    c.space = std::max(c.space, e.space);
+    add_request(c, e);
+    if (e.space == ptx::Space::shared) {
+        add_shared(c, e);
+    } else if (e.space == ptx::Space::local) {
+        add_local(c, e);
+    } else {
+        add_global(c, e);
+    }
+}
+
+void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const {
+    const model::Wavefronts w =
+        is_atomic(e) ? model::atomic_wavefronts(e, atomics_[e.pc]) : model::wavefronts(e);
+    add_wavefronts(c, w);
+    c.ideal += w.ideal;
+    ++c.shared_requests;
+    if (generic_[e.pc])  // whose bytes Nsight Compute counts as of global memory
+        c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
+}
+
 InstructionCounts AccessCosts::of(size_t i) const {
     InstructionCounts total = sites_[i];
-    const auto add_regular = [&](sim::Shape shape, uint64_t times) {
-        if (times == 0) return;
-        sim::MemoryEvent e;
-        e.pc = uint32_t(i);
-        e.space = ptx::Space::shared;
-        e.access = program_.instructions[i].access;
-        e.shape = shape;
-        e.bytes = program_.instructions[i].bytes;
-        e.mask = sim::all_lanes;
-        InstructionCounts one;
-        one.space = std::max(one.space, e.space);
-        add_request(one, e);
-        add_shared(one, e);
-        for (const Counter& c : counters) one.*c.value *= times;
-        total.add(one);
-    };
-    add_regular(sim::Shape::uniform, regular_[i].uniform);
-    add_regular(sim::Shape::consecutive, regular_[i].consecutive);
+    sim::MemoryEvent e;
+    e.pc = uint32_t(i);
+    e.access = program_.instructions[i].access;
+    e.bytes = program_.instructions[i].bytes;
+    e.mask = sim::all_lanes;
+    for (const bool global : {false, true}) {
+        for (const bool uniform : {false, true}) {
+            const uint64_t times = regular_[i].times[global][uniform];
+            if (times == 0) continue;
+            e.space = global ? ptx::Space::global : ptx::Space::shared;
+            e.shape = uniform ? sim::Shape::uniform : sim::Shape::consecutive;
+            InstructionCounts one;
+            add(one, e);
+            for (const Counter& c : counters) one.*c.value *= times;
+            total.add(one);
+        }
+    }
     return total;
 }
 

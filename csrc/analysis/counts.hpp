@@ -92,7 +92,7 @@ class CountObserver : public sim::SilentObserver {
 
     void segment(const sim::Warp&, uint32_t op, sim::LaneMask mask) {
         ++runs_[op].executed;
-        runs_[op].threads += uint64_t(std::popcount(mask));
+        runs_[op].threads += count_lanes(mask);
     }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {

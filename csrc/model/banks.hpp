@@ -49,18 +49,21 @@ inline sim::LaneMask group_mask(int group, int lanes) {
 
 // The most distinct words any bank must serve the lanes of `mask`.
 inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
-    uint32_t words[sim::warp_size * 4];
-    int n = 0;
     const int words_a_lane = groups_of(e.bytes);
-    sim::for_each_lane(mask, [&](int lane) {
-        const uint32_t first = uint32_t(e.address(lane) / word_bytes);
-        for (int k = 0; k < words_a_lane; ++k) words[n++] = first + uint32_t(k);
-    });
-    if (!std::is_sorted(words, words + n)) std::sort(words, words + n);
-    n = int(std::unique(words, words + n) - words);
+    uint32_t served[sim::warp_size * 4][banks];  // the distinct words of each bank, `load` of them
     uint8_t load[banks] = {};
     uint8_t most = 0;
-    for (int i = 0; i < n; ++i) most = std::max(most, ++load[words[i] % banks]);
+    sim::for_each_lane(mask, [&](int lane) {
+        const uint32_t first = uint32_t(e.address(lane) / word_bytes);
+        for (uint32_t word = first; word < first + uint32_t(words_a_lane); ++word) {
+            const uint32_t bank = word % banks;
+            int n = 0;
+            while (n < load[bank] && served[n][bank] != word) ++n;
+            if (n < load[bank]) continue;
+            served[n][bank] = word;
+            most = std::max(most, ++load[bank]);
+        }
+    });
     return most;
 }
 
