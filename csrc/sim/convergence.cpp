@@ -80,9 +80,16 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
 void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     const int32_t j = find_barrier(w, int8_t(op.extra));
     if (j < 0) return go_to(w, at + 1);
-    w.joins[size_t(j)].pc = at + 1;
+    Join& join = w.joins[size_t(j)];
+    if (join.pending == w.current.mask && join.arrived == 0) {
+        // Nobody else is awaited, as in a branch that no lanes part at.
+        join.pending = 0;
+        w.current.join = join.parent;
+        return go_to(w, at + 1);
+    }
+    join.pc = at + 1;
     w.running = false;
-    arrive(w, j, w.current.mask & w.joins[size_t(j)].pending);
+    arrive(w, j, w.current.mask & join.pending);
 }
 
 void break_barrier(Warp& w, const Op& op, uint32_t at) {
