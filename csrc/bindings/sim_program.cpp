@@ -1,0 +1,157 @@
+// The module of a program: its kernels and variables, decoded for each purpose once.
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <cstring>
+#include <sstream>
+
+#include "bindings/sim_program.hpp"
+#include "errors.hpp"
+
+namespace py = pybind11;
+
+namespace coalesce::bindings {
+
+using analysis::Counts;
+
+Program::Program(std::string ptx, const std::string& source, py::object listing)
+    : module_(ptx::parse(std::move(ptx))), make_listing_(std::move(listing)) {
+    std::istringstream lines(source);
+    for (std::string line; std::getline(lines, line);) source_.push_back(line);
+    memory_ = sim::lay_out_memory(module_);
+}
+
+std::vector<std::string> Program::entries() const {
+    std::vector<std::string> names;
+    for (const ptx::Function& f : module_.functions) {
+        if (f.entry) names.push_back(f.name);
+    }
+    return names;
+}
+
+py::list Program::parameters(const std::string& entry) const {
+    uint32_t total = 0;
+    py::list list;
+    for (const sim::ParameterInfo& p : sim::lay_out_parameters(find(entry), total)) {
+        list.append(
+            py::make_tuple(std::string(ptx::name_of(p.type)), p.bytes, p.alignment, p.pointer));
+    }
+    return list;
+}
+
+py::list Program::variables() const {
+    py::list list;
+    for (const ptx::Variable& v : module_.variables) {
+        if (v.external || !memory_->address_of.contains(v.name)) continue;
+        const char* space = v.space == ptx::Space::constant ? "constant" : "global";
+        list.append(py::make_tuple(v.name, space, std::string(ptx::name_of(v.type)), v.bytes(),
+                                   v.alignment));
+    }
+    return list;
+}
+
+py::bytes Program::read_variable(const std::string& name) {
+    const std::span<std::byte> bytes = variable(name);
+    std::string copy;
+    {
+        const py::gil_scoped_release no_gil;
+        const auto lock = turn();
+        copy.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    return copy;
+}
+
+void Program::write_variable(const std::string& name, const std::string& value) {
+    const std::span<std::byte> bytes = variable(name);
+    if (value.size() != bytes.size())
+        throw LaunchError("variable `" + name + "` has " + std::to_string(bytes.size()) +
+                          " bytes; got " + std::to_string(value.size()));
+    const py::gil_scoped_release no_gil;
+    const auto lock = turn();
+    std::memcpy(bytes.data(), value.data(), value.size());
+}
+
+Counts Program::no_counts(const std::string& entry, bool of_ptx) {
+    const sim::Program& program = decoded(entry, of_ptx ? Purpose::trace : Purpose::count);
+    Counts counts;
+    counts.instructions.resize(program.instructions.size());
+    const py::gil_scoped_release no_gil;
+    const auto lock = turn();
+    counts.listing = listing_of(program);
+    return counts;
+}
+
+std::string Program::why_ptx(const std::string& entry) {
+    decoded(entry, Purpose::count);
+    const auto reason = why_ptx_.find(entry);
+    return reason == why_ptx_.end() ? "" : reason->second;
+}
+
+std::unique_lock<std::timed_mutex> Program::turn() {
+    std::unique_lock lock(*running_, std::defer_lock);
+    while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
+        const py::gil_scoped_acquire gil;
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    }
+    return lock;
+}
+
+std::span<std::byte> Program::variable(const std::string& name) {
+    for (sim::ModuleMemory::Item& item : memory_->items)
+        if (item.name == name) return item.bytes;
+    throw LaunchError("there is no variable `" + name + "`");
+}
+
+const ptx::Function& Program::find(const std::string& entry) const {
+    const ptx::Function* f = module_.find_function(entry);
+    if (f && f->entry) return *f;
+    std::string message = "there is no kernel `" + entry + "`; the module has";
+    const char* separator = " ";
+    for (const std::string& name : entries()) {
+        message += separator + name;
+        separator = ", ";
+    }
+    throw LaunchError(message);
+}
+
+const sim::Program& Program::decoded(const std::string& entry, Purpose purpose) {
+    const std::pair key{entry, purpose};
+    const auto known = programs_.find(key);
+    if (known != programs_.end()) return known->second;
+    const sim::Engine& engine = purpose == Purpose::check ? analysis::checking_engine()
+                                : purpose == Purpose::run ? analysis::silent_engine()
+                                                          : analysis::counting_engine();
+    std::optional<sim::Program> lifted;
+    if (purpose == Purpose::count) lifted = lift(entry, engine);
+    sim::Program program =
+        lifted ? std::move(*lifted) : sim::decode(module_, find(entry), memory_, engine);
+    program.source = source_;
+    return programs_.emplace(key, std::move(program)).first->second;
+}
+
+std::optional<sim::Program> Program::lift(const std::string& entry, const sim::Engine& engine) {
+    const ptx::Function& function = find(entry);
+    try {
+        if (!machine_ && !make_listing_.is_none()) {
+            const py::object made = std::exchange(make_listing_, py::none())();
+            machine_ = sass::read(made.cast<std::string>());
+        }
+        if (!machine_) throw UnsupportedInstruction(no_machine_);
+        return sass::lift(*machine_, module_, function, memory_, engine);
+    } catch (const UnsupportedInstruction& e) {
+        why_ptx_[entry] = e.what();
+    } catch (py::error_already_set& e) {
+        if (!e.matches(PyExc_LookupError)) throw;
+        no_machine_ = py::str(e.value()).cast<std::string>();
+        why_ptx_[entry] = no_machine_;
+    }
+    return std::nullopt;
+}
+
+const std::shared_ptr<const analysis::Listing>& Program::listing_of(const sim::Program& program) {
+    auto& listing = listings_[&program];
+    if (!listing) listing = analysis::listing_of(program);
+    return listing;
+}
+
+}  // namespace coalesce::bindings
