@@ -275,8 +275,10 @@ def _device_of(given: Sequence[Operand], device: Any) -> Any:
 
 def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return an array as one of NumPy's, of native byte order."""
-    plain = value if isinstance(value, np.ndarray) else _arrays.look_on_host(value)
-    array: np.ndarray[Any, Any] = _counting.on_host(value) if plain is None else plain
+    array = _counting.on_host(value)  # what is in a GPU's memory
+    if not isinstance(array, np.ndarray):
+        array = _arrays.look_on_host(array)
+    assert isinstance(array, np.ndarray)
     return array if dtype is None else array.astype(dtype, copy=False)
 
 

@@ -146,7 +146,7 @@ def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Call:
         turned = first.new_empty((cols, rows))
         return lambda: turned.copy_(first.T)
     dim = 1 if operation == "row_sums" else 0
-    sums = first.new_empty(first.shape[1 - dim])
+    sums = first.new_empty((first.shape[1 - dim],))
     return lambda: torch.sum(first, dim=dim, out=sums)
 
 

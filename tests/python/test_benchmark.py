@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import json
 import math
 import re
@@ -340,6 +341,65 @@ def test_peers_on_a_gpu(matrices, monkeypatch):
     text = found.to_text()
     assert "CUDA events or the host's clock" in text
     assert "modelled" not in text
+
+
+class FakeTensor:
+    """As much of a tensor as the peer needs, in NumPy."""
+
+    def __init__(self, array):
+        self.array = array
+
+    shape = property(lambda self: self.array.shape)
+    T = property(lambda self: FakeTensor(self.array.T))
+
+    def cuda(self):
+        return self
+
+    cpu = cuda
+
+    def numpy(self):
+        return self.array
+
+    def new_empty(self, shape):
+        return FakeTensor(np.empty(shape, self.array.dtype))
+
+    def copy_(self, other):
+        self.array[...] = other.array
+        return self
+
+
+@pytest.mark.parametrize("operation", ["matmul", "transpose", "row_sums", "column_sums"])
+def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
+    """PyTorch's part is played by NumPy."""
+    tf32 = types.SimpleNamespace(allow_tf32=True)
+
+    def matmul(a, b, out):
+        assert tf32.allow_tf32 is False
+        np.matmul(a.array, b.array, out=out.array)
+        return out
+
+    def total(a, dim, out):
+        a.array.sum(axis=dim, out=out.array)
+        return out
+
+    torch = types.SimpleNamespace(
+        from_numpy=FakeTensor,
+        matmul=matmul,
+        sum=total,
+        cuda=types.SimpleNamespace(
+            is_available=lambda: True,
+            device=lambda ordinal: contextlib.nullcontext(ordinal),
+            Event=FakeEvent,
+        ),
+        backends=types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=tf32)),
+    )
+    monkeypatch.setattr(_devices, "resolve", lambda *_: GPU)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    arrays = matrices if operation == "matmul" else matrices[:1]
+    found = coalesce.benchmark(operation, *arrays, variants=["torch"], runs=2)
+    assert found.correct
+    assert found["torch"].timing.runs == 2
+    assert tf32.allow_tf32 is True  # as it was
 
 
 def test_a_peer_here(matrices, device):
