@@ -206,7 +206,7 @@ def _structure(array: Any, item: int) -> int:
     """Return the bytes of the array's structures, or of rows as narrow as structures; else 0."""
     if array.dtype.startswith("V"):
         return item
-    row = item * array.shape[-1] if len(array.shape) == 2 else 0
+    row = item * array.shape[-1] if len(array.shape) >= 2 else 0
     return row if row <= _NARROW_BYTES else 0
 
 

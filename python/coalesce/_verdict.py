@@ -103,7 +103,10 @@ def _global(accesses: Sequence[Access]) -> Finding:
     if not _wasteful(accesses):
         each = sum(a.cost for a in accesses) / sum(a.requests for a in accesses)
         sectors = f"{number(each)} sector{'s' * (number(each) != '1')}"
-        return Finding(False, f"Global memory: {sectors} a request, as few as possible.")
+        few = (
+            "nearly as few as possible" if any(a.excess for a in accesses) else "as few as possible"
+        )
+        return Finding(False, f"Global memory: {sectors} a request, {few}.")
     return Finding(
         True,
         f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_blame(accesses)}.",

@@ -84,6 +84,8 @@ def test_fields_of_structures(shape, dtype):
     pattern = classify([16 * i + 12 for i in LANES], 4, array=array(shape, dtype))
     assert (pattern.kind, pattern.stride_bytes) == ("field", 16)
     assert "4 of the 16 bytes of a structure of a" in pattern.text
+    image = classify([3 * i for i in LANES], 1, array=array((64, 64, 3), "uint8"))
+    assert "1 of the 3 bytes of a structure of a" in image.text
     whole = classify([16 * i for i in LANES], 16, array=array(shape, dtype))
     assert whole.kind == "contiguous"
 

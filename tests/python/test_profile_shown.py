@@ -210,3 +210,15 @@ def test_a_little_waste_is_told_in_percent():
     kernel = coalesce.Kernel(source, device="sim")
     p = kernel.profile(1, 32, np.ones(640, np.float32), np.ones(32, np.float32))
     assert "Global memory takes 1% more sectors than it needs; all of the excess" in p.verdict[0]
+
+
+def test_nearly_as_few_sectors_as_possible():
+    source = """
+    __global__ void mostly(const float *in, float *out) {
+        float sum = 0;
+        for (int k = 0; k < 400; ++k) sum += in[32 * k + threadIdx.x];
+        out[threadIdx.x] = sum + in[threadIdx.x + 1];
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 32, np.ones(12800, np.float32), np.ones(32, np.float32))
+    assert p.verdict == ["Global memory: 4 sectors a request, nearly as few as possible."]
