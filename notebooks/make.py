@@ -55,8 +55,15 @@ def run(lesson: Path) -> nbformat.NotebookNode:
     ).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # when each cell ran
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if not _is_empty(o)]
     notebook.metadata.pop("language_info", None)
     return notebook
+
+
+def _is_empty(output: nbformat.NotebookNode) -> bool:
+    """Whether it is what a progress bar leaves where a slow machine showed one."""
+    return output.output_type == "display_data" and output.data.get("text/html") == ""
 
 
 def main() -> None:
