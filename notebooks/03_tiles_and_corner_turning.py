@@ -177,6 +177,26 @@ for name in measured:
 # What is asked for beyond the memory's 4.8 TB/s cannot have come from it: the caches answered. That is why an untiled kernel is not
 # hopeless, and why a tile helps less than its factor of T.
 #
+# ## Exercise: 69 GB
+#
+# A tutorial sets this exercise for N = 2048. Each of N x N threads reads 2 N floats, 69 GB in all; a memory of 900 GB/s takes 77 ms for them;
+# the kernel took 150 ms; so it reaches 51 % of what the memory can give. Its kernel is the untiled one, and believed to be coalesced. It is `transposed_b` of the next section.
+#
+# **Predict** for that kernel and for `coalesced`: do the loads ask for 69 GB, for less or for more? And what must come from memory at least?
+
+# %% tags=["counts"]
+n = 2048
+print(f"{'the threads want':28} {2 * n**3 * 4 / 1e9:7.2f} GB")
+for variant in ("coalesced", "transposed_b"):
+    _, sectors = loads(variant)
+    print(f"{'loads of ' + variant + ' ask for':28} {32 * sectors * (n / N) ** 3 / 1e9:7.2f} GB")
+print(f"{'a and b have':28} {2 * n**2 * 4 / 1e9:7.2f} GB")
+
+# %% [markdown]
+# The 69 GB are moved nowhere. A sector with one element for all lanes counts 32 times among what threads want, and once among what a load asks for;
+# lanes a row of `b` apart ask for eight times what they want of it. And the memory need give each byte only once, if the caches keep it. A share of the memory's peak
+# is bytes *of the memory* over time: count those (`dram__bytes_read.sum`, modelled here), not the ones in the source.
+#
 # ## Corner turning
 #
 # Let `b` be stored column by column (its transpose row by row). Now lanes that step along a row of `b` are a

@@ -184,7 +184,7 @@ coalesce.compare(profiles["block_per_row"], profiles["block_per_row_dynamic"])
 # | CUDA | HIP on AMD's GPUs |
 # |---|---|
 # | warp of 32 | wavefront, of 64 lanes on CDNA (MI200, MI300), of 32 or 64 on RDNA |
-# | shared memory | LDS, local data share |
+# | shared memory, up to 227 KiB a block (H100, H200) | LDS, local data share, up to 64 KiB a block (MI200, MI300) |
 # | multiprocessor (SM) | compute unit (CU) |
 # | line of 128 bytes in 4 sectors | lines of 64 bytes in the first-level cache of MI200, of 128 in that of MI300 and in L2 |
 #

@@ -208,6 +208,68 @@ def test_bank_conflicts_do_not_pass():
     assert "bank conflicts cost" in verdict.text
 
 
+def test_work_that_every_block_repeats_does_not_pass():
+    """Each request is coalesced, and there are far too many; what is written is always right."""
+    one = lessons.exercise("brighten")
+    lines = [
+        "__global__ void brighten(const float* image, float* out, int rows, int cols,",
+        "                         float gain) {",
+        "  for (int i = START; i < rows * cols; i += STEP) out[i] = gain * image[i];",
+        "}",
+    ]
+    text = "\n".join(lines)
+    again = text.replace("START", "threadIdx.x").replace("STEP", "blockDim.x")
+    verdict = one.check(again)
+    assert verdict.stage == "check"
+    assert "the same value" in verdict.text
+    # Also where nobody writes what another has written: only the reading is repeated.
+    thrifty = again.replace("out[i] =", "if (i / 256 % gridDim.x == blockIdx.x) out[i] =")
+    wasteful = thrifty.replace("gain * image[i]", "gain * x").replace(
+        "if (i /", "{ float x = __ldcv(image + i); if (i /"
+    )
+    verdict = one.check(wasteful.replace("gain * x;", "gain * x; }"))
+    assert verdict.stage == "counts"
+    assert "one pass over the array takes 1,024; at most 1.25" in verdict.text
+    loop = text.replace("START", "blockIdx.x * blockDim.x + threadIdx.x")
+    assert one.check(loop.replace("STEP", "gridDim.x * blockDim.x"))
+
+
+def test_other_good_answers_pass():
+    wide = """
+__global__ void brighten(const float* image, float* out, int rows, int cols, float gain) {
+    int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x), n = rows * cols;
+    if (i + 3 < n) {
+        float4 p = *(const float4*)(image + i);
+        *(float4*)(out + i) = make_float4(gain * p.x, gain * p.y, gain * p.z, gain * p.w);
+    } else {
+        for (; i < n; ++i) out[i] = gain * image[i];
+    }
+}"""
+    assert lessons.exercise("brighten").check(wide)
+    swizzled = solutions()["rotate"].replace("[33]", "[32]")
+    swizzled = swizzled.replace("tile[ty][tx]", "tile[ty][tx ^ ty]")
+    swizzled = swizzled.replace("tile[31 - tx][ty]", "tile[31 - tx][ty ^ (31 - tx)]")
+    assert lessons.exercise("rotate").check(swizzled)
+
+
+def test_lockstep_does_not_pass():
+    """A warning of the check is a finding: the answer is right by luck."""
+    text = """
+__global__ void brighten(const float* image, float* out, int rows, int cols, float gain) {
+    __shared__ volatile float s[256];
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    if (i - t % 32 + 31 < rows * cols) {
+        s[t] = gain * image[i];
+        out[i ^ 31] = s[t ^ 31];
+    } else if (i < rows * cols) {
+        out[i] = gain * image[i];
+    }
+}"""
+    verdict = lessons.exercise("brighten").check(text)
+    assert verdict.stage == "check"
+    assert "lockstep" in verdict.text
+
+
 def test_a_kernel_is_needed():
     with pytest.raises(TypeError, match="kernel must be a Kernel or its CUDA text; got int"):
         lessons.exercise("rotate").check(3)
