@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
+_ROOMY = 98  # columns that wide numbers need
 
 
 def report(profile: Profile, width: int) -> Iterator[Text]:
@@ -160,10 +161,16 @@ def _finding(finding: _verdict.Finding, width: int) -> Iterator[Text]:
 
 
 def _totals(profile: Profile, width: int) -> Iterator[Text]:
-    heads = f"{'requests':>12}{'sectors or wavefronts':>24}{'a request':>10}{'needed':>7}"
-    yield Text(f"{'':<16}{heads}{'bytes used':>11}", FAINT)
-    for t in profile.totals():
-        row = Text(f"{t.name:<16}{t.requests:>12,}{t.cost:>13,} {t.unit:<10}")
+    totals = profile.totals()
+    # Columns of counts, and wider ones for counts from 1e9 on where there is room.
+    requests, cost = 12, 13
+    if width >= _ROOMY and any(len(f"{t.cost:,}") >= requests for t in totals):
+        requests, cost = 17, 18
+    heads = f"{'requests':>{requests}}{'sectors or wavefronts':>{cost + 11}}{'a request':>10}"
+    yield Text(f"{'':<16}{heads}{'needed':>7}{'bytes used':>11}", FAINT)
+    for t in totals:
+        counts = _counted(t.requests, requests) + _counted(t.cost, cost)
+        row = Text(f"{t.name:<16}{counts} {t.unit:<10}")
         row.append(f"{number(t.per_request):>10}", f"bold {BAD}" if t.wasteful else "")
         row.append(f"{number(t.needed_per_request):>7}")
         row.append(f"{t.bytes_used / t.bytes_moved:>11.0%}" if t.bytes_moved else "")
@@ -173,6 +180,12 @@ def _totals(profile: Profile, width: int) -> Iterator[Text]:
             yield row.append(f"  {plus_minus(t.error, t.cost)}", FAINT)
         else:
             yield from (row, Text(f"{'':<28}{plus_minus(t.error, t.cost):>13}", FAINT))
+
+
+def _counted(count: int, width: int) -> str:
+    """Write a count in a column: with commas where they fit."""
+    text = f"{count:,}"
+    return f"{text if len(text) < width else str(count):>{width}}"
 
 
 def source_line(
@@ -214,7 +227,7 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
     row.append(bar(access, bar_width), f"not dim {BAD if bad else GOOD}")
     row.append(f"{percent(access.share):>5}  ", "not dim")
     name = access.name if len(access.name) <= names else f"{access.name[: names - 1]}…"
-    row.append(f"{name:<{names}}{access.requests:>12,} x ", "not dim")
+    row.append(f"{name:<{names}}{_counted(access.requests, 12)} x ", "not dim")
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
     row.append(_ideal(access), FAINT)
     return row

@@ -222,3 +222,14 @@ def test_nearly_as_few_sectors_as_possible():
     kernel = coalesce.Kernel(source, device="sim")
     p = kernel.profile(1, 32, np.ones(12800, np.float32), np.ones(32, np.float32))
     assert p.verdict == ["Global memory: 4 sectors a request, nearly as few as possible."]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_large_counts_stand_apart(width):
+    a = np.ones((8192, 8192), np.float32)
+    p = coalesce.profile("matmul", a, a, variant="tiled", sample=0.0001)
+    lines = p.to_text(width).splitlines()
+    assert max(map(len, lines)) <= width
+    (loads,) = [line for line in lines if line.startswith("global load")]
+    counts = ["1,073,741,824", "4,294,967,296"]
+    assert loads.split()[2:4] == (counts if width == 100 else ["1073741824", "4294967296"])
