@@ -35,6 +35,7 @@ void add_wavefronts(InstructionCounts& c, const model::Wavefronts& w) {
 void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
     const model::Footprint f = model::footprint(e);
     c.sectors += is_atomic(e) ? f.repeated : f.sectors;
+    c.divided += is_atomic(e) && model::may_be_divided(f, std::popcount(e.mask));
     c.theoretical_sectors += f.sectors;
     c.lines += f.lines;
     c.ideal += std::min(f.sectors, model::packed_sectors(e));
@@ -152,14 +153,19 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
     }
     // Where no lane read anything (all zero fill), no source was announced.
     if (source_.pc != e.pc) source_.mask = 0;
-    add_wavefronts(c, model::copy_wavefronts(source_, e));
-    if (bypasses_[e.pc] && source_.mask) {
-        const model::BypassingCopy copy = model::bypassing_copy(source_, e);
+    if (!bypasses_[e.pc] || !source_.mask) {
+        add_wavefronts(c, model::copy_wavefronts(source_, e));
+    } else {
+        sim::MemoryEvent from = source_, to = e;  // as Nsight Compute's formula sees them
+        from.mask |= left_out_;
+        to.mask |= left_out_;
+        add_wavefronts(c, model::copy_wavefronts(from, to));
         const model::Footprint f = model::footprint(source_);
-        c.sectors += copy.sectors;
-        c.theoretical_sectors += copy.theoretical;
+        const uint32_t theoretical = model::bypassing_copy(from, to).theoretical;
+        c.sectors += model::bypassing_copy(source_, e).sectors;
+        c.theoretical_sectors += theoretical;
         c.lines += f.lines;
-        c.ideal += std::min(copy.theoretical, model::packed_sectors(source_));
+        c.ideal += std::min(theoretical, model::packed_sectors(from));
         c.distinct_bytes += uint64_t(f.elements) * e.bytes;
     }
     source_.mask = 0;

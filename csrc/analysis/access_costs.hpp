@@ -36,6 +36,15 @@ class AccessCosts {
             add_irregular(e);
     }
 
+    // Before a copy: the lanes that its guard leaves out. Nsight Compute's formula for copies past
+    // the first-level cache takes them for active ones that access what their registers hold.
+    void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
+
+    // Whether it is a compare-and-swap that the assembler put into a loop.
+    [[nodiscard]] bool spins(const sim::MemoryEvent& e) const {
+        return atomics_[e.pc] == model::SharedAtomic::spinning;
+    }
+
     // What instruction `i` added up to; `executed` and `threads` are not counted here.
     [[nodiscard]] InstructionCounts of(size_t i) const;
     // Starts anew.
@@ -61,6 +70,7 @@ class AccessCosts {
     std::vector<model::SharedAtomic> atomics_;  // by instruction
     std::vector<bool> generic_;                 // by instruction: only the address tells the space
     std::vector<bool> bypasses_;                // by instruction: copies past the first-level cache
+    sim::LaneMask left_out_ = 0;                // of the copy that comes next
     sim::MemoryEvent source_;                   // of the copy that is being announced
     uint64_t source_addresses_[sim::warp_size];
 };

@@ -70,6 +70,8 @@ class CountObserver : public sim::SilentObserver {
           recorder_(recorder),
           caches_(caches),
           runs_(program.ops.size()),
+          parted_(program.instructions.size()),
+          contended_(program.instructions.size()),
           costs_(program),
           met_(program.instructions.size(), !(recorder && recorder->wants_firsts())) {}
 
@@ -87,6 +89,9 @@ class CountObserver : public sim::SilentObserver {
             requests_.erase(found);
             turn_to(nullptr);
         }
+        if (!swapping_.empty())
+            swapping_.erase(swapping_.lower_bound({&block, 0}),
+                            swapping_.upper_bound({&block, UINT64_MAX}));
         if (groups_) flush(block);
     }
 
@@ -95,11 +100,16 @@ class CountObserver : public sim::SilentObserver {
         runs_[op].threads += count_lanes(mask);
     }
 
+    // Lanes that leave (@P0 EXIT: a branch around it) meet nobody any more.
+    void parted(const sim::Warp&, const sim::Op& op) { parted_[op.pc] += op.extra == 0; }
+
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
         if (w.block->observed) [[unlikely]]
             static_cast<BlockTrace*>(w.block->observed)->record(w, e);
         if (!met_[e.pc]) [[unlikely]]
             meet(w, e);
+        if (e.access == sim::Access::async_copy) costs_.leave_out(w.current.mask & ~e.mask);
+        if (costs_.spins(e)) contend(w, e);
         costs_.add(e);
         if (caches_ && e.space != ptx::Space::shared && e.space != ptx::Space::constant) {
             if (w.block != current_) turn_to(w.block);
@@ -125,6 +135,9 @@ class CountObserver : public sim::SilentObserver {
         first.step = TraceEvent::unknown_step;
     }
 
+    // Notes which warps of a block compare and swap at one address.
+    void contend(const sim::Warp& w, const sim::MemoryEvent& e);
+
     void flush(const sim::Block& block);
 
     // The block whose requests come now: some that wait for each other take turns.
@@ -141,7 +154,10 @@ class CountObserver : public sim::SilentObserver {
     std::unordered_map<const sim::Block*, std::unique_ptr<BlockRequests>> requests_;
     const sim::Block* current_ = nullptr;
     BlockRequests* current_requests_ = nullptr;
-    std::vector<Runs> runs_;  // by op at which a segment starts
+    std::vector<Runs> runs_;        // by op at which a segment starts
+    std::vector<uint64_t> parted_;  // by instruction, as InstructionCounts has it
+    std::vector<uint64_t> contended_;
+    std::map<std::pair<const sim::Block*, uint64_t>, const sim::Warp*> swapping_;  // by address
     AccessCosts costs_;
     std::vector<uint8_t> met_;  // by instruction: nothing to keep any more
     std::map<uint32_t, TraceEvent> firsts_;

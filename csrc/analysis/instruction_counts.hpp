@@ -27,6 +27,11 @@ struct InstructionCounts {
     uint64_t ideal_wavefronts = 0;  // `ideal` of shared memory, also of asynchronous copies
     uint64_t distinct_bytes = 0;    // requested, those that several lanes want once a request
     uint64_t shared_requests = 0;   // of `requests`, those to shared memory
+    // What the hardware may count otherwise, from run to run.
+    uint64_t parted = 0;     // branches: how often they parted lanes
+    uint64_t unjoined = 0;   // memory: how often lanes parted that may still run it together
+    uint64_t divided = 0;    // atomics: requests of which it may send a sector in two parts
+    uint64_t contended = 0;  // atomics in a loop that lanes of another warp keep from succeeding
     // Of generic accesses that were to several spaces, one: global before shared before local.
     ptx::Space space = ptx::Space::generic;
     sim::Access access = sim::Access::load;
@@ -54,6 +59,10 @@ inline constexpr Counter counters[] = {
     {"ideal_wavefronts", &InstructionCounts::ideal_wavefronts},
     {"distinct_bytes", &InstructionCounts::distinct_bytes},
     {"shared_requests", &InstructionCounts::shared_requests},
+    {"parted", &InstructionCounts::parted},
+    {"unjoined", &InstructionCounts::unjoined},
+    {"divided", &InstructionCounts::divided},
+    {"contended", &InstructionCounts::contended},
 };
 
 }  // namespace coalesce::analysis

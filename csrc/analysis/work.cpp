@@ -77,7 +77,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
         if (info.access != Access::load && info.access != Access::atomic) continue;
         if (c.space == Space::shared) {
             shared = std::max(shared, c.requests);
-        } else if (c.space != Space::constant && c.space != Space::param) {
+        } else if (c.space != Space::constant) {
             memory = std::max(memory, c.requests);
             ++loads;
         }
@@ -100,7 +100,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         if (info.space == Space::reg) {
             if (is_arithmetic(info.opcode, 'D', ".f64")) work.fp64 += c.executed;
             if (is_arithmetic(info.opcode, 'F', ".f32")) work.fp32 += c.executed;
-        } else if (c.space == Space::constant || c.space == Space::param) {
+        } else if (c.space == Space::constant) {
             const uint64_t addresses = c.distinct_bytes / std::max<uint64_t>(1, info.bytes);
             work.constant_lookups += addresses - std::min(addresses, c.requests);
         } else {

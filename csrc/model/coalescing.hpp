@@ -58,6 +58,13 @@ inline Footprint footprint_of(const uint64_t* addresses, int n) {
     return f;
 }
 
+// Whether the hardware may send a sector that lanes of an atomic share in two parts, which differs
+// from run to run. Recorded: atomics of 8 bytes and reductions of 4, over 7 lines and more.
+inline bool may_be_divided(const Footprint& f, int lanes) {
+    constexpr uint32_t surely_together = 6;  // lines
+    return f.lines > surely_together && uint32_t(lanes) > f.sectors;
+}
+
 // Aligned accesses of at most 16 bytes touch one sector a lane.
 inline Footprint footprint(const sim::MemoryEvent& e) {
     switch (e.shape) {
@@ -107,7 +114,7 @@ inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
         sim::for_each_lane(target.mask & ~(sim::all_lanes >> (sim::warp_size - 1 - lane)),
                            [&](int later) { overwritten |= target.address(later) == to; });
         if (overwritten) return;
-        const uint64_t place = to / sector_bytes;  // shared memory has fewer than 2^16 sectors
+        const uint64_t place = to / sector_bytes & 0xffff;  // shared memory has fewer sectors
         const uint64_t shift = (from / chunk_bytes + to / chunk_bytes) % 2;
         lines[n] = from / line_bytes << 16 | place;
         sectors[n++] = (from / sector_bytes << 1 | shift) << 16 | place;

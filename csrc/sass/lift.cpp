@@ -10,6 +10,7 @@
 
 #include "errors.hpp"
 #include "sass/lifter.hpp"
+#include "sass/meetings.hpp"
 
 namespace coalesce::sass {
 
@@ -69,7 +70,9 @@ void Lifter::lay_out_registers() {
     general_ = 0;
     uniforms_ = general_ + (uint32_t(general) + widest) * register_bytes;
     predicates_ = uniforms_ + (uint32_t(uniform) + widest) * register_bytes;
-    frame_bytes_ = predicates_ + slot_alignment;
+    voted_ = (predicates_ + slot_alignment) << 1;
+    voted_predicate_ = voted_ + (register_bytes << 1);
+    frame_bytes_ = predicates_ + 2 * slot_alignment + register_bytes;
 }
 
 void Lifter::lay_out_banks() {
@@ -168,6 +171,8 @@ void Lifter::link() {
         if (to_instruction) op.target = op_of_[op.target];
     }
     machine_->op_of = op_of_;
+    machine_->meetings = meetings(
+        code_, [&](uint32_t i) { return program_.instructions[i].space != ptx::Space::reg; });
     program_.machine = machine_;
     program_.functions.resize(1);
     program_.functions[0].entry = 0;
@@ -208,6 +213,10 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"VIMNMX", &Lifter::extreme},
         {"IMNMX", &Lifter::extreme},
         {"VIADDMNMX", &Lifter::add_extreme},
+        {"VIMNMX3", &Lifter::extreme},
+        {"VABSDIFF", &Lifter::difference},
+        {"VABSDIFF4", &Lifter::difference},
+        {"IDP", &Lifter::dot_product},
         {"POPC", &Lifter::bits},
         {"UPOPC", &Lifter::bits},
         {"FLO", &Lifter::bits},
@@ -238,6 +247,8 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"HMUL2", &Lifter::halves},
         {"HFMA2", &Lifter::halves},
         {"HSETP2", &Lifter::hsetp},
+        {"HSET2", &Lifter::hset},
+        {"HMNMX2", &Lifter::hmnmx},
         {"F2F", &Lifter::convert},
         {"F2I", &Lifter::convert},
         {"I2F", &Lifter::convert},
@@ -278,6 +289,9 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"BMOV", &Lifter::convergence},
         {"WARPSYNC", &Lifter::convergence},
         {"BAR", &Lifter::barrier},
+        {"B2R", &Lifter::barrier_result},
+        {"BPT", &Lifter::trap},
+        {"CGAERRBAR", &Lifter::nothing},
         {"S2R", &Lifter::special},
         {"S2UR", &Lifter::special},
         {"CS2R", &Lifter::special},

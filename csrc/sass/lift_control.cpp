@@ -40,9 +40,13 @@ void Lifter::branch(const Instruction& in) {
     op.target = target->target;
     if (in.has("DIV") || in.has("CONV")) {
         if (!is_register(operand(in, 0))) unsupported();
-        if (in.guard.kind == Kind::predicate) unsupported("a guard");
-        const Locator parted = scratch_predicate();
+        Locator parted = scratch_predicate();
         help("is_parted", {parted, raw(in.operands[0])}, in.has("CONV"));
+        if (in.guard.kind == Kind::predicate) {
+            const Locator both = scratch_predicate();
+            help_as_ptx("and.pred", {both, parted, predicate(in.guard)});
+            parted = both;
+        }
         op.guard = parted;
     } else if (in.guard.kind == Kind::predicate || !conditions.empty()) {
         const bool guarded = in.guard.kind == Kind::predicate;
@@ -96,7 +100,7 @@ void Lifter::convergence(const Instruction& in) {
         return nothing(in);
     }
     if (in.opcode == "WARPSYNC") {
-        only(in, {"ALL", "COLLECTIVE"});
+        only(in, {"ALL", "COLLECTIVE", "EXCLUSIVE"});
         op.control = Control::synchronize;
         op.run = engine_.ops->machine("nothing");
         op.operand[0] = in.has("ALL") ? constant(~0u) : word(operand(in, 0));
@@ -129,15 +133,43 @@ void Lifter::convergence(const Instruction& in) {
     guarded_control(op);
 }
 
-// BAR.SYNC.DEFER_BLOCKING 0x0[, 0x40]
+// BAR.SYNC.DEFER_BLOCKING 0x0[, 0x40]; BAR.RED.POPC.DEFER_BLOCKING 0x0, P0
 void Lifter::barrier(const Instruction& in) {
-    only(in, {"SYNC", "ARV", "DEFER_BLOCKING", "SYNCALL"});
+    only(in, {"SYNC", "ARV", "RED", "POPC", "AND", "OR", "DEFER_BLOCKING", "SYNCALL"});
+    using Kind = sim::BarrierKind;
     Op op;
     op.control = Control::barrier;
-    op.extra = uint8_t(in.has("ARV") ? sim::BarrierKind::arrive : sim::BarrierKind::sync);
-    op.operand[1] = in.operands.empty() ? constant(0) : word(in.operands[0]);
-    if (in.operands.size() > 1) op.operand[2] = word(in.operands[1]);
+    op.extra = uint8_t(in.has("ARV") ? Kind::arrive : Kind::sync);
+    size_t n = in.operands.size();
+    if (in.has("RED")) {
+        const bool counts = in.has("POPC");
+        op.extra = uint8_t(counts ? Kind::popc : in.has("AND") ? Kind::all : Kind::any);
+        op.operand[0] = counts ? voted_ : voted_predicate_;
+        if (n == 0 || !is_predicate(in.operands[n - 1])) unsupported("no predicate");
+        Operand plain = in.operands[--n];
+        op.immediate = plain.negated;
+        plain.negated = false;
+        op.operand[3] = predicate(plain);
+    }
+    op.operand[1] = n == 0 ? constant(0) : word(in.operands[0]);
+    if (n > 1) op.operand[2] = word(in.operands[1]);
     guarded_control(op);
+}
+
+// B2R.RESULT R0[, P0]: what the last BAR.RED of the warp came to.
+void Lifter::barrier_result(const Instruction& in) {
+    only(in, {"RESULT"});
+    if (!in.has("RESULT")) unsupported();
+    if (in.operands.size() > 1)
+        as_ptx("and.pred", {predicate_result(in.operands[1]), voted_predicate_, truth(true)});
+    machine("move", {result(operand(in, 0)), voted_}, 1);
+}
+
+void Lifter::trap(const Instruction& in) {
+    only(in, {"TRAP"});
+    Op op;
+    op.run = &sim::throw_trap;
+    emit(op);
 }
 
 void Lifter::special(const Instruction& in) {

@@ -77,10 +77,27 @@ void Lifter::fsel(const Instruction& in) {
 }
 
 void Lifter::fmnmx(const Instruction& in) {
-    only(in, {"FTZ"});
-    if (in.has("FTZ")) unsupported("the modifier .FTZ");
-    machine("extreme.f32", {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2)),
-                            predicate(operand(in, 3))});
+    only(in, {"FTZ", "NAN"});
+    const Locator d = result(operand(in, 0));
+    const std::string ftz = in.has("FTZ") ? ".ftz" : "";
+    if (in.has("NAN"))
+        return as_ptx(least_or_greatest(operand(in, 3)) + ftz + ".NaN.f32",
+                      {d, real(operand(in, 1)), real(operand(in, 2))});
+    const auto source = [&](const Operand& o) {
+        const Locator at = real(o);
+        if (ftz.empty()) return at;
+        const Locator flushed = scratch();  // -0 added keeps signs
+        help_as_ptx("add.rn.ftz.f32", {flushed, at, constant(0x80000000)});
+        return flushed;
+    };
+    const Locator a = source(operand(in, 1)), b = source(operand(in, 2));
+    machine("extreme.f32", {d, a, b, predicate(operand(in, 3))});
+}
+
+// Of MNMX instructions with a predicate that is always, or never, true.
+std::string Lifter::least_or_greatest(const Operand& o) const {
+    if (!is_predicate(o) || o.number >= 0) unsupported("a choice between least and greatest");
+    return o.negated ? "max" : "min";
 }
 
 void Lifter::mufu(const Instruction& in) {
@@ -136,26 +153,29 @@ void Lifter::doubles(const Instruction& in) {
 void Lifter::dsetp(const Instruction& in) {
     only(in, {"AND", "OR", "XOR", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM", "NAN", "LTU", "EQU",
               "LEU", "GTU", "NEU", "GEU", "MIN", "MAX"});
-    if (in.has("MIN") || in.has("MAX") || comparison(in).empty()) unsupported();
     const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
     const Locator a = real_pair(operand(in, 2)), b = real_pair(operand(in, 3));
     const Locator with = predicate(operand(in, 4));
+    if (in.has("MIN") || in.has("MAX"))
+        return void(machine("first_is_extreme.f64", {p, q, a, b, with}, in.has("MAX")));
+    if (comparison(in).empty()) unsupported();
     as_ptx("setp" + comparison(in) + combination(in) + ".f64", {p, q, a, b, with});
+}
+
+// Two halves from operand `n` on: a register, or two numbers, the upper first.
+Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
+    const Operand& o = operand(in, n++);
+    if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
+        return half_pair(o, bfloat);
+    const uint32_t lower = half_bits(operand(in, n++), bfloat);
+    return constant(half_bits(o, bfloat) << 16 | lower);
 }
 
 void Lifter::halves(const Instruction& in) {
     only(in, {"MMA", "BF16_V2", "BF16", "FTZ", "SAT", "RELU", "F32"});
     const bool bfloat = in.has("BF16_V2") || in.has("BF16");
-    if (in.has("RELU")) unsupported("the modifier .RELU");
+    if (in.has("RELU") && in.opcode != "HFMA2") unsupported("the modifier .RELU");
     const Locator d = result(operand(in, 0));
-    const auto both = [&](size_t n) -> std::pair<Locator, size_t> {
-        // Two halves written as numbers, upper first, or a register.
-        const Operand& o = operand(in, n);
-        if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
-            return {half_pair(o, bfloat), n + 1};
-        const auto bits = [&](const Operand& h) { return half_bits(h, bfloat); };
-        return {constant(bits(o) << 16 | bits(operand(in, n + 1))), n + 2};
-    };
     if (in.has("F32")) {
         // HADD2.F32 R0, -RZ, R1.H0_H0: a half widened.
         const Operand& o = operand(in, 2);
@@ -178,15 +198,18 @@ void Lifter::halves(const Instruction& in) {
         }
         return as_ptx(bfloat ? "cvt.f32.bf16" : "cvt.f32.f16", {d, half});
     }
-    const auto [a, second] = both(1);
-    const auto [b, third] = both(second);
+    size_t n = 1;
+    const size_t first = n;
+    const Locator a = halves_of(in, n, bfloat);
+    const size_t second = n;
+    const Locator b = halves_of(in, n, bfloat);
     const std::string type = bfloat ? ".bf16x2" : ".f16x2";
-    const std::string how =
-        std::string(".rn") + (in.has("FTZ") ? ".ftz" : "") + (in.has("SAT") ? ".sat" : "");
+    const std::string how = std::string(".rn") + (in.has("FTZ") ? ".ftz" : "") +
+                            (in.has("SAT") ? ".sat" : "") + (in.has("RELU") ? ".relu" : "");
     if (in.opcode == "HADD2") return as_ptx("add" + how + type, {d, a, b});
     if (in.opcode == "HMUL2") return as_ptx("mul" + how + type, {d, a, b});
-    const bool no_product = is_zero(operand(in, 1)) || is_zero(operand(in, second));
-    const auto [c, end] = both(third);
+    const bool no_product = is_zero(operand(in, first)) || is_zero(operand(in, second));
+    const Locator c = halves_of(in, n, bfloat);
     // -RZ * RZ + constant is how the compiler spells a constant.
     if (no_product) return void(machine("move", {d, c}, 1));
     as_ptx("fma" + how + type, {d, a, b, c});
@@ -198,11 +221,43 @@ void Lifter::hsetp(const Instruction& in) {
     if (comparison(in).empty()) unsupported();
     const bool bfloat = in.has("BF16_V2");
     const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
-    const Locator a = half_pair(operand(in, 2), bfloat), b = half_pair(operand(in, 3), bfloat);
-    const Locator with = predicate(operand(in, 4));
+    size_t n = 2;
+    const Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
+    const Locator with = predicate(operand(in, n));
     as_ptx("setp" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") +
                (bfloat ? ".bf16x2" : ".f16x2"),
            {p, q, a, b, with});
+}
+
+// HSET2.BF.GT.AND R0, R1, R2, PT: of each half, one or nothing; without .BF all bits or none.
+void Lifter::hset(const Instruction& in) {
+    only(in, {"BF", "BF16_V2", "FTZ", "AND", "OR",  "XOR", "LT",  "EQ",  "LE",  "GT",
+              "NE", "GE",      "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"});
+    if (comparison(in).empty()) unsupported();
+    const bool bfloat = in.has("BF16_V2");
+    size_t n = 1;
+    const Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
+    const Locator with = predicate(operand(in, n));
+    const Locator p = scratch_predicate(), q = scratch_predicate();
+    const Locator lower = scratch(), upper = scratch();
+    help_as_ptx("setp" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") +
+                    (bfloat ? ".bf16x2" : ".f16x2"),
+                {p, q, a, b, with});
+    const uint32_t yes = !in.has("BF") ? 0xffff : bfloat ? 0x3f80 : 0x3c00;
+    help_as_ptx("selp.b32", {lower, constant(yes), constant(0), p});
+    help_as_ptx("selp.b32", {upper, constant(yes << 16), constant(0), q});
+    as_ptx("or.b32", {result(operand(in, 0)), lower, upper});
+}
+
+// HMNMX2 R0, R1, R2, !PT
+void Lifter::hmnmx(const Instruction& in) {
+    only(in, {"BF16_V2", "FTZ", "NAN"});
+    const bool bfloat = in.has("BF16_V2");
+    size_t n = 1;
+    const Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
+    as_ptx(least_or_greatest(operand(in, n)) + (in.has("FTZ") ? ".ftz" : "") +
+               (in.has("NAN") ? ".NaN" : "") + (bfloat ? ".bf16x2" : ".f16x2"),
+           {result(operand(in, 0)), a, b});
 }
 
 // F2I.FTZ.U32.TRUNC.NTZ, I2F.U32.RP, F2F.F32.F64, FRND.FLOOR

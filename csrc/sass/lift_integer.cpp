@@ -246,22 +246,93 @@ void Lifter::prmt(const Instruction& in) {
 }
 
 void Lifter::viadd(const Instruction& in) {
-    only(in, {"U32"});
+    only(in, {"U32", "16x2"});
+    if (in.has("16x2")) {
+        Operand a = operand(in, 1), b = operand(in, 2);
+        if (a.negated) std::swap(a, b);
+        if (a.negated) unsupported("two negated halves");
+        const std::string name = b.negated ? "sub.u16x2" : "add.u16x2";
+        b.negated = false;
+        return as_ptx(name, {result(operand(in, 0)), word(a), word(b)});
+    }
     as_ptx("add.u32", {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
 }
 
+// VIMNMX R0, R1, R2, PT; VIMNMX3 R0, R1, R2, R3, PT; .RELU: nothing below zero
 void Lifter::extreme(const Instruction& in) {
-    only(in, {"U32", "S32"});
-    machine(in.has("U32") ? "add_extreme.u32" : "add_extreme.s32",
-            {result(operand(in, 0)), word(operand(in, 1)), constant(0), word(operand(in, 2)),
-             predicate(operand(in, 3))});
+    if (in.has("U16x2") || in.has("S16x2")) return extreme_of_halves(in);
+    only(in, {"U32", "S32", "RELU"});
+    const char* const name = in.has("U32") ? "add_extreme.u32" : "add_extreme.s32";
+    const bool three = in.opcode == "VIMNMX3";
+    const Locator d = result(operand(in, 0));
+    const Locator p = predicate(operand(in, three ? 4 : 3));
+    Locator value = word(operand(in, 1));
+    const Locator last = word(operand(in, three ? 3 : 2));
+    if (three) {
+        const Locator two = scratch();
+        help(name, {two, value, constant(0), word(operand(in, 2)), p});
+        value = two;
+    }
+    if (!in.has("RELU")) return void(machine(name, {d, value, constant(0), last, p}));
+    const Locator unbounded = scratch();
+    help(name, {unbounded, value, constant(0), last, p});
+    machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
+}
+
+// Of the halves of words.
+void Lifter::extreme_of_halves(const Instruction& in) {
+    only(in, {"U16x2", "S16x2", "RELU"});
+    const bool three = in.opcode == "VIMNMX3";
+    const std::string name = least_or_greatest(operand(in, three ? 4 : 3)) +
+                             (in.has("RELU") ? ".relu" : "") +
+                             (in.has("U16x2") ? ".u16x2" : ".s16x2");
+    Locator value = word(operand(in, 1));
+    if (three) {
+        const Locator two = scratch();
+        help_as_ptx(name, {two, value, word(operand(in, 2))});
+        value = two;
+    }
+    as_ptx(name, {result(operand(in, 0)), value, word(operand(in, three ? 3 : 2))});
 }
 
 void Lifter::add_extreme(const Instruction& in) {
-    only(in, {"U32", "S32"});
-    machine(in.has("U32") ? "add_extreme.u32" : "add_extreme.s32",
-            {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)),
-             word(operand(in, 3)), predicate(operand(in, 4))});
+    only(in, {"U32", "S32", "RELU"});
+    const char* const name = in.has("U32") ? "add_extreme.u32" : "add_extreme.s32";
+    const Locator d = result(operand(in, 0)), p = predicate(operand(in, 4));
+    const Locator a = word(operand(in, 1)), b = word(operand(in, 2)), c = word(operand(in, 3));
+    if (!in.has("RELU")) return void(machine(name, {d, a, b, c, p}));
+    const Locator unbounded = scratch();
+    help(name, {unbounded, a, b, c, p});
+    machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
+}
+
+// VABSDIFF R0, R1, R2, R3: |R1 - R2| + R3; VABSDIFF4.U8.ACC: the four bytes' differences added up
+void Lifter::difference(const Instruction& in) {
+    const Locator d = result(operand(in, 0)), a = word(operand(in, 1)), b = word(operand(in, 2)),
+                  c = word(operand(in, 3));
+    if (in.opcode == "VABSDIFF") {
+        only(in, {"U32", "S32"});
+        return as_ptx(in.has("U32") ? "sad.u32" : "sad.s32", {d, a, b, c});
+    }
+    only(in, {"U8", "ACC"});
+    if (!in.has("ACC") && !is_zero(operand(in, 3))) unsupported("bytes to keep");
+    machine(in.has("ACC") ? "byte_differences.sum" : "byte_differences", {d, a, b, c});
+}
+
+// IDP.4A.U8.S8 R0, R1, R2, R3; IDP.2A.LO.S16.U8
+void Lifter::dot_product(const Instruction& in) {
+    only(in, {"4A", "2A", "LO", "HI", "U8", "S8", "U16", "S16"});
+    const bool four = in.has("4A");
+    // The types come last: of the first factor, of the second.
+    if (in.modifiers.size() < 3) unsupported();
+    const auto type = [](std::string_view m) { return m.starts_with('U') ? ".u32" : ".s32"; };
+    const std::string name = std::string(four           ? "dp4a"
+                                         : in.has("HI") ? "dp2a.hi"
+                                                        : "dp2a.lo") +
+                             type(in.modifiers[in.modifiers.size() - 2]) +
+                             type(in.modifiers.back());
+    as_ptx(name, {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)),
+                  word(operand(in, 3))});
 }
 
 void Lifter::bits(const Instruction& in) {

@@ -219,7 +219,6 @@ void Lifter::load_constant(const Instruction& in) {
     index.uniform = from.base < 0;
     index.number = index.uniform ? from.uniform_base : from.base;
     if (!index.uniform) {  // lanes may want different words, which takes time
-        const bool parameters = from.number == int32_t(sim::MachineCode::of_parameters);
         const Type type = in.has("U8")    ? Type::u8
                           : in.has("S8")  ? Type::s8
                           : in.has("U16") ? Type::u16
@@ -227,7 +226,7 @@ void Lifter::load_constant(const Instruction& in) {
                                           : Type::b32;
         Op op;
         op.bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
-        describe(parameters ? Space::param : Space::constant, sim::Access::load, op.bytes);
+        describe(Space::constant, sim::Access::load, op.bytes);
         op.narrow_address = true;
         op.operand[5] = raw(index);
         op.immediate = from.offset;

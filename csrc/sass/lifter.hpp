@@ -54,7 +54,9 @@ class Lifter {
     Locator real_pair(const Operand& o);                       // a double
     static uint32_t half_bits(const Operand& o, bool bfloat);  // of a number
     Locator half_pair(const Operand& o, bool bfloat);          // two halves, swizzled
-    Locator part(const Operand& o, std::string_view type);     // R1.B0, R1.H1 widened
+    Locator halves_of(const Instruction& in, size_t& n, bool bfloat);  // or two numbers
+    [[nodiscard]] std::string least_or_greatest(const Operand& o) const;
+    Locator part(const Operand& o, std::string_view type);  // R1.B0, R1.H1 widened
     Locator result(const Operand& o, int registers = 1);
     Locator predicate(const Operand& o);  // a source, negated where it says so
     Locator predicate_result(const Operand& o);
@@ -103,6 +105,9 @@ class Lifter {
     void bits(const Instruction& in);
     void p2r(const Instruction& in);
     void r2p(const Instruction& in);
+    void extreme_of_halves(const Instruction& in);
+    void difference(const Instruction& in);
+    void dot_product(const Instruction& in);
 
     // lift_floating.cpp
     void floating(const Instruction& in);
@@ -116,6 +121,8 @@ class Lifter {
     void dsetp(const Instruction& in);
     void halves(const Instruction& in);
     void hsetp(const Instruction& in);
+    void hset(const Instruction& in);
+    void hmnmx(const Instruction& in);
     void convert(const Instruction& in);
     void pack_floats(const Instruction& in);
 
@@ -137,6 +144,8 @@ class Lifter {
     void jump(const Instruction& in);
     void convergence(const Instruction& in);
     void barrier(const Instruction& in);
+    void barrier_result(const Instruction& in);
+    void trap(const Instruction& in);
     void special(const Instruction& in);
     void vote(const Instruction& in);
     void shuffle(const Instruction& in);
@@ -158,6 +167,7 @@ class Lifter {
     bool uniform_ = false;                                  // it writes uniform registers
     uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;  // offsets in the frame
     uint32_t frame_bytes_ = 0;
+    Locator voted_ = no_operand, voted_predicate_ = no_operand;  // what BAR.RED left for B2R
     std::vector<Locator> scratch_, scratch_predicates_;
     size_t spare_ = 0, spare_predicates_ = 0;
     std::vector<uint32_t> op_of_;  // by instruction

@@ -49,6 +49,14 @@ bool read_real(std::string_view s, double& value) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// A register's number, below what its file has.
+bool read_number(std::string_view s, int64_t limit, int32_t& number) {
+    int64_t n = 0;
+    if (s.empty() || !is_digit(s[0]) || !read_integer(s, n) || n < 0 || n >= limit) return false;
+    number = int32_t(n);
+    return true;
+}
+
 // R12, RZ, UR4, URZ, P0, PT, UP1, UPT, B3, followed by nothing or a dot and more.
 bool read_register(std::string_view s, Operand& o) {
     std::string_view name = s.substr(0, s.find('.'));
@@ -62,16 +70,13 @@ bool read_register(std::string_view s, Operand& o) {
     if (file == 'R' || (file == 'B' && !found.uniform)) {
         found.kind = file == 'R' ? Operand::Kind::reg : Operand::Kind::barrier;
         if (number != "Z" || file == 'B') {
-            int64_t n = 0;
-            if (!is_digit(number[0]) || !read_integer(number, n)) return false;
-            found.number = int32_t(n);
+            const int64_t limit = file == 'B' ? 16 : found.uniform ? 64 : 256;
+            if (!read_number(number, limit, found.number)) return false;
         }
     } else if (file == 'P') {
         found.kind = Operand::Kind::predicate;
         if (number != "T") {
-            int64_t n = 0;
-            if (!is_digit(number[0]) || !read_integer(number, n)) return false;
-            found.number = int32_t(n);
+            if (!read_number(number, 8, found.number)) return false;
         }
     } else {
         return false;
@@ -167,9 +172,10 @@ Operand operand_of(std::string_view text) {
         const size_t close = s.find('|', 1);
         if (close == std::string_view::npos) return o;
         o.absolute = true;
-        const std::string_view suffix = s.substr(close + 1);
+        std::string_view suffix = s.substr(close + 1);
         s = s.substr(1, close - 1);
-        if (suffix.starts_with('.') && suffix != ".reuse") o.part = suffix.substr(1);
+        if (suffix.starts_with(".reuse")) suffix.remove_prefix(6);
+        if (suffix.starts_with('.')) o.part = suffix.substr(1);
     }
     if (s.starts_with("desc[")) {  // a descriptor of caching; the address follows
         const size_t close = s.find("][");

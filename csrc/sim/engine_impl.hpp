@@ -229,7 +229,9 @@ class Worker {
             case Control::break_barrier:
                 return break_barrier(w, op, at);
             case Control::jump:
-                return jump(w, op, at);
+                jump(w, op, at);
+                if (!w.running) observer_.parted(w, op);
+                return;
         }
     }
 
@@ -245,6 +247,7 @@ class Worker {
         const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
         if (taken == w.current.mask) return go_to(w, op.target);
         if (taken == 0) return go_to(w, at + 1);
+        observer_.parted(w, op);
         part(w, taken, op.target, at + 1, program_.reconvergence[at]);
     }
 

@@ -72,7 +72,8 @@ struct SilentObserver {
     void finish(const Block&) {}  // all its threads have left
     // A run of operations of a path starts: from `op` to Program::segment_end[op].
     void segment(const Warp&, uint32_t, LaneMask) {}
-    void call(const Warp&) {}  // the running path has entered a function
+    void parted(const Warp&, const Op&) {}  // a branch has parted the lanes of the running path
+    void call(const Warp&) {}               // the running path has entered a function
     // A memory instruction is about to move its data.
     void access(const Warp&, const MemoryEvent&) {}
     void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*) {}

@@ -255,10 +255,9 @@ inline void load_parameter(Warp& w, const Op& op) {
     op.mover(w, op, r);
 }
 
-// Where a constant bank's offset is to whoever observes: in the module's variable that lies there,
-// or in the parameters; offsets of the compiler's own constants remain.
+// Where a constant bank's offset is to whoever observes: in the module's variable that lies there;
+// offsets of parameters and of the compiler's own constants remain.
 inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t offset) {
-    if (bank == MachineCode::of_parameters) return offset - MachineCode::parameters;
     if (bank != MachineCode::of_variables) return offset;
     for (const MachineCode::Variable& v : code.variables) {
         if (offset - v.offset < v.bytes) return v.address + (offset - v.offset);
@@ -281,9 +280,8 @@ void load_bank(Warp& w, const Op& op) {
         r.lane[i] = const_cast<std::byte*>(within ? bank.data() + at : nothing);
         w.address[i] = bank_address(code, op.extra, at);
     });
-    const auto space =
-        op.extra == MachineCode::of_parameters ? ptx::Space::param : ptx::Space::constant;
-    announce<Observer>(w, op, space, Access::load, shape_of(w.address, w.mask, op.bytes));
+    const Shape shape = shape_of(w.address, w.mask, op.bytes);
+    announce<Observer>(w, op, ptx::Space::constant, Access::load, shape);
     op.mover(w, op, r);
 }
 

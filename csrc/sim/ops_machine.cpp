@@ -352,9 +352,8 @@ void needs_slow_division(Warp& w, const Op& op) {
         const int p = int(a[i] >> 23 & 255), q = int(b[i] >> 23 & 255);
         // Neither is subnormal, zero, infinite or no number, nor are the quotient and the
         // remainders of the sequence's steps.
-        const bool slow = q == 0 || q >= 253 || p == 255 || (p == 0 && (a[i] & 0x7fffffff) != 0) ||
-                          (p != 0 && (p - q >= 126 || p - q <= -126 || p <= 24)) ||
-                          (p == 0 && q == 0);
+        const bool slow =
+            q == 0 || q >= 253 || p == 255 || p <= 24 || p - q >= 126 || p - q <= -126;
         m |= LaneMask(slow) << i;
     }
     store(w, op.operand[0], m);
@@ -387,6 +386,19 @@ void extreme_float(Warp& w, const Op& op) {
         return std::bit_cast<uint32_t>(canonical(value));
     });
 }
+
+// The differences of the bytes of a and b, without sign; added up, and to c.
+template <bool sum>
+struct byte_differences {
+    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
+        uint32_t d = sum ? c : 0;
+        for (int n = 0; n < 32; n += 8) {
+            const uint32_t x = a >> n & 255, y = b >> n & 255, by = x < y ? y - x : x - y;
+            d += sum ? by : by << n;
+        }
+        return d;
+    }
+};
 
 struct sine_of_turns {
     static float of(float a) { return float(std::sin(6.283185307179586 * double(a))); }
@@ -431,6 +443,10 @@ constexpr Named handlers[] = {
     {"needs_slow_division", &needs_slow_division},
     {"add_extreme.s32", &add_extreme<int32_t>},
     {"add_extreme.u32", &add_extreme<uint32_t>},
+    {"byte_differences",
+     &lanewise<byte_differences<false>, uint32_t, uint32_t, uint32_t, uint32_t>},
+    {"byte_differences.sum",
+     &lanewise<byte_differences<true>, uint32_t, uint32_t, uint32_t, uint32_t>},
     {"extreme.f32", &extreme_float},
     {"sine_of_turns", &lanewise<sine_of_turns, float, float>},
     {"cosine_of_turns", &lanewise<cosine_of_turns, float, float>},

@@ -106,6 +106,24 @@ void fma_f64(Warp& w, const Op& op) {
     });
 }
 
+// DSETP.MIN, .MAX (extra): predicate d, whether a is the extreme one, e, whether neither is a
+// number; both only where predicate 4.
+void first_is_extreme(Warp& w, const Op& op) {
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[3]);
+    LaneMask first = 0, neither = 0;
+    for (int i = 0; i < warp_size; ++i) {
+        const double x = joined<double>(a, i), y = joined<double>(b, i);
+        const bool less = x < y || (x == y && std::signbit(x) && !std::signbit(y));
+        const bool greater = x > y || (x == y && !std::signbit(x) && std::signbit(y));
+        first |= LaneMask(y != y || (op.extra ? greater : less)) << i;
+        neither |= LaneMask(x != x && y != y) << i;
+    }
+    const LaneMask with = w.predicate(op.operand[4]);
+    store(w, op.operand[0], first & with);
+    store(w, op.operand[1], neither & with);
+}
+
 // Predicate d: the pair a lies in the window of addresses above `immediate`.
 void in_window(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -177,6 +195,7 @@ constexpr Named handlers[] = {
     {"add.f64", &pairs2<add_f64>},
     {"mul.f64", &pairs2<mul_f64>},
     {"fma.f64", &fma_f64},
+    {"first_is_extreme.f64", &first_is_extreme},
     {"in_window", &in_window},
     {"add_to_pair", &add_to_pair},
 };

@@ -163,11 +163,14 @@ struct MachineCode {
         uint32_t offset = 0, bytes = 0;
         uint64_t address = 0;
     };
-    static constexpr uint32_t of_parameters = 0, of_variables = 3;  // numbers of banks
+    static constexpr uint32_t of_variables = 3;  // number of their bank
     std::vector<std::byte> bank[banks];
     std::vector<Word> words;
     std::vector<Variable> variables;
     std::vector<uint32_t> op_of;  // by code offset / 16
+    // By branch: memory instructions that its two sides may run together, or one after the other,
+    // as no barrier brings them together before (sass/meetings.hpp).
+    std::map<uint32_t, std::vector<uint32_t>> meetings;
 };
 
 // The constants and banks of a launch of machine code.

@@ -64,6 +64,11 @@ def told(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
         yield access, " ".join(filter(None, parts))
 
 
+def remarks(access: Access, text: str) -> str:
+    """Return what is said of an access: `text`, where it wastes, and what the assembler merged."""
+    return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
+
+
 def worth_a_sentence(access: Access) -> bool:
     """Whether an access wastes, or lanes wait for each other, enough for the kernel to notice."""
     return (wasteful(access) or contended(access)) and access.share >= 0.01

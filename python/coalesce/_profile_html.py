@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from coalesce import _profile_text, _verdict
-from coalesce._advice import told, wasteful, worth_a_sentence
+from coalesce._advice import remarks, told, wasteful
 from coalesce._html import (
     BAD,
     FAINT,
@@ -149,8 +149,8 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
     ]
     for access, text in told(accesses):
         rows.append(_access(access))
-        if text and worth_a_sentence(access):
-            sentence = "↳ " + tag("span", escape(text), "white-space:normal")
+        if said := remarks(access, text):
+            sentence = "↳ " + tag("span", escape(said), "white-space:normal")
             rows.append(row([cell(""), cell(sentence, "padding-left:32px", span=_COLUMNS - 1)]))
     return rows
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from coalesce import _verdict
-from coalesce._advice import told, wasteful, worth_a_sentence
+from coalesce._advice import remarks, told, wasteful
 from coalesce._modelled import of_bytes
 from coalesce._rows import Access, Line, number
 
@@ -215,9 +215,11 @@ def source_line(
             remark = f"  {access.pattern.name}"
             row.append(remark if len(row) + len(remark) <= width else "", FAINT)
         yield row
-        if sentences and worth_a_sentence(access):
+        if sentences:
             indent = " " * (bar_width + 7)
-            for part in textwrap.wrap(sentence, width - len(_MARGIN) - len(indent)):
+            for part in textwrap.wrap(
+                remarks(access, sentence), width - len(_MARGIN) - len(indent)
+            ):
                 yield Text(_MARGIN, FAINT).append(indent + part, "not dim")
 
 
@@ -245,7 +247,9 @@ def plain_access(access: Access) -> list[str]:
     return [
         f"  {access.place}: {access.source.strip()}",
         f"    {access.name}: {access.requests:,} requests x {access.takes}, ideal {ideal}; {share}",
-        *textwrap.wrap(access.sentence, 92, initial_indent="    ", subsequent_indent="    "),
+        *textwrap.wrap(
+            f"{access.sentence} {access.merge}", 92, initial_indent="    ", subsequent_indent="    "
+        ),
         *([] if picture is None else textwrap.indent(picture.text, "    ").splitlines()),
     ]
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from coalesce import (
     _arguments,
-    _core,
     _counting,
     _devices,
+    _exactness,
     _examples,
     _geometry,
     _ncu,
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 _EXAMPLES = 8  # warps of each instruction to look at
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
-_PARTED = "lanes that part may meet again earlier on the hardware than the machine code demands"
-# As recorded: tests/python/test_hardware_counters.py, test_hardware_adds_arbitration_to_wavefronts.
-_ARBITRATED = "the hardware adds what competing warps cost each other, which differs between runs"
-_WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
 @dataclass(frozen=True)
@@ -129,15 +125,12 @@ def of_kernel(
     if on_gpu:
         record = kernel.launch(*extents, *given, shared_bytes=shared, device=chosen, runs="auto")
     counts = counted.counts
-    source, instructions = _listing(kernel, counted)
+    source, instructions = _listing(kernel, counted, chosen)
     metrics: Mapping[str, float] = counts.metrics()
     errors: Mapping[str, float] = {}
     of_instructions = ("smsp__inst_executed", "smsp__thread_inst_executed")
-    if _is_machine_code(counts):
-        totals = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
-        inexact = dict.fromkeys(totals, _PARTED)
-        competing = [n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]]
-        inexact |= dict.fromkeys(competing, _ARBITRATED)
+    if _exactness.is_machine_code(counts):
+        inexact = _exactness.inexact(counts)
     else:
         why = kernel._program(chosen).why_ptx(kernel.entry)
         why = f"{_OF_PTX}: {why}" if why else _OF_PTX
@@ -186,12 +179,9 @@ def of_kernel(
     return found, record
 
 
-def _is_machine_code(counts: _core.sim.Counts) -> bool:
-    """Tell whether the instructions that were counted are those of the machine code."""
-    return any(str(opcode)[:1].isupper() for opcode in counts.table()["opcode"])
-
-
-def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[_rows.Instruction]]:
+def _listing(
+    kernel: Kernel, counted: _counting.Counted, device: Device
+) -> tuple[str, Sequence[_rows.Instruction]]:
     """Return the rows of the instructions and the text whose lines they name."""
     counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
@@ -203,7 +193,11 @@ def _listing(kernel: Kernel, counted: _counting.Counted) -> tuple[str, Sequence[
     found = {} if counted.exemplars is None else _examples.examples(counted.exemplars)
     parameters = [parameter.name for parameter in kernel.signature.parameters]
     scale = 1.0 if counted.estimate is None else counted.estimate.scale
-    return source, _rows.instructions(table, files, own, parameters, found, scale)
+    widths: dict[int, int] = {}
+    if _exactness.is_machine_code(counts):  # set it beside the PTX
+        ptx = kernel._program(device).no_counts(kernel.entry, of_ptx=True).table()
+        widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
+    return source, _rows.instructions(table, files, own, parameters, found, scale, widths)
 
 
 def _record(counted: _counting.Counted, device: Device) -> LaunchRecord:

@@ -38,7 +38,7 @@ _KINDS = {"async_copy": "copy"}
 
 @dataclass(frozen=True)
 class Instruction:
-    """One PTX instruction and what it executed and moved.
+    """One instruction, of the machine code or else of the PTX, and what it executed and moved.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Instruction:
     ptx_line : int
         Line of the PTX text.
     opcode : str
-        ``"ld.global.nc.f32"``.
+        ``"LDG.E.CONSTANT"``, or of the PTX ``"ld.global.nc.f32"``.
     space, kind : str
         ``"global"``, ``"shared"``, ``"local"``, ``"constant"``, and ``"load"``, ``"store"``,
         ``"atomic"``, ``"reduction"``, ``"async_copy"``; both ``""`` for no memory access.
@@ -66,8 +66,8 @@ class Instruction:
     ideal : int
         Sectors, or wavefronts of shared memory, that the same lanes would take with their elements
         packed.
-    merged : bool
-        Whether the assembler merged this instruction into a neighbour, which has its counts.
+    merged : int
+        How many instructions of the PTX the assembler merged into this one; 1 where it is one.
     array : str
         What it accesses, by the name of the parameter or the variable; ``""`` where that is not
         known.
@@ -93,7 +93,7 @@ class Instruction:
     lines: int
     wavefronts: int
     ideal: int
-    merged: bool = False
+    merged: int = 1
     array: str = ""
     examples: tuple[Example, ...] = ()
     index: int = -1
@@ -154,6 +154,21 @@ class Access:
         if self.file:
             return f"{PurePath(self.file).name}:{self.line}"
         return f"line {self.line}" if self.line else "unknown line"
+
+    @property
+    def merged(self) -> int:
+        """How many accesses that the kernel spells the assembler merged into one; 1 where none."""
+        return max(instruction.merged for instruction in self.instructions)
+
+    @property
+    def merge(self) -> str:
+        """What the assembler merged, as a sentence; empty where it merged nothing."""
+        n = self.merged
+        if n == 1:
+            return ""
+        each = self.width // n
+        what = f"{_KINDS.get(self.kind, self.kind)}s of {each} byte{'s' * (each != 1)}"
+        return f"The assembler merged every {n} {what} into one of {self.width}."
 
     @property
     def pattern(self) -> Pattern | None:
@@ -306,7 +321,7 @@ class Line:
     @property
     def sentence(self) -> str:
         """What its accesses do and, where that costs, what to do; one sentence or more."""
-        return " ".join(a.sentence for a in self.accesses if a.sentence)
+        return " ".join(said for a in self.accesses for said in (a.sentence, a.merge) if said)
 
 
 def instructions(
@@ -316,15 +331,17 @@ def instructions(
     parameters: Sequence[str],
     examples: Mapping[int, Sequence[Example]],
     scale: float = 1,
+    ptx_widths: Mapping[int, int] | None = None,
 ) -> tuple[Instruction, ...]:
     """Make the rows of a `Counts.table()`.
 
     `parameters` are the names of the kernel's parameters, `examples` are by row; the counters are
-    multiplied by `scale`.
+    multiplied by `scale`. `ptx_widths` has the bytes a lane that the PTX's instructions access, by
+    line of the PTX: a machine instruction that accesses more stands for several.
     """
     names = [c for c in _COUNTERS if c in table]
     columns = {name: table[name].tolist() for name in (*names, "ptx_line", "line", "file", "width")}
-    merged = table.get("merged")
+    widths = ptx_widths or {}
     return tuple(
         Instruction(
             line=columns["line"][i],
@@ -334,7 +351,7 @@ def instructions(
             space=str(table["space"][i]),
             kind=str(table["kind"][i]),
             width=columns["width"][i],
-            merged=bool(merged[i]) if merged is not None else False,
+            merged=_merged(columns["width"][i], widths.get(columns["ptx_line"][i], 0)),
             array=_array(table, i, parameters, examples.get(i, ())),
             examples=tuple(examples.get(i, ())),
             index=i,
@@ -342,6 +359,10 @@ def instructions(
         )
         for i in range(len(table["line"]))
     )
+
+
+def _merged(width: int, of_ptx: int) -> int:
+    return max(1, width // of_ptx) if of_ptx else 1
 
 
 def _scaled(count: int, scale: float) -> int:

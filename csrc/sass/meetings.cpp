@@ -1,0 +1,87 @@
+#include "sass/meetings.hpp"
+
+#include <set>
+#include <utility>
+
+namespace coalesce::sass {
+
+namespace {
+
+using Kind = Operand::Kind;
+
+bool is_conditional(const Instruction& in) {
+    if (in.guard.kind == Kind::predicate && in.guard.number >= 0) return true;
+    for (const Operand& o : in.operands) {
+        if (o.kind == Kind::predicate && o.number >= 0) return true;
+    }
+    return false;
+}
+
+const Operand* label_of(const Instruction& in) {
+    for (const Operand& o : in.operands) {
+        if (o.kind == Kind::label) return &o;
+    }
+    return nullptr;
+}
+
+uint32_t barrier_of(const Instruction& in) {
+    for (const Operand& o : in.operands) {
+        if (o.kind == Kind::barrier && o.number >= 0 && o.number < 32)
+            return uint32_t{1} << o.number;
+    }
+    return 0;
+}
+
+// Whether lanes can part at it: votes and shuffles ask with BRA.DIV whether they have.
+bool parts(const Instruction& in) {
+    return in.opcode == "BRA" && !in.has("DIV") && !in.has("CONV") && !in.has("U") &&
+           label_of(in) && is_conditional(in);
+}
+
+// The instructions from `first` on, up to barriers that were set before.
+std::set<uint32_t> reached(const Code& code, uint32_t first) {
+    std::set<uint32_t> found;
+    std::set<std::pair<uint32_t, uint32_t>> seen;  // instruction, barriers set on the way
+    std::vector<std::pair<uint32_t, uint32_t>> left{{first, 0}};
+    while (!left.empty()) {
+        const auto [at, set] = left.back();
+        left.pop_back();
+        if (at >= code.instructions.size() || !seen.insert({at, set}).second) continue;
+        const Instruction& in = code.instructions[at];
+        const Operand* const label = label_of(in);
+        const uint32_t barrier = barrier_of(in);
+        const bool always = !is_conditional(in);
+        uint32_t now = set;
+        if (in.opcode == "BSSY") now |= barrier;
+        if (in.opcode == "BSYNC") {
+            if (!(set & barrier)) continue;
+            now &= ~barrier;
+        }
+        if (in.opcode == "WARPSYNC" && always) continue;
+        found.insert(at);
+        if ((in.opcode == "EXIT" || in.opcode == "RET" || in.opcode == "BRX") && always) continue;
+        if ((in.opcode == "BRA" || in.opcode == "CALL") && label)
+            left.push_back({label->target, now});
+        if (in.opcode != "BRA" || !label || !always) left.push_back({at + 1, now});
+    }
+    return found;
+}
+
+}  // namespace
+
+std::map<uint32_t, std::vector<uint32_t>> meetings(const Code& code,
+                                                   const std::function<bool(uint32_t)>& counts) {
+    std::map<uint32_t, std::vector<uint32_t>> found;
+    for (uint32_t at = 0; at < code.instructions.size(); ++at) {
+        const Instruction& in = code.instructions[at];
+        if (!parts(in)) continue;
+        const std::set<uint32_t> taken = reached(code, label_of(in)->target);
+        const std::set<uint32_t> other = reached(code, at + 1);
+        for (const uint32_t i : taken) {
+            if (counts(i) && other.contains(i)) found[at].push_back(i);
+        }
+    }
+    return found;
+}
+
+}  // namespace coalesce::sass

@@ -1,0 +1,79 @@
+"""Which counters need not equal the hardware's, to the last unit, and why.
+
+What is counted of the machine code equals what a GPU counts, except where the GPU itself counts
+differently from run to run: where lanes that a branch parted happen to meet, where warps compete.
+The rules come of the recordings in tests/data; `tests/python/test_hardware_counters.py` holds the
+counters that are called exact against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coalesce import _core
+
+TOTALS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
+
+PARTED = (
+    "lanes that a branch has parted wait for each other, and how often the hardware issues the "
+    "instruction that waits differs from run to run"
+)
+UNJOINED = (
+    "a branch parts lanes, and no barrier brings them together before they access memory: whether "
+    "they do it together differs from run to run"
+)
+ARBITRATED = "the hardware adds what competing warps cost each other, which differs between runs"
+DIVIDED = (
+    "lanes of an atomic that is scattered over many lines share sectors, which the hardware sends "
+    "once or twice, differing from run to run"
+)
+CONTENDED = (
+    "a loop of compare-and-swap turns as often as the other warps of the block make it, or what "
+    "lies in memory that nobody wrote, which differs from run to run"
+)
+_WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
+
+
+def is_machine_code(counts: _core.sim.Counts) -> bool:
+    """Tell whether the instructions that were counted are those of the machine code."""
+    return any(str(opcode)[:1].isupper() for opcode in counts.table()["opcode"])
+
+
+def inexact(counts: _core.sim.Counts) -> dict[str, str]:
+    """Return the metrics of counts of machine code that need not be the hardware's, and why.
+
+    Parameters
+    ----------
+    counts : Counts
+        Of the machine code.
+
+    Returns
+    -------
+    dict
+        Reasons by the metric's name; all other metrics of ``counts.metrics()`` are exact.
+    """
+    table, metrics = counts.table(), counts.metrics()
+    found: dict[str, str] = {}
+
+    def add(names: Iterable[str], why: str) -> None:
+        found.update(dict.fromkeys(names, why))
+
+    if table["parted"].any():
+        add(TOTALS, PARTED)
+    add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
+    for kind, op in (("atomic", "atom"), ("reduction", "red")):
+        if table["divided"][table["kind"] == kind].any():
+            add([n for n in metrics if "t_sectors" in n and f"_global_op_{op}." in n], DIVIDED)
+    for space in ("global", "shared", "local"):
+        if table["unjoined"][_touches(table["space"], space)].any():
+            add([n for n in metrics if space in n], UNJOINED)
+    if table["contended"].any():
+        add([n for n in metrics if "shared" in n], CONTENDED)
+        add(TOTALS, CONTENDED)
+    return found
+
+
+def _touches(spaces: Any, space: str) -> Any:
+    return (spaces == space) | (spaces == "generic")

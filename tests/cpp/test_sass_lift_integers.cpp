@@ -1,0 +1,227 @@
+// What machine instructions on integers do, for values at the edges and random ones.
+#include <algorithm>
+
+#include "sass_rows.hpp"
+
+namespace coalesce::sass {
+namespace {
+
+u32 permuted(u32 x, u32 y, u32 selector) {
+    const u64 bytes = u64{y} << 32 | x;
+    u32 d = 0;
+    for (int n = 0; n < 4; ++n) {
+        const u32 nibble = selector >> (4 * n) & 15;
+        u32 byte = u32(bytes >> (8 * (nibble & 7))) & 255;
+        if (nibble & 8) byte = byte & 128 ? 255 : 0;
+        d |= byte << (8 * n);
+    }
+    return d;
+}
+
+u32 of_halves(u32 x, u32 y, const std::function<u32(u32, u32)>& f) {
+    return (f(x & 0xffff, y & 0xffff) & 0xffff) | f(x >> 16, y >> 16) << 16;
+}
+
+std::vector<Row> integer_rows() {
+    const auto carry = [](u64 sum) { return sum >> 32 != 0; };
+    return {
+        {{"IADD3 R0, R2, R4, R6"}, As::word, [](In i) { return of(i.x() + i.y() + i.z()); }},
+        {{"IADD3 R0, R2, -R4, RZ"}, As::word, [](In i) { return of(i.x() - i.y()); }},
+        {{"IADD3 R0, -R2, -R4, R6"}, As::word, [](In i) { return of(i.z() - i.x() - i.y()); }},
+        {{"IADD3 R0, P0, R2, R4, RZ"},
+         As::word,
+         [=](In i) { return of(i.x() + i.y(), carry(u64{i.x()} + i.y())); }},
+        {{"IADD3 R0, P0, R2, -R4, RZ"},
+         As::word,
+         [](In i) { return of(i.x() - i.y(), i.x() >= i.y()); }},
+        {{"IADD3.X R0, R2, R4, RZ, P3, !PT"},
+         As::word,
+         [](In i) { return of(i.x() + i.y() + i.p3()); }},
+        {{"IADD3.X R0, R2, ~R4, RZ, P3, !PT"},
+         As::word,
+         [](In i) { return of(i.x() + ~i.y() + i.p3()); }},
+        {{"IADD3 R0, P5, R2, R4, RZ", "IADD3.X R1, R3, R5, RZ, P5, !PT"},
+         As::pair,
+         [](In i) { return of(i.a + i.b); }},
+        {{"IADD3 R0, P5, P6, R2, R4, R6", "IADD3.X R1, R3, R5, R7, P5, P6"},
+         As::pair,
+         [](In i) { return of(i.a + i.b + i.c); }},
+        {{"IMAD R0, R2, R4, R6"}, As::word, [](In i) { return of(i.x() * i.y() + i.z()); }},
+        {{"IMAD.MOV.U32 R0, RZ, RZ, R2"}, As::word, [](In i) { return of(i.x()); }},
+        {{"IMAD.SHL.U32 R0, R2, 0x8, RZ"}, As::word, [](In i) { return of(i.x() << 3); }},
+        {{"IMAD.IADD R0, R2, 0x1, -R4"}, As::word, [](In i) { return of(i.x() - i.y()); }},
+        {{"IMAD.X R0, R2, R4, R6, P3"},
+         As::word,
+         [](In i) { return of(i.x() * i.y() + i.z() + i.p3()); }},
+        {{"IMAD.WIDE R0, R2, R4, R6"},
+         As::pair,
+         [](In i) { return of(u64(i64{i32(i.x())} * i32(i.y())) + i.c); }},
+        {{"IMAD.WIDE.U32 R0, R2, R4, R6"},
+         As::pair,
+         [](In i) { return of(u64{i.x()} * i.y() + i.c); }},
+        {{"IMAD.WIDE.U32 R0, P0, R2, R4, R6"},
+         As::pair,
+         [](In i) {
+             const u64 product = u64{i.x()} * i.y();
+             return of(product + i.c, product + i.c < product);
+         }},
+        {{"IMAD.HI.U32 R0, R2, R4, R6"},
+         As::word,
+         [](In i) { return of((u64{i.x()} * i.y() + i.c) >> 32); }},
+        {{"LEA R0, R2, R4, 0x3"}, As::word, [](In i) { return of((i.x() << 3) + i.y()); }},
+        {{"LEA R0, P0, R2, R4, 0x3"},
+         As::word,
+         [=](In i) { return of((i.x() << 3) + i.y(), carry(u64{i.x() << 3} + i.y())); }},
+        {{"LEA.HI R0, R2, R4, R6, 0x3"},
+         As::word,
+         [](In i) { return of(u32((u64{i.z()} << 32 | i.x()) << 3 >> 32) + i.y()); }},
+        {{"LEA.HI.SX32 R0, R2, R4, 0x1b"},
+         As::word,
+         [](In i) { return of(u32(u64(i64{i32(i.x())}) << 27 >> 32) + i.y()); }},
+        {{"LEA R0, P5, R2, R4, 0x2", "LEA.HI.X R1, R2, R5, R3, 0x2, P5"},
+         As::pair,
+         [](In i) { return of((i.a << 2) + i.b); }},
+        {{"LOP3.LUT R0, R2, R4, R6, 0x96, !PT"},
+         As::word,
+         [](In i) { return of(i.x() ^ i.y() ^ i.z()); }},
+        {{"LOP3.LUT R0, R2, R4, R6, 0xe8, !PT"},
+         As::word,
+         [](In i) { return of((i.x() & i.y()) | (i.x() & i.z()) | (i.y() & i.z())); }},
+        {{"LOP3.LUT R0, R2, R4, R6, 0xca, !PT"},
+         As::word,
+         [](In i) { return of((i.x() & i.y()) | (~i.x() & i.z())); }},
+        {{"LOP3.LUT R0, RZ, R2, RZ, 0x33, !PT"}, As::word, [](In i) { return of(~i.x()); }},
+        {{"LOP3.LUT P0, R0, R2, R4, RZ, 0xc0, !PT"},
+         As::word,
+         [](In i) { return of(i.x() & i.y(), (i.x() & i.y()) != 0); }},
+        {{"PLOP3.LUT P0, P4, P1, P2, P3, 0x96, 0xe8"},
+         As::predicates,
+         [](In i) { return only(i.p1() ^ i.p2() ^ i.p3(), i.p1() + i.p2() + i.p3() > 1); }},
+        {{"SHF.L.U32 R0, R2, 0x5, RZ"}, As::word, [](In i) { return of(i.x() << 5); }},
+        {{"SHF.R.U32.HI R0, RZ, 0x5, R2"}, As::word, [](In i) { return of(i.x() >> 5); }},
+        {{"SHF.R.S32.HI R0, RZ, 0x1f, R2"},
+         As::word,
+         [](In i) { return of(u32(i32(i.x()) >> 31)); }},
+        {{"SHF.L.U32 R0, R2, R4, RZ"},
+         As::word,
+         [](In i) { return of(i.y() > 31 ? 0 : i.x() << i.y()); }},
+        {{"SHF.R.S32.HI R0, RZ, R4, R2"},
+         As::word,
+         [](In i) { return of(u32(i32(i.x()) >> std::min(i.y(), 31u))); }},
+        {{"SHF.L.U64.HI R0, R2, 0x2, R3"}, As::word, [](In i) { return of(i.a << 2 >> 32); }},
+        {{"SHF.R.U64 R0, R2, 0x4, R3"}, As::word, [](In i) { return of(u32(i.a >> 4)); }},
+        {{"SHF.L.W.U32.HI R0, R2, R6, R4"},
+         As::word,
+         [](In i) { return of(u32((u64{i.y()} << 32 | i.x()) << (i.z() & 31) >> 32)); }},
+        {{"SHF.R.W.U32 R0, R2, R6, R4"},
+         As::word,
+         [](In i) { return of(u32((u64{i.y()} << 32 | i.x()) >> (i.z() & 31))); }},
+        {{"PRMT R0, R2, 0x5410, R4"},
+         As::word,
+         [](In i) { return of(permuted(i.x(), i.y(), 0x5410)); }},
+        {{"PRMT R0, R2, R6, R4"}, As::word, [](In i) { return of(permuted(i.x(), i.y(), i.z())); }},
+        {{"SEL R0, R2, R4, P3"}, As::word, [](In i) { return of(i.p3() ? i.x() : i.y()); }},
+        {{"SEL R0, R2, R4, !P3"}, As::word, [](In i) { return of(i.p3() ? i.y() : i.x()); }},
+        {{"@P3 MOV R0, R2"}, As::word, [](In i) { return of(i.p3() ? i.x() : 0u); }},
+        {{"FLO.U32 R0, R2"},
+         As::word,
+         [](In i) { return of(i.x() ? u32(31 - std::countl_zero(i.x())) : ~0u); }},
+        {{"FLO.U32.SH R0, R2"},
+         As::word,
+         [](In i) { return of(i.x() ? u32(std::countl_zero(i.x())) : ~0u); }},
+        {{"FLO R0, R2"},
+         As::word,
+         [](In i) {
+             const u32 x = i32(i.x()) < 0 ? ~i.x() : i.x();
+             return of(x ? u32(31 - std::countl_zero(x)) : ~0u);
+         }},
+        {{"POPC R0, R2"}, As::word, [](In i) { return of(u32(std::popcount(i.x()))); }},
+        {{"BREV R0, R2"},
+         As::word,
+         [](In i) {
+             u32 d = 0;
+             for (int n = 0; n < 32; ++n) d |= (i.x() >> n & 1) << (31 - n);
+             return of(d);
+         }},
+        {{"IABS R0, R2"}, As::word, [](In i) { return of(i32(i.x()) < 0 ? 0 - i.x() : i.x()); }},
+        {{"SGXT R0, R2, 0x8"}, As::word, [](In i) { return of(u32(i32(int8_t(i.x())))); }},
+        {{"P2R R0, PR, RZ, 0xe"},
+         As::word,
+         [](In i) { return of(u32(i.p1() << 1 | i.p2() << 2 | i.p3() << 3)); }},
+        {{"R2P PR, R2, 0x11"},
+         As::predicates,
+         [](In i) { return only(i.x() & 1, i.x() >> 4 & 1); }},
+        {{"I2FP.F32.S32 R0, R2"}, As::f32, [](In i) { return of(float(i32(i.x()))); }},
+        {{"I2FP.F32.U32 R0, R2"}, As::f32, [](In i) { return of(float(i.x())); }},
+        {{"I2F.F64 R0, R2"}, As::f64, [](In i) { return of(double(i32(i.x()))); }},
+        {{"I2F.F64.U32 R0, R2"}, As::f64, [](In i) { return of(double(i.x())); }},
+        {{"I2F.S64 R0, R2"}, As::f32, [](In i) { return of(float(i64(i.a))); }},
+    };
+}
+
+std::vector<Row> video_rows() {
+    const auto extreme = [](bool low) {
+        return [low](In i) {
+            const i32 x = i32(i.x()), y = i32(i.y());
+            return of(u32(low ? std::min(x, y) : std::max(x, y)));
+        };
+    };
+    return {
+        {{"VIADD R0, R2, 0x5"}, As::word, [](In i) { return of(i.x() + 5); }},
+        {{"VIADD.16x2 R0, R2, -R4"},
+         As::word,
+         [](In i) { return of(of_halves(i.x(), i.y(), std::minus<u32>{})); }},
+        {{"VIMNMX R0, R2, R4, PT"}, As::word, extreme(true)},
+        {{"VIMNMX R0, R2, R4, !PT"}, As::word, extreme(false)},
+        {{"VIMNMX.U32 R0, R2, R4, P3"},
+         As::word,
+         [](In i) { return of(i.p3() ? std::min(i.x(), i.y()) : std::max(i.x(), i.y())); }},
+        {{"VIMNMX.RELU R0, R2, R4, PT"},
+         As::word,
+         [](In i) { return of(u32(std::max(std::min(i32(i.x()), i32(i.y())), 0))); }},
+        {{"VIMNMX3 R0, R2, R4, R6, !PT"},
+         As::word,
+         [](In i) {
+             return of(u32(std::max({i32(i.x()), i32(i.y()), i32(i.z())})));
+         }},
+        {{"VIMNMX.U16x2 R0, R2, R4, PT"},
+         As::word,
+         [](In i) {
+             return of(of_halves(i.x(), i.y(), [](u32 x, u32 y) { return std::min(x, y); }));
+         }},
+        {{"VIADDMNMX R0, R2, R4, R6, !PT"},
+         As::word,
+         [](In i) { return of(u32(std::max(i32(i.x() + i.y()), i32(i.z())))); }},
+        {{"VABSDIFF.U32 R0, R2, R4, R6"},
+         As::word,
+         [](In i) { return of(std::max(i.x(), i.y()) - std::min(i.x(), i.y()) + i.z()); }},
+        {{"VABSDIFF4.U8.ACC R0, R2, R4, R6"},
+         As::word,
+         [](In i) {
+             u32 sum = i.z();
+             for (int n = 0; n < 32; n += 8)
+                 sum += u32(std::abs(i32(i.x() >> n & 255) - i32(i.y() >> n & 255)));
+             return of(sum);
+         }},
+        {{"IDP.4A.U8.S8 R0, R2, R4, R6"},
+         As::word,
+         [](In i) {
+             u32 sum = i.z();
+             for (int n = 0; n < 32; n += 8)
+                 sum += u32(i32(i.x() >> n & 255) * i32(int8_t(i.y() >> n)));
+             return of(sum);
+         }},
+        {{"IDP.2A.LO.S16.U8 R0, R2, R4, R6"},
+         As::word,
+         [](In i) {
+             return of(i.z() + u32(i32(int16_t(i.x())) * i32(i.y() & 255)) +
+                       u32(i32(int16_t(i.x() >> 16)) * i32(i.y() >> 8 & 255)));
+         }},
+    };
+}
+
+TEST(SassLift, Integers) { expect(integer_rows()); }
+TEST(SassLift, MinimaSumsAndDifferences) { expect(video_rows()); }
+
+}  // namespace
+}  // namespace coalesce::sass
