@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
-#include <string_view>
 
 #include "analysis/check_state.hpp"
 #include "errors.hpp"
@@ -20,17 +18,6 @@ using sim::Warp;
 
 namespace {
 
-// The parts of "ld.volatile.global.u32".
-std::vector<std::string_view> parts_of(std::string_view opcode) {
-    std::vector<std::string_view> parts;
-    while (!opcode.empty()) {
-        const size_t dot = std::min(opcode.find('.'), opcode.size());
-        parts.push_back(opcode.substr(0, dot));
-        opcode.remove_prefix(std::min(dot + 1, opcode.size()));
-    }
-    return parts;
-}
-
 // The shortest access to a space, as a power of two: the granule.
 uint32_t granule_bits(const sim::Program& program, Space space) {
     uint32_t shortest = 16;
@@ -44,76 +31,6 @@ uint32_t granule_bits(const sim::Program& program, Space space) {
 }
 
 }  // namespace
-
-CheckedInstruction checked_instruction(const std::string& opcode) {
-    CheckedInstruction in;
-    const auto parts = parts_of(opcode);
-    if (parts.empty()) return in;
-    const auto has = [&](std::string_view name) {
-        return std::find(parts.begin(), parts.end(), name) != parts.end();
-    };
-    const std::string_view op = parts[0];
-    in.verb = op == "atom" || op == "red" ? "atomic update"
-              : op == "cp"                ? "asynchronous copy"
-              : op == "st"                ? "write"
-                                          : "read";
-    in.atomic = op == "atom" || op == "red";
-    in.strong = in.atomic ||
-                ((op == "ld" || op == "st") && (has("volatile") || has("relaxed") ||
-                                                has("acquire") || has("release") || has("mmio")));
-    in.acquires = has("acquire") || has("acq_rel");
-    in.releases = (op == "st" || in.atomic) && (has("release") || has("acq_rel"));
-    in.read_only = has("nc");
-    in.scope = has("cta") ? Scope::block : Scope::device;
-    in.warp_sync = op == "bar" && has("warp");
-    in.shuffle = op == "shfl";
-    in.aligned = (op == "bar" && !in.warp_sync) || has("aligned");
-    in.orders = op == "membar" || (op == "fence" && !has("proxy") && !has("mbarrier_init"));
-    return in;
-}
-
-std::vector<uint16_t> copied_bytes(const sim::Program& program) {
-    // The names of registers in a part of an instruction's text, in order.
-    const auto registers = [](std::string_view text) {
-        std::vector<std::string_view> names;
-        for (size_t at = text.find('%'); at < text.size(); at = text.find('%', at + 1)) {
-            const size_t end = text.find_first_not_of(
-                "%$_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", at);
-            names.push_back(text.substr(at, end - at));
-        }
-        return names;
-    };
-    const auto starts_with = [](const sim::InstructionInfo& in, std::string_view opcode) {
-        return in.opcode.starts_with(opcode);
-    };
-    // A load writes what stands before its address, a store stores what stands behind it.
-    std::set<std::pair<uint32_t, std::string_view>> used;  // by function
-    for (const sim::InstructionInfo& in : program.instructions) {
-        std::string_view text = in.text;
-        const size_t open = std::min(text.find('['), text.size());
-        const size_t close = std::min(text.find(']'), text.size());
-        if (starts_with(in, "st.")) text = text.substr(0, close);
-        if (starts_with(in, "ld.")) text = text.substr(open);
-        for (const std::string_view name : registers(text)) used.emplace(in.function, name);
-    }
-    std::vector<uint16_t> copied;
-    for (const sim::InstructionInfo& in : program.instructions) {
-        uint16_t& bytes = copied.emplace_back();
-        if (in.access == Access::async_copy) bytes = 0xffff;
-        if (!starts_with(in, "ld.") || in.bytes == 0) continue;
-        const size_t open = std::min(in.text.find('['), in.text.size());
-        std::string_view text = std::string_view(in.text).substr(0, open);
-        if (const size_t opcode = text.find("ld."); opcode < text.size())
-            text = text.substr(opcode);
-        const auto written = registers(text);
-        const size_t size = written.empty() ? 0 : in.bytes / written.size();
-        for (size_t i = 0; i < written.size(); ++i) {
-            if (used.contains({in.function, written[i]})) continue;
-            bytes |= uint16_t(((1u << size) - 1) << (i * size));
-        }
-    }
-    return copied;
-}
 
 CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& launch,
                              const sim::AddressSpace& memory,
@@ -131,9 +48,11 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
                           std::to_string(most_blocks) + " blocks");
     }
     const std::vector<uint16_t> copied = copied_bytes(program);
+    const std::vector<bool> guesses = guessing_loads(program);
     for (const sim::InstructionInfo& in : program.instructions) {
         instructions_.push_back(checked_instruction(in.opcode));
         instructions_.back().copied = copied[instructions_.size() - 1];
+        instructions_.back().guesses = guesses[instructions_.size() - 1];
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;
@@ -330,8 +249,10 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
         }
     }
     if (cell.is(Cell::has_strong)) {
-        const Stamp& s = location(at).write;
-        if (s.time && !at.ordered(s, s.lane)) conflict(at, s, s.lane, false);
+        const Location& l = location(at);
+        const bool harmless = l.atomic_write && at.instruction.guesses;
+        if (l.write.time && !harmless && !at.ordered(l.write, l.write.lane))
+            conflict(at, l.write, l.write.lane, false);
     }
     keep_read(at, cell, other);
 }
@@ -417,7 +338,7 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
         conflict(at, w, w.lane, false);
     for (const Stamp& r : cell.read) {
-        if (r.time == 0) continue;
+        if (r.time == 0 || (atomic && instructions_[r.pc].guesses)) continue;
         if (!at.ordered(r, r.lane))
             conflict(at, r, r.lane, false);
         else if (r.extra != r.lane && !at.ordered(r, r.extra))

@@ -41,13 +41,19 @@ struct CheckedInstruction {
     bool aligned = false;  // a barrier that a warp must not reach diverged
     bool orders = false;   // a fence
     Scope scope = Scope::device;
-    uint16_t copied = 0;  // which bytes of a lane's read are stored and otherwise not used
+    uint16_t copied = 0;   // which bytes of a lane's read are stored and otherwise not used
+    bool guesses = false;  // a plain read of where the same thread then compares and swaps
 };
 [[nodiscard]] CheckedInstruction checked_instruction(const std::string& opcode);
 
 // Of each instruction of a program, the bytes that it only copies: those of registers that nothing
 // but a store reads. Structures are copied with the padding between their members.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
+
+// Of each instruction, whether it is a plain load from the very address of a compare-and-swap in
+// the same function: the first value of a loop such as the CUDA C++ Programming Guide's
+// atomicAdd() of a double. A stale one costs another round, or is as good as the newest.
+[[nodiscard]] std::vector<bool> guessing_loads(const sim::Program& program);
 
 class CheckObserver : public sim::SilentObserver {
   public:

@@ -497,3 +497,39 @@ def test_access(random, pattern):
     x = random.random(shape, np.float32)
     _, found = coalesce.access(x, pattern=pattern, check=True, **options)
     assert not found, str(found)
+
+
+@pytest.mark.parametrize("first", ["*p", "*(volatile unsigned long long *)p"])
+def test_compare_and_swap_loops(random, first):
+    """The documented way to an atomic that there is none of: its first read is a guess."""
+    x = random.random(192)
+    out = np.zeros(2)
+    clean(
+        f"""
+        __device__ void add(double *address, double v) {{
+            unsigned long long *p = (unsigned long long *)address, old = {first}, assumed;
+            do {{
+                assumed = old;
+                old = atomicCAS(p, assumed,
+                                __double_as_longlong(v + __longlong_as_double(assumed)));
+            }} while (assumed != old);
+        }}
+        __device__ void largest(double *address, double v) {{
+            unsigned long long *p = (unsigned long long *)address, old = {first}, assumed;
+            while (__longlong_as_double(old) < v) {{
+                assumed = old;
+                old = atomicCAS(p, assumed, __double_as_longlong(v));
+                if (old == assumed) break;
+            }}
+        }}
+        extern "C" __global__ void k(const double *x, double *out) {{
+            double v = x[blockIdx.x * blockDim.x + threadIdx.x];
+            add(out, v);
+            largest(out + 1, v);
+        }}""",
+        3,
+        64,
+        x,
+        out,
+    )
+    np.testing.assert_allclose(out, [x.sum(), x.max()])

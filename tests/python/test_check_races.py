@@ -563,6 +563,32 @@ def test_values_are_not_compared_across_atomics():
     assert "data race on count[0]: a write and a write in no order" in [f.title for f in found]
 
 
+def test_only_the_guess_of_a_compare_and_swap_is_let_pass():
+    """What is read otherwise, and a plain write, race with it as with any atomic."""
+    source = """extern "C" __global__ void k(int *state, int *data, int *out) {
+        int *mine = state + threadIdx.x;
+        int seen = *mine;
+        if (seen == 0) {
+            data[threadIdx.x] = blockIdx.x;
+            atomicCAS(mine, 0, 1);
+        } else {
+            out[threadIdx.x] = data[threadIdx.x];
+        }
+        END
+    }"""
+    ints = [np.zeros(32, np.int32) for _ in range(3)]
+    found = kinds_of(source.replace("END", ""), *ints)
+    assert found == {("race", "data")}
+    ints = [np.zeros(32, np.int32) for _ in range(3)]
+    found = kinds_of(source.replace("END", "*mine = 3 + blockIdx.x;"), *ints)
+    assert found == {("race", "data"), ("race", "state")}
+
+
+def kinds_of(source, *arguments):
+    """What a check of two blocks finds, as (kind, array)."""
+    return {(f.kind, f.array) for f in coalesce.Kernel(source, "k").check(2, 32, *arguments)}
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_blocks_race_in_either_order(first):
     """A write of one block and a read of another, whichever runs first here."""

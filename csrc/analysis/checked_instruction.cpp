@@ -1,0 +1,171 @@
+// What the checker makes of instructions, from their text: once, before a checked run.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "analysis/check.hpp"
+
+namespace coalesce::analysis {
+
+using sim::Access;
+
+namespace {
+
+// The parts of "ld.volatile.global.u32".
+std::vector<std::string_view> parts_of(std::string_view opcode) {
+    std::vector<std::string_view> parts;
+    while (!opcode.empty()) {
+        const size_t dot = std::min(opcode.find('.'), opcode.size());
+        parts.push_back(opcode.substr(0, dot));
+        opcode.remove_prefix(std::min(dot + 1, opcode.size()));
+    }
+    return parts;
+}
+
+// The names of registers in a part of an instruction's text, in order.
+std::vector<std::string_view> registers(std::string_view text) {
+    std::vector<std::string_view> names;
+    for (size_t at = text.find('%'); at < text.size(); at = text.find('%', at + 1)) {
+        const size_t end = text.find_first_not_of(
+            "%$_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", at);
+        names.push_back(text.substr(at, end - at));
+    }
+    return names;
+}
+
+// An integer at the end of a text such as "%rd1, 8;" or "[%rd1+8]", or 0.
+int64_t last_integer(std::string_view text) {
+    const size_t end = text.find_last_of("0123456789");
+    if (end == std::string_view::npos) return 0;
+    size_t start = text.find_last_not_of("0123456789", end) + 1;
+    if (start > 0 && text[start - 1] == '-') --start;
+    if (start == 0 || std::string_view(" ,+-").find(text[start - 1]) == std::string_view::npos)
+        return 0;
+    return std::strtoll(std::string(text.substr(start)).c_str(), nullptr, 10);
+}
+
+// Where the addresses of a program's instructions point: a register and an offset from it, seen
+// through sums with constants and changes of the address space.
+class Addresses {
+  public:
+    explicit Addresses(const sim::Program& program) {
+        for (const sim::InstructionInfo& in : program.instructions) {
+            const bool sum = in.opcode == "add.s64" || in.opcode == "add.u64";
+            const bool same = in.opcode.starts_with("cvta.") || in.opcode.starts_with("mov.");
+            const auto names = registers(in.text);
+            // A guarded instruction names its predicate first, and may leave the register alone;
+            // a store names its address first.
+            const bool stores = in.opcode.starts_with("st.") || in.opcode.starts_with("red.");
+            if (names.empty() || in.text[0] == '@' || stores) continue;
+            const Register written{in.function, names[0]};
+            if (!defined_.insert(written).second)
+                made_of_.erase(written);
+            else if ((sum || same) && names.size() == 2)
+                made_of_[written] = {names[1], sum ? last_integer(in.text) : 0};
+        }
+    }
+
+    using Address = std::tuple<uint32_t, std::string_view, int64_t>;
+    [[nodiscard]] Address of(const sim::InstructionInfo& in) const {
+        const std::string_view text = in.text;
+        const size_t open = std::min(text.find('['), text.size());
+        const std::string_view operand = text.substr(open, text.find(']', open) - open);
+        const auto names = registers(operand);
+        if (names.empty()) return {in.function, operand, 0};
+        std::string_view base = names[0];
+        int64_t offset = last_integer(operand);
+        for (int steps = 0; steps < 16; ++steps) {
+            const auto made = made_of_.find({in.function, base});
+            if (made == made_of_.end()) break;
+            base = made->second.first;
+            offset += made->second.second;
+        }
+        return {in.function, base, offset};
+    }
+
+  private:
+    using Register = std::pair<uint32_t, std::string_view>;  // by function
+    std::set<Register> defined_;
+    std::map<Register, std::pair<std::string_view, int64_t>> made_of_;
+};
+
+}  // namespace
+
+CheckedInstruction checked_instruction(const std::string& opcode) {
+    CheckedInstruction in;
+    const auto parts = parts_of(opcode);
+    if (parts.empty()) return in;
+    const auto has = [&](std::string_view name) {
+        return std::find(parts.begin(), parts.end(), name) != parts.end();
+    };
+    const std::string_view op = parts[0];
+    in.verb = op == "atom" || op == "red" ? "atomic update"
+              : op == "cp"                ? "asynchronous copy"
+              : op == "st"                ? "write"
+                                          : "read";
+    in.atomic = op == "atom" || op == "red";
+    in.strong = in.atomic ||
+                ((op == "ld" || op == "st") && (has("volatile") || has("relaxed") ||
+                                                has("acquire") || has("release") || has("mmio")));
+    in.acquires = has("acquire") || has("acq_rel");
+    in.releases = (op == "st" || in.atomic) && (has("release") || has("acq_rel"));
+    in.read_only = has("nc");
+    in.scope = has("cta") ? Scope::block : Scope::device;
+    in.warp_sync = op == "bar" && has("warp");
+    in.shuffle = op == "shfl";
+    in.aligned = (op == "bar" && !in.warp_sync) || has("aligned");
+    in.orders = op == "membar" || (op == "fence" && !has("proxy") && !has("mbarrier_init"));
+    return in;
+}
+
+std::vector<uint16_t> copied_bytes(const sim::Program& program) {
+    const auto starts_with = [](const sim::InstructionInfo& in, std::string_view opcode) {
+        return in.opcode.starts_with(opcode);
+    };
+    // A load writes what stands before its address, a store stores what stands behind it.
+    std::set<std::pair<uint32_t, std::string_view>> used;  // by function
+    for (const sim::InstructionInfo& in : program.instructions) {
+        std::string_view text = in.text;
+        const size_t open = std::min(text.find('['), text.size());
+        const size_t close = std::min(text.find(']'), text.size());
+        if (starts_with(in, "st.")) text = text.substr(0, close);
+        if (starts_with(in, "ld.")) text = text.substr(open);
+        for (const std::string_view name : registers(text)) used.emplace(in.function, name);
+    }
+    std::vector<uint16_t> copied;
+    for (const sim::InstructionInfo& in : program.instructions) {
+        uint16_t& bytes = copied.emplace_back();
+        if (in.access == Access::async_copy) bytes = 0xffff;
+        if (!starts_with(in, "ld.") || in.bytes == 0) continue;
+        const size_t open = std::min(in.text.find('['), in.text.size());
+        std::string_view text = std::string_view(in.text).substr(0, open);
+        if (const size_t opcode = text.find("ld."); opcode < text.size())
+            text = text.substr(opcode);
+        const auto written = registers(text);
+        const size_t size = written.empty() ? 0 : in.bytes / written.size();
+        for (size_t i = 0; i < written.size(); ++i) {
+            if (used.contains({in.function, written[i]})) continue;
+            bytes |= uint16_t(((1u << size) - 1) << (i * size));
+        }
+    }
+    return copied;
+}
+
+std::vector<bool> guessing_loads(const sim::Program& program) {
+    const Addresses addresses(program);
+    std::set<Addresses::Address> swapped;
+    for (const sim::InstructionInfo& in : program.instructions) {
+        if (in.opcode.starts_with("atom.") && in.opcode.find(".cas") != std::string::npos)
+            swapped.insert(addresses.of(in));
+    }
+    std::vector<bool> guesses;
+    for (const sim::InstructionInfo& in : program.instructions) {
+        guesses.push_back(in.opcode.starts_with("ld.") && swapped.contains(addresses.of(in)));
+    }
+    return guesses;
+}
+
+}  // namespace coalesce::analysis
