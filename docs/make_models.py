@@ -29,12 +29,17 @@ show.
 
 - **L1.** What a block's warps access is replayed, a request of each warp in turn, through a cache
   of 128-byte lines with four sectors: the block's share of what shared memory leaves. Stores go
-  on to L2, and give their line a place, but no data.
+  on to L2, and give their line a place, but no data. Warps that no barrier holds back start up to
+  64 requests after each other, at random.
 - **L2.** The grid's blocks run as on the GPU: as many at once as registers, shared memory, warps
   and the limit on blocks allow, the next when one ends, the older ones of a multiprocessor ahead
-  of the younger. L2 has one or two partitions; a multiprocessor asks the nearer one, which keeps
-  copies of what is at home in the other. Data that all multiprocessors read take twice their
-  room.
+  of the younger. Blocks that do the same drift apart, as in a random walk. From compute
+  capability 9.0 on, a read of a sector that a neighbour (one of the 16 or so multiprocessors of a
+  cluster, GPC) waits for is merged with the neighbour's: for 200 cycles where L2 answers, 600
+  where DRAM does. The unit is Nsight Compute's L2 Request Coalescer (LRC); the times follow from
+  `gather`, whose reads meet by chance alone, and the drift from the tiled matrix products. L2 has
+  one or two partitions; a multiprocessor asks the nearer one, which keeps copies of what is at
+  home in the other. Data that all multiprocessors read take twice their room.
 - **DRAM** is read in halves of a line, 64 bytes, and written when a line has to leave L2.
 - **Time** is that of the slowest resource of the busiest multiprocessor: issue, float32 and
   float64 pipes, the load-store unit, tag lookups and wavefronts, constants, L2, DRAM, or latency,
@@ -62,11 +67,12 @@ order.
 that is much better than "time", the simulator executed other instructions: PTX, whose shared
 loads the assembler merges and drops, where there is no machine code to execute.
 
-Known errors: the GPU merges what neighbouring multiprocessors read at one time, on the way to L2,
-which matters for matrix products; it counts stores to a line that others stored to as hits of L1
-more seldom than the model (`naive_read`); in products of 4096 some kernels' blocks stay together
-and share what they read, others drift apart, as the model assumes of all; loads from constant
-memory by different addresses (`permuted`) are not seen in machine code.
+Known errors: warps that no barrier holds back drift apart further in a longer kernel, in the
+model always as far, so that it merges too many of the reads of `naive_2d` and `untiled`; the GPU
+counts stores to a line that others stored to as hits of L1 more seldom than the model
+(`naive_read`); in products of 4096 some kernels' blocks stay together and share what they read,
+others drift apart, as the model assumes of all; loads from constant memory by different addresses
+(`permuted`) are not seen in machine code.
 
 Median errors, and in brackets the largest:
 """

@@ -82,12 +82,14 @@ AccessCosts::AccessCosts(const sim::Program& program)
     }
 }
 
-void AccessCosts::add_irregular(const sim::MemoryEvent& e) {
+uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
     InstructionCounts& c = sites_[e.pc];
+    const uint64_t before = c.wavefronts;
     if (is_copy(e))
         add_copy(c, e);
     else
         add(c, e);
+    return uint32_t(c.wavefronts - before);
 }
 
 void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {

@@ -23,17 +23,19 @@ class AccessCosts {
   public:
     explicit AccessCosts(const sim::Program& program);
 
-    void add(const sim::MemoryEvent& e) {
+    // Returns the wavefronts of shared memory that the access takes.
+    uint32_t add(const sim::MemoryEvent& e) {
         // Most accesses, and all of the same cost: only their number is kept.
         const bool global = e.space == ptx::Space::global;
         const bool uniform = e.shape == sim::Shape::uniform;
         const bool regular =
             uniform || (e.shape == sim::Shape::consecutive &&
                         (!global || e.first % model::line_bytes == 0));  // a line starts with them
-        if (regular && (global || e.space == ptx::Space::shared) && !is_copy(e))
+        if (regular && (global || e.space == ptx::Space::shared) && !is_copy(e)) {
             ++regular_[e.pc].times[global][uniform];
-        else
-            add_irregular(e);
+            return global ? 0 : uniform ? 1 : uint32_t(model::groups_of(e.bytes));
+        }
+        return add_irregular(e);
     }
 
     // Before a copy: the lanes that its guard leaves out. Nsight Compute's formula for copies past
@@ -56,7 +58,7 @@ class AccessCosts {
         uint64_t times[2][2] = {};
     };
 
-    void add_irregular(const sim::MemoryEvent& e);
+    uint32_t add_irregular(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
 
     static bool is_copy(const sim::MemoryEvent& e) { return e.access == sim::Access::async_copy; }

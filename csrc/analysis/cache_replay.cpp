@@ -3,19 +3,20 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "model/block_schedule.hpp"
 #include "model/coalescing.hpp"
+#include "model/request_coalescer.hpp"
 #include "sim/launch.hpp"
 
 namespace coalesce::analysis {
 
+using model::Filtered;
 using model::LineAccess;
 using model::Traffic;
 using ptx::Space;
 using sim::Access;
 
 namespace {
-
-constexpr double slice_cycles = 256;  // of a multiprocessor's first level
 
 // Threads' local memory lies interleaved, a word of each lane of a warp in a line; far from what
 // arrays have for addresses.
@@ -27,6 +28,19 @@ bool passes_first_level(const std::string& opcode) {
                             ".STRONG.GPU", ".STRONG.SYS", ".BYPASS"})
         if (opcode.find(how) != std::string::npos) return true;
     return false;
+}
+
+bool is_barrier(const std::string& opcode) {
+    return opcode.starts_with("BAR.") || opcode.starts_with("bar.") ||
+           opcode.starts_with("barrier");
+}
+
+// Before its first request, of a warp that no barrier holds back: at random, but of its number. So
+// far warps drift apart in naive_2d and untiled, judging by the reads of `a` that are merged.
+uint32_t idle_rounds(uint64_t block, uint32_t warp) {
+    constexpr uint64_t most = 64;
+    const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
+    return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
 }
 
 // Adds an access of `bytes` to the lines of a request; `covered` counts each sector's bytes.
@@ -50,7 +64,9 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
 
 }  // namespace
 
-void BlockRequests::add(const sim::Warp& warp, const sim::MemoryEvent& e) {
+void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
+    if (own.wavefronts) own.requests.push_back({own.wavefronts, 0, pause, 0});
+    own.wavefronts = 0;
     Request r{};
     r.pc = e.pc;
     if (e.shape != sim::Shape::scattered) {
@@ -66,14 +82,38 @@ void BlockRequests::add(const sim::Warp& warp, const sim::MemoryEvent& e) {
         r.scattered = 1;
         sim::for_each_lane(e.mask, [&](int lane) { addresses_.push_back(e.addresses[lane]); });
     }
-    warps_[warp.index].push_back(r);
+    own.requests.push_back(r);
 }
+
+struct CacheReplay::Machine {
+    Machine(const model::Gpu& gpu, uint32_t resident)
+        : schedule(gpu, resident), coalescer(gpu), second(gpu) {}
+
+    void ask(const model::BlockSchedule::Request& r) {
+        const uint32_t cluster = coalescer.cluster_of(r.multiprocessor);
+        Traffic t = *r.traffic;
+        if (t.kind == Traffic::Kind::read) {
+            t.sectors = coalescer.missing(cluster, t.line, t.sectors, r.time);
+            merged += uint64_t(std::popcount(uint8_t(r.traffic->sectors & ~t.sectors)));
+            if (!t.sectors) return;
+        }
+        const bool from_dram = second.handle(t, cluster);
+        if (t.kind == Traffic::Kind::read)
+            coalescer.ask(cluster, t.line, t.sectors, r.time, from_dram);
+    }
+
+    model::BlockSchedule schedule;
+    model::RequestCoalescer coalescer;
+    model::SecondLevel second;
+    uint64_t merged = 0;  // sectors
+};
+
+CacheReplay::~CacheReplay() = default;
 
 CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
                          const model::Gpu& gpu, const model::Occupancy& occupancy,
                          uint64_t most_lines)
     : program_(program),
-      gpu_(gpu),
       blocks_(launch.grid.count()),
       resident_(occupancy.blocks),
       share_bytes_(
@@ -82,8 +122,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
                                         1, occupancy.blocks))),
       most_lines_(most_lines),
       limit_(launch.block_count()),
-      running_(gpu.multiprocessors),
-      second_(gpu) {
+      machine_(std::make_unique<Machine>(gpu, occupancy.blocks)) {
     for (const sim::InstructionInfo& i : program.instructions) {
         Effect effect = Effect::load;
         if (i.access == Access::store) {
@@ -94,6 +133,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
             effect = Effect::load_past;
         }
         effects_.push_back(effect);
+        has_barriers_ = has_barriers_ || is_barrier(i.opcode);
     }
     first_round_ = std::min<uint64_t>(limit_, uint64_t(gpu.multiprocessors) * resident_);
 }
@@ -165,11 +205,14 @@ int CacheReplay::lines_of(const sim::Block& block, uint32_t warp, const BlockReq
     return n;
 }
 
-CacheReplay::Filtered CacheReplay::filter(const sim::Block& block,
-                                          const BlockRequests& requests) const {
+Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& requests) const {
     Filtered result;
     model::FirstLevel cache(share_bytes_);
     std::vector<size_t> next(requests.warps_.size());
+    std::vector<uint32_t> idle(next.size());  // rounds before a warp's first request
+    if (!has_barriers_)
+        for (uint32_t warp = 0; warp < next.size(); ++warp)
+            idle[warp] = idle_rounds(block.linear, warp);
     LineAccess lines[sim::warp_size];
     // The last request, if it was a regular load: others of the same lines follow in many kernels.
     BlockRequests::Request last{};
@@ -178,10 +221,15 @@ CacheReplay::Filtered CacheReplay::filter(const sim::Block& block,
     for (bool any = true; any;) {
         any = false;
         for (uint32_t warp = 0; warp < next.size(); ++warp) {
-            const auto& own = requests.warps_[warp];
+            const auto& own = requests.warps_[warp].requests;
             if (next[warp] == own.size()) continue;
             any = true;
+            if (idle[warp] && idle[warp]--) continue;
             const BlockRequests::Request& r = own[next[warp]++];
+            if (r.pc == BlockRequests::pause) {
+                result.cycles += uint32_t(r.first);
+                continue;
+            }
             if (last_lines && r.first == last.first && r.stride == last.stride && r.pc == last.pc &&
                 !r.scattered) {
                 cache.load_again(last_sectors);
@@ -240,55 +288,35 @@ void CacheReplay::decide() {
 // Runs the multiprocessors as far as the blocks they need next are there.
 void CacheReplay::advance(bool ended) {
     if (!ended && first_round_ended_ < first_round_) return;
+    machine_->schedule.leave_out(double(blocks_ - limit_) / double(first_round_));
     while (fill(ended)) run_slice();
 }
 
 // Gives free places to the next blocks. False if one of them has not been simulated yet, or none
 // is left.
 bool CacheReplay::fill(bool ended) {
-    for (;;) {
-        if (next_block_ == limit_) break;
-        const uint32_t sm = uint32_t(next_block_ % gpu_.multiprocessors);
-        // While all are full nothing is needed.
-        if (running_[sm].size() >= resident_) break;
+    // While all are full nothing is needed.
+    while (next_block_ < limit_ && machine_->schedule.has_place()) {
         const auto found = waiting_.find(next_block_);
         if (found == waiting_.end()) {
             if (!ended) return false;
             ++next_block_;  // it never ended
             continue;
         }
-        running_[sm].push_back({next_block_, std::move(found->second), 0, 0});
+        machine_->schedule.start(next_block_++, std::move(found->second));
         waiting_.erase(found);
-        ++next_block_;
     }
-    return std::any_of(running_.begin(), running_.end(), [](const auto& r) { return !r.empty(); });
+    return !machine_->schedule.is_empty();
 }
 
 void CacheReplay::run_slice() {
-    for (uint32_t sm = 0; sm < running_.size(); ++sm) {
-        std::deque<Running>& here = running_[sm];
-        if (here.empty()) continue;
-        double weights = 0;
-        for (size_t age = 0; age < here.size(); ++age) weights += 1.0 / double(age + 1);
-        for (size_t age = 0; age < here.size(); ++age) {
-            Running& r = here[age];
-            r.time += slice_cycles / double(age + 1) / weights;
-            const auto& traffic = r.filtered->traffic;
-            for (; r.next < traffic.size() && double(traffic[r.next].time) < r.time; ++r.next)
-                second_.handle(traffic[r.next], sm);
-        }
-        for (size_t i = here.size(); i-- > 0;) {
-            Running& r = here[i];
-            if (r.next < r.filtered->traffic.size() || r.time < double(r.filtered->cycles))
-                continue;
-            first_levels_.add(r.filtered->counts);
-            ++retired_;
-            here.erase(here.begin() + ptrdiff_t(i));
-        }
-    }
+    const model::BlockSchedule::Slice& slice = machine_->schedule.run_slice();
+    for (const model::BlockSchedule::Request& r : slice.requests) machine_->ask(r);
+    for (const auto& filtered : slice.ended) first_levels_.add(filtered->counts);
+    retired_ += slice.ended.size();
     if (retired_at_half_ == 0 && 2 * retired_ >= limit_) {
         retired_at_half_ = retired_;
-        at_half_ = second_.counts();
+        at_half_ = machine_->second.counts();
     }
 }
 
@@ -299,8 +327,9 @@ CacheResult CacheReplay::finish() {
     result.blocks = blocks_;
     result.blocks_replayed = retired_;
     model::CacheCounts& c = result.counts;
-    c = second_.counts();
+    c = machine_->second.counts();
     c.add(first_levels_);
+    c.l2_merged = machine_->merged;
     if (retired_ == 0 || retired_ >= blocks_) return result;
     // The rest is like the second half: a rate of the second level, a share of the first.
     const double left = double(blocks_ - retired_);
@@ -313,7 +342,7 @@ CacheResult CacheReplay::finish() {
         value += uint64_t(double(value - at_half) * later + 0.5);
     };
     for (uint64_t* v : {&c.l1_loads, &c.l1_load_hits, &c.l1_stores, &c.l1_store_hits, &c.l2_reads,
-                        &c.l2_writes, &c.l2_partial_writes})
+                        &c.l2_writes, &c.l2_partial_writes, &c.l2_merged})
         scale(*v, whole);
     extend(c.l2_lookups, at_half_.l2_lookups);
     extend(c.l2_hits, at_half_.l2_hits);

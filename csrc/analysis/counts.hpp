@@ -110,10 +110,10 @@ class CountObserver : public sim::SilentObserver {
             meet(w, e);
         if (e.access == sim::Access::async_copy) costs_.leave_out(w.current.mask & ~e.mask);
         if (costs_.spins(e)) contend(w, e);
-        costs_.add(e);
-        if (caches_ && e.space != ptx::Space::shared && e.space != ptx::Space::constant) {
+        const uint32_t wavefronts = costs_.add(e);
+        if (caches_ && e.space != ptx::Space::constant) {
             if (w.block != current_) turn_to(w.block);
-            if (current_requests_) current_requests_->add(w, e);
+            if (current_requests_) current_requests_->add(w, e, wavefronts);
         }
     }
 

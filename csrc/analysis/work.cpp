@@ -118,7 +118,9 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const double loads = std::max(1.0, double(c.l1_loads));
         const double from_dram = double(c.dram_read_bytes) / model::sector_bytes;
         work.from_dram = std::min(1.0, from_dram / loads);
-        work.from_l2 = std::clamp((double(c.l2_reads) - from_dram) / loads, 0.0, 1.0);
+        // Reads that were merged on the way wait for the second level, too.
+        const double reads = double(c.l2_reads + c.l2_merged);
+        work.from_l2 = std::clamp((reads - from_dram) / loads, 0.0, 1.0);
     } else {  // as if every line came from DRAM once
         work.dram_bytes = std::min(sectors * model::sector_bytes, buffer_bytes);
         work.l2_sectors = work.dram_bytes / model::sector_bytes;

@@ -80,6 +80,7 @@ py::dict as_dict(const analysis::CacheResult& r) {
     d["l2_reads"] = c.l2_reads;
     d["l2_writes"] = c.l2_writes;
     d["l2_partial_writes"] = c.l2_partial_writes;
+    d["l2_merged"] = c.l2_merged;
     d["l2_lookups"] = c.l2_lookups;
     d["l2_hits"] = c.l2_hits;
     d["dram_read_bytes"] = c.dram_read_bytes;

@@ -23,6 +23,7 @@ void CacheCounts::add(const CacheCounts& o) {
     l2_reads += o.l2_reads;
     l2_writes += o.l2_writes;
     l2_partial_writes += o.l2_partial_writes;
+    l2_merged += o.l2_merged;
     l2_lookups += o.l2_lookups;
     l2_hits += o.l2_hits;
     dram_read_bytes += o.dram_read_bytes;
@@ -58,11 +59,12 @@ uint32_t SecondLevel::home_of(uint64_t line) const {
     return uint32_t(((line >> 5) * 0xd6e8feb86659fd93) >> 40) % uint32_t(partitions_.size());
 }
 
-void SecondLevel::handle(const Traffic& t, uint32_t from) {
+bool SecondLevel::handle(const Traffic& t, uint32_t from) {
+    bool from_dram = false;
     switch (t.kind) {
         case Traffic::Kind::read:
             counts_.l2_reads += count(t.sectors);
-            read(t.line, t.sectors, from % uint32_t(partitions_.size()));
+            from_dram = read(t.line, t.sectors, from % uint32_t(partitions_.size()));
             break;
         case Traffic::Kind::write:
             counts_.l2_writes += count(t.sectors);
@@ -74,6 +76,7 @@ void SecondLevel::handle(const Traffic& t, uint32_t from) {
             write(t, home_of(t.line));
             break;
     }
+    return from_dram;
 }
 
 // Brings the sectors in; returns those that were not there.
@@ -90,16 +93,17 @@ uint8_t SecondLevel::look_up(uint32_t partition, uint64_t line, uint8_t sectors)
     return uint8_t(sectors & ~there);
 }
 
-void SecondLevel::read(uint64_t line, uint8_t sectors, uint32_t near) {
+bool SecondLevel::read(uint64_t line, uint8_t sectors, uint32_t near) {
     const uint32_t home = home_of(line);
     uint8_t missing = look_up(near, line, sectors);
     if (missing && near != home) missing = look_up(home, line, missing);
-    if (!missing) return;
+    if (!missing) return false;
     // The neighbours in the half line come along, to the line's home.
     const uint8_t there = partitions_[home].look(line).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
     partitions_[home].touch(line, fetched, 0, [](const SectoredCache::Line&) {});
     counts_.dram_read_bytes += sector_size * count(fetched);
+    return true;
 }
 
 void SecondLevel::write(const Traffic& t, uint32_t near) {

@@ -37,7 +37,8 @@ struct CacheCounts {
     uint64_t l1_stores = 0, l1_store_hits = 0;  // sectors
     uint64_t l2_reads = 0, l2_writes = 0;       // sectors from and to first levels
     uint64_t l2_partial_writes = 0;             // of them, written in part
-    uint64_t l2_lookups = 0, l2_hits = 0;       // sectors, in all partitions
+    uint64_t l2_merged = 0;  // reads that another's, under way, answered (request_coalescer.hpp)
+    uint64_t l2_lookups = 0, l2_hits = 0;  // sectors, in all partitions
     uint64_t dram_read_bytes = 0, dram_written_bytes = 0;
 
     void add(const CacheCounts& other);
@@ -82,13 +83,13 @@ class SecondLevel {
   public:
     explicit SecondLevel(const Gpu& gpu);
 
-    // A request of multiprocessor `from`.
-    void handle(const Traffic& t, uint32_t from);
+    // A request of cluster of multiprocessors `from`; whether DRAM has to answer.
+    bool handle(const Traffic& t, uint32_t from);
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
 
   private:
-    void read(uint64_t line, uint8_t sectors, uint32_t from);
+    bool read(uint64_t line, uint8_t sectors, uint32_t from);
     void write(const Traffic& t, uint32_t from);
     uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors);
     [[nodiscard]] uint32_t home_of(uint64_t line) const;

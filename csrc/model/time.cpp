@@ -16,9 +16,8 @@ constexpr double constant_cycles = 2.3;  // an address of a load from constant m
 constexpr double l1_latency = 35, l2_latency = 270, dram_latency = 560, shared_latency = 30;
 constexpr double barrier_cycles = 100;     // from the last arrival to the first shared load's issue
 constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
-// Between a multiprocessor and the second level: 72 sectors a cycle of all 132 together, and no
-// more each where few are busy; writes of part of a sector 33.
-constexpr double l2_sectors_a_cycle = 72.0 / 132, l2_partial_a_cycle = 33.0 / 132;
+// Like l2_sectors_a_cycle, of writes of part of a sector.
+constexpr double l2_partial_a_cycle = 33.0 / 132;
 constexpr double dram_efficiency = 0.92;  // of the published bandwidth
 
 }  // namespace

@@ -23,6 +23,10 @@
 
 namespace coalesce::model {
 
+// Sectors between a multiprocessor and the second level: 72 a cycle of all 132 together, and no
+// more each where few are busy.
+inline constexpr double l2_sectors_a_cycle = 72.0 / 132;
+
 // What a launch does, over all its blocks.
 struct Work {
     uint64_t blocks = 0;

@@ -1,0 +1,88 @@
+#include "model/block_schedule.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "model/time.hpp"
+
+namespace coalesce::model {
+
+namespace {
+
+constexpr double slice_cycles = 64;  // of a multiprocessor's first level
+constexpr double drift = 1.7;
+
+// From 0 to 1, of a block's number.
+double at_random(uint64_t block) {
+    uint64_t x = block + 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return double((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+
+}  // namespace
+
+BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident)
+    : resident_(resident),
+      first_round_(uint64_t(gpu.multiprocessors) * resident),
+      sectors_a_cycle_(l2_sectors_a_cycle * gpu.multiprocessors),
+      running_(gpu.multiprocessors) {
+    for (uint32_t n = 0; n < resident; ++n)
+        for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) places_.push_back(sm);
+}
+
+void BlockSchedule::start(uint64_t block, std::shared_ptr<const Filtered> filtered) {
+    const double round = double(filtered->cycles) * resident_;
+    double late = drift * resident_ * std::sqrt(round) * at_random(block);
+    if (block < first_round_) late *= std::sqrt(1 + left_out_);
+    running_[places_.front()].push_back({std::move(filtered), 0, -late});
+    places_.pop_front();
+    ++held_;
+}
+
+const BlockSchedule::Slice& BlockSchedule::run_slice() {
+    slice_.requests.clear();
+    slice_.ended.clear();
+    ended_.clear();
+    for (uint32_t sm = 0; sm < running_.size(); ++sm)
+        if (!running_[sm].empty()) run(sm);
+    // Requests have their place in the slice; now it is known how long that is.
+    uint64_t sectors = 0;
+    for (const Request& r : slice_.requests) sectors += uint64_t(std::popcount(r.traffic->sectors));
+    const double duration = std::max(slice_cycles, double(sectors) / sectors_a_cycle_);
+    for (Request& r : slice_.requests) r.time = now_ + r.time * duration;
+    now_ += duration;
+    std::stable_sort(ended_.begin(), ended_.end(),
+                     [](const Ended& a, const Ended& b) { return a.ago > b.ago; });
+    for (const Ended& e : ended_) places_.push_back(e.multiprocessor);
+    return slice_;
+}
+
+void BlockSchedule::run(uint32_t multiprocessor) {
+    std::vector<Running>& here = running_[multiprocessor];
+    double weights = 0;
+    uint32_t age = 0;
+    for (const Running& r : here)
+        if (r.time >= 0) weights += 1.0 / ++age;
+    age = 0;
+    for (Running& r : here) {
+        const double step = r.time < 0 ? slice_cycles : slice_cycles / ++age / weights;
+        const double until = r.time + step;
+        const auto& traffic = r.filtered->traffic;
+        for (; r.next < traffic.size() && double(traffic[r.next].time) < until; ++r.next)
+            slice_.requests.push_back(
+                {&traffic[r.next], multiprocessor, (double(traffic[r.next].time) - r.time) / step});
+        r.time = until;
+    }
+    for (size_t i = here.size(); i-- > 0;) {
+        Running& r = here[i];
+        if (r.next < r.filtered->traffic.size() || r.time < double(r.filtered->cycles)) continue;
+        ended_.push_back({r.time - double(r.filtered->cycles), multiprocessor});
+        slice_.ended.push_back(std::move(r.filtered));
+        here.erase(here.begin() + ptrdiff_t(i));
+        --held_;
+    }
+}
+
+}  // namespace coalesce::model

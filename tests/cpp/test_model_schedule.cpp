@@ -1,0 +1,88 @@
+// Blocks on their multiprocessors, and which of their reads are merged.
+#include <gtest/gtest.h>
+
+#include "model/block_schedule.hpp"
+#include "model/request_coalescer.hpp"
+#include "model/time.hpp"
+
+namespace coalesce::model {
+namespace {
+
+TEST(RequestCoalescer, MergesReadsThatAreUnderWayInACluster) {
+    RequestCoalescer coalescer(*find_gpu("h200"));
+    EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 0), 0b1111);
+    coalescer.ask(0, 7, 0b0011, 0, false);
+    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 150), 0b0100);
+    EXPECT_EQ(coalescer.missing(1, 7, 0b0111, 150), 0b0111);  // another cluster
+    EXPECT_EQ(coalescer.missing(0, 8, 0b0111, 150), 0b0111);  // another line
+    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 250), 0b0111);  // it is there
+    coalescer.ask(0, 7, 0b0100, 300, true);                   // DRAM takes longer
+    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 750), 0b0011);
+    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 950), 0b0111);
+}
+
+TEST(RequestCoalescer, ThereIsNoneBeforeHopper) {
+    RequestCoalescer coalescer(*find_gpu("a100"));
+    coalescer.ask(0, 7, 0b1111, 0, false);
+    EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 1), 0b1111);
+}
+
+TEST(RequestCoalescer, EveryMultiprocessorIsInACluster) {
+    for (const Gpu& gpu : gpus()) {
+        const RequestCoalescer coalescer(gpu);
+        EXPECT_EQ(coalescer.cluster_of(0), 0u);
+        EXPECT_EQ(coalescer.cluster_of(gpu.multiprocessors - 1), gpu.clusters() - 1);
+    }
+}
+
+std::shared_ptr<const Filtered> reading(uint64_t line, uint32_t cycles) {
+    auto filtered = std::make_shared<Filtered>();
+    filtered->cycles = cycles;
+    for (uint32_t time = 0; time < cycles; ++time)
+        filtered->traffic.push_back({line + time, time, 0b1111, 0, Traffic::Kind::read});
+    return filtered;
+}
+
+TEST(BlockSchedule, RunsEachRequestOnceAndInTheOrderOfItsBlock) {
+    const Gpu& gpu = *find_gpu("h200");
+    BlockSchedule schedule(gpu, 2);
+    constexpr uint64_t blocks = 1000, cycles = 300;
+    std::vector<uint64_t> next(blocks);
+    uint64_t started = 0, ended = 0, most = 0;
+    double last = 0;
+    do {
+        for (; started < blocks && schedule.has_place(); ++started)
+            schedule.start(started, reading(started * cycles, cycles));
+        const BlockSchedule::Slice& slice = schedule.run_slice();
+        const double before = last;  // slices follow each other
+        for (const BlockSchedule::Request& r : slice.requests) {
+            const uint64_t block = r.traffic->line / cycles;
+            EXPECT_EQ(r.traffic->line % cycles, next[block]++);
+            EXPECT_LT(r.multiprocessor, gpu.multiprocessors);
+            EXPECT_GE(r.time, before);
+            last = std::max(last, r.time);
+        }
+        ended += slice.ended.size();
+        most = std::max(most, started - ended);
+    } while (!schedule.is_empty());
+    EXPECT_EQ(next, std::vector<uint64_t>(blocks, cycles));
+    EXPECT_EQ(ended, blocks);
+    EXPECT_LE(most, 2 * gpu.multiprocessors);
+}
+
+TEST(BlockSchedule, TakesAsLongAsTheSecondLevelNeeds) {
+    const Gpu& gpu = *find_gpu("h200");
+    BlockSchedule schedule(gpu, 1);
+    constexpr uint32_t cycles = 10000;
+    for (uint64_t block = 0; schedule.has_place(); ++block)
+        schedule.start(block, reading(block * cycles, cycles));
+    double end = 0;
+    while (!schedule.is_empty())
+        for (const BlockSchedule::Request& r : schedule.run_slice().requests)
+            end = std::max(end, r.time);
+    const double sectors = 4.0 * cycles;  // of a multiprocessor
+    EXPECT_NEAR(end, sectors / l2_sectors_a_cycle, 0.1 * end);
+}
+
+}  // namespace
+}  // namespace coalesce::model
