@@ -62,6 +62,17 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
+// Of the lanes that write one place, the last one.
+sim::LaneMask last_writers(const sim::MemoryEvent& e) {
+    sim::LaneMask last = e.mask;
+    sim::for_each_lane(e.mask, [&](int lane) {
+        sim::for_each_lane(e.mask & ((sim::LaneMask{1} << lane) - 1), [&](int earlier) {
+            if (e.address(earlier) == e.address(lane)) last &= ~(sim::LaneMask{1} << earlier);
+        });
+    });
+    return last;
+}
+
 }  // namespace
 
 bool bypasses_first_level(const sim::InstructionInfo& info) {
@@ -159,8 +170,8 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         add_wavefronts(c, model::copy_wavefronts(source_, e));
     } else {
         sim::MemoryEvent from = source_, to = e;  // as Nsight Compute's formula sees them
-        from.mask |= left_out_;
         to.mask |= left_out_;
+        to.mask = from.mask = last_writers(to);
         add_wavefronts(c, model::copy_wavefronts(from, to));
         const model::Footprint f = model::footprint(source_);
         const uint32_t theoretical = model::bypassing_copy(from, to).theoretical;

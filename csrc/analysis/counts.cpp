@@ -63,15 +63,17 @@ void CountObserver::contend(const sim::Warp& w, const sim::MemoryEvent& e) {
     const uint32_t* const expected = registers.lanes<const uint32_t>(e.op->operand[1]);
     const uint32_t* const value = registers.lanes<const uint32_t>(e.op->operand[2]);
     const int words = e.bytes / 4;
-    bool by_chance = false;
+    bool others = false;
+    int unchanged = 0;
     sim::for_each_lane(e.mask, [&](int lane) {
         const auto [warp, fresh] = swapping_.try_emplace({w.block, e.address(lane)}, &w);
         bool unwritten = true;
         for (int n = lane; n < words * sim::warp_size; n += sim::warp_size)
             unwritten &= expected[n] == ~0u && value[n] == ~0u;
-        by_chance |= unwritten || warp->second != &w;
+        unchanged += unwritten;
+        others |= warp->second != &w;
     });
-    contended_[e.pc] += by_chance;
+    contended_[e.pc] += others || unchanged > 1;
 }
 
 // What was counted since the last block ended is this block's: blocks of a launch with groups do

@@ -152,6 +152,8 @@ void Lifter::lift_instruction(uint32_t at) {
     op_of_.push_back(uint32_t(program_.ops.size()));
     const Lift lift = find(in.opcode);
     if (!lift) unsupported();
+    if (in.guard.kind != Operand::Kind::predicate && !in.guard.text.empty())
+        unsupported("its guard");
     (this->*lift)(in);
     if (first_op_) unsupported();  // each instruction is at least counted
 }

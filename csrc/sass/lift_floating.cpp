@@ -1,4 +1,5 @@
 // Floating-point arithmetic, comparisons and conversions.
+#include <bit>
 #include <string>
 
 #include "sass/lifter.hpp"
@@ -36,15 +37,25 @@ std::string comparison(const Instruction& in) {
 }  // namespace
 
 void Lifter::floating(const Instruction& in) {
-    only(in, {"FTZ", "SAT", "RN", "RM", "RP", "RZ"});
+    only(in, {"FTZ", "SAT", "RN", "RM", "RP", "RZ", "D2", "D4", "D8", "M2", "M4", "M8"});
     std::string name = in.opcode == "FADD" ? "add" : in.opcode == "FMUL" ? "mul" : "fma";
     name += rounding(in);
     if (in.has("FTZ")) name += ".ftz";
     if (in.has("SAT")) name += ".sat";
     name += ".f32";
     const Locator d = result(operand(in, 0));
-    const Locator a = real(operand(in, 1)), b = real(operand(in, 2));
+    const Locator a = real(operand(in, 1));
+    Locator b = real(operand(in, 2));
     if (in.opcode == "FFMA") return as_ptx(name, {d, a, b, real(operand(in, 3))});
+    for (const float by : {2.0f, 4.0f, 8.0f}) {  // a product divided or multiplied by that
+        const std::string digit(1, char('0' + int(by)));
+        if (!in.has("D" + digit) && !in.has("M" + digit)) continue;
+        if (in.opcode != "FMUL") unsupported();
+        const Locator scaled = scratch();
+        const float factor = in.has("D" + digit) ? 1 / by : by;
+        help_as_ptx("mul.rn.f32", {scaled, b, constant(std::bit_cast<uint32_t>(factor))});
+        b = scaled;
+    }
     as_ptx(name, {d, a, b});
 }
 

@@ -82,6 +82,7 @@ std::vector<Row> floating_rows() {
         {{"FADD.FTZ R0, |R2|, R4"},
          As::f32,
          [](In i) { return of(flushed(flushed(std::abs(i.f())) + flushed(i.g()))); }},
+        {{"FMUL.D2 R0, R2, 3"}, As::f32, [](In i) { return of(i.f() * 1.5f); }},
         {{"FMUL R0, R2, 0.5"}, As::f32, [](In i) { return of(i.f() * 0.5f); }},
         {{"FFMA R0, R2, R4, R6"}, As::f32, [](In i) { return of(std::fma(i.f(), i.g(), i.h())); }},
         {{"FFMA R0, -R2, R4, -R6"},
