@@ -44,6 +44,11 @@ EXPLANATION = """
 addresses: where accesses of several warps meet in the data stage the hardware adds wavefronts of
 arbitration, and reads differently from run to run. What the addresses take is
 `memory_l1_wavefronts_shared`, and in the patterns, where a warp is alone, both are the same.
+
+The GPU also counts differently from run to run where lanes of a warp have parted and no barrier
+brings them together (`first_match`), where warps turn a loop of compare-and-swap on one word
+(`shared_counters`), and where lanes of an atomic that is scattered over many lines share sectors
+(`scatter_add`). Profiles find such launches by themselves and say so in `p.inexact`.
 """
 
 # Columns of the tables: title and metric.
