@@ -9,8 +9,8 @@ namespace {
 // When the table was made, reprints of these documents confirmed multiprocessors, cache sizes,
 // shared memory and bandwidth of the A100, V100 and H100, clock, L2 and bandwidth of the L4 (whose
 // number of multiprocessors follows from its TFLOPS), all of the RTX 4090 but its L2, and the cache
-// sizes of the RTX 3090. The T4's figures and the RTX 3090's clock and bandwidth were not found
-// again.
+// sizes of the RTX 3090. Multiprocessors, clock, L2 and bandwidth of the T4 and the RTX 3090 were
+// found in the tables of others that their sources name.
 // clang-format off
 constexpr Gpu table[] = {
     {"h200", "NVIDIA H200 SXM",
@@ -27,14 +27,16 @@ constexpr Gpu table[] = {
      "NVIDIA Tesla V100 GPU Architecture whitepaper",
      false, 7, 0, 80, 1.53, 64, 32, 64, 32, 96, 128, 6, 1, 900},
     {"t4", "NVIDIA T4",
-     "NVIDIA Turing GPU Architecture whitepaper, appendix on the Tesla T4",
+     "NVIDIA Turing GPU Architecture whitepaper, appendix on the Tesla T4; as in "
+     "sysrqmts.com/en/gpus/nvidia/tesla/t4",
      false, 7, 5, 40, 1.59, 64, 2, 32, 16, 64, 96, 4, 1, 320},
     {"l4", "NVIDIA L4",
      "NVIDIA L4 datasheet (300 GB/s, 30.3 TFLOPS: 58 multiprocessors at 2.04 GHz); NVIDIA Ada GPU "
      "Architecture whitepaper",
      false, 8, 9, 58, 2.04, 128, 2, 48, 24, 100, 128, 48, 1, 300},
     {"rtx3090", "NVIDIA GeForce RTX 3090",
-     "NVIDIA Ampere GA102 GPU Architecture whitepaper",
+     "NVIDIA Ampere GA102 GPU Architecture whitepaper; as in "
+     "holynerdvana.blogspot.com/2022/10/nvidia-geforce-rtx-3090-specifications.html",
      false, 8, 6, 82, 1.695, 128, 2, 48, 16, 100, 128, 6, 1, 936},
     {"rtx4090", "NVIDIA GeForce RTX 4090",
      "NVIDIA Ada GPU Architecture whitepaper",
