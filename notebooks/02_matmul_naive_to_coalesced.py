@@ -137,7 +137,8 @@ for p in (p_naive, p_coalesced):
 # row = blockIdx.y * 32 + threadIdx.x % 32;
 # ```
 #
-# **Predict:** is that the fast kernel or the slow one? The variant `coalesced_swapped` is that text.
+# **Predict:** is that the fast kernel or the slow one? The variant `coalesced_swapped` divides and takes the remainder like that;
+# only its blocks are counted along the other axis, which no warp notices.
 
 # %% tags=["counts"]
 for variant in ("naive", "coalesced", "coalesced_swapped", "naive_2d"):

@@ -92,6 +92,8 @@ for name, options in orders.items():
 # **Verdict: wrong.** Any order of the same addresses touches the same sectors.
 #
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
+#
+# Printed with `/` for the column and `%` for the row, as here. (Only the axes of the grid are exchanged, which no warp notices.)
 
 # %%
 exhibit("coalesced_swapped")
