@@ -67,12 +67,15 @@ order.
 that is much better than "time", the simulator executed other instructions: PTX, whose shared
 loads the assembler merges and drops, where there is no machine code to execute.
 
-Known errors: warps that no barrier holds back drift apart further in a longer kernel, in the
-model always as far, so that it merges too many of the reads of `naive_2d` and `untiled`; the GPU
-counts stores to a line that others stored to as hits of L1 more seldom than the model
-(`naive_read`); in products of 4096 some kernels' blocks stay together and share what they read,
-others drift apart, as the model assumes of all; loads from constant memory by different addresses
-(`permuted`) are not seen in machine code.
+Known errors: which multiprocessors' reads are merged is inferred, and blocks that follow each
+other are taken to be neighbours; where two share only the sector between them (`offset`) the GPU
+merges none, the model many. Warps that no barrier holds back drift apart further in a longer
+kernel, in the model always as far, so that it merges too many of the reads of `naive_2d` and
+`untiled`. The GPU counts stores to a line that others stored to as hits of L1 more seldom than
+the model (`naive_read`). In products of 4096 some kernels' blocks stay together and share what
+they read, others drift apart, as the model assumes of all. DRAM answers reads at random (`gather`
+of more than L2 holds) more slowly than the model. Loads from constant memory by different
+addresses (`permuted`) are not seen in machine code.
 
 Median errors, and in brackets the largest:
 """

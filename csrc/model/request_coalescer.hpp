@@ -13,7 +13,8 @@
 //     DRAM answers most, which is 200 cycles and 700. Groups of two or six multiprocessors, or of
 //     half of them, would need times that the latencies of the second level and of DRAM exclude.
 //   - Of `matmul/coalesced` and `naive_2d` only the operand that blocks with neighbouring numbers
-//     share is merged, so blocks are given to clusters in runs.
+//     share is merged, so here a run of blocks is in one cluster. That is not the whole truth: of
+//     `access/offset`, where a block shares one sector with the next, no read is merged.
 #pragma once
 
 #include <cstdint>
