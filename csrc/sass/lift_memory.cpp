@@ -105,12 +105,10 @@ void Lifter::load_store(const Instruction& in) {
     const Locator first = is_load ? result(data, registers) : raw(data, registers);
     for (int n = 0; n < registers; ++n) op.operand[n] = first + uint32_t(n) * (register_bytes << 1);
     op.mover = (is_load ? engine_.ops->load_mover : engine_.ops->store_mover)(type, 4, registers);
-    const bool one_word =
-        (space == Space::shared || space == Space::global) && registers == 1 && type == Type::b32;
-    op.run = one_word ? engine_.memory.word[row_of(space)][is_load ? 0 : 1]
-                      : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
-    if (space == Space::shared && is_load && registers > 1)
-        op.run = registers == 2 ? engine_.memory.shared_pair_load : engine_.memory.shared_quad_load;
+    const bool words = (space == Space::shared || space == Space::global) && type == Type::b32;
+    const int row = row_of(space), column = is_load ? 0 : 1;
+    op.run = words ? engine_.memory.words[row][column][registers / 2]
+                   : engine_.memory.access[row][column];
     emit(op);
 }
 

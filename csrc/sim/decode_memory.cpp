@@ -156,7 +156,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     if (op.frame_relative && space == Space::generic) return false;
     const bool word = elements == 1 && width == 4 && ptx::size_of(type) == 4 &&
                       (op.narrow_address ? space == Space::shared : space == Space::global);
-    op.run = word ? engine_.memory.word[row_of(space)][is_load ? 0 : 1]
+    op.run = word ? engine_.memory.words[row_of(space)][is_load ? 0 : 1][0]
                   : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
     if (!op.run) return false;
     emit(in, op);

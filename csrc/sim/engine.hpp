@@ -21,10 +21,9 @@ struct MemoryHandlers {
     // [space][access]: global, shared, local, param, generic, constant; load, store, atomic,
     // reduction.
     Handler access[6][4];
-    // Of words of global and shared memory; load, store. Global addresses have 64 bits, shared ones
-    // 32.
-    Handler word[2][2];
-    Handler shared_pair_load, shared_quad_load;  // of machine code: into neighbouring registers
+    // Of words in neighbouring registers: [global, shared][load, store][one, two, four]. Global
+    // addresses have 64 bits, shared ones 32.
+    Handler words[2][2][3];
     Handler load_parameter;
     Handler load_bank;  // of machine code: a constant bank, each lane by its own index
     Handler async_copy, async_commit, async_wait;
