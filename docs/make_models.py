@@ -74,8 +74,7 @@ kernel, in the model always as far, so that it merges too many of the reads of `
 `untiled`. The GPU counts stores to a line that others stored to as hits of L1 more seldom than
 the model (`naive_read`). In products of 4096 some kernels' blocks stay together and share what
 they read, others drift apart, as the model assumes of all. DRAM answers reads at random (`gather`
-of more than L2 holds) more slowly than the model. Loads from constant memory by different
-addresses (`permuted`) are not seen in machine code.
+of more than L2 holds) more slowly than the model.
 
 Median errors, and in brackets the largest:
 """

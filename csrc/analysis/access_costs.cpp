@@ -62,6 +62,17 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
+// Whether lanes access one element after the other, and lane 0 the first of a line.
+bool in_order(const sim::MemoryEvent& e) {
+    bool all = true;
+    const int first = std::countr_zero(e.mask);
+    const uint64_t start = e.address(first) - uint64_t(first) * e.bytes;
+    sim::for_each_lane(e.mask, [&](int lane) {
+        all = all && e.address(lane) == start + uint64_t(lane) * e.bytes;
+    });
+    return all && start % model::line_bytes == 0;
+}
+
 // Of the lanes that write one place, the last one.
 sim::LaneMask last_writers(const sim::MemoryEvent& e) {
     sim::LaneMask last = e.mask;
@@ -180,6 +191,7 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         c.lines += f.lines;
         c.ideal += std::min(theoretical, model::packed_sectors(from));
         c.distinct_bytes += uint64_t(f.elements) * e.bytes;
+        c.divided += !in_order(source_) || !in_order(e);
     }
     source_.mask = 0;
 }

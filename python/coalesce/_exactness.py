@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from coalesce import _core
 
@@ -32,6 +34,15 @@ DIVIDED = (
 CONTENDED = (
     "a loop of compare-and-swap turns as often as the other warps of the block make it, or what "
     "lies in memory that nobody wrote, which differs from run to run"
+)
+GENERIC = "of an atomic by a generic address the hardware counts a wavefront of shared memory, too"
+COPIED = (
+    "an asynchronous copy conflicts in shared memory, or passes by the first-level cache out of "
+    "order: Nsight Compute's formula for these is not known"
+)
+SOME_LANES = (
+    "some lanes load 16 bytes each that conflict or are shared: Nsight Compute's formula, not the "
+    "hardware, is now and then off by one"
 )
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
@@ -69,6 +80,18 @@ def inexact(counts: _core.sim.Counts) -> dict[str, str]:
     for space in ("global", "shared", "local"):
         if table["unjoined"][_touches(table["space"], space)].any():
             add([n for n in metrics if space in n], UNJOINED)
+    if any(str(opcode).startswith("ATOM.") for opcode in table["opcode"][table["executed"] > 0]):
+        add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
+    copies = table["kind"] == "async_copy"
+    if (copies & (table["wavefronts"] > table["ideal_wavefronts"])).any():
+        add([n for n in metrics if _of_copies(n)], COPIED)
+    if (copies & (table["divided"] > 0)).any():
+        past = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+        add([n for n in metrics if _of_copies(n) or n == past], COPIED)
+        add([n for n in metrics if n.startswith("memory_l2_theoretical_sectors_global")], COPIED)
+    if _some_lanes_conflict(table).any():
+        add([n for n in metrics if n.startswith("memory_l1_wavefronts_shared")], SOME_LANES)
+        add(["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"], SOME_LANES)
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
@@ -77,3 +100,19 @@ def inexact(counts: _core.sim.Counts) -> dict[str, str]:
 
 def _touches(spaces: Any, space: str) -> Any:
     return (spaces == space) | (spaces == "generic")
+
+
+def _of_copies(metric: str) -> bool:
+    copied = metric.endswith("wavefronts_mem_shared_op_ldgsts.sum")
+    return copied or metric.startswith("memory_l1_wavefronts_shared")
+
+
+def _some_lanes_conflict(table: Any) -> Any:
+    """16-byte loads of shared memory by part of a warp, of which not each has words of its own."""
+    some = table["accesses"] < 32 * table["requests"]
+    spare = table["wavefronts"] * 128 - table["bytes"].astype(np.int64)
+    packed = (table["wavefronts"] == table["ideal_wavefronts"]) & (
+        (spare >= 0) & (spare < 128 * table["requests"])
+    )
+    loads = (table["space"] == "shared") & (table["kind"] == "load") & (table["width"] == 16)
+    return loads & some & ~packed
