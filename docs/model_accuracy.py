@@ -98,6 +98,7 @@ def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> 
         "tag_lookups": m["l1tex__data_pipe_lsu_wavefronts.sum"] - shared,
         "shared_wavefronts": shared,
         "l2_sectors": l2_reads + l2_writes,
+        "l2_writes": l2_writes,
         "dram_bytes": dram_reads + m["dram__bytes_write.sum"],
         "instructions_a_warp": m["smsp__inst_executed.sum"] / blocks / -(-threads // 32),
         "from_dram": min(1.0, dram_reads / 32 / loads),

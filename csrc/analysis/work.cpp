@@ -4,7 +4,8 @@
 // Everything but the latency is a sum over the instructions. For the latency we need how often a
 // warp waits: for loads from memory once in each stretch of instructions that are executed equally
 // often and have no barrier between them, as the GPU's assembler issues the loads of a stretch
-// before the first use of one. Each turn of a loop is a stretch, but one without barriers is
+// before the first use of one. In machine code a store to global memory ends a wait: loads behind
+// it are waited for anew. Each turn of a loop is a stretch, but one without barriers is
 // unrolled until eight loads are under way (seen in recordings of the sums); an `if` that most
 // warps take does not end a stretch.
 #include <algorithm>
@@ -53,11 +54,11 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
     // Of the stretch: executions, those of its loads at most, and how many loads it has.
     uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
     bool after_barrier = false;
-    bool unrolled = false;  // by the assembler, or else it will be
+    bool machine_code = false;  // unrolled by the assembler, or else it will be
     for (const sim::InstructionInfo& info : counts.listing->instructions)
-        unrolled = unrolled || is_machine_code(info.opcode);
+        machine_code = machine_code || is_machine_code(info.opcode);
     const auto end = [&](bool at_barrier) {
-        if (!unrolled && executed >= 2 * warps && loads < loads_under_way && !after_barrier &&
+        if (!machine_code && executed >= 2 * warps && loads < loads_under_way && !after_barrier &&
             !at_barrier)
             memory = std::max(std::min(memory, warps), memory * loads / loads_under_way);
         total.memory += memory;
@@ -74,6 +75,10 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
         if (barrier || (executed && !alike(executed, c.executed))) end(barrier);
         executed = std::max(executed, c.executed);
         if (info.space == Space::reg || !c.requests) continue;
+        if (machine_code && info.access == Access::store && c.space == Space::global) {
+            total.memory += memory;  // the store needs what was loaded
+            memory = 0;
+        }
         if (info.access != Access::load && info.access != Access::atomic) continue;
         if (c.space == Space::shared) {
             shared = std::max(shared, c.requests);
@@ -114,6 +119,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const model::CacheCounts& c = caches->counts;
         work.dram_bytes = c.dram_read_bytes + c.dram_written_bytes;
         work.l2_sectors = c.l2_reads + c.l2_writes;
+        work.l2_writes = c.l2_writes;
         work.l2_partial_writes = c.l2_partial_writes;
         const double loads = std::max(1.0, double(c.l1_loads));
         const double from_dram = double(c.dram_read_bytes) / model::sector_bytes;

@@ -50,6 +50,7 @@ void for_each_field(Work& w, F&& f) {
     f("shared_wavefronts", w.shared_wavefronts);
     f("constant_lookups", w.constant_lookups);
     f("l2_sectors", w.l2_sectors);
+    f("l2_writes", w.l2_writes);
     f("l2_partial_writes", w.l2_partial_writes);
     f("dram_bytes", w.dram_bytes);
     f("instructions_a_warp", w.instructions_a_warp);

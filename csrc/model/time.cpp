@@ -16,7 +16,9 @@ constexpr double constant_cycles = 2.3;  // an address of a load from constant m
 constexpr double l1_latency = 35, l2_latency = 270, dram_latency = 560, shared_latency = 30;
 constexpr double barrier_cycles = 100;     // from the last arrival to the first shared load's issue
 constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
-// Like l2_sectors_a_cycle, of writes of part of a sector.
+// Like l2_sectors_a_cycle, which is between them: of reads (`access/gather`), of writes, of writes
+// of part of a sector.
+constexpr double l2_reads_a_cycle = 80.0 / 132, l2_writes_a_cycle = 65.0 / 132;
 constexpr double l2_partial_a_cycle = 33.0 / 132;
 constexpr double dram_efficiency = 0.92;  // of the published bandwidth
 
@@ -62,7 +64,8 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::requests) = double(work.requests) * share * request_cycles;
     at(Bound::data) = double(work.tag_lookups + work.shared_wavefronts) * share;
     at(Bound::constants) = double(work.constant_lookups) * share * constant_cycles;
-    at(Bound::l2) = (double(work.l2_sectors - work.l2_partial_writes) / l2_sectors_a_cycle +
+    at(Bound::l2) = (double(work.l2_sectors - work.l2_writes) / l2_reads_a_cycle +
+                     double(work.l2_writes - work.l2_partial_writes) / l2_writes_a_cycle +
                      double(work.l2_partial_writes) / l2_partial_a_cycle) *
                     share;
     at(Bound::dram) = double(work.dram_bytes) / (gpu.dram_gbps * dram_efficiency) * gpu.clock_ghz;

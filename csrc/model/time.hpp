@@ -9,7 +9,7 @@
 //   data       the first level's tag lookups (a cycle a line of a request) and the wavefronts of
 //              shared memory, which share one path
 //   constants  different addresses of a load from constant memory, one after the other
-//   l2         sectors through the second level; a write of part of a sector takes longer
+//   l2         sectors through the second level; writes take longer, of part of a sector longest
 //   dram       bytes
 //   latency    what a warp waits for when it has nothing else to do: blocks follow each other in as
 //              many slots as a multiprocessor has for them, and each takes at least its own latency
@@ -24,7 +24,7 @@
 namespace coalesce::model {
 
 // Sectors between a multiprocessor and the second level: 72 a cycle of all 132 together, and no
-// more each where few are busy.
+// more each where few are busy, in a copy: half are read and half written.
 inline constexpr double l2_sectors_a_cycle = 72.0 / 132;
 
 // What a launch does, over all its blocks.
@@ -37,7 +37,8 @@ struct Work {
     uint64_t shared_wavefronts = 0;
     uint64_t constant_lookups = 0;   // beyond the first of a request
     uint64_t l2_sectors = 0;         // read and written
-    uint64_t l2_partial_writes = 0;  // of them, written in part
+    uint64_t l2_writes = 0;          // of them, written
+    uint64_t l2_partial_writes = 0;  // of these, in part
     uint64_t dram_bytes = 0;
     // Of one warp, on the average: instructions, and how often it waits for a load from global
     // memory, for shared memory, at a barrier.
