@@ -156,9 +156,12 @@ def _host_array(
     if not fits and dtype.kind == "V" and code != "V2":
         fits = dtype.itemsize == parameter.item_bytes  # a structure for a structure or a vector
     if not fits:
+        wanted = dtype_name(parameter.accepted[0])
+        # NumPy has no bfloat16; the package that adds it is ml_dtypes.
+        home = "ml_dtypes" if wanted == "bfloat16" else "numpy"
         raise TypeError(
             f"argument {parameter} needs {_wanted_array(parameter)}; got dtype {dtype}. "
-            f"Convert it: {parameter.name}.astype(numpy.{dtype_name(parameter.accepted[0])})"
+            f"Convert it: {parameter.name}.astype({home}.{wanted})"
         )
     if type(array) is not np.ndarray:
         if isinstance(array, np.ma.MaskedArray):

@@ -59,7 +59,7 @@ _VECTOR = re.compile(
     r"([1-4])"
 )
 
-# The dtypes that an array may have, beside its own, where a pointer's C++ type is the key.
+# The dtypes that an array may have, beside its own, by the C++ type of an element or of its parts.
 _ALSO = {
     "char": ("u1",),
     "unsigned char": ("b1",),
@@ -325,5 +325,5 @@ def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
         )
         code = SCALARS[base]
         pairs = {"f4": ("c8",), "f8": ("c16",)}.get(code, ()) if lanes == 2 else ()
-        return (code, *pairs), int(code[1:]) * lanes
+        return (code, *_ALSO.get(base, ()), *pairs), int(code[1:]) * lanes
     return (), 0

@@ -360,6 +360,15 @@ def test_vectors_take_their_elements_and_structures() -> None:
         pack(parameter, np.zeros(3, [("x", "f4")]))
 
 
+def test_vectors_take_what_their_elements_take() -> None:
+    accepted, item = _signature.element_types("__nv_bfloat162")
+    parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
+    pack(parameter, np.zeros(4, np.uint16))  # the bits, as NumPy has no bfloat16
+    with pytest.raises(TypeError, match=r"v\.astype\(ml_dtypes\.bfloat16\)"):
+        pack(parameter, np.zeros(4, np.float32))
+    assert "u1" in _signature.element_types("char4")[0]
+
+
 def test_one_array_twice_is_one_memory() -> None:
     signature = Signature("k", "k", (pointer("a", "f4", const=True), pointer("b", "f4")))
     x = np.zeros((4, 6), np.float32)
