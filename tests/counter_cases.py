@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import unseen_cases
 
 import coalesce
 from coalesce import operations, patterns
@@ -371,6 +372,12 @@ def launches_of_programs() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int
     yield "odd_even_sort", 5, 128, (whole.copy(), 40), 1024
 
 
+def unseen() -> Iterator[Case]:
+    """Whole kernels that neither rules nor models were made from; tests/kernels/unseen_*.cu."""
+    for name, launch in unseen_cases.launches().items():
+        yield _launch(name, *launch)
+
+
 def _launch(
     name: str, file: str, entry: str, grid: Any, block: Any, arguments: Any, shared: int = 0
 ) -> Case:
@@ -568,5 +575,6 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "models": models,
     "awkward": awkward,
     "programs": programs,
+    "unseen": unseen,
     "patterns": patterns_of_one_access,
 }

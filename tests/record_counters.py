@@ -1,7 +1,8 @@
 """Records hardware counters of the package's kernels with Nsight Compute, into tests/data.
 
-    python tests/record_counters.py shipped awkward patterns programs  # for the tests of exactness
-    python tests/record_counters.py models                       # for the models of caches and time
+    python tests/record_counters.py shipped awkward patterns    # for the tests of exactness
+    python tests/record_counters.py models                      # for the models of caches and time
+    python tests/record_counters.py programs unseen             # for both
     python tests/record_counters.py models --only 512 --repeats 5
 
 Needs a GPU, `ncu`, and permission to read counters; leaves the clocks as they are. Writes
@@ -248,7 +249,7 @@ def record(name: str, only: str) -> dict[str, Any]:
     else:
         metrics = OF_PATTERNS if name == "patterns" else COUNTS
         launches = ncu_launches(name, only, metrics, ["--cache-control", "none"])
-    if name == "programs":  # for the models, too
+    if name in ("programs", "unseen"):  # for the models, too
         for launch, cold in zip(launches, ncu_launches(name, only, MODELLED), strict=True):
             assert launch["case"] == cold["case"]
             launch["metrics"] |= cold["metrics"]
