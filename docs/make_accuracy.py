@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,11 @@ sys.path.insert(0, str(TESTS))
 
 import counter_cases  # noqa: E402
 
+from coalesce import _exactness  # noqa: E402
+
 Metrics = Mapping[str, Any]
+
+SETS = ("shipped", "awkward", "programs", "unseen", "patterns")
 
 HEAD = """\
 # Predicted beside measured
@@ -36,7 +40,7 @@ prediction in bold and the measured figure after it.
 | GPU | {gpu}, driver {driver} |
 | compiler | NVRTC {nvrtc} |
 | counters | Nsight Compute {ncu}, `--clock-control none`, {date} |
-| recorded by | `python tests/record_counters.py shipped awkward programs patterns` |
+| recorded by | `python tests/record_counters.py shipped awkward programs unseen patterns` |
 """
 
 EXPLANATION = """
@@ -102,9 +106,19 @@ class Comparison:
         self.recording = counter_cases.load(DATA / f"{name}_h200.json")
         measured = {launch["case"]: launch["metrics"] for launch in self.recording["launches"]}
         self.launches: dict[str, tuple[Metrics, Metrics]] = {}
+        self.inexact: dict[str, Collection[str]] = {}  # metrics that may differ
         for case in counter_cases.SETS[name]():
-            predicted = case.run("sim", counts=True)[-1][1].counts.metrics()
-            self.launches[case.name] = predicted, measured[case.name]
+            counts = case.run("sim", counts=True)[-1][1].counts
+            self.launches[case.name] = counts.metrics(), measured[case.name]
+            self.inexact[case.name] = _exactness.inexact(counts)
+
+    def wrong(self) -> Iterator[str]:
+        """Yield what is called exact and differs: the launch, the metric and both values."""
+        for name, (ours, theirs) in self.launches.items():
+            for metric in sorted(ours.keys() & theirs.keys() - set(self.inexact[name])):
+                if not equal(metric, ours[metric], theirs[metric]):
+                    both = f"{figure(ours[metric])} for {figure(theirs[metric])}"
+                    yield f"`{metric}` of {name} ({both})"
 
     def metrics(self) -> list[str]:
         """Return the metrics that are predicted and were measured."""
@@ -132,7 +146,8 @@ class Comparison:
         }
         rows = []
         for name, (ours, theirs) in self.launches.items():
-            cells = [name.partition(split)[0] + " " + name.partition(split)[2]]
+            shown = name.replace("<", "\\<")  # no tag of HTML
+            cells = [shown.partition(split)[0] + " " + shown.partition(split)[2]]
             for metric in used.values():
                 a, b = ours[metric], theirs[metric]
                 both = figure(b) if equal(metric, a, b) else f"**{figure(a)}** {figure(b)}"
@@ -143,7 +158,7 @@ class Comparison:
 
 def counted() -> Iterator[str]:
     """Yield the page's part on what is counted."""
-    sets = {name: Comparison(name) for name in ("shipped", "awkward", "programs", "patterns")}
+    sets = {name: Comparison(name) for name in SETS}
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"
     yield ""
@@ -185,6 +200,18 @@ def counted() -> Iterator[str]:
     )
     yield ""
     yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})
+    yield ""
+    yield "## Programs that nothing was made from"
+    yield ""
+    yield (
+        "Of `tests/kernels/unseen_*.cu`: nothing was changed for them before they were recorded, "
+        "on {date}. Where a figure differs `p.inexact` says so beforehand, with the reason; what "
+        "is called exact and differs: {wrong}.".format(
+            **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "nothing"
+        )
+    )
+    yield ""
+    yield from sets["unseen"].table({**COLUMNS, **ATOMIC_COLUMNS})
     yield ""
     yield "## One access of one warp"
     yield ""

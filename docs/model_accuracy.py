@@ -131,13 +131,11 @@ def first_rounds(rounds: int) -> AbstractContextManager[None]:
     return launched_by(launch)
 
 
-def rows(only: str, rounds: int = 0) -> Iterator[Row]:
-    """Run the recorded launches whose case matches."""
-    recorded = {
-        (launch["case"], launch["kernel"]): launch
-        for launch in counter_cases.load(RECORDING)["launches"]
-    }
-    for case in counter_cases.SETS["models"]():
+def rows(only: str, rounds: int = 0, name: str = "models") -> Iterator[Row]:
+    """Run the recorded launches of a set whose case matches."""
+    recording = counter_cases.load(RECORDING.with_name(f"{name}_h200.json"))
+    recorded = {(launch["case"], launch["kernel"]): launch for launch in recording["launches"]}
+    for case in counter_cases.SETS[name]():
         if not re.search(only, case.name):
             continue
         start = time.perf_counter()
