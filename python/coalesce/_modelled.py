@@ -18,7 +18,7 @@ BOUNDS = {
     "constants": "loads from constant memory with different addresses",
     "l2": "the L2 cache",
     "dram": "DRAM",
-    "latency": "latency, with too few warps to hide it",
+    "latency": "latency, which the warps at hand do not hide",
 }
 
 
