@@ -6,13 +6,14 @@ Laid out for 80 to 100 columns. Marks and bars say without colour what colour sa
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from coalesce import _verdict
+from coalesce import _exactness, _verdict
 from coalesce._advice import remarks, told, wasteful
 from coalesce._modelled import of_bytes
 from coalesce._rows import Access, Line, number
@@ -25,6 +26,12 @@ BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
 _ROOMY = 98  # columns that wide numbers need
+# The metrics that a report has.
+_COUNTERS = re.compile(
+    r"l1tex__t_(requests|sectors)_pipe_lsu_mem_(?P<space>\w+)_op_(?P<op>\w+)\.sum"
+    r"|memory_l1_wavefronts_shared"
+)
+_OPERATIONS = {"ld": "loads", "st": "stores", "red": "reductions", "atom": "atomics"}
 
 
 def report(profile: Profile, width: int) -> Iterator[Text]:
@@ -102,19 +109,34 @@ def notes(profile: Profile) -> list[str]:
     found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
         found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
-    exact = "Requests and sectors are counted and exact"
-    if "memory_l1_wavefronts_shared" in profile.exact:
-        exact = "Requests, sectors and wavefronts are counted and exact"
-    elif any(access.space == "shared" for access in profile.accesses()):
-        exact += "; wavefronts are those of the PTX, whose loads the assembler may merge"
     if profile.estimate is None:
-        found.append(f"{exact}; caches and times are modelled estimates.")
+        found.append(f"{_exactness_of(profile)}; caches and times are modelled estimates.")
     if profile.modelled is None:
         found.append(
             "Caches and time are not modelled with a sample or an executor: they depend on all "
             "blocks in the order a GPU runs them."
         )
     return found
+
+
+def _exactness_of(profile: Profile) -> str:
+    """Say which of the counts need not be the GPU's, and why."""
+    doubted: dict[str, list[str]] = {}
+    for metric, why in profile.inexact.items():
+        counter = _COUNTERS.fullmatch(metric)
+        if counter and profile.metrics()[metric] and why in _exactness.REASONS:
+            space, op = counter["space"] or "shared", counter["op"]
+            what = f"{space} {_OPERATIONS[op]}" if op else f"{space} memory"
+            doubted.setdefault(why, []).append(what)
+    if doubted:
+        told = [f"{' and '.join(dict.fromkeys(what))} ({why})" for why, what in doubted.items()]
+        return f"Requests, sectors and wavefronts are counted and exact but for {', '.join(told)}"
+    if "memory_l1_wavefronts_shared" in profile.exact:
+        return "Requests, sectors and wavefronts are counted and exact"
+    exact = "Requests and sectors are counted and exact"
+    if any(access.space == "shared" for access in profile.accesses()):
+        exact += "; wavefronts are those of the PTX, whose loads the assembler may merge"
+    return exact
 
 
 def modelled(profile: Profile) -> str | None:

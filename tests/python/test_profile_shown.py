@@ -58,6 +58,28 @@ def test_a_kernel_without_memory(profiles):
     assert "No access to global or shared memory." in text
 
 
+def test_what_is_not_exact_is_told():
+    """Under the table, of the counters in it; not that it was the PTX where it was not."""
+    scattered = """extern "C" __global__ void k(const int* at, float* x) {
+        atomicAdd(&x[at[threadIdx.x]], 1.0f);
+    }"""
+    at = (np.arange(32) // 2 * 2048 + np.arange(32) % 2).astype(np.int32)
+    p = coalesce.Kernel(scattered, "k", device="sim").profile(1, 32, at, np.zeros(1 << 16, "f4"))
+    assert "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" in p.inexact
+    assert "exact but for global reductions (lanes of an atomic" in " ".join(str(p).split())
+    wide = """extern "C" __global__ void k(float4* x) {
+        __shared__ float4 s[32];
+        s[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x < 20) x[threadIdx.x] = s[threadIdx.x / 7 * 8];
+    }"""
+    p = coalesce.Kernel(wide, "k", device="sim").profile(1, 32, np.zeros(128, "f4"))
+    assert "memory_l1_wavefronts_shared" in p.inexact
+    text = " ".join(str(p).split())
+    assert "exact but for shared memory (some lanes load 16 bytes" in text
+    assert "of the PTX" not in text
+
+
 def test_color_is_for_terminals(profiles, monkeypatch):
     p = profiles[0]
     assert "\x1b" in p.to_text(color=True)
