@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coalesce._pattern import BANKS, WORD_BYTES, Pattern
-from coalesce._rows import Access, number
+from coalesce._rows import TOLERANCE, Access, number
 
 _ROW_OF_BANKS = BANKS * WORD_BYTES
 
-# How much more than its ideal an access may cost before it is called wasteful.
-TOLERANCE = 1.05
-
 _FIXES = {
-    "misaligned": "Start rows at multiples of 32 bytes, or shift the lanes so that they do.",
+    "misaligned": (
+        "Let warps begin at multiples of 32 bytes: pad the rows to one, launch blocks of a "
+        "multiple of 32 threads, or shift the lanes."
+    ),
     "stride": "Let neighbouring lanes take neighbouring elements.",
     "field": "A structure of arrays, one array a field, would be contiguous.",
     "gather": "Sort what is gathered, or load it contiguously into shared memory first.",

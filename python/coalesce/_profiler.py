@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from coalesce._launch_record import LaunchRecord
     from coalesce.kernel import Kernel
 
-_EXAMPLES = 8  # warps of each instruction to look at
+# Of each instruction: of nine warps the first four executions, and those at powers of two after.
+_EXAMPLES = 9 * 7
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
 

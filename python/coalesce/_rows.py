@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SECTOR_BYTES = 32
 
+# How much more than its ideal an access may cost before it is called wasteful.
+TOLERANCE = 1.05
+
 _COUNTERS = (
     "executed",
     "threads",
@@ -116,7 +119,8 @@ class Access:
     share : float
         Of the kernel's sectors, or of its wavefronts for shared memory, from 0 to 1.
     example : Example or None
-        How a typical warp executed it; where the access wastes, a typical one of those that do.
+        How a typical warp executed it; where the access wastes, a typical one of those that do, and
+        None if no warp was looked at that does.
     sentence : str
         The pattern in words and, where it costs, what to do.
     error : float
@@ -478,6 +482,9 @@ def _access(
         cost / requests,
         wasteful=cost > _sum(rows, "ideal"),
     )
+    untold = first.kind in ("load", "store") and cost > TOLERANCE * _sum(rows, "ideal")
+    if example is not None and untold and not example.wastes:
+        example = None  # what wastes happened elsewhere: it would not tell why
     if example is not None and example.array is not None and first.array:
         # Of one memory that has two names, the one that this access uses.
         example = replace(example, array=example.array._replace(name=first.array))

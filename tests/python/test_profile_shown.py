@@ -152,6 +152,56 @@ def test_a_wasteful_access_is_shown_by_a_request_that_wastes():
     assert load.sentence.startswith("Some requests: contiguous, but from")
 
 
+def test_later_turns_of_a_loop_are_looked_at():
+    # The first turn is a broadcast; what wastes comes after.
+    source = """
+    __global__ void multiples(const float *in, float *out, int n, int turns) {
+        float sum = 0;
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        #pragma unroll 1
+        for (int k = 0; k < turns; ++k) sum += in[i * k % n];
+        out[i] = sum;
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(8, 128, np.ones(9999, np.float32), np.ones(1024, np.float32), 9999, 6)
+    (load,) = [a for a in p.accesses() if a.kind == "load"]
+    assert load.pattern.kind == "stride"
+    assert load.sentence.startswith("Some requests: neighbouring lanes are")
+
+
+def test_what_no_warp_shows_is_not_made_up():
+    # Warp 1 alone loads by stride; the first, the middle and the last warp are looked at.
+    source = """
+    __global__ void one(const float *in, float *out) {
+        int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+        out[32 * warp + lane] = in[warp == 1 ? 32 * lane : lane];
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 256, np.ones(1024, np.float32), np.ones(256, np.float32))
+    (load,) = [a for a in p.accesses() if a.kind == "load"]
+    assert (load.sectors, load.example) == (7 * 4 + 32, None)
+    assert load.sentence == "7.5 sectors a request where 4 would do."
+    (row,) = [line for line in p.to_text().splitlines() if "load in" in line and "x" in line]
+    assert "contiguous" not in row
+    assert "one warp of" not in p.to_html()
+
+
+def test_a_conflict_of_doubles_is_shown():
+    source = """
+    __global__ void halves(double *out) {
+        __shared__ double s[64];
+        s[2 * threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        out[threadIdx.x] = s[threadIdx.x];
+    }"""
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, np.ones(32))
+    (store,) = [a for a in p.accesses() if a.name == "store s"]
+    assert (store.wavefronts, store.ideal) == (4, 2)
+    assert store.example.wastes
+    assert store.example.cost == 4
+    assert store.pattern.name == "2-way conflict"
+
+
 def test_a_bank_conflict_is_shown_by_a_typical_warp():
     source = """
     __global__ void steps(float *out) {
