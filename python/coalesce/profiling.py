@@ -365,6 +365,10 @@ class Profile(Assertions):
 
         yield from _profile_text.report(self, options.max_width)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made of the rest, of which a function is no thing to pickle, is made anew.
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lines", "_errors")}
+
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
         from coalesce import _advice
