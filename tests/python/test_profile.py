@@ -141,6 +141,12 @@ def test_a_row_of_a_matrix_is_named():
     assert "32 cells of a" in worst.example.matrix().headline
 
 
+def test_an_array_of_structures_is_named():
+    p = coalesce.profile("access", np.ones((256, 4), np.float32), pattern="aos")
+    (load,) = [a for a in p.accesses() if a.kind == "load"]
+    assert "Each lane takes 4 of the 16 bytes of a structure of x." in load.sentence
+
+
 def test_one_array_under_two_names():
     a = np.ones((N, N), np.float32)
     p = coalesce.profile("matmul", a, a, variant="transposed_b")
