@@ -28,6 +28,9 @@ _FIXES = {
     "partial": "Let whole warps branch alike, for example by sorting what they work on.",
 }
 _FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
+_FIX_OF_UPDATES = (
+    "Lanes that update one address go one after the other: add up in the warp or the block first."
+)
 _FIX_OF_DATA = (
     "Where the words follow from the data, padding does not help; several copies of the array, "
     "which the lanes take turns with, do."
@@ -92,13 +95,15 @@ def _parts(access: Access) -> tuple[str, str]:
     how = pattern.text
     if not all(e.wastes for row in access.instructions for e in row.examples):
         how = f"Some requests: {how[0].lower()}{how[1:]}"
-    return how, _fix(pattern)
+    return how, _fix(access, pattern)
 
 
-def _fix(pattern: Pattern) -> str:
+def _fix(access: Access, pattern: Pattern) -> str:
     step = pattern.stride_bytes
     if pattern.kind == "stride" and pattern.axis is not None:
         return _FIX_OF_AXIS
+    if pattern.kind == "groups" and access.kind in ("atomic", "reduction"):
+        return _FIX_OF_UPDATES
     if pattern.kind == "conflict" and not pattern.regular:
         return _FIX_OF_DATA
     # Rows of 32 words, as of a tile that is read down a column.

@@ -121,17 +121,9 @@ def _of_sectors(
     if steps == {0}:
         return Pattern("broadcast", "broadcast", "All lanes want one address, a broadcast.", 0)
     packed = len(active) * width
-    if steps == {width}:
-        past = active[0] % SECTOR_BYTES
-        needed = -(-packed // SECTOR_BYTES)
-        if (past + packed - 1) // SECTOR_BYTES + 1 > needed:
-            text = f"Contiguous, but from {past} bytes past the start of a sector: one sector more."
-            return Pattern("misaligned", "misaligned", text, width)
-        return Pattern("contiguous", "contiguous", "Contiguous.", width)
     distinct = sorted(set(active))
     if len(distinct) == len(active) and distinct[-1] - distinct[0] == packed - width:
-        text = "Contiguous in another order, which costs nothing."
-        return Pattern("permuted", "permuted", text)
+        return _packed(steps == {width}, distinct[0] % SECTOR_BYTES, packed, width)
     step = _step_a_lane(lanes, active)
     if step is not None and abs(step) == width:
         text = "Contiguous, but for the lanes between that are not active; sectors move whole."
@@ -162,6 +154,19 @@ def _of_sectors(
         f"in {len(sectors)} sectors."
     )
     return Pattern("runs", f"{runs.number} runs of {runs.length}", text)
+
+
+def _packed(in_order: bool, past: int, packed: int, width: int) -> Pattern:
+    """Describe lanes side by side, from so many bytes past the start of a sector on."""
+    how, step = ("Contiguous", width) if in_order else ("Contiguous in another order", None)
+    if (past + packed - 1) // SECTOR_BYTES >= -(-packed // SECTOR_BYTES):
+        where = f"{past} byte{'s' * (past > 1)} past the start of a sector"
+        return Pattern(
+            "misaligned", "misaligned", f"{how}, but from {where}: one sector more.", step
+        )
+    if in_order:
+        return Pattern("contiguous", "contiguous", "Contiguous.", step)
+    return Pattern("permuted", "permuted", "Contiguous in another order, which costs nothing.")
 
 
 def _step_a_lane(lanes: list[int], active: list[int]) -> int | None:

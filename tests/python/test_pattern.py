@@ -26,6 +26,8 @@ def array(shape, dtype="float32"):
         ([8 * i + 8 for i in LANES], 8, "misaligned", "from 8 bytes past"),
         ([4 * (31 - i) for i in LANES], 4, "permuted", "another order"),
         ([4 * (i ^ 5) for i in LANES], 4, "permuted", "another order"),
+        ([4 * (32 - i) for i in LANES], 4, "misaligned", "another order, but from 4 bytes past"),
+        ([i + 1 for i in LANES], 1, "misaligned", "from 1 byte past"),
         ([96] * 32, 4, "broadcast", "one address"),
         ([512 * (i // 16) for i in LANES], 4, "groups", "2 different addresses"),
         ([8 * i for i in LANES], 4, "stride", "4 to a sector that could serve 8"),
