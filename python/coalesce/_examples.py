@@ -99,10 +99,11 @@ class Example:
         given = (self.addresses, self.width, self.mask)
         if self.space == "shared":
             return draw.bank_board(*given, kind=kind, title=title or None)
-        base, name = 0, None
+        of: dict[str, Any] = {}
         if self.array is not None and self.array.space == self.space:
-            base, name = self.array.address, self.array.name
-        return draw.warp_access(*given, kind=kind, title=title or None, array=name, base=base)
+            of = {"array": self.array.name, "base": self.array.address}
+            of["array_itemsize"] = np.dtype(self.array.dtype).itemsize
+        return draw.warp_access(*given, kind=kind, title=title or None, **of)
 
     def matrix(self, title: str = "") -> Picture | None:
         """Draw the cells of the array that the lanes touch; None where it is no matrix."""

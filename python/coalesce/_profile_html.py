@@ -95,6 +95,7 @@ def _modelled(profile: Profile) -> str:
 def _pictures(profile: Profile) -> str:
     """Draw a warp of the access that wastes the most of each memory, and of the next."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
+    worst = [a for a in worst if a.space != "local"]  # whose addresses are each thread's own
     worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
     found = []
     for i, access in enumerate(worst):

@@ -248,9 +248,9 @@ class Access:
         Returns
         -------
         coalesce.draw.Picture or None
-            None where no warp was looked at.
+            None where no warp was looked at, and of local memory, where each thread has its own.
         """
-        if self.example is None:
+        if self.example is None or self.space == "local":
             return None
         return self.example.picture(f"{self.place}: {self.source.strip()}")
 

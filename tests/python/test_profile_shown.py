@@ -107,6 +107,34 @@ def test_html_draws_what_wastes(profiles):
     assert "<img" not in tiled
 
 
+def test_no_picture_of_local_memory():
+    # Its addresses count from the start of each thread's own, and so lie nowhere in common.
+    source = """
+    __global__ void pick(const int *x, int *y) {
+        int a[64];
+        for (int k = 0; k < 64; ++k) a[k] = x[k];
+        for (int k = 0; k < 64; ++k) a[x[k] & 63] += k;
+        y[threadIdx.x] = a[(threadIdx.x * 5) & 63];
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 32, np.ones(64, np.int32), np.ones(32, np.int32))
+    local = [a for a in p.accesses() if a.space == "local" and a.excess]
+    assert local
+    assert all(a.picture() is None for a in local)
+    assert "one warp of" not in p.to_html()
+
+
+def test_a_picture_counts_structures_as_the_array_does():
+    source = """
+    struct Particle { float x, y, z, mass, charge; };
+    __global__ void pull(Particle *p) { p[threadIdx.x].y = 1; }"""
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, np.zeros(32, "f4, f4, f4, f4, f4"))
+    (store,) = p.accesses()
+    svg = store.picture().svg
+    assert "p[6] + 8 B" in svg  # the second line of 128 bytes
+    assert "p[32]" not in svg
+
+
 def test_html_escapes(profiles):
     page = profiles[3].to_html()
     assert "<script" not in page

@@ -71,6 +71,7 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
         title=title,
         array=known.name if known else None,
         base=known.address if known else 0,
+        array_itemsize=np.dtype(known.dtype).itemsize if known else None,
     )
 
 
