@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coalesce.profiling import Profile
 
 _COLUMNS = 7
+_WRAPPED = "white-space:normal"  # long lines push no numbers off the page
 _PICTURES = 3
 
 
@@ -143,7 +144,7 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
         row(
             [
                 cell(mark, "" if accesses else FAINT, "right"),
-                cell(code, "" if accesses else FAINT, span=_COLUMNS - 1),
+                cell(code, f"{_WRAPPED};{'' if accesses else FAINT}", span=_COLUMNS - 1),
             ],
             LINE if accesses else "",
         )

@@ -107,6 +107,12 @@ def test_html_draws_what_wastes(profiles):
     assert "<img" not in tiled
 
 
+def test_html_wraps_source_lines(profiles):
+    # A long line in one piece would push the numbers beside the next ones off the page.
+    (cell,) = re.findall(r"<td[^>]*>(?=<b><code[^>]*>(?:&nbsp;)*sum \+=)", profiles[0].to_html())
+    assert cell.rindex("white-space:normal") > cell.index("white-space:nowrap")
+
+
 def test_no_picture_of_local_memory():
     # Its addresses count from the start of each thread's own, and so lie nowhere in common.
     source = """
