@@ -103,6 +103,12 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
         "    a = np.ones((64, 64), np.float32)\n"
         "    p = coalesce.profile('transpose', a, variant='tiled')\n"
         "    assert p.bank_conflicts == 0\n"
+        "def test_lines():\n"
+        "    p = coalesce.profile('transpose', np.ones((64, 64), np.float32), variant='tiled')\n"
+        "    p.assert_no_bank_conflicts()\n"
+        "def test_typo():\n"
+        "    p = coalesce.profile('transpose', np.ones((64, 64), np.float32), variant='tiled')\n"
+        "    p.assert_no_bank_conflicts(line=1)\n"
     )
     plugin = "coalesce._pytest_plugin"
     done = subprocess.run(
@@ -129,3 +135,6 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
     assert "32-way bank conflict" in done.stdout
     assert "= tile[tx][ty + j]" in done.stdout
     assert "wavefront 31" in done.stdout  # the picture
+    assert "bank conflicts cost 3,968 wavefronts" in done.stdout
+    assert "the kernel has no shared access at line 1" in done.stdout
+    assert "_assertions.py" not in done.stdout  # where the test fails, not where it is judged
