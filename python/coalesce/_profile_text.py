@@ -127,6 +127,8 @@ def modelled(profile: Profile) -> str | None:
     text = f"{milliseconds(m.ms)}, {m.why}{_tags_a_request(profile)}."
     if m.caches is None:
         return text + " The caches were not modelled: caches=True does."
+    if not profile.accesses():
+        return text
     c = m.caches
     hits = m.metrics()["l1tex__t_sector_hit_rate.pct"] / 100
     text += (

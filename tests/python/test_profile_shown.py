@@ -56,6 +56,8 @@ def test_a_kernel_without_memory(profiles):
     text = profiles[4].to_text()
     assert "grid 2 x 3 x 4, block 8 x 8: 48 warps" in text
     assert "No access to global or shared memory." in text
+    assert "modelled" in text.lower()
+    assert "L1" not in text  # nothing was asked of it
 
 
 def test_color_is_for_terminals(profiles, monkeypatch):
