@@ -60,8 +60,8 @@ class Example:
     @cached_property
     def sectors(self) -> int:
         """Distinct sectors of 32 bytes that the lanes touch."""
-        last = self.width - 1
-        return len({s for a in self.active for s in range(a // 32, (a + last) // 32 + 1)})
+        active, last = self.active, self.width - 1  # an access is no wider than a sector
+        return len({a >> 5 for a in active} | {(a + last) >> 5 for a in active})
 
     @cached_property
     def cost(self) -> int:
@@ -70,12 +70,12 @@ class Example:
             return sum(wavefronts_of(self.active, self.width))
         return self.sectors
 
-    @property
+    @cached_property
     def wastes(self) -> bool:
         """Whether the lanes' elements, packed, would cost less."""
         if self.space == "shared":
             return ways_of(self.active, self.width) > 1
-        return self.cost > max(1, -(-len(self.active) * self.width // 32))
+        return self.cost > max(1, -(-self.mask.bit_count() * self.width // 32))
 
     @cached_property
     def pattern(self) -> Pattern:
