@@ -29,7 +29,7 @@ _FIXES = {
 }
 _FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
 _FIX_OF_UPDATES = (
-    "Lanes that update one address go one after the other: add up in the warp or the block first."
+    "Lanes that update one address go one after the other: combine in the warp or the block first."
 )
 _FIX_OF_DATA = (
     "Where the words follow from the data, padding does not help; several copies of the array, "
@@ -89,7 +89,7 @@ def _parts(access: Access) -> tuple[str, str]:
         return f"{access.takes} a request where {number(access.needed_per_request)} would do.", ""
     if contended(access):
         how = "The lanes update one address, one after the other;"
-        return how, "adding up in the warp first leaves one update."
+        return how, "combining them in the warp first leaves one."
     if not wasteful(access):
         return pattern.text, ""
     how = pattern.text

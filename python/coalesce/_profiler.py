@@ -168,7 +168,7 @@ def of_kernel(
         errors=errors,
         launch=_ncu.Launch(
             kernel.source,
-            kernel._module.expression or kernel.entry,
+            kernel._expression or kernel.entry,
             kernel.options,
             kernel._module.arch,
             dict(kernel.headers),

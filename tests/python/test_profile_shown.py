@@ -278,7 +278,7 @@ def test_atomics_on_a_few_addresses_are_told_to_add_up_first():
     p = kernel.profile(1, 64, *(np.ones(n, np.int32) for n in (64, 7, 64)))
     (atomic,) = [a for a in p.accesses() if a.kind == "atomic"]
     assert "32 lanes want 7 different addresses of m." in atomic.sentence
-    assert "add up in the warp or the block first" in atomic.sentence
+    assert "combine in the warp or the block first" in atomic.sentence
 
 
 def test_an_atomic_whose_words_follow_from_data_is_not_told_to_pad(random):
