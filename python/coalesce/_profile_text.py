@@ -102,18 +102,32 @@ def notes(profile: Profile) -> list[str]:
     found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
         found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
-    exact = "Requests and sectors are counted and exact"
-    if "memory_l1_wavefronts_shared" in profile.exact:
-        exact = "Requests, sectors and wavefronts are counted and exact"
-    elif any(access.space == "shared" for access in profile.accesses()):
-        exact += "; wavefronts are those of the PTX, whose loads the assembler may merge"
     if profile.estimate is None:
-        found.append(f"{exact}; caches and times are modelled estimates.")
+        found += worth(profile)
     if profile.modelled is None:
         found.append(
             "Caches and time are not modelled with a sample or an executor: they depend on all "
             "blocks in the order a GPU runs them."
         )
+    return found
+
+
+def worth(profile: Profile) -> list[str]:
+    """Say which of the counts are exact, and why others need not be."""
+    of_ptx = profile.inexact.get("memory_l1_wavefronts_shared", "").startswith("counted on the PTX")
+    doubts: dict[str, list[str]] = {}
+    for name, why in profile.inexact.items():
+        listed = name.startswith(("l1tex__t_requests", "l1tex__t_sectors_pipe", "memory_"))
+        if listed and not (of_ptx and "shared" in name) and profile.metrics()[name]:
+            doubts.setdefault(why, []).append(name)
+    counted = "Requests and sectors are" if of_ptx else "Requests, sectors and wavefronts are"
+    text = f"{counted} counted and exact{', but for what follows' * bool(doubts)}"
+    if of_ptx and any(access.space == "shared" for access in profile.accesses()):
+        text += "; wavefronts are those of the PTX, whose loads the assembler may merge"
+    found = [f"{text}; caches and times are modelled estimates."]
+    for why, names in doubts.items():
+        spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
+        found.append(f"Of {' and '.join(spaces)} memory a GPU may count otherwise: {why}.")
     return found
 
 

@@ -160,6 +160,48 @@ def test_html_page_stands_alone(profiles, tmp_path):
     assert page.lower().startswith("<!doctype html>")
 
 
+def test_what_is_not_exact_is_not_called_so():
+    source = """
+    __global__ void first(const float *x, float *y, int n) {  // lanes leave the loop one by one
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        for (int j = 0; j < 100; ++j) {
+            if (x[(i * 7 + j) % n] > 0.9f) break;
+            y[i] += x[(i + j) % n];
+        }
+        y[i] *= 2;
+    }
+    __global__ void lock(int *taken, float *sum) {
+        for (bool done = false; !done;)
+            if (atomicCAS(taken, 0, 1) == 0) {
+                *sum += 1;
+                __threadfence();
+                atomicExch(taken, 0);
+                done = true;
+            }
+    }
+    __global__ void add(double *x) {  // of shared memory: a loop of compare-and-swap
+        __shared__ double sum;
+        if (threadIdx.x == 0) sum = 0;
+        __syncthreads();
+        atomicAdd(&sum, x[threadIdx.x]);
+        __syncthreads();
+        x[threadIdx.x] = sum;
+    }"""
+    x = np.random.default_rng(0).random(1000).astype(np.float32)
+    launches = {
+        "first": ("global", 4, (x, np.zeros(512, np.float32), 1000)),
+        "lock": ("global", 1, (np.zeros(1, np.int32), np.zeros(1, np.float32))),
+        "add": ("shared", 1, (np.ones(128),)),
+    }
+    for entry, (space, grid, arguments) in launches.items():
+        p = coalesce.Kernel(source, entry, device="sim").profile(grid, 128, *arguments)
+        said = " ".join(p.to_text().split())
+        assert "counted and exact, but for what follows" in said
+        assert f"Of {space} memory a GPU may count otherwise: a " in said
+        assert "differ" in said.rpartition("otherwise: ")[2]
+        assert "those of the PTX" not in said
+
+
 def test_a_line_says_a_thing_once():
     kernel = coalesce.Kernel(
         """
