@@ -227,9 +227,8 @@ def source_line(
         if len(row) + len(error) > width:  # the ideal makes place
             row.right_crop(len(_ideal(access)))
         row.append(error, FAINT)
-        if not wasteful(access) and access.pattern is not None:
-            remark = f"  {access.pattern.name}"
-            row.append(remark if len(row) + len(remark) <= width else "", FAINT)
+        remark = _remark(access)
+        row.append(remark if len(row) + len(remark) <= width else "", FAINT)
         yield row
         if sentences:
             indent = " " * (bar_width + 7)
@@ -249,6 +248,13 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
     row.append(_ideal(access), FAINT)
     return row
+
+
+def _remark(access: Access) -> str:
+    """Say what there is room for: how the lanes lie, or how much of what they move they use."""
+    if wasteful(access):
+        return "" if access.space == "shared" else f"  {percent(access.efficiency)} used"
+    return f"  {access.pattern.name}" if access.pattern is not None else ""
 
 
 def _ideal(access: Access) -> str:

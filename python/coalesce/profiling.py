@@ -277,7 +277,8 @@ class Profile(Assertions):
         Returns
         -------
         dict
-            ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
+            ``coalesce`` (its version), ``kernel``, ``title``, ``grid``, ``block``,
+            ``shared_bytes``, ``device``, ``arrays``,
             ``modelled_ms``, ``modelled`` (None, or the attributes of `Modelled`),
             ``measured_ms``, ``estimate`` (None, or ``share``, ``blocks_run``,
             ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``, ``inexact``,

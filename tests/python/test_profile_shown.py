@@ -44,7 +44,8 @@ def test_text_of_naive(profiles):
     text = profiles[0].to_text()
     assert text.startswith("matmul, variant naive\ngrid 2 x 2, block 32 x 32: 128 warps")
     assert re.search(r"▲ +\d+ │ sum \+= a\[", text)
-    assert re.search(r"█+.? +\d\d% +load.* 8,192 x 32 sectors +ideal 4", text)
+    assert re.search(r"█+.? +\d\d% +load a +8,192 x 32 sectors +ideal 4  12% used", text)
+    assert re.search(r"load b +8,192 x 1 sector +ideal 1  broadcast", text)
     assert "modelled" in text
 
 
