@@ -35,9 +35,9 @@ CONTENDED = (
     "a loop of compare-and-swap turns as often as the other warps of the block make it, or what "
     "lies in memory that nobody wrote, which differs from run to run"
 )
-RETRIED = (
-    "a loop of compare-and-swap in global memory turns as often as other warps make it, which "
-    "differs from run to run"
+WATCHING = (
+    "a loop follows what other warps write meanwhile, by an atomic's result or a volatile load: "
+    "how often it turns, and where that leads, differs from run to run"
 )
 GENERIC = "of an atomic by a generic address the hardware counts a wavefront of shared memory, too"
 COPIED = (
@@ -96,9 +96,9 @@ def inexact(counts: _core.sim.Counts) -> dict[str, str]:
     if _some_lanes_conflict(table).any():
         add([n for n in metrics if n.startswith("memory_l1_wavefronts_shared")], SOME_LANES)
         add(["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"], SOME_LANES)
-    if _swaps_in_a_loop(table).any():
-        add([n for n in metrics if "global" in n], RETRIED)
-        add(TOTALS, RETRIED)
+    if _watches_in_a_loop(table).any():
+        add([n for n in metrics if "global" in n], WATCHING)
+        add(TOTALS, WATCHING)
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
@@ -114,11 +114,14 @@ def _of_copies(metric: str) -> bool:
     return copied or metric.startswith("memory_l1_wavefronts_shared")
 
 
-def _swaps_in_a_loop(table: Any) -> Any:
-    """Compare-and-swaps of global memory that warps execute more than once."""
-    swaps = np.array([str(o).startswith("ATOM") and ".CAS" in str(o) for o in table["opcode"]])
+def _watches_in_a_loop(table: Any) -> Any:
+    """Global atomics with a result, and volatile loads, that warps execute more than once."""
+    watches = [
+        opcode.startswith("ATOM") or (opcode.startswith("LD") and ".STRONG" in opcode)
+        for opcode in map(str, table["opcode"])
+    ]
     warps = next((n for n in table["executed"].tolist() if n), 0)  # of the first instruction
-    return swaps & _touches(table["space"], "global") & (table["executed"] > warps)
+    return np.array(watches) & _touches(table["space"], "global") & (table["executed"] > warps)
 
 
 def _some_lanes_conflict(table: Any) -> Any:

@@ -180,6 +180,10 @@ def test_what_is_not_exact_is_not_called_so():
                 done = true;
             }
     }
+    __global__ void wait(volatile int *flag) {
+        if (blockIdx.x == gridDim.x - 1) *flag = 1;
+        else while (*flag == 0);
+    }
     __global__ void add(double *x) {  // of shared memory: a loop of compare-and-swap
         __shared__ double sum;
         if (threadIdx.x == 0) sum = 0;
@@ -192,6 +196,7 @@ def test_what_is_not_exact_is_not_called_so():
     launches = {
         "first": ("global", 4, (x, np.zeros(512, np.float32), 1000)),
         "lock": ("global", 1, (np.zeros(1, np.int32), np.zeros(1, np.float32))),
+        "wait": ("global", 4, (np.zeros(1, np.int32),)),
         "add": ("shared", 1, (np.ones(128),)),
     }
     for entry, (space, grid, arguments) in launches.items():
