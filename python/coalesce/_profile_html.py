@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coalesce import _profile_text, _verdict
 from coalesce._advice import remarks, told, wasteful
+from coalesce._declaration import lines_of
 from coalesce._html import (
     BAD,
     FAINT,
@@ -113,7 +114,7 @@ def _listing(profile: Profile) -> str:
     heads = ("line", "source", "share", "requests", "each takes", "needed", "bytes used")
     rows = [row([cell(h, FAINT, "left" if h in ("source", "share") else "right") for h in heads])]
     lines = {line.number: line for line in profile.lines() if not line.file and line.number}
-    text = profile.source.splitlines()
+    text = lines_of(profile.source)
     last = 0
     for n in _shown(lines, len(text)):
         if last and n > last + 1:

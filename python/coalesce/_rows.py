@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from coalesce._declaration import lines_of
 from coalesce._examples import Example, typical
 from coalesce._pattern import Pattern
 
@@ -407,7 +408,7 @@ def lines(
     by_place: dict[tuple[str, int], list[Instruction]] = {}
     for row in executed:
         by_place.setdefault((row.file if row.line else "", row.line), []).append(row)
-    text = source.splitlines()
+    text = lines_of(source)
     found = []
     # Line 0, what has no line, after all lines of the kernel's own file; other files last.
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
