@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from coalesce._advice import wasteful
@@ -55,8 +56,8 @@ class Assertions:
         ------
         AssertionError
             They take more; the message shows the accesses that do, and a warp of each.
-        ValueError
-            Nothing is demanded, or there is no such access to judge.
+        TypeError, ValueError
+            Nothing is demanded, or no number, or there is no such access to judge.
 
         Examples
         --------
@@ -68,6 +69,10 @@ class Assertions:
         if not wanted:
             raise ValueError("assert_sectors_per_request needs load=, store= or both")
         for kind, most in wanted.items():
+            if not isinstance(most, Real):
+                raise TypeError(f"{kind} must be a number; got {type(most).__name__} {most!r}")
+            if not most >= 0:  # nan would let everything pass
+                raise ValueError(f"{kind} must be a number of sectors from 0 on; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
             found = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
             if found > most + _SLACK:

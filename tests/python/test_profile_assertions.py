@@ -82,6 +82,8 @@ def test_bank_conflicts(tiled):
     ("call", "message"),
     [
         (lambda p: p.assert_sectors_per_request(), "needs load="),
+        (lambda p: p.assert_sectors_per_request(load=float("nan")), "load must be .* got nan"),
+        (lambda p: p.assert_sectors_per_request(store=-1), "store must be .* got -1"),
         (
             lambda p: p.assert_sectors_per_request(load=4, line=1),
             "load access at line 1;",
@@ -93,6 +95,12 @@ def test_bank_conflicts(tiled):
 def test_what_cannot_be_judged_is_no_pass(padded, call, message):
     with pytest.raises(ValueError, match=message):
         call(padded)
+
+
+def test_limits_are_numbers(padded):
+    padded.assert_sectors_per_request(load=np.float32(4))
+    with pytest.raises(TypeError, match="load must be a number; got str '4'"):
+        padded.assert_sectors_per_request(load="4")
 
 
 def test_a_plain_assert_is_explained_by_pytest(tmp_path):
