@@ -39,6 +39,10 @@ WATCHING = (
     "a loop follows what other warps write meanwhile, by an atomic's result or a volatile load: "
     "how often it turns, and where that leads, differs from run to run"
 )
+ORDERED = (
+    "addresses follow from what atomics returned, and so from the order that warps come in, which "
+    "differs from run to run"
+)
 GENERIC = "of an atomic by a generic address the hardware counts a wavefront of shared memory, too"
 COPIED = (
     "an asynchronous copy conflicts in shared memory, or passes by the first-level cache out of "
@@ -103,6 +107,12 @@ def inexact(counts: _core.sim.Counts) -> dict[str, str]:
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
     return found
+
+
+def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
+    """Return the metrics of addresses in `space` that follow from what atomics returned."""
+    of_addresses = ("sector", "tag_requests", "wavefronts")
+    return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
 
 
 def _touches(spaces: Any, space: str) -> Any:

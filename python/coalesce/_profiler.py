@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import numpy as np
 
 from coalesce import (
     _arguments,
+    _atomics_order,
     _counting,
     _devices,
     _exactness,
@@ -138,6 +140,11 @@ def of_kernel(
         inexact = {
             name: why for name in metrics if name.startswith(of_instructions) or "shared" in name
         }
+    if math.prod(extents[0]) * math.prod(extents[1]) > 32:  # several warps
+        ptx = kernel._program(chosen).no_counts(kernel.entry, of_ptx=True).table()
+        text = kernel._module.compiled(chosen).ptx
+        for space in _atomics_order.spaces(ptx, text):
+            inexact = _exactness.ordered(metrics, space) | inexact
     if counted.estimate is not None:
         metrics, errors = counted.estimate.metrics(metrics)
         why = f"estimated from {counted.estimate.share:.1%} of the blocks"
