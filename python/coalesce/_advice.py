@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coalesce._pattern import BANKS, WORD_BYTES, Pattern
-from coalesce._rows import Access, number
+from coalesce._rows import TOLERANCE, Access, number
 
 _ROW_OF_BANKS = BANKS * WORD_BYTES
 
-# How much more than its ideal an access may cost before it is called wasteful.
-TOLERANCE = 1.05
-
 _FIXES = {
-    "misaligned": "Start rows at multiples of 32 bytes, or shift the lanes so that they do.",
+    "misaligned": (
+        "Let warps begin at multiples of 32 bytes: pad the rows to one, launch blocks of a "
+        "multiple of 32 threads, or shift the lanes."
+    ),
     "stride": "Let neighbouring lanes take neighbouring elements.",
     "field": "A structure of arrays, one array a field, would be contiguous.",
     "gather": "Sort what is gathered, or load it contiguously into shared memory first.",
@@ -28,6 +28,9 @@ _FIXES = {
     "partial": "Let whole warps branch alike, for example by sorting what they work on.",
 }
 _FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
+_FIX_OF_UPDATES = (
+    "Lanes that update one address go one after the other: combine in the warp or the block first."
+)
 _FIX_OF_DATA = (
     "Where the words follow from the data, padding does not help; several copies of the array, "
     "which the lanes take turns with, do."
@@ -86,19 +89,21 @@ def _parts(access: Access) -> tuple[str, str]:
         return f"{access.takes} a request where {number(access.needed_per_request)} would do.", ""
     if contended(access):
         how = "The lanes update one address, one after the other;"
-        return how, "adding up in the warp first leaves one update."
+        return how, "combining them in the warp first leaves one."
     if not wasteful(access):
         return pattern.text, ""
     how = pattern.text
     if not all(e.wastes for row in access.instructions for e in row.examples):
         how = f"Some requests: {how[0].lower()}{how[1:]}"
-    return how, _fix(pattern)
+    return how, _fix(access, pattern)
 
 
-def _fix(pattern: Pattern) -> str:
+def _fix(access: Access, pattern: Pattern) -> str:
     step = pattern.stride_bytes
     if pattern.kind == "stride" and pattern.axis is not None:
         return _FIX_OF_AXIS
+    if pattern.kind == "groups" and access.kind in ("atomic", "reduction"):
+        return _FIX_OF_UPDATES
     if pattern.kind == "conflict" and not pattern.regular:
         return _FIX_OF_DATA
     # Rows of 32 words, as of a tile that is read down a column.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from coalesce._advice import wasteful
@@ -55,18 +56,23 @@ class Assertions:
         ------
         AssertionError
             They take more; the message shows the accesses that do, and a warp of each.
-        ValueError
-            Nothing is demanded, or there is no such access to judge.
+        TypeError, ValueError
+            Nothing is demanded, or no number, or there is no such access to judge.
 
         Examples
         --------
         >>> p.assert_sectors_per_request(load=16.5, line=28)
         """
+        __tracebackhide__ = True  # pytest shows the test's own line
         limits = {"load": load, "store": store}
         wanted = {kind: most for kind, most in limits.items() if most is not None}
         if not wanted:
             raise ValueError("assert_sectors_per_request needs load=, store= or both")
         for kind, most in wanted.items():
+            if not isinstance(most, Real):
+                raise TypeError(f"{kind} must be a number; got {type(most).__name__} {most!r}")
+            if not most >= 0:  # nan would let everything pass
+                raise ValueError(f"{kind} must be a number of sectors from 0 on; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
             found = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
             if found > most + _SLACK:
@@ -88,6 +94,7 @@ class Assertions:
         --------
         >>> coalesce.profile("transpose", a, variant="padded").assert_coalesced()
         """
+        __tracebackhide__ = True
         judged = self._judged("global", line, _is_global, needed=False)
         bad = [a for a in judged if wasteful(a)]
         if bad:
@@ -106,6 +113,7 @@ class Assertions:
         --------
         >>> coalesce.profile("transpose", a, variant="padded").assert_bytes_used(0.9)
         """
+        __tracebackhide__ = True
         if not 0 <= at_least <= 1:
             raise ValueError(f"at_least must be a share from 0 to 1; got {at_least!r}")
         judged = self._judged("global", line, _is_global)
@@ -129,6 +137,7 @@ class Assertions:
         --------
         >>> coalesce.profile("transpose", a, variant="padded").assert_no_bank_conflicts()
         """
+        __tracebackhide__ = True
         judged = self._judged("shared", line, lambda a: a.space == "shared", needed=False)
         bad = [a for a in judged if a.excess]
         if bad:
@@ -142,6 +151,7 @@ class Assertions:
 
         Of the whole kernel there may be none unless they are `needed`.
         """
+        __tracebackhide__ = True
         found = [a for a in self.accesses() if chosen(a)]
         at_line = [a for a in found if line is None or (a.line == line and not a.file)]
         if not at_line and (needed or line is not None):
@@ -170,5 +180,5 @@ def _is_global(access: Access, kind: str | None = None) -> bool:
 
 
 def _fail(what: str, accesses: Sequence[Access]) -> None:
-    __tracebackhide__ = True  # pytest shows the test's own line
+    __tracebackhide__ = True
     raise AssertionError("\n".join([what, *explanation(accesses)]))

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from coalesce._advice import wasteful
-from coalesce._comparison_text import change, changed, left_out, unchanged, value
+from coalesce._comparison_text import change, changed, estimated, left_out, shown, unchanged
 from coalesce._html import BAD, FAINT, GOOD, LINE, MONO, cell, code_of, row, table, tag
 from coalesce._profile_text import bar, launch, percent
 from coalesce._rows import Access, Line
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 def report(comparison: Comparison) -> str:
     """Return the comparison as a fragment."""
-    parts = [
-        tag("div", tag("b", escape(name)) + " " + tag("span", escape(launch(profile)), FAINT))
-        for name, profile in zip(comparison.names, comparison.profiles, strict=True)
-    ]
+    parts = []
+    for name, profile in zip(comparison.names, comparison.profiles, strict=True):
+        head = tag("b", escape(name)) + " " + tag("span", escape(launch(profile)), FAINT)
+        parts.append(tag("div", head))
+        if (note := estimated(profile)) is not None:
+            parts.append(tag("div", tag("b", escape(note)), "padding-left:16px"))
     parts.append(_rows(comparison))
     parts += [_lines(comparison, i) for i in range(1, len(comparison.profiles))]
     return tag("div", "\n".join(parts), "line-height:1.45")
@@ -34,8 +36,8 @@ def _rows(comparison: Comparison) -> str:
     rows = [row(head)]
     for quantity in comparison.rows():
         cells = [cell(escape(quantity.name))]
-        for i, number in enumerate(quantity.values):
-            cells.append(cell(value(number), align="right"))
+        for i in range(len(quantity.values)):
+            cells.append(cell(shown(comparison, quantity, i), align="right"))
             if i:
                 color = {True: f"color:{GOOD}", False: f"color:{BAD}", None: FAINT}
                 text = escape(change(quantity, i))
@@ -50,12 +52,12 @@ def _lines(comparison: Comparison, i: int) -> str:
     names = comparison.names[0], comparison.names[i]
     if not pairs:
         return ""
-    shown = changed(pairs)
-    if not shown:
+    listed = changed(pairs)
+    if not listed:
         return tag("div", escape(unchanged(*names, len(pairs))), FAINT)
-    note = left_out(len(pairs) - len(shown))
+    note = left_out(len(pairs) - len(listed))
     rows = [row([cell(tag("b", f"Lines of {escape(name)}")) for name in names])]
-    rows += [row([_line(line) for line in pair], LINE) for pair in shown]
+    rows += [row([_line(line) for line in pair], LINE) for pair in listed]
     return table(rows) + (tag("div", escape(note), FAINT) if note else "")
 
 

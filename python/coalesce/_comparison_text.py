@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from coalesce import _profile_text
 from coalesce._profile_text import BAD, BOLD, FAINT, GOOD, launch, source_line
 from coalesce._rows import Line
 from coalesce.comparison import Row, same_cost
 
 if TYPE_CHECKING:
     from coalesce.comparison import Comparison
+    from coalesce.profiling import Profile
 
 Pair = tuple[Line | None, Line | None]  # of the baseline and of the other, as Comparison.lines
 
@@ -23,6 +25,8 @@ def report(comparison: Comparison, width: int) -> Iterator[Text]:
     """Yield the lines of the comparison."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
+        if (note := estimated(profile)) is not None:
+            yield Text(f"  {note}", BOLD)
     # As many beside the baseline as fit; the others below, beside the baseline again.
     fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
     others = range(1, len(comparison.profiles))
@@ -43,10 +47,10 @@ def _table(comparison: Comparison, chosen: Sequence[int]) -> Iterator[Text]:
     for row in comparison.rows():
         if all(row.values[i] is None for i in (0, *chosen)):
             continue
-        line = Text(f"{row.name:<{_NAME}}{value(row.values[0]):>{_VALUE}}")
+        line = Text(f"{row.name:<{_NAME}}{shown(comparison, row, 0):>{_VALUE}}")
         for i in chosen:
             style = {True: GOOD, False: BAD, None: FAINT}[row.better(i)]
-            line.append(f"{value(row.values[i]):>{_VALUE}}")
+            line.append(f"{shown(comparison, row, i):>{_VALUE}}")
             line.append(f"  {change(row, i):<{_CHANGE - 2}}", style)
         line.rstrip()
         yield line
@@ -63,17 +67,17 @@ def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
     if not pairs:
         return
     yield Text()
-    shown = changed(pairs)
-    if not shown:
+    listed = changed(pairs)
+    if not listed:
         yield Text(unchanged(names[0], names[i], len(pairs)), FAINT)
         return
     yield Text(f"Lines of {names[0]} (-) and {names[i]} (+)", BOLD)
-    for pair in shown:
+    for pair in listed:
         for mark, line in zip("-+", pair, strict=True):
             if line is not None:
                 yield from source_line(line, width, 0, mark, sentences=False)
 
-    if note := left_out(len(pairs) - len(shown)):
+    if note := left_out(len(pairs) - len(listed)):
         yield Text(note, FAINT)
 
 
@@ -93,6 +97,21 @@ def left_out(lines: int) -> str:
     if lines == 1:
         return "1 line that costs the same in both is left out."
     return f"{lines} lines that cost the same in both are left out." if lines else ""
+
+
+def estimated(profile: Profile) -> str | None:
+    """Say what the profile is estimated from; None where it is counted."""
+    if profile.estimate is None:
+        return None
+    from_what, _, _ = _profile_text.estimated(profile.estimate).partition(";")
+    return f"~ {from_what[0].lower()}{from_what[1:]}; its own report has the errors."
+
+
+def shown(comparison: Comparison, row: Row, i: int) -> str:
+    """Write the i-th value of a row; an estimate after ``"~"``."""
+    text = value(row.values[i])
+    guess = comparison.profiles[i].estimate is not None and row.values[i] is not None
+    return f"~{text}" if guess else text
 
 
 def value(number: float | None) -> str:

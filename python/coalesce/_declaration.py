@@ -32,6 +32,7 @@ class Declared:
 _COMMENT_OR_TEXT = re.compile(
     r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
 )
+_CONTINUED = re.compile(r"^(?:[^\n]*\\\n)+[^\n]*", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n(][^\n]*)$", re.MULTILINE)
 _USING = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]{1,400});")
 _TYPEDEF = re.compile(r"\btypedef\s+([\w\s:<>,]{1,200}?)\s*\b(\w+)\s*;")
@@ -88,10 +89,20 @@ def parameters_of(
     return first
 
 
+def lines_of(source: str) -> list[str]:
+    """Return the lines that the compiler counts: a form feed or a line separator ends none."""
+    return [line.removesuffix("\r") for line in source.removesuffix("\n").split("\n")]
+
+
 def bare(source: str) -> str:
-    """Return the source without comments and texts, its continued lines joined."""
-    text = _COMMENT_OR_TEXT.sub(lambda m: '""' if m[0][0] in "\"'" else " ", source)
-    return text.replace("\\\n", " ")
+    """Return the source without comments and texts, its continued lines joined.
+
+    Lines keep their numbers: those of a comment, or joined to another, are left empty.
+    """
+    text = _COMMENT_OR_TEXT.sub(
+        lambda m: '""' if m[0][0] in "\"'" else " " + "\n" * m[0].count("\n"), source
+    )
+    return _CONTINUED.sub(lambda m: m[0].replace("\\\n", " ") + "\n" * m[0].count("\\\n"), text)
 
 
 def replacements(text: str, options: Sequence[str]) -> dict[str, str]:

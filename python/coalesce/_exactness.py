@@ -35,6 +35,14 @@ CONTENDED = (
     "a loop of compare-and-swap turns as often as the other warps of the block make it, or what "
     "lies in memory that nobody wrote, which differs from run to run"
 )
+WATCHING = (
+    "a loop follows what other warps write meanwhile, by an atomic's result or a volatile load: "
+    "how often it turns, and where that leads, differs from run to run"
+)
+ORDERED = (
+    "addresses follow from what atomics returned, and so from the order that warps come in, which "
+    "differs from run to run"
+)
 GENERIC = "of an atomic by a generic address the hardware counts a wavefront of shared memory, too"
 COPIED = (
     "an asynchronous copy conflicts in shared memory, or passes by the first-level cache out of "
@@ -94,10 +102,19 @@ def inexact(counts: _core.sim.Counts) -> dict[str, str]:
     if _some_lanes_conflict(table).any():
         add([n for n in metrics if n.startswith("memory_l1_wavefronts_shared")], SOME_LANES)
         add(["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"], SOME_LANES)
+    if _watches_in_a_loop(table).any():
+        add([n for n in metrics if "global" in n], WATCHING)
+        add(TOTALS, WATCHING)
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
     return found
+
+
+def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
+    """Return the metrics of addresses in `space` that follow from what atomics returned."""
+    of_addresses = ("sector", "tag_requests", "wavefronts")
+    return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
 
 
 def _touches(spaces: Any, space: str) -> Any:
@@ -107,6 +124,16 @@ def _touches(spaces: Any, space: str) -> Any:
 def _of_copies(metric: str) -> bool:
     copied = metric.endswith("wavefronts_mem_shared_op_ldgsts.sum")
     return copied or metric.startswith("memory_l1_wavefronts_shared")
+
+
+def _watches_in_a_loop(table: Any) -> Any:
+    """Global atomics with a result, and volatile loads, that warps execute more than once."""
+    watches = [
+        opcode.startswith("ATOM") or (opcode.startswith("LD") and ".STRONG" in opcode)
+        for opcode in map(str, table["opcode"])
+    ]
+    warps = next((n for n in table["executed"].tolist() if n), 0)  # of the first instruction
+    return np.array(watches) & _touches(table["space"], "global") & (table["executed"] > warps)
 
 
 def _some_lanes_conflict(table: Any) -> Any:

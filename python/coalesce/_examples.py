@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce._pattern import BANKS, WORD_BYTES, Pattern, classify, ways_of
+from coalesce._lane_runs import Thread
+from coalesce._pattern import Pattern, classify, wavefronts_of, ways_of
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
     from coalesce.tracing import Trace, TraceArray
-
-_WAVEFRONT_BYTES = BANKS * WORD_BYTES
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Example:
         block's.
     array : TraceArray or None
         What is accessed, where it has a name.
+    threads : tuple of (x, y, z)
+        threadIdx of the 32 lanes.
     """
 
     block: tuple[int, int, int]
@@ -48,33 +50,44 @@ class Example:
     mask: int
     addresses: tuple[int, ...]
     array: TraceArray | None
+    threads: tuple[Thread, ...] | None = None
 
     @property
     def active(self) -> list[int]:
         """The addresses of the active lanes."""
         return [a for lane, a in enumerate(self.addresses) if self.mask >> lane & 1]
 
-    @property
+    @cached_property
     def sectors(self) -> int:
         """Distinct sectors of 32 bytes that the lanes touch."""
-        last = self.width - 1
-        return len({s for a in self.active for s in range(a // 32, (a + last) // 32 + 1)})
+        active, last = self.active, self.width - 1  # an access is no wider than a sector
+        return len({a >> 5 for a in active} | {(a + last) >> 5 for a in active})
 
-    @property
+    @cached_property
     def cost(self) -> int:
         """Wavefronts of shared memory, sectors of other memory."""
-        return ways_of(self.active, self.width) if self.space == "shared" else self.sectors
+        if self.space == "shared":
+            return sum(wavefronts_of(self.active, self.width))
+        return self.sectors
 
-    @property
+    @cached_property
     def wastes(self) -> bool:
         """Whether the lanes' elements, packed, would cost less."""
-        unit = _WAVEFRONT_BYTES if self.space == "shared" else 32
-        return self.cost > max(1, -(-len(self.active) * self.width // unit))
+        if self.space == "shared":
+            return ways_of(self.active, self.width) > 1
+        return self.cost > max(1, -(-self.mask.bit_count() * self.width // 32))
 
-    @property
+    @cached_property
     def pattern(self) -> Pattern:
         """How the lanes lie."""
-        return classify(self.addresses, self.width, self.mask, space=self.space, array=self.array)
+        return classify(
+            self.addresses,
+            self.width,
+            self.mask,
+            space=self.space,
+            array=self.array,
+            threads=self.threads,
+        )
 
     def picture(self, title: str = "") -> Picture:
         """Draw it: the lanes over the lines of memory, or on the banks of shared memory."""
@@ -86,10 +99,11 @@ class Example:
         given = (self.addresses, self.width, self.mask)
         if self.space == "shared":
             return draw.bank_board(*given, kind=kind, title=title or None)
-        base, name = 0, None
+        of: dict[str, Any] = {}
         if self.array is not None and self.array.space == self.space:
-            base, name = self.array.address, self.array.name
-        return draw.warp_access(*given, kind=kind, title=title or None, array=name, base=base)
+            of = {"array": self.array.name, "base": self.array.address}
+            of["array_itemsize"] = np.dtype(self.array.dtype).itemsize
+        return draw.warp_access(*given, kind=kind, title=title or None, **of)
 
     def matrix(self, title: str = "") -> Picture | None:
         """Draw the cells of the array that the lanes touch; None where it is no matrix."""
@@ -122,17 +136,22 @@ class Example:
 def examples(trace: Trace) -> Mapping[int, list[Example]]:
     """Return the examples of each instruction, by its row in the table of counts."""
     found: dict[int, list[Example]] = {}
+    threads: dict[int, tuple[Thread, ...]] = {}
     for i in range(len(trace)):
         array = int(trace.array[i])
+        warp = int(trace.warp[i])
+        if warp not in threads:
+            threads[warp] = tuple((x, y, z) for x, y, z in trace.thread[i].tolist())
         example = Example(
             block=tuple(trace.block[i].tolist()),
-            warp=int(trace.warp[i]),
+            warp=warp,
             space=str(trace.space[i]),
             kind=str(trace.kind[i]),
             width=int(trace.width[i]),
             mask=int(trace.mask[i]),
             addresses=tuple(trace.addresses[i].tolist()),
             array=trace.arrays[array] if array >= 0 else None,
+            threads=threads[warp],
         )
         found.setdefault(int(trace.instruction[i]), []).append(example)
     return found

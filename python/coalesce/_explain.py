@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,16 @@ from coalesce.profiling import Profile, profile
 
 # Where -n is not given: the side of a matrix, the elements of a vector.
 _SIDE, _LENGTH = 512, 1 << 16
+
+# A kernel's name, which no argument is: scale, ns::scale, scale<float, 4>.
+_ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?", re.IGNORECASE)
+
+
+def split_entry(entry: str | None, words: list[str]) -> tuple[str | None, list[str]]:
+    """Return the kernel's name and its arguments, which the name may stand before as for run."""
+    if entry is None and words and _ENTRY.fullmatch(words[0]):
+        return words[0], words[1:]
+    return entry, words
 
 
 def of_file(

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coalesce._lane_runs import Thread, runs_of
+
 Kind = Literal[
     "contiguous",
     "misaligned",
@@ -74,6 +76,7 @@ def classify(
     *,
     space: str = "global",
     array: Any = None,
+    threads: Sequence[Thread] | None = None,
 ) -> Pattern:
     """Name the pattern of one warp's access.
 
@@ -89,19 +92,28 @@ def classify(
         ``"shared"`` for the banks, else for sectors.
     array : TraceArray, optional
         What is accessed, for words such as "one row of a".
+    threads : sequence of (x, y, z), optional
+        The threadIdx of each lane.
     """
     lanes = [lane for lane in range(len(addresses)) if mask >> lane & 1]
     active = [addresses[lane] for lane in lanes]
+    those = None if threads is None else [threads[lane] for lane in lanes]
     if space == "shared":
-        return _of_banks(active, width)
-    found = _of_sectors(lanes, active, width, array)
+        return _of_banks(active, width, those)
+    found = _of_sectors(lanes, active, width, array, those)
     few = _few(lanes, len(addresses))
     if few and found.kind != "single":
         return replace(found, text=f"{found.text} {few}")
     return found
 
 
-def _of_sectors(lanes: list[int], active: list[int], width: int, array: Any) -> Pattern:
+def _of_sectors(
+    lanes: list[int],
+    active: list[int],
+    width: int,
+    array: Any,
+    threads: Sequence[Thread] | None,
+) -> Pattern:
     name = f" of {array.name}" if array is not None else ""
     if len(active) == 1:
         return Pattern("single", "one lane", "Only one lane of the warp is active.")
@@ -109,44 +121,52 @@ def _of_sectors(lanes: list[int], active: list[int], width: int, array: Any) -> 
     if steps == {0}:
         return Pattern("broadcast", "broadcast", "All lanes want one address, a broadcast.", 0)
     packed = len(active) * width
-    if steps == {width}:
-        past = active[0] % SECTOR_BYTES
-        needed = -(-packed // SECTOR_BYTES)
-        if (past + packed - 1) // SECTOR_BYTES + 1 > needed:
-            text = f"Contiguous, but from {past} bytes past the start of a sector: one sector more."
-            return Pattern("misaligned", "misaligned", text, width)
-        return Pattern("contiguous", "contiguous", "Contiguous.", width)
     distinct = sorted(set(active))
     if len(distinct) == len(active) and distinct[-1] - distinct[0] == packed - width:
-        text = "Contiguous in another order, which costs nothing."
-        return Pattern("permuted", "permuted", text)
+        return _packed(steps == {width}, distinct[0] % SECTOR_BYTES, packed, width)
+    step = _step_a_lane(lanes, active)
+    if step is not None and abs(step) == width:
+        text = "Contiguous, but for the lanes between that are not active; sectors move whole."
+        return Pattern("partial", "partial warp", text, width)
     if len(steps) == 1:
         together = lanes[-1] - lanes[0] == len(lanes) - 1
         who = "Neighbouring" if together else "Active"
         return _stride(f"{who} lanes", steps.pop(), width, array)
-    step = _step_a_lane(lanes, active)
-    if step == width:
-        text = "Contiguous, but for the lanes between that are not active; sectors move whole."
-        return Pattern("partial", "partial warp", text, width)
     if step is not None:
         return _stride("Neighbouring lanes", step, width, array)
-    length, step = _runs(active)
-    if len(distinct) <= len(active) // 4 or step == 0:
+    runs = runs_of(active, threads)
+    if len(distinct) <= len(active) // 4 or (runs is not None and runs.step == 0):
         text = f"{len(active)} lanes want {len(distinct)} different addresses{name}."
         return Pattern("groups", f"{len(distinct)} addresses", text)
     sectors = {a // SECTOR_BYTES for a in active}
-    count = len(active) // length
-    if abs(step) == width:
-        text = (
-            f"The lanes take {count} runs of {length} neighbouring elements{name}, "
-            f"in {len(sectors)} sectors."
+    if runs is None:
+        text = f"The lanes gather from {len(sectors)} sectors{name}, in no regular steps."
+        return Pattern("gather", "gather", text, regular=False)
+    if abs(runs.step) != width:
+        who, where = (
+            f"In runs of {runs.length}, neighbouring lanes",
+            f"{len(sectors)} sectors in all",
         )
-        return Pattern("runs", f"{count} runs of {length}", text)
-    if length > 1:
-        who, where = f"In runs of {length}, neighbouring lanes", f"{len(sectors)} sectors in all"
-        return _stride(who, step, width, array, where)
-    text = f"The lanes gather from {len(sectors)} sectors{name}, in no regular steps."
-    return Pattern("gather", "gather", text, regular=False)
+        return _stride(who, runs.step, width, array, where)
+    up_to = "up to " if runs.number * runs.length != len(active) else ""
+    text = (
+        f"The lanes take {runs.number} runs of {up_to}{runs.length} neighbouring elements{name}, "
+        f"in {len(sectors)} sectors."
+    )
+    return Pattern("runs", f"{runs.number} runs of {runs.length}", text)
+
+
+def _packed(in_order: bool, past: int, packed: int, width: int) -> Pattern:
+    """Describe lanes side by side, from so many bytes past the start of a sector on."""
+    how, step = ("Contiguous", width) if in_order else ("Contiguous in another order", None)
+    if (past + packed - 1) // SECTOR_BYTES >= -(-packed // SECTOR_BYTES):
+        where = f"{past} byte{'s' * (past > 1)} past the start of a sector"
+        return Pattern(
+            "misaligned", "misaligned", f"{how}, but from {where}: one sector more.", step
+        )
+    if in_order:
+        return Pattern("contiguous", "contiguous", "Contiguous.", step)
+    return Pattern("permuted", "permuted", "Contiguous in another order, which costs nothing.")
 
 
 def _step_a_lane(lanes: list[int], active: list[int]) -> int | None:
@@ -157,26 +177,6 @@ def _step_a_lane(lanes: list[int], active: list[int]) -> int | None:
         a == first + step * lane for lane, a in zip(lanes, active, strict=True)
     )
     return step if regular else None
-
-
-def _runs(active: list[int]) -> tuple[int, int]:
-    """Return the most lanes that are in equal steps before the next run begins, and the step.
-
-    All runs are as long, as they are where a warp spans several rows of a block. Without any, one
-    lane and no step.
-    """
-    steps = [b - a for a, b in pairwise(active)]
-    for length in range(len(active) // 2, 1, -1):
-        if len(active) % length == 0:
-            inside = {step for i, step in enumerate(steps) if (i + 1) % length}
-            if len(inside) == 1 and _nested(active[::length]):
-                return length, inside.pop()
-    return 1, -1
-
-
-def _nested(starts: list[int]) -> bool:
-    """Whether runs begin in equal steps, or in runs again, as those of a block with depth do."""
-    return len({b - a for a, b in pairwise(starts)}) <= 1 or _runs(starts)[0] > 1
 
 
 def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pattern:
@@ -222,7 +222,7 @@ def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
     return None, ""
 
 
-def _of_banks(active: list[int], width: int) -> Pattern:
+def _of_banks(active: list[int], width: int, threads: Sequence[Thread] | None) -> Pattern:
     if len(active) > 1 and len(set(active)) == 1:
         return Pattern("broadcast", "broadcast", "All lanes want one word, a broadcast.", 0)
     ways = ways_of(active, width)
@@ -237,7 +237,7 @@ def _of_banks(active: list[int], width: int) -> Pattern:
             f"apart, and every {BANKS} words the banks begin anew."
         )
         return Pattern("conflict", name, text, step)
-    regular = _runs(active)[0] > 1
+    regular = runs_of(active, threads) is not None
     text = f"{ways}-way bank conflict: {ways} different words of one bank are wanted at once"
     text += "." if regular else ", in no regular steps."
     return Pattern("conflict", name, text, step, regular=regular)
@@ -245,8 +245,13 @@ def _of_banks(active: list[int], width: int) -> Pattern:
 
 def ways_of(active: list[int], width: int) -> int:
     """Return the most words that a bank must serve, of the lanes that are served together."""
+    return max(wavefronts_of(active, width), default=1)
+
+
+def wavefronts_of(active: list[int], width: int) -> list[int]:
+    """Return the words that the busiest bank must serve, of each lanes that are served together."""
     together = max(1, min(LANES, LANES * WORD_BYTES // max(WORD_BYTES, width)))
-    most = 1
+    found = []
     for first in range(0, len(active), together):
         words = {
             (address + byte) // WORD_BYTES
@@ -254,8 +259,8 @@ def ways_of(active: list[int], width: int) -> int:
             for byte in range(0, width, WORD_BYTES)
         }
         loads = np.bincount([word % BANKS for word in words])
-        most = max(most, int(loads.max()))
-    return most
+        found.append(int(loads.max()))
+    return found
 
 
 def _few(lanes: list[int], of: int) -> str:

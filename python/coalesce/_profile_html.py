@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coalesce import _profile_text, _verdict
 from coalesce._advice import remarks, told, wasteful
+from coalesce._declaration import lines_of
 from coalesce._html import (
     BAD,
     FAINT,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from coalesce.profiling import Profile
 
 _COLUMNS = 7
+_WRAPPED = "white-space:normal"  # long lines push no numbers off the page
 _PICTURES = 3
 
 
@@ -95,6 +97,7 @@ def _modelled(profile: Profile) -> str:
 def _pictures(profile: Profile) -> str:
     """Draw a warp of the access that wastes the most of each memory, and of the next."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
+    worst = [a for a in worst if a.space != "local"]  # whose addresses are each thread's own
     worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
     found = []
     for i, access in enumerate(worst):
@@ -111,7 +114,7 @@ def _listing(profile: Profile) -> str:
     heads = ("line", "source", "share", "requests", "each takes", "needed", "bytes used")
     rows = [row([cell(h, FAINT, "left" if h in ("source", "share") else "right") for h in heads])]
     lines = {line.number: line for line in profile.lines() if not line.file and line.number}
-    text = profile.source.splitlines()
+    text = lines_of(profile.source)
     last = 0
     for n in _shown(lines, len(text)):
         if last and n > last + 1:
@@ -142,7 +145,7 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
         row(
             [
                 cell(mark, "" if accesses else FAINT, "right"),
-                cell(code, "" if accesses else FAINT, span=_COLUMNS - 1),
+                cell(code, f"{_WRAPPED};{'' if accesses else FAINT}", span=_COLUMNS - 1),
             ],
             LINE if accesses else "",
         )

@@ -6,14 +6,13 @@ Laid out for 80 to 100 columns. Marks and bars say without colour what colour sa
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from coalesce import _exactness, _verdict
+from coalesce import _verdict
 from coalesce._advice import remarks, told, wasteful
 from coalesce._modelled import of_bytes
 from coalesce._rows import Access, Line, number
@@ -26,12 +25,6 @@ BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
 _ROOMY = 98  # columns that wide numbers need
-# The metrics that a report has.
-_COUNTERS = re.compile(
-    r"l1tex__t_(requests|sectors)_pipe_lsu_mem_(?P<space>\w+)_op_(?P<op>\w+)\.sum"
-    r"|memory_l1_wavefronts_shared"
-)
-_OPERATIONS = {"ld": "loads", "st": "stores", "red": "reductions", "atom": "atomics"}
 
 
 def report(profile: Profile, width: int) -> Iterator[Text]:
@@ -110,7 +103,7 @@ def notes(profile: Profile) -> list[str]:
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
         found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
     if profile.estimate is None:
-        found.append(f"{_exactness_of(profile)}; caches and times are modelled estimates.")
+        found += worth(profile)
     if profile.modelled is None:
         found.append(
             "Caches and time are not modelled with a sample or an executor: they depend on all "
@@ -119,24 +112,23 @@ def notes(profile: Profile) -> list[str]:
     return found
 
 
-def _exactness_of(profile: Profile) -> str:
-    """Say which of the counts need not be the GPU's, and why."""
-    doubted: dict[str, list[str]] = {}
-    for metric, why in profile.inexact.items():
-        counter = _COUNTERS.fullmatch(metric)
-        if counter and profile.metrics()[metric] and why in _exactness.REASONS:
-            space, op = counter["space"] or "shared", counter["op"]
-            what = f"{space} {_OPERATIONS[op]}" if op else f"{space} memory"
-            doubted.setdefault(why, []).append(what)
-    if doubted:
-        told = [f"{' and '.join(dict.fromkeys(what))} ({why})" for why, what in doubted.items()]
-        return f"Requests, sectors and wavefronts are counted and exact but for {', '.join(told)}"
-    if "memory_l1_wavefronts_shared" in profile.exact:
-        return "Requests, sectors and wavefronts are counted and exact"
-    exact = "Requests and sectors are counted and exact"
-    if any(access.space == "shared" for access in profile.accesses()):
-        exact += "; wavefronts are those of the PTX, whose loads the assembler may merge"
-    return exact
+def worth(profile: Profile) -> list[str]:
+    """Say which of the counts are exact, and why others need not be."""
+    of_ptx = profile.inexact.get("memory_l1_wavefronts_shared", "").startswith("counted on the PTX")
+    doubts: dict[str, list[str]] = {}
+    for name, why in profile.inexact.items():
+        listed = name.startswith(("l1tex__t_requests", "l1tex__t_sectors_pipe", "memory_"))
+        if listed and not (of_ptx and "shared" in name) and profile.metrics()[name]:
+            doubts.setdefault(why, []).append(name)
+    counted = "Requests and sectors are" if of_ptx else "Requests, sectors and wavefronts are"
+    text = f"{counted} counted and exact{', but for what follows' * bool(doubts)}"
+    if of_ptx and any(access.space == "shared" for access in profile.accesses()):
+        text += "; wavefronts are those of the PTX, whose loads the assembler may merge"
+    found = [f"{text}; caches and times are modelled estimates."]
+    for why, names in doubts.items():
+        spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
+        found.append(f"Of {' and '.join(spaces)} memory a GPU may count otherwise: {why}.")
+    return found
 
 
 def modelled(profile: Profile) -> str | None:
@@ -149,6 +141,8 @@ def modelled(profile: Profile) -> str | None:
     text = f"{milliseconds(m.ms)}, {m.why}{_tags_a_request(profile)}."
     if m.caches is None:
         return text + " The caches were not modelled: caches=True does."
+    if not profile.accesses():
+        return text
     c = m.caches
     hits = m.metrics()["l1tex__t_sector_hit_rate.pct"] / 100
     text += (
@@ -233,9 +227,8 @@ def source_line(
         if len(row) + len(error) > width:  # the ideal makes place
             row.right_crop(len(_ideal(access)))
         row.append(error, FAINT)
-        if not wasteful(access) and access.pattern is not None:
-            remark = f"  {access.pattern.name}"
-            row.append(remark if len(row) + len(remark) <= width else "", FAINT)
+        remark = _remark(access)
+        row.append(remark if len(row) + len(remark) <= width else "", FAINT)
         yield row
         if sentences:
             indent = " " * (bar_width + 7)
@@ -255,6 +248,13 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
     row.append(_ideal(access), FAINT)
     return row
+
+
+def _remark(access: Access) -> str:
+    """Say what there is room for: how the lanes lie, or how much of what they move they use."""
+    if wasteful(access):
+        return "" if access.space == "shared" else f"  {percent(access.efficiency)} used"
+    return f"  {access.pattern.name}" if access.pattern is not None else ""
 
 
 def _ideal(access: Access) -> str:

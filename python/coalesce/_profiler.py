@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import numpy as np
 
 from coalesce import (
     _arguments,
+    _atomics_order,
     _counting,
     _devices,
     _exactness,
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from coalesce._launch_record import LaunchRecord
     from coalesce.kernel import Kernel
 
-_EXAMPLES = 8  # warps of each instruction to look at
+# Of each instruction: of nine warps the first four executions, and those at powers of two after.
+_EXAMPLES = 9 * 7
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
 
@@ -137,6 +140,11 @@ def of_kernel(
         inexact = {
             name: why for name in metrics if name.startswith(of_instructions) or "shared" in name
         }
+    if math.prod(extents[0]) * math.prod(extents[1]) > 32:  # several warps
+        ptx = kernel._program(chosen).no_counts(kernel.entry, of_ptx=True).table()
+        text = kernel._module.compiled(chosen).ptx
+        for space in _atomics_order.spaces(ptx, text):
+            inexact = _exactness.ordered(metrics, space) | inexact
     if counted.estimate is not None:
         metrics, errors = counted.estimate.metrics(metrics)
         why = f"estimated from {counted.estimate.share:.1%} of the blocks"
@@ -167,7 +175,7 @@ def of_kernel(
         errors=errors,
         launch=_ncu.Launch(
             kernel.source,
-            kernel._module.expression or kernel.entry,
+            kernel._expression or kernel.entry,
             kernel.options,
             kernel._module.arch,
             dict(kernel.headers),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from coalesce._declaration import lines_of
 from coalesce._examples import Example, typical
 from coalesce._pattern import Pattern
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from coalesce.draw import Picture
 
 SECTOR_BYTES = 32
+
+# How much more than its ideal an access may cost before it is called wasteful.
+TOLERANCE = 1.05
 
 _COUNTERS = (
     "executed",
@@ -116,7 +120,8 @@ class Access:
     share : float
         Of the kernel's sectors, or of its wavefronts for shared memory, from 0 to 1.
     example : Example or None
-        How a typical warp executed it; where the access wastes, a typical one of those that do.
+        How a typical warp executed it; where the access wastes, a typical one of those that do, and
+        None if no warp was looked at that does.
     sentence : str
         The pattern in words and, where it costs, what to do.
     error : float
@@ -244,9 +249,9 @@ class Access:
         Returns
         -------
         coalesce.draw.Picture or None
-            None where no warp was looked at.
+            None where no warp was looked at, and of local memory, where each thread has its own.
         """
-        if self.example is None:
+        if self.example is None or self.space == "local":
             return None
         return self.example.picture(f"{self.place}: {self.source.strip()}")
 
@@ -403,7 +408,7 @@ def lines(
     by_place: dict[tuple[str, int], list[Instruction]] = {}
     for row in executed:
         by_place.setdefault((row.file if row.line else "", row.line), []).append(row)
-    text = source.splitlines()
+    text = lines_of(source)
     found = []
     # Line 0, what has no line, after all lines of the kernel's own file; other files last.
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
@@ -478,6 +483,9 @@ def _access(
         cost / requests,
         wasteful=cost > _sum(rows, "ideal"),
     )
+    untold = first.kind in ("load", "store") and cost > TOLERANCE * _sum(rows, "ideal")
+    if example is not None and untold and not example.wastes:
+        example = None  # what wastes happened elsewhere: it would not tell why
     if example is not None and example.array is not None and first.array:
         # Of one memory that has two names, the one that this access uses.
         example = replace(example, array=example.array._replace(name=first.array))

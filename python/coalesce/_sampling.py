@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,8 @@ class Estimate:
 
     blocks_run: int
     blocks_total: int
-    groups: Sequence[Any]
-    sizes: Sequence[int]
+    groups: Sequence[Any] = field(repr=False)
+    sizes: Sequence[int] = field(repr=False)
 
     @property
     def share(self) -> float:

@@ -66,7 +66,7 @@ def variables_of(
         if instruction.file == file and instruction.line:
             by_line.setdefault(instruction.line, []).append(instruction)
     found: dict[str, list[str]] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_declaration.lines_of(text), start=1):
         statement = _ASSIGNMENT.match(line)
         if statement is None or number not in by_line or statement["name"] in _NOT_NAMES:
             continue

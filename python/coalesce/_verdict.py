@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coalesce._advice import TOLERANCE, wasteful
-from coalesce._rows import Access, Errors, number
+from coalesce._advice import wasteful
+from coalesce._rows import TOLERANCE, Access, Errors, number
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,9 @@ def _add_explain(commands: Any) -> None:
         "is short for random:1024:float32), or variants of an operation; several are compared.",
     )
     explain.add_argument("what", metavar="FILE|OPERATION", help="kernel.cu, or matmul, access, ...")
-    explain.add_argument("argument", nargs="*", help="as --arg; of an operation NAME=VALUE")
+    explain.add_argument(
+        "argument", nargs="*", help="as --entry, then --arg; of an operation NAME=VALUE"
+    )
     kernel = explain.add_argument_group("a kernel")
     kernel.add_argument("--entry", help="its name, where the file has several kernels")
     kernel.add_argument(
@@ -317,10 +319,11 @@ def _explain(options: argparse.Namespace) -> int:
             )
         if options.grid is None or options.block is None:
             raise ValueError(f"explain {options.what} needs --grid and --block")
+        entry, words = _explain.split_entry(options.entry, options.argument)
         found = _explain.of_file(
             options.what,
-            options.entry,
-            [*options.arg, *options.argument],
+            entry,
+            [*options.arg, *words],
             grid=options.grid,
             block=options.block,
             shared_bytes=options.shared,

@@ -130,13 +130,15 @@ class Kernel(Analyses):
         if module.is_ptx and self._device.kind == "sim":
             module.program(self._device)  # a syntax error shows here, not at the first launch
         compiled = module.compiled(self._device)
-        if module.expression is not None:
-            entry = compiled.lowered.get(module.expression, entry)
+        instance = compiled.lowered.get(module.expression or "")
+        if instance is not None and entry == module.expression:
+            entry = instance
         found = _signature.ptx_entries(compiled.ptx)
         self.entries = tuple(found)
         self.entry = _signature.find_entry(self.entries, entry, module.source)
+        self._expression = module.expression if self.entry == instance else None
         self.signature = _signature.signature_of(
-            self.entry, found[self.entry], module.text, module.options, module.expression
+            self.entry, found[self.entry], module.text, module.options, self._expression
         )
 
     def get_function(self, entry: str) -> Kernel:

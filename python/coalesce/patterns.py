@@ -274,7 +274,8 @@ def _as_elements(array: Any, width: int) -> Any:
     """Return the same memory typed as the kernel's ELEMENT, for the kernel only moves bits."""
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):
-        return array.reshape(-1).view(dtype)
+        # Of its own shape, if that can be, from which a profile sees that rows are structures.
+        return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
     view = _gpu.view(array)
     assert view is not None
     return view.flat(dtype)

@@ -347,7 +347,7 @@ def roofline(
             panel.annotate(
                 name,
                 (x, y),
-                (-7 if left else 7, -3),
+                (-7 if left else 7, -3 + _apart(number, places, panel)),
                 textcoords="offset points",
                 ha="right" if left else "left",
                 fontsize="small",
@@ -368,6 +368,16 @@ def _would_cover(at: tuple[float, float], other: tuple[float, float], panel: Axe
     to_axes = panel.transData + panel.transAxes.inverted()
     (x, y), (x_other, y_other) = to_axes.transform(at), to_axes.transform(other)
     return bool(0.01 < x_other - x < 0.2 and abs(y_other - y) < 0.03)
+
+
+def _apart(number: int, places: Sequence[tuple[float, float]], panel: Axes) -> float:
+    """Return how far up, in points, a name has to be moved off those of points that are as high."""
+    to_axes = panel.transData + panel.transAxes.inverted()
+    at = [tuple(to_axes.transform(place)) for place in places]
+    x, y = at[number]
+    near = [i for i, (u, v) in enumerate(at) if abs(u - x) < 0.2 and abs(v - y) < 0.04]
+    rank = sorted(near, key=lambda i: (at[i][1], i)).index(number)
+    return 11 * (rank - (len(near) - 1) / 2)
 
 
 def _roof(panel: Axes, points: Mapping[str, Work], gflops: float, gbps: float) -> None:

@@ -277,7 +277,8 @@ class Profile(Assertions):
         Returns
         -------
         dict
-            ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
+            ``coalesce`` (its version), ``kernel``, ``title``, ``grid``, ``block``,
+            ``shared_bytes``, ``device``, ``arrays``,
             ``modelled_ms``, ``modelled`` (None, or the attributes of `Modelled`),
             ``measured_ms``, ``estimate`` (None, or ``share``, ``blocks_run``,
             ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``, ``inexact``,
@@ -364,6 +365,10 @@ class Profile(Assertions):
         from coalesce import _profile_text
 
         yield from _profile_text.report(self, options.max_width)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made of the rest, of which a function is no thing to pickle, is made anew.
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lines", "_errors")}
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from coalesce import (
     _core,
     _counting,
+    _declaration,
     _exchanges,
     _geometry,
     _signature,
@@ -168,7 +169,7 @@ class Stepper:
         self._listing = [_step_names.Instruction(*r) for r in rows]
         self._file = self._session.source_file
         text = _signature.ptx_source(self.kernel.source) if self.kernel.is_ptx else self.source
-        self._lines = text.splitlines()
+        self._lines = _declaration.lines_of(text)
         self._names = _step_names.variables_of(text, self.kernel.options, self._file, self._listing)
         self._events: Trace | None = None
         self._warp = 0

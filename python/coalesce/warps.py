@@ -129,9 +129,8 @@ def transactions(
     >>> coalesce.transactions(4 * np.arange(64), warp_size=64).sectors_per_request
     8.0
     """
-    _devices.resolve(gpu if gpu.startswith("sim") else f"sim:{gpu}")
-    if warp_size not in (32, 64):
-        raise ValueError(f"warp_size must be 32 or 64; got {warp_size!r}")
+    _check_gpu(gpu)
+    _check_warp_size(warp_size)
     if itemsize not in range(1, 17):
         raise ValueError(f"itemsize must be from 1 to 16 bytes; got {itemsize!r}")
     given = _addresses(addresses)
@@ -164,6 +163,17 @@ def transactions(
         itemsize,
         warp_size,
     )
+
+
+def _check_gpu(gpu: str) -> None:
+    known = [name.removeprefix("sim:") for name in _devices.SIMULATED]
+    if not isinstance(gpu, str) or gpu.removeprefix("sim:") not in (*known, "sim"):
+        raise ValueError(f"gpu must be one of {', '.join(known)}; got {gpu!r}")
+
+
+def _check_warp_size(warp_size: int) -> None:
+    if warp_size not in (32, 64):
+        raise ValueError(f"warp_size must be 32 or 64; got {warp_size!r}")
 
 
 def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -209,7 +219,7 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
     Raises
     ------
     ValueError
-        The block has no such thread.
+        The block has no such thread; a LaunchError where no GPU takes the block.
 
     Examples
     --------
@@ -246,8 +256,8 @@ def warp_of_thread(
     ----------
     threadIdx, blockDim
         As of `thread_index`.
-    warp_size : int
-        32, or 64 on AMD's GPUs.
+    warp_size : {32, 64}
+        64 on AMD's GPUs.
 
     Returns
     -------
@@ -258,11 +268,14 @@ def warp_of_thread(
     >>> coalesce.warp_of_thread((3, 5, 0), (16, 16))
     (2, 19)
     """
+    _check_warp_size(warp_size)
     number = thread_index(threadIdx, blockDim)
     return number // warp_size, number % warp_size
 
 
-def _extents(block: int | Sequence[int]) -> tuple[int, int, int]:
+def _extents(block: Any) -> tuple[int, int, int]:
     from coalesce import _geometry
 
-    return _geometry.extent("block", tuple(block) if isinstance(block, Sequence) else block)
+    extents = _geometry.extent("block", block if np.ndim(block) == 0 else tuple(block))
+    _geometry.check_block(extents)
+    return extents

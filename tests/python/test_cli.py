@@ -252,6 +252,17 @@ def test_explain_a_file(capsys, tmp_path):
     assert json.loads(data.read_text())["kernel"] == "add"
 
 
+def test_explain_takes_what_run_takes(capsys, tmp_path):
+    file = tmp_path / "add.cu"
+    file.write_text(ADD.replace('#include "more.h"', ""))
+    words = ["--grid", "4", "--block", "256", "f32:2048", "arange:1024:i32", "zeros:1024", "1024"]
+    _, named, _ = run(capsys, "explain", str(file), "--entry", "add", *words)
+    status, out, err = run(capsys, "explain", str(file), "add", *words)
+    assert (status, out, err) == (0, named, "")
+    status, _, err = run(capsys, "explain", str(file), "addd", *words)
+    assert (status, "no kernel 'addd'" in err) == (1, True)
+
+
 def test_explain_needs_a_launch(capsys, tmp_path):
     file = tmp_path / "add.cu"
     file.write_text(ADD.replace('#include "more.h"', ""))

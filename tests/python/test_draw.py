@@ -457,6 +457,28 @@ class TestThreadBlock:
             "y = 1  AAAAAAAABBBBBBBBBBBBBBBB",
         ]
 
+    def test_text_of_layers(self):
+        lines = draw.thread_block((5, 3, 7)).text.splitlines()
+        assert lines[lines.index("z = 2") + 1] == "y = 0  AABBB"
+        assert lines[-1] == "y = 2  DDDDD"
+        lines = draw.thread_block((8, 8, 16)).text.splitlines()
+        assert (lines[-10], lines[-1]) == ("z = 2", "... 13 layers more")
+
+    @pytest.mark.parametrize(
+        ("block_dim", "words"),
+        [
+            ((16, 16), "2 rows: threadIdx.y differs"),
+            ((8, 8, 2), "4 rows: threadIdx.y differs"),
+            ((4, 4, 64), "8 rows: threadIdx.y and z differ"),
+            ((16, 3, 2), "2 rows: threadIdx.y and z differ"),
+            ((1, 1, 64), "32 rows: threadIdx.z differs"),
+            ((4, 2, 2), "all 4 rows: threadIdx.y and z differ"),
+            ((4, 4), "all 4 rows: threadIdx.y differs"),
+        ],
+    )
+    def test_what_differs_among_the_lanes_of_a_warp(self, block_dim, words):
+        assert words in draw.thread_block(block_dim).text
+
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),

@@ -270,6 +270,24 @@ def test_variables_are_those_of_the_module(kernel: coalesce.Kernel, device: str)
         kernel.get_function("tell<3>")
 
 
+def test_another_kernel_of_a_template_s_source(device: str) -> None:
+    source = """
+    template <class T> __global__ void fill(T *x, T value) { x[threadIdx.x] = value; }
+    extern "C" __global__ void count(int *n) { *n += 1; }"""
+    fill = coalesce.Kernel(source, "fill<float>", device=device)
+    count = fill.get_function("count")
+    assert (fill.name, count.name, count.entry) == ("fill<float>", "count", "count")
+    n = np.zeros(1, np.int32)
+    count[1, 1](n)
+    assert n[0] == 1
+    assert count.profile(1, 1, n)._launch.entry == "count"
+    for again in (fill.get_function("fill<float>"), fill.get_function(fill.entry)):
+        assert (again.name, again.entry) == (fill.name, fill.entry)
+        x = np.zeros(4, np.float32)
+        again[1, 4](x, 2.5)
+        assert np.all(x == 2.5)
+
+
 def test_a_copy_cannot_be_mistaken_for_the_variable(kernel: coalesce.Kernel) -> None:
     with pytest.raises(ValueError, match="read-only"):
         kernel.globals["weights"][0, 0] = 1

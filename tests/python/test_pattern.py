@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import mul
+
 import pytest
 
 from coalesce._pattern import classify
@@ -24,6 +26,8 @@ def array(shape, dtype="float32"):
         ([8 * i + 8 for i in LANES], 8, "misaligned", "from 8 bytes past"),
         ([4 * (31 - i) for i in LANES], 4, "permuted", "another order"),
         ([4 * (i ^ 5) for i in LANES], 4, "permuted", "another order"),
+        ([4 * (32 - i) for i in LANES], 4, "misaligned", "another order, but from 4 bytes past"),
+        ([i + 1 for i in LANES], 1, "misaligned", "from 1 byte past"),
         ([96] * 32, 4, "broadcast", "one address"),
         ([512 * (i // 16) for i in LANES], 4, "groups", "2 different addresses"),
         ([8 * i for i in LANES], 4, "stride", "4 to a sector that could serve 8"),
@@ -48,7 +52,9 @@ def test_global_memory(addresses, width, kind, words):
     [
         ([0, 1, 4, 5, 9, 30], 4, "partial", "lanes between that are not active"),
         ([0, 1, 4, 5, 9, 30], 64, "stride", "Neighbouring lanes are 16 elements (64 bytes) apart"),
-        (range(0, 32, 4), 4, "stride", "Active lanes are 4 elements (16 bytes) apart"),
+        (range(0, 32, 4), 4, "partial", "lanes between that are not active"),
+        (range(0, 32, 4), -4, "partial", "lanes between that are not active"),
+        (range(0, 32, 4), 8, "stride", "Active lanes are 8 elements (32 bytes) apart"),
         (range(8, 20), 4, "contiguous", "Contiguous."),
     ],
 )
@@ -65,6 +71,28 @@ def test_runs_of_lanes_that_are_cut_off():
     mask = sum(1 << i for i in LANES if i % 4 < 3)
     pattern = classify([400 * (i // 4) + 4 * (i % 4) for i in LANES], 4, mask)
     assert (pattern.kind, pattern.name) == ("runs", "8 runs of 3")
+
+
+@pytest.mark.parametrize("block", [(5, 3, 7), (3, 8, 2), (24, 3, 2), (31, 4, 2), (17, 5, 1)])
+@pytest.mark.parametrize(
+    ("steps", "kind", "words"),
+    [
+        ((4, 400, 8000), "runs", "neighbouring elements"),
+        ((720, 80, 4), "stride", "neighbouring lanes are 180 elements (720 bytes) apart"),
+    ],
+)
+def test_warps_of_blocks_whose_rows_do_not_divide_them(block, steps, kind, words):
+    """The addresses are a sum of steps along x, y and z, wherever a warp begins."""
+    x, y, z = block
+    threads = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
+    for first in range(0, len(threads) - 31, 32):
+        warp = threads[first : first + 32]
+        addresses = [sum(map(mul, steps, thread)) for thread in warp]
+        pattern = classify(addresses, 4, threads=warp)
+        assert (pattern.kind, pattern.regular) == (kind, True)
+        assert words in pattern.text
+    scattered = [4 * ((i * 7919) % 4093) for i in LANES]
+    assert classify(scattered, 4, threads=threads[:32]).kind == "gather"
 
 
 def test_what_of_the_array_a_stride_is():

@@ -243,6 +243,14 @@ class TestRoofline:
         sides = {text.get_text(): text.get_ha() for text in ax.texts}
         assert (sides["left"], sides["right"], sides["far"]) == ("right", "left", "left")
 
+    def test_names_do_not_cover_names(self):
+        work = {name: Work(8e9, 1e8, ms) for name, ms in (("a", 2.0), ("b", 2.05), ("c", 2.0))}
+        work["far"] = Work(8e9, 1e8, 9.0)
+        ax = plots.roofline(work, peak_gflops=60_000, peak_gbps=3_000)
+        heights = {text.get_text(): text.xyann[1] for text in ax.texts}
+        assert heights["b"] + 10 < heights["a"] < heights["c"] - 10
+        assert heights["far"] == -3
+
     def test_profiles(self):
         profile = Profile("tiled", modelled_ms=4.0, dram=(1e9, 1e9))
         ax = plots.roofline([profile], peak_gflops=1e4, peak_gbps=1e3, flops={"tiled": 8e9})

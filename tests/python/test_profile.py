@@ -141,6 +141,49 @@ def test_a_row_of_a_matrix_is_named():
     assert "32 cells of a" in worst.example.matrix().headline
 
 
+PACKED = """
+extern "C" __global__ void pack(const float *x, float *out, int *n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (x[i] > 0.5f) out[atomicAdd(n, 1)] = x[i];
+}
+extern "C" __global__ void pack_blocks(const float *x, float *out, int *n) {
+    __shared__ int count, first;
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x, rank = -1;
+    if (x[i] > 0.5f) rank = atomicAdd(&count, 1);
+    __syncthreads();
+    if (threadIdx.x == 0) first = atomicAdd(n, count);
+    __syncthreads();
+    if (rank >= 0) out[first + rank] = x[i];
+}
+extern "C" __global__ void ranks(const float *x, float *out, int *n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (x[i] > 0.5f) out[i] = atomicAdd(n, 1);  // the results differ, not where they lie
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "blocks", "follow"),
+    [("pack", 20, True), ("pack_blocks", 20, True), ("ranks", 20, False), ("pack", 1, False)],
+)
+def test_what_follows_from_the_order_of_atomics_is_not_exact(random, entry, blocks, follow):
+    kernel = coalesce.Kernel(PACKED, entry, device="sim")
+    x, out = random.random(32 * blocks).astype(np.float32), np.zeros(32 * blocks, np.float32)
+    p = kernel.profile(blocks, 32, x, out, np.zeros(1, np.int32))
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+    assert (sectors not in p.exact) == follow
+    assert "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" in p.exact
+    assert ("follow from what atomics returned" in " ".join(p.to_text().split())) == follow
+
+
+def test_an_array_of_structures_is_named():
+    p = coalesce.profile("access", np.ones((256, 4), np.float32), pattern="aos")
+    (load,) = [a for a in p.accesses() if a.kind == "load"]
+    assert "Each lane takes 4 of the 16 bytes of a structure of x." in load.sentence
+
+
 def test_one_array_under_two_names():
     a = np.ones((N, N), np.float32)
     p = coalesce.profile("matmul", a, a, variant="transposed_b")

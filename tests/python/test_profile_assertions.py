@@ -82,6 +82,8 @@ def test_bank_conflicts(tiled):
     ("call", "message"),
     [
         (lambda p: p.assert_sectors_per_request(), "needs load="),
+        (lambda p: p.assert_sectors_per_request(load=float("nan")), "load must be .* got nan"),
+        (lambda p: p.assert_sectors_per_request(store=-1), "store must be .* got -1"),
         (
             lambda p: p.assert_sectors_per_request(load=4, line=1),
             "load access at line 1;",
@@ -95,6 +97,12 @@ def test_what_cannot_be_judged_is_no_pass(padded, call, message):
         call(padded)
 
 
+def test_limits_are_numbers(padded):
+    padded.assert_sectors_per_request(load=np.float32(4))
+    with pytest.raises(TypeError, match="load must be a number; got str '4'"):
+        padded.assert_sectors_per_request(load="4")
+
+
 def test_a_plain_assert_is_explained_by_pytest(tmp_path):
     test = tmp_path / "test_transpose.py"
     test.write_text(
@@ -103,6 +111,12 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
         "    a = np.ones((64, 64), np.float32)\n"
         "    p = coalesce.profile('transpose', a, variant='tiled')\n"
         "    assert p.bank_conflicts == 0\n"
+        "def test_lines():\n"
+        "    p = coalesce.profile('transpose', np.ones((64, 64), np.float32), variant='tiled')\n"
+        "    p.assert_no_bank_conflicts()\n"
+        "def test_typo():\n"
+        "    p = coalesce.profile('transpose', np.ones((64, 64), np.float32), variant='tiled')\n"
+        "    p.assert_no_bank_conflicts(line=1)\n"
     )
     plugin = "coalesce._pytest_plugin"
     done = subprocess.run(
@@ -129,3 +143,6 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
     assert "32-way bank conflict" in done.stdout
     assert "= tile[tx][ty + j]" in done.stdout
     assert "wavefront 31" in done.stdout  # the picture
+    assert "bank conflicts cost 3,968 wavefronts" in done.stdout
+    assert "the kernel has no shared access at line 1" in done.stdout
+    assert "_assertions.py" not in done.stdout  # where the test fails, not where it is judged

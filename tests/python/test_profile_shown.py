@@ -44,7 +44,8 @@ def test_text_of_naive(profiles):
     text = profiles[0].to_text()
     assert text.startswith("matmul, variant naive\ngrid 2 x 2, block 32 x 32: 128 warps")
     assert re.search(r"▲ +\d+ │ sum \+= a\[", text)
-    assert re.search(r"█+.? +\d\d% +load.* 8,192 x 32 sectors +ideal 4", text)
+    assert re.search(r"█+.? +\d\d% +load a +8,192 x 32 sectors +ideal 4  12% used", text)
+    assert re.search(r"load b +8,192 x 1 sector +ideal 1  broadcast", text)
     assert "modelled" in text
 
 
@@ -56,6 +57,8 @@ def test_a_kernel_without_memory(profiles):
     text = profiles[4].to_text()
     assert "grid 2 x 3 x 4, block 8 x 8: 48 warps" in text
     assert "No access to global or shared memory." in text
+    assert "modelled" in text.lower()
+    assert "L1" not in text  # nothing was asked of it
 
 
 def test_what_is_not_exact_is_told():
@@ -66,7 +69,7 @@ def test_what_is_not_exact_is_told():
     at = (np.arange(32) // 2 * 2048 + np.arange(32) % 2).astype(np.int32)
     p = coalesce.Kernel(scattered, "k", device="sim").profile(1, 32, at, np.zeros(1 << 16, "f4"))
     assert "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" in p.inexact
-    assert "exact but for global reductions (lanes of an atomic" in " ".join(str(p).split())
+    assert "Of global memory a GPU may count otherwise: lanes of an atomic" in " ".join(str(p).split())
     wide = """extern "C" __global__ void k(float4* x) {
         __shared__ float4 s[32];
         s[threadIdx.x] = x[threadIdx.x];
@@ -76,7 +79,7 @@ def test_what_is_not_exact_is_told():
     p = coalesce.Kernel(wide, "k", device="sim").profile(1, 32, np.zeros(128, "f4"))
     assert "memory_l1_wavefronts_shared" in p.inexact
     text = " ".join(str(p).split())
-    assert "exact but for shared memory (some lanes load 16 bytes" in text
+    assert "Of shared memory a GPU may count otherwise: some lanes load 16 bytes" in text
     assert "of the PTX" not in text
 
 
@@ -129,6 +132,40 @@ def test_html_draws_what_wastes(profiles):
     assert "<img" not in tiled
 
 
+def test_html_wraps_source_lines(profiles):
+    # A long line in one piece would push the numbers beside the next ones off the page.
+    (cell,) = re.findall(r"<td[^>]*>(?=<b><code[^>]*>(?:&nbsp;)*sum \+=)", profiles[0].to_html())
+    assert cell.rindex("white-space:normal") > cell.index("white-space:nowrap")
+
+
+def test_no_picture_of_local_memory():
+    # Its addresses count from the start of each thread's own, and so lie nowhere in common.
+    source = """
+    __global__ void pick(const int *x, int *y) {
+        int a[64];
+        for (int k = 0; k < 64; ++k) a[k] = x[k];
+        for (int k = 0; k < 64; ++k) a[x[k] & 63] += k;
+        y[threadIdx.x] = a[(threadIdx.x * 5) & 63];
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 32, np.ones(64, np.int32), np.ones(32, np.int32))
+    local = [a for a in p.accesses() if a.space == "local" and a.excess]
+    assert local
+    assert all(a.picture() is None for a in local)
+    assert "one warp of" not in p.to_html()
+
+
+def test_a_picture_counts_structures_as_the_array_does():
+    source = """
+    struct Particle { float x, y, z, mass, charge; };
+    __global__ void pull(Particle *p) { p[threadIdx.x].y = 1; }"""
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, np.zeros(32, "f4, f4, f4, f4, f4"))
+    (store,) = p.accesses()
+    svg = store.picture().svg
+    assert "p[6] + 8 B" in svg  # the second line of 128 bytes
+    assert "p[32]" not in svg
+
+
 def test_html_escapes(profiles):
     page = profiles[3].to_html()
     assert "<script" not in page
@@ -144,6 +181,53 @@ def test_html_page_stands_alone(profiles, tmp_path):
     assert "http" not in page
     assert "prefers-color-scheme: dark" in page
     assert page.lower().startswith("<!doctype html>")
+
+
+def test_what_is_not_exact_is_not_called_so():
+    source = """
+    __global__ void first(const float *x, float *y, int n) {  // lanes leave the loop one by one
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        for (int j = 0; j < 100; ++j) {
+            if (x[(i * 7 + j) % n] > 0.9f) break;
+            y[i] += x[(i + j) % n];
+        }
+        y[i] *= 2;
+    }
+    __global__ void lock(int *taken, float *sum) {
+        for (bool done = false; !done;)
+            if (atomicCAS(taken, 0, 1) == 0) {
+                *sum += 1;
+                __threadfence();
+                atomicExch(taken, 0);
+                done = true;
+            }
+    }
+    __global__ void wait(volatile int *flag) {
+        if (blockIdx.x == gridDim.x - 1) *flag = 1;
+        else while (*flag == 0);
+    }
+    __global__ void add(double *x) {  // of shared memory: a loop of compare-and-swap
+        __shared__ double sum;
+        if (threadIdx.x == 0) sum = 0;
+        __syncthreads();
+        atomicAdd(&sum, x[threadIdx.x]);
+        __syncthreads();
+        x[threadIdx.x] = sum;
+    }"""
+    x = np.random.default_rng(0).random(1000).astype(np.float32)
+    launches = {
+        "first": ("global", 4, (x, np.zeros(512, np.float32), 1000)),
+        "lock": ("global", 1, (np.zeros(1, np.int32), np.zeros(1, np.float32))),
+        "wait": ("global", 4, (np.zeros(1, np.int32),)),
+        "add": ("shared", 1, (np.ones(128),)),
+    }
+    for entry, (space, grid, arguments) in launches.items():
+        p = coalesce.Kernel(source, entry, device="sim").profile(grid, 128, *arguments)
+        said = " ".join(p.to_text().split())
+        assert "counted and exact, but for what follows" in said
+        assert f"Of {space} memory a GPU may count otherwise: a " in said
+        assert "differ" in said.rpartition("otherwise: ")[2]
+        assert "those of the PTX" not in said
 
 
 def test_a_line_says_a_thing_once():
@@ -174,6 +258,56 @@ def test_a_wasteful_access_is_shown_by_a_request_that_wastes():
     assert load.sentence.startswith("Some requests: contiguous, but from")
 
 
+def test_later_turns_of_a_loop_are_looked_at():
+    # The first turn is a broadcast; what wastes comes after.
+    source = """
+    __global__ void multiples(const float *in, float *out, int n, int turns) {
+        float sum = 0;
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        #pragma unroll 1
+        for (int k = 0; k < turns; ++k) sum += in[i * k % n];
+        out[i] = sum;
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(8, 128, np.ones(9999, np.float32), np.ones(1024, np.float32), 9999, 6)
+    (load,) = [a for a in p.accesses() if a.kind == "load"]
+    assert load.pattern.kind == "stride"
+    assert load.sentence.startswith("Some requests: neighbouring lanes are")
+
+
+def test_what_no_warp_shows_is_not_made_up():
+    # Warp 1 alone loads by stride; the first, the middle and the last warp are looked at.
+    source = """
+    __global__ void one(const float *in, float *out) {
+        int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+        out[32 * warp + lane] = in[warp == 1 ? 32 * lane : lane];
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 256, np.ones(1024, np.float32), np.ones(256, np.float32))
+    (load,) = [a for a in p.accesses() if a.kind == "load"]
+    assert (load.sectors, load.example) == (7 * 4 + 32, None)
+    assert load.sentence == "7.5 sectors a request where 4 would do."
+    (row,) = [line for line in p.to_text().splitlines() if "load in" in line and "x" in line]
+    assert "contiguous" not in row
+    assert "one warp of" not in p.to_html()
+
+
+def test_a_conflict_of_doubles_is_shown():
+    source = """
+    __global__ void halves(double *out) {
+        __shared__ double s[64];
+        s[2 * threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        out[threadIdx.x] = s[threadIdx.x];
+    }"""
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, np.ones(32))
+    (store,) = [a for a in p.accesses() if a.name == "store s"]
+    assert (store.wavefronts, store.ideal) == (4, 2)
+    assert store.example.wastes
+    assert store.example.cost == 4
+    assert store.pattern.name == "2-way conflict"
+
+
 def test_a_bank_conflict_is_shown_by_a_typical_warp():
     source = """
     __global__ void steps(float *out) {
@@ -202,6 +336,19 @@ def test_an_atomic_on_one_address_is_told():
     kernel = coalesce.Kernel(source, device="sim")
     p = kernel.profile(1, 64, np.ones(64, np.int32), np.ones(1, np.int32))
     assert "The lanes update one address, one after the other" in p.to_text()
+
+
+def test_atomics_on_a_few_addresses_are_told_to_add_up_first():
+    source = """
+    __global__ void most(const int *x, int *m, int *old) {
+        int i = threadIdx.x;
+        old[i] = atomicMax(&m[i % 7], x[i]);
+    }"""
+    kernel = coalesce.Kernel(source, device="sim")
+    p = kernel.profile(1, 64, *(np.ones(n, np.int32) for n in (64, 7, 64)))
+    (atomic,) = [a for a in p.accesses() if a.kind == "atomic"]
+    assert "32 lanes want 7 different addresses of m." in atomic.sentence
+    assert "combine in the warp or the block first" in atomic.sentence
 
 
 def test_an_atomic_whose_words_follow_from_data_is_not_told_to_pad(random):

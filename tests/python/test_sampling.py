@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -105,6 +106,14 @@ def test_estimates_are_shown_as_estimates(uneven, check_html):
     data = json.loads(json.dumps(p.to_dict()))
     assert data["estimate"]["blocks_run"] == 80
     assert data["estimate"]["errors"][LOADS] == p.errors[LOADS]
+
+
+def test_an_estimate_can_be_pickled(uneven):
+    p, _ = uneven(sample=0.2)
+    text, page = p.to_text(), p.to_html()
+    again = pickle.loads(pickle.dumps(p))
+    assert (again.to_text(), again.to_html()) == (text, page)
+    assert "Counts object" not in repr(again.estimate)
 
 
 def test_what_an_operation_prepares_is_not_sampled():

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coalesce
+from coalesce.errors import LaunchError
 
 LANES = np.arange(32)
 
@@ -90,6 +91,7 @@ def test_threads():
     assert coalesce.thread_index(5, 64) == 5
     assert coalesce.thread_index((1, 2, 3), (4, 5, 6)) == 1 + 4 * (2 + 5 * 3)
     np.testing.assert_array_equal(coalesce.thread_index([[0, 1], [3, 2]], (4, 4)), [4, 11])
+    assert coalesce.thread_index((1, 2, 3), np.array([4, 5, 6])) == 69
     assert coalesce.warp_of_thread((3, 5, 0), (16, 16)) == (2, 19)
     assert coalesce.warp_of_thread((3, 5), (16, 16), warp_size=64) == (1, 19)
 
@@ -103,11 +105,14 @@ def test_threads():
         (lambda: coalesce.transactions([0], mask=2), ValueError, "beyond the 1"),
         (lambda: coalesce.transactions([0], mask=[1, 2]), ValueError, "1 bools"),
         (lambda: coalesce.transactions([0], 17), ValueError, "itemsize"),
-        (lambda: coalesce.transactions([0], gpu="tpu"), ValueError, "unknown device"),
+        (lambda: coalesce.transactions([0], gpu="tpu"), ValueError, "one of h200, .*'tpu'"),
+        (lambda: coalesce.transactions([0], gpu=None), ValueError, "one of h200, .*None"),
         (lambda: coalesce.transactions([0], warp_size=16), ValueError, "32 or 64"),
         (lambda: coalesce.thread_index((4, 0), (4, 4)), ValueError, "no thread"),
         (lambda: coalesce.thread_index((0, 0, 0, 0), 4), ValueError, "one to three"),
         (lambda: coalesce.thread_index(0.5, 4), TypeError, "integers"),
+        (lambda: coalesce.thread_index((0, 0), (32, 33)), LaunchError, "32 x 33 = 1056 threads"),
+        (lambda: coalesce.warp_of_thread(0, 4, warp_size=0), ValueError, "32 or 64"),
     ],
 )
 def test_mistakes(call, error, message):

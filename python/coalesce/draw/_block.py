@@ -65,7 +65,7 @@ def thread_block(
     if rest:
         which = "; the last has" if threads > warp_size else ", with"
         headline += f"{which} {rest} of {warp_size} lanes"
-    note = _note(x, y * z, warp_size)
+    note = _note(x, y, z, warp_size)
 
     canvas = Canvas()
     top = canvas.headline(16, title, headline, note)
@@ -119,13 +119,19 @@ def _extents(block_dim: Any) -> tuple[int, int, int]:
     return extents[0], extents[1], extents[2]
 
 
-def _note(x: int, rows: int, warp_size: int) -> str:
+def _note(x: int, y: int, z: int, warp_size: int) -> str:
+    rows = y * z
     if rows == 1 or x % warp_size == 0:
         return "The lanes of a warp are threads that follow each other along x."
+    spanned = min(rows, warp_size // x)
+    # Rows that share no layer's end differ in y alone.
+    differ = "threadIdx.z differs" if y == 1 else "threadIdx.y and z differ"
+    if y > 1 and (z == 1 or y % spanned == 0):
+        differ = "threadIdx.y differs"
     if x * rows <= warp_size:
-        return f"One warp spans all {rows} rows: threadIdx.y or z differ among its lanes."
+        return f"One warp spans all {rows} rows: {differ} among its lanes."
     if warp_size % x == 0:
-        return f"A warp spans {plural(warp_size // x, 'row')}: threadIdx.y differs among its lanes."
+        return f"A warp spans {plural(spanned, 'row')}: {differ} among its lanes."
     return "Warps end in the middle of rows: lanes are counted along x, then y, then z."
 
 
@@ -220,22 +226,22 @@ def _columns_to_number(columns: int, cell: float) -> list[int]:
 
 
 def _text(grid: Grid, title: str | None, headline: str, note: str) -> str:
-    """Draw with a letter a warp, at most 8 rows of the first layer."""
+    """Draw with a letter a warp, at most 8 rows of a layer, and layers of 24 rows or fewer."""
     result = [title] if title else []
     result += [*plain(headline), *plain(note)]
-    rows = []
-    for row in range(grid.rows):
-        runs = grid.runs(0, row)
-        rows.append("".join(letter(thread // grid.warp_size) * count for _, count, thread in runs))
-    if grid.layers > 1:
-        result.append("z = 0")
     width = max(len(grid.row_name(row)) for row in range(grid.rows))
-    for item in shorten(range(grid.rows), grid.rows, 8):
-        if isinstance(item, Gap):
-            result.append(f"{'...':>{width}}  {plural(item.count, 'row')} more")
-            continue
-        line = rows[item] if len(rows[item]) <= 64 else rows[item][:61] + "..."
-        result.append(f"{grid.row_name(item):>{width}}  {line}")
-    if grid.layers > 1:
-        result.append(f"... {plural(grid.layers - 1, 'layer')} more")
+    shown = max(1, min(grid.layers, 24 // min(grid.rows, 8)))
+    for layer in range(shown):
+        if grid.layers > 1:
+            result.append(f"z = {layer}")
+        for item in shorten(range(grid.rows), grid.rows, 8):
+            if isinstance(item, Gap):
+                result.append(f"{'...':>{width}}  {plural(item.count, 'row')} more")
+                continue
+            runs = grid.runs(layer, item)
+            line = "".join(letter(thread // grid.warp_size) * count for _, count, thread in runs)
+            line = line if len(line) <= 64 else line[:61] + "..."
+            result.append(f"{grid.row_name(item):>{width}}  {line}")
+    if grid.layers > shown:
+        result.append(f"... {plural(grid.layers - shown, 'layer')} more")
     return "\n".join(result)

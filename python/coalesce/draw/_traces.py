@@ -71,6 +71,7 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
         title=title,
         array=known.name if known else None,
         base=known.address if known else 0,
+        array_itemsize=np.dtype(known.dtype).itemsize if known else None,
     )
 
 
@@ -143,6 +144,9 @@ def steps(
 
     loops = [events for events in accesses if len(events) > 1]
     single = [events for events in accesses if len(events) == 1]
+    if loops and not any(step < len(events) for step in wanted for events in loops):
+        most = max(map(len, loops))
+        raise ValueError(f"numbers must hold a step that there is, 0 to {most - 1}; got {wanted}")
     begin = min((events[0] for events in loops), default=0)
     before = panels(0, [events for events in single if events[0] < begin])
     after = panels(0, [events for events in single if events[0] >= begin])

@@ -26,6 +26,7 @@ def warp_access(
     title: str | None = None,
     array: str | None = None,
     base: int = 0,
+    array_itemsize: int | None = None,
     warp_size: int | None = None,
     line_bytes: int = 128,
     sector_bytes: int = 32,
@@ -52,6 +53,8 @@ def warp_access(
         The array's name; addresses are then shown as its elements.
     base : int
         The address of the array's first element.
+    array_itemsize : int, optional
+        Bytes of an element of the array, where a lane takes less or more than one.
     warp_size : int, optional
         Lanes of a warp: 32, or 64 where more than 32 addresses are given (AMD's wavefronts).
     line_bytes, sector_bytes : int
@@ -96,7 +99,9 @@ def warp_access(
     _strip.draw(canvas, strip)
     _strip.lanes(canvas, strip, lanes.itemsize, users)
     y = _strip.names(canvas, strip)
-    y = _strip.addresses(canvas, strip, y + 8, _labels(array, base, lanes.itemsize))
+    y = _strip.addresses(
+        canvas, strip, y + 8, _labels(array, base, array_itemsize or lanes.itemsize)
+    )
     if len(memory.lines) > _FEW_LINES:
         y = _enlarged(canvas, lanes, strip, users, y)
     y = _legend(canvas, memory, y + 16)

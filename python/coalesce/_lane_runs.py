@@ -1,0 +1,73 @@
+"""Runs of lanes: where a warp spans several rows of a block, its lanes step evenly along each.
+
+A warp of a 4 x 4 x 4 block has eight rows of four lanes. Where rows do not divide a warp, as those
+of a 5 x 3 x 7 block, the first and the last are cut off, and planes begin in the midst of a warp:
+then only the indices of the threads tell that the addresses follow from them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+Thread = tuple[int, int, int]
+
+
+class Runs(NamedTuple):
+    """Runs of lanes: the lanes of the longest, the bytes from one to the next, their number."""
+
+    length: int
+    step: int
+    number: int
+
+
+def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
+    """Return the runs that the active lanes' addresses consist of; None where there are none.
+
+    Parameters
+    ----------
+    active : sequence of int
+        The address of each active lane.
+    threads : sequence of (x, y, z), optional
+        The threadIdx of each active lane.
+    """
+    return _even(active) or (_of_threads(active, threads) if threads else None)
+
+
+def _even(active: Sequence[int]) -> Runs | None:
+    """Runs that are all as long."""
+    steps = [b - a for a, b in pairwise(active)]
+    for length in range(len(active) // 2, 1, -1):
+        if len(active) % length == 0:
+            inside = {step for i, step in enumerate(steps) if (i + 1) % length}
+            if len(inside) == 1 and _nested(active[::length]):
+                return Runs(length, inside.pop(), len(active) // length)
+    return None
+
+
+def _nested(starts: Sequence[int]) -> bool:
+    """Whether runs begin in equal steps, or in runs again, as those of a block with depth do."""
+    return len({b - a for a, b in pairwise(starts)}) <= 1 or _even(starts) is not None
+
+
+def _of_threads(active: Sequence[int], threads: Sequence[Thread]) -> Runs | None:
+    """Rows of the block, where addresses are a sum of as many bytes for each of x, y and z."""
+    offsets = np.array(active, np.float64) - active[0]
+    index = np.array(threads, np.float64)
+    rows = Counter((y, z) for _, y, z in threads)
+    if len(rows) <= 2:  # one step leads from the first to the second, whatever it is made of
+        index[:, 1] = np.any(index[:, 1:] != index[0, 1:], axis=1)
+        index[:, 2] = 0
+    varies = [axis for axis in range(3) if np.ptp(index[:, axis])]
+    terms = np.column_stack([np.ones(len(active)), index[:, varies]])
+    if 0 not in varies or len(active) <= terms.shape[1]:
+        return None
+    found, _, rank, _ = np.linalg.lstsq(terms, offsets, rcond=None)
+    found = np.rint(found)
+    if rank < terms.shape[1] or np.any(terms @ found != offsets):
+        return None
+    return Runs(max(rows.values()), int(found[1]), len(rows))
