@@ -18,14 +18,19 @@ _FIXES = {
     "field": "A structure of arrays, one array a field, would be contiguous.",
     "gather": "Sort what is gathered, or load it contiguously into shared memory first.",
     "conflict": (
-        "Let neighbouring lanes take neighbouring words, or pad the rows of the array by one "
-        "element."
+        "Let neighbouring lanes take neighbouring words, or pad the rows of the array so that "
+        "those of a warp lie in different banks."
     ),
     "runs": (
         "Make the runs longer, with blocks of 32 threads along x whose lanes step along the last "
         "axis of the array."
     ),
     "partial": "Let whole warps branch alike, for example by sorting what they work on.",
+}
+_FIXES_OF_SCATTERED = {
+    "store": "Sort what is written, or order it in shared memory and write it contiguously.",
+    "reduction": "Sort what is updated, or add up in shared memory first.",
+    "atomic": "Sort what is updated, or add up in shared memory first.",
 }
 _FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
 _FIX_OF_UPDATES = (
@@ -50,6 +55,13 @@ def contended(access: Access) -> bool:
     pattern = access.pattern
     updates = access.kind in ("atomic", "reduction")
     return updates and pattern is not None and pattern.kind == "broadcast"
+
+
+def shares_words(access: Access) -> bool:
+    """Whether an atomic takes wavefronts as lanes update one word, not as words share a bank."""
+    pattern = access.pattern
+    atomic = access.space == "shared" and access.kind == "atomic"
+    return atomic and wasteful(access) and pattern is not None and pattern.kind == "free"
 
 
 def sentence(access: Access) -> str:
@@ -92,7 +104,11 @@ def _parts(access: Access) -> tuple[str, str]:
         return how, "combining them in the warp first leaves one."
     if not wasteful(access):
         return pattern.text, ""
+    if shares_words(access):
+        return "Some lanes of a warp update one word.", _FIX_OF_UPDATES
     how = pattern.text
+    if pattern.kind == "gather" and access.kind in _FIXES_OF_SCATTERED:
+        how = how.replace("gather from", "scatter to")
     if not all(e.wastes for row in access.instructions for e in row.examples):
         how = f"Some requests: {how[0].lower()}{how[1:]}"
     return how, _fix(access, pattern)
@@ -104,6 +120,8 @@ def _fix(access: Access, pattern: Pattern) -> str:
         return _FIX_OF_AXIS
     if pattern.kind == "groups" and access.kind in ("atomic", "reduction"):
         return _FIX_OF_UPDATES
+    if pattern.kind == "gather" and access.kind in _FIXES_OF_SCATTERED:
+        return _FIXES_OF_SCATTERED[access.kind]
     if pattern.kind == "conflict" and not pattern.regular:
         return _FIX_OF_DATA
     # Rows of 32 words, as of a tile that is read down a column.

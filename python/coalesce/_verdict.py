@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coalesce._advice import wasteful
+from coalesce._advice import shares_words, wasteful
 from coalesce._rows import TOLERANCE, Access, Errors, number
 
 
@@ -126,6 +126,8 @@ def _shared(accesses: Sequence[Access]) -> Finding:
 
 def _conflicts(access: Access) -> str:
     ways = number(access.conflict)
+    if shares_words(access):
+        return f"atomics in which {ways} lanes{' on average' * ('.' in ways)} update one word"
     return f"{ways}-way bank conflicts" + " on average" * ("." in ways)
 
 

@@ -402,3 +402,44 @@ def test_large_counts_stand_apart(width):
     (loads,) = [line for line in lines if line.startswith("global load")]
     counts = ["1,073,741,824", "4,294,967,296"]
     assert loads.split()[2:4] == (counts if width == 100 else ["1073741824", "4294967296"])
+
+
+def test_lanes_that_update_one_word_are_no_bank_conflict():
+    source = """
+    __global__ void masks(const int *at, unsigned *out) {
+        __shared__ unsigned s[8];
+        if (threadIdx.x < 8) s[threadIdx.x] = 0;
+        __syncthreads();
+        atomicOr(&s[at[threadIdx.x]], 1u << threadIdx.x);
+        __syncthreads();
+        if (threadIdx.x < 8) out[threadIdx.x] = s[threadIdx.x];
+    }"""
+    at = (np.arange(32) * 5 % 8).astype(np.int32)
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, at, np.zeros(8, np.uint32))
+    text = " ".join(p.to_text().replace("│", "").split())
+    assert "Shared memory has atomics in which 4 lanes update one word and takes" in text
+    assert "Some lanes of a warp update one word. Lanes that update one address go one" in text
+    assert "o bank conflict" not in text
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("x[at[i]] = i", "Sort what is written"),
+        ("atomicAdd(&x[at[i]], i)", "Sort what is updated"),
+        ("x[i] = x[at[i]]", "gather from 32 sectors of x, in no regular steps. Sort what is gath"),
+    ],
+)
+def test_writes_are_scattered_and_reads_gathered(random, statement, words):
+    source = f"""
+    __global__ void k(const int *at, int *x) {{
+        const int i = threadIdx.x;
+        {statement};
+    }}"""
+    at = random.permutation(4096)[:32].astype(np.int32) * 8
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, at, np.zeros(1 << 15, np.int32))
+    text = " ".join(p.to_text().replace("│", "").split())
+    assert words in text
+    if "Sort what is gath" not in words:
+        assert "The lanes scatter to 32 sectors of x" in text
+        assert "gather" not in text
