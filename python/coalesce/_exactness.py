@@ -52,8 +52,6 @@ SOME_LANES = (
     "some lanes load 16 bytes each that conflict or are shared: Nsight Compute's formula, not the "
     "hardware, is now and then off by one"
 )
-# Of counts of machine code; other counts are of the PTX, or estimated.
-REASONS = (PARTED, UNJOINED, ARBITRATED, DIVIDED, CONTENDED, GENERIC, COPIED, SOME_LANES)
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
