@@ -27,14 +27,31 @@
 #include "sim/memory.hpp"
 
 namespace coalesce::model {
+class AtomicUnits;
 struct Filtered;
-}
+}  // namespace coalesce::model
 
 namespace coalesce::analysis {
+
+// How often an instruction's loads missed the first level.
+struct Misses {
+    uint64_t requests = 0;
+    uint64_t missed = 0;  // of them, with at least one line that was not there
+    uint64_t lines = 0;   // that were not there
+    uint64_t read = 0;    // of such lines, asked of the second level
+    uint64_t slow = 0;    // of them, answered by DRAM, or while DRAM was bringing them
+    uint64_t cycles = 0;  // of the first level, for all its requests
+    void add(const Misses& other);
+};
 
 // What the replay found, of the whole grid.
 struct CacheResult {
     model::CacheCounts counts;
+    std::vector<Misses> misses;  // by instruction, of the blocks that were replayed
+    // Operations that a warp executed, of the blocks that were replayed: on the average, of a
+    // block's slowest on the average, and of the slowest of all.
+    double operations = 0, most_in_block = 0, most = 0;
+    double atomics = 0;  // cycles that the second level takes for them
     uint64_t blocks_replayed = 0, blocks = 0;
 };
 
@@ -47,6 +64,10 @@ class BlockRequests {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
         if (e.space != ptx::Space::shared) add(own, e);
+    }
+    // So many operations were executed.
+    void execute(const sim::Warp& warp, uint32_t operations) {
+        warps_[warp.index].operations += operations;
     }
 
   private:
@@ -63,6 +84,7 @@ class BlockRequests {
     struct OfWarp {
         std::vector<Request> requests;
         uint64_t wavefronts = 0;  // of shared memory, since the last of them
+        uint64_t operations = 0;
     };
     void add(OfWarp& own, const sim::MemoryEvent& e);
     std::vector<OfWarp> warps_;
@@ -85,11 +107,15 @@ class CacheReplay {
     [[nodiscard]] CacheResult finish();
 
   private:
-    [[nodiscard]] model::Filtered filter(const sim::Block& block,
-                                         const BlockRequests& requests) const;
+    [[nodiscard]] model::Filtered filter(const sim::Block& block, const BlockRequests& requests,
+                                         std::vector<Misses>& misses) const;
     [[nodiscard]] int lines_of(const sim::Block& block, uint32_t warp,
                                const BlockRequests& requests, const BlockRequests::Request& r,
                                model::LineAccess* lines) const;
+    // Calls `use(mask, address of a lane)`, of the lanes of a request.
+    template <class Use>
+    auto with_lanes(const BlockRequests& requests, const BlockRequests::Request& r,
+                    Use&& use) const;
     void decide();
     void advance(bool ended);
     bool fill(bool ended);
@@ -103,18 +129,23 @@ class CacheReplay {
     const uint32_t resident_;  // blocks of a multiprocessor
     const uint32_t share_bytes_;
     const uint64_t most_lines_;
-    std::vector<Effect> effects_;  // by instruction
+    std::vector<Effect> effects_;       // by instruction
+    std::vector<uint8_t> adds_floats_;  // by instruction: an atomic that does
     bool has_barriers_ = false;
 
     std::mutex mutex_;
     uint64_t limit_;  // blocks to replay
     uint64_t first_round_ = 0, first_round_ended_ = 0, first_round_lines_ = 0;
     std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;  // by block
+    std::unique_ptr<model::AtomicUnits> atomics_;
     struct Machine;  // the multiprocessors and what they share
     std::unique_ptr<Machine> machine_;
     uint64_t next_block_ = 0, retired_ = 0;
     model::CacheCounts first_levels_;  // of the blocks that have retired
-    model::CacheCounts at_half_;       // of the second level
+    std::vector<Misses> misses_;       // by instruction
+    // Of the blocks in them: warps, what they executed, and the most of each block and of all.
+    uint64_t blocks_ended_ = 0, warps_ended_ = 0, operations_ = 0, most_in_blocks_ = 0, most_ = 0;
+    model::CacheCounts at_half_;  // of the second level
     uint64_t retired_at_half_ = 0;
 };
 

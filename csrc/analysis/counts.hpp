@@ -46,6 +46,7 @@ struct Counts {
     // What the time model needs, of a grid of `blocks` of `warps` on buffers of `buffer_bytes`
     // (work.cpp).
     [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
+                                   const sim::MachineCode* machine = nullptr,
                                    const CacheResult* caches = nullptr) const;
     // By Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
@@ -95,9 +96,11 @@ class CountObserver : public sim::SilentObserver {
         if (groups_) flush(block);
     }
 
-    void segment(const sim::Warp&, uint32_t op, sim::LaneMask mask) {
+    void segment(const sim::Warp& w, uint32_t op, sim::LaneMask mask) {
         ++runs_[op].executed;
         runs_[op].threads += count_lanes(mask);
+        if (caches_) [[unlikely]]
+            execute(w, program_.segment_end[op] - op);
     }
 
     // Lanes that leave (@P0 EXIT: a branch around it) meet nobody any more.
@@ -127,6 +130,11 @@ class CountObserver : public sim::SilentObserver {
     struct Runs {
         uint64_t executed = 0, threads = 0;
     };
+
+    void execute(const sim::Warp& w, uint32_t operations) {
+        if (w.block != current_) turn_to(w.block);
+        if (current_requests_) current_requests_->execute(w, operations);
+    }
 
     // Keeps the first event of an instruction, for exemplars.
     void meet(const sim::Warp& w, const sim::MemoryEvent& e) {

@@ -9,9 +9,11 @@
 // unrolled until eight loads are under way (seen in recordings of the sums); an `if` that most
 // warps take does not end a stretch.
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
 
 #include "analysis/counts.hpp"
+#include "analysis/latency.hpp"
 
 namespace coalesce::analysis {
 
@@ -34,6 +36,25 @@ bool is_arithmetic(std::string_view opcode, char letter, std::string_view type) 
     const std::string_view rest = opcode.substr(1);
     return opcode.front() == letter &&
            (rest.starts_with("FMA") || rest.starts_with("ADD") || rest.starts_with("MUL"));
+}
+
+bool starts_with_one_of(std::string_view opcode, std::initializer_list<std::string_view> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view name) { return opcode.starts_with(name); });
+}
+
+// Of machine code only: what PTX becomes is not known well enough.
+bool is_of_alu(std::string_view opcode) {
+    return starts_with_one_of(opcode,
+                              {"IADD", "ISETP", "ISCADD", "IABS",   "IMNMX",    "VIMNMX", "VIADD",
+                               "LOP",  "LEA",   "SHF",    "SHL",    "SHR",      "SEL",    "PRMT",
+                               "SGXT", "BMSK",  "PLOP",   "PSETP",  "FSETP",    "FMNMX",  "FSEL",
+                               "FCHK", "I2FP",  "HSETP2", "HMNMX2", "VABSDIFF", "P2R",    "R2P"});
+}
+
+bool is_of_xu(std::string_view opcode) {
+    return starts_with_one_of(opcode,
+                              {"MUFU", "F2I", "I2F.", "F2F", "FRND", "POPC", "FLO", "BREV"});
 }
 
 bool is_barrier(std::string_view opcode) {
@@ -94,7 +115,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
 }  // namespace
 
 model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
-                         const CacheResult* caches) const {
+                         const sim::MachineCode* machine, const CacheResult* caches) const {
     model::Work work;
     work.blocks = blocks;
     work.instructions = executed();
@@ -105,13 +126,19 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         if (info.space == Space::reg) {
             if (is_arithmetic(info.opcode, 'D', ".f64")) work.fp64 += c.executed;
             if (is_arithmetic(info.opcode, 'F', ".f32")) work.fp32 += c.executed;
+            if (is_of_alu(info.opcode)) work.alu += c.executed;
+            if (is_of_xu(info.opcode)) work.xu += c.executed;
         } else if (c.space == Space::constant) {
             const uint64_t addresses = c.distinct_bytes / std::max<uint64_t>(1, info.bytes);
             work.constant_lookups += addresses - std::min(addresses, c.requests);
         } else {
             work.requests += c.requests;
             work.shared_wavefronts += c.wavefronts;
-            work.tag_lookups += std::max(c.requests - c.shared_requests, c.lines);
+            const double passes = caches && i < caches->misses.size() && caches->misses[i].requests
+                                      ? double(caches->misses[i].cycles) /
+                                            double(caches->misses[i].requests) * double(c.requests)
+                                      : double(c.lines);
+            work.tag_lookups += std::max(c.requests - c.shared_requests, uint64_t(passes));
             sectors += c.sectors;
         }
     }
@@ -139,6 +166,12 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
     work.memory_waits = double(waits.memory) * of_a_warp;
     work.shared_waits = double(waits.shared) * of_a_warp;
     work.barriers = double(waits.barriers) * of_a_warp;
+    if (caches && caches->operations > 0) {
+        work.slowest_in_block = caches->most_in_block / caches->operations;
+        work.slowest = caches->most / caches->operations;
+    }
+    if (caches) work.atomics = caches->atomics;
+    if (machine) work.latency = latency(*this, machine->schedule, work, caches) * of_a_warp;
     return work;
 }
 

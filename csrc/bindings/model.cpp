@@ -3,6 +3,7 @@
 
 #include "bindings/sim.hpp"
 #include "model/gpu.hpp"
+#include "model/tag_sets.hpp"
 #include "model/time.hpp"
 
 namespace py = pybind11;
@@ -45,6 +46,8 @@ void for_each_field(Work& w, F&& f) {
     f("instructions", w.instructions);
     f("fp32", w.fp32);
     f("fp64", w.fp64);
+    f("alu", w.alu);
+    f("xu", w.xu);
     f("requests", w.requests);
     f("tag_lookups", w.tag_lookups);
     f("shared_wavefronts", w.shared_wavefronts);
@@ -57,6 +60,10 @@ void for_each_field(Work& w, F&& f) {
     f("memory_waits", w.memory_waits);
     f("shared_waits", w.shared_waits);
     f("barriers", w.barriers);
+    f("atomics", w.atomics);
+    f("latency", w.latency);
+    f("slowest_in_block", w.slowest_in_block);
+    f("slowest", w.slowest);
     f("from_l2", w.from_l2);
     f("from_dram", w.from_dram);
 }
@@ -140,6 +147,18 @@ void add_model(py::module_ m) {
         },
         py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
         py::arg("work"), "The time model on counts from elsewhere, such as a recording.");
+    m.def(
+        "first_level_cycles",
+        [](const std::vector<uint64_t>& addresses, uint32_t bytes) {
+            if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
+                throw py::value_error("1 to 32 addresses of accesses of 1 to 16 bytes are needed");
+            const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
+            const model::FirstLevelCycles c = model::first_level_cycles(
+                mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
+            return py::make_tuple(c.lookups, c.data);
+        },
+        py::arg("addresses"), py::arg("bytes"),
+        "Cycles that L1 takes for a load of these lanes: lookups of tags, and wavefronts of data.");
 }
 
 }  // namespace coalesce::bindings

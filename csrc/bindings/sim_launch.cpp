@@ -208,8 +208,9 @@ LaunchResult Program::launch(const std::string& entry, std::array<uint64_t, 3> g
         result.events = columns_of(trace.events, launch.grid);
         result.omitted = trace.omitted;
     }
-    result.work = result.counts->work(launch.block_count(), occupancy.warps, arrays.total_bytes(),
-                                      result.caches ? &*result.caches : nullptr);
+    result.work =
+        result.counts->work(launch.block_count(), occupancy.warps, arrays.total_bytes(),
+                            program.machine.get(), result.caches ? &*result.caches : nullptr);
     if (first_rounds)
         result.work = scaled(result.work, double(launch.grid.count()) /
                                               double(std::max<uint64_t>(1, launch.block_count())));

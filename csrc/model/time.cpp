@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 namespace coalesce::model {
 
@@ -9,18 +10,29 @@ namespace {
 
 // Recorded on an H200 (tests/data/models_h200.json), in cycles unless said otherwise.
 constexpr double launch_us = 1.65;  // elapsed less active time, of every launch
-constexpr double startup = 700;     // before the first load of a launch: cold caches for its code
-constexpr double turnover = 600;    // between a block's end and its successor's first load
+constexpr double startup = 480;     // before the first load of a launch: cold caches for its code
+constexpr double turnover = 500;    // between a block's end and its successor's first load
 constexpr double request_cycles = 1.25;  // lsuin_requests stay below 0.8 a cycle
 constexpr double constant_cycles = 2.3;  // an address of a load from constant memory
-constexpr double l1_latency = 35, l2_latency = 270, dram_latency = 560, shared_latency = 30;
-constexpr double barrier_cycles = 100;     // from the last arrival to the first shared load's issue
+// From the first arrival at a barrier to the next instruction; with each warp of the block later.
+constexpr double barrier_cycles = 20, barrier_cycles_a_warp = 5;
 constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
 // Like l2_sectors_a_cycle, which is between them: of reads (`access/gather`), of writes, of writes
 // of part of a sector.
 constexpr double l2_reads_a_cycle = 80.0 / 132, l2_writes_a_cycle = 65.0 / 132;
 constexpr double l2_partial_a_cycle = 33.0 / 132;
+// Results a cycle of a multiprocessor, of every compute capability from 7.0 to 9.0: CUDA C++
+// Programming Guide, Throughput of Native Arithmetic Instructions.
+constexpr double alu_lanes = 64, xu_lanes = 16;
 constexpr double dram_efficiency = 0.92;  // of the published bandwidth
+
+// Of what goes on at once: where several take about as long, each makes the others longer.
+double at_once(std::initializer_list<double> cycles) {
+    constexpr double apart = 4;  // infinite if they never did
+    double sum = 0;
+    for (const double c : cycles) sum += std::pow(c, apart);
+    return std::pow(sum, 1 / apart);
+}
 
 }  // namespace
 
@@ -32,6 +44,10 @@ const char* name_of(Bound bound) {
             return "fp32";
         case Bound::fp64:
             return "fp64";
+        case Bound::alu:
+            return "alu";
+        case Bound::xu:
+            return "xu";
         case Bound::requests:
             return "requests";
         case Bound::data:
@@ -40,6 +56,8 @@ const char* name_of(Bound bound) {
             return "constants";
         case Bound::l2:
             return "l2";
+        case Bound::atomics:
+            return "atomics";
         case Bound::dram:
             return "dram";
         case Bound::latency:
@@ -61,6 +79,8 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::issue) = double(work.instructions) * share / schedulers;
     at(Bound::fp32) = double(work.fp32) * share * 32 / gpu.fp32_lanes;
     at(Bound::fp64) = double(work.fp64) * share * 32 / gpu.fp64_lanes;
+    at(Bound::alu) = double(work.alu) * share * 32 / alu_lanes;
+    at(Bound::xu) = double(work.xu) * share * 32 / xu_lanes;
     at(Bound::requests) = double(work.requests) * share * request_cycles;
     at(Bound::data) = double(work.tag_lookups + work.shared_wavefronts) * share;
     at(Bound::constants) = double(work.constant_lookups) * share * constant_cycles;
@@ -68,25 +88,33 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
                      double(work.l2_writes - work.l2_partial_writes) / l2_writes_a_cycle +
                      double(work.l2_partial_writes) / l2_partial_a_cycle) *
                     share;
+    at(Bound::atomics) = work.atomics;
     at(Bound::dram) = double(work.dram_bytes) / (gpu.dram_gbps * dram_efficiency) * gpu.clock_ghz;
 
     const double miss = work.from_l2 + work.from_dram;
     const double load =
         (1 - miss) * l1_latency + work.from_l2 * l2_latency + work.from_dram * dram_latency;
-    const double alone = work.instructions_a_warp * instruction_latency + work.memory_waits * load +
-                         work.shared_waits * shared_latency + work.barriers * barrier_cycles;
+    const double barriers =
+        work.barriers * (barrier_cycles + barrier_cycles_a_warp * occupancy.warps);
+    const double waits = work.memory_waits * load + work.shared_waits * shared_latency;
+    const double alone =
+        (work.latency > 0 ? work.latency : work.instructions_a_warp * instruction_latency + waits) +
+        barriers;
     // Blocks that find a slot at once, and those that wait for one.
     const double rounds = std::max(1.0, most / occupancy.blocks);
-    at(Bound::latency) = rounds * alone + (rounds - 1) * turnover;
+    at(Bound::latency) =
+        ((rounds - 1) * work.slowest_in_block + work.slowest) * alone + (rounds - 1) * turnover;
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
+    // A multiprocessor's own resources follow each other as in a pipeline; those that it shares are
+    // not always there when it asks.
+    const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
+    const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
     // The first load of a launch is answered before anything is busy; and of blocks that started
     // together none has work while all are at their barriers.
-    const double meetings = work.barriers * barrier_cycles +
-                            (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
-    const double busy = throughput + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
-    // Where waiting and work take about as long, each makes the other longer.
-    const double cycles = std::cbrt(std::pow(busy, 3) + std::pow(at(Bound::latency), 3));
+    const double meetings = barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
+    const double busy = together + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
+    const double cycles = at_once({busy, at(Bound::latency)});
     t.bound = Bound::latency;
     if (throughput > at(Bound::latency))
         t.bound = Bound(std::max_element(t.cycles, t.cycles + int(Bound::latency)) - t.cycles);

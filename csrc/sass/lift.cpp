@@ -11,6 +11,7 @@
 #include "errors.hpp"
 #include "sass/lifter.hpp"
 #include "sass/meetings.hpp"
+#include "sass/schedule.hpp"
 
 namespace coalesce::sass {
 
@@ -123,6 +124,7 @@ void Lifter::describe_instructions() {
             info.origin = line->second.origin;
         }
         program_.instructions.push_back(std::move(info));
+        machine_->schedule.push_back(schedule_of(in));
     }
 }
 

@@ -278,6 +278,8 @@ class Reader {
                 return;
             const std::string_view digits = line.substr(number + 7);
             if (read_integer(digits.substr(0, digits.find(' ')), n)) ptx_line_ = uint32_t(n);
+        } else if (line.starts_with("/* 0x")) {
+            read_encoding(line);
         } else if (line.starts_with("/*")) {
             read_instruction(line);
         } else if (line.ends_with(':') && !line.starts_with(".text.")) {
@@ -333,6 +335,14 @@ class Reader {
         if (in.offset != code_->instructions.size() * instruction_bytes)
             fail("instructions are not " + std::to_string(instruction_bytes) + " bytes apart");
         code_->instructions.push_back(std::move(in));
+    }
+
+    // The upper half of the instruction before; the lower half stands beside it.
+    void read_encoding(std::string_view line) {
+        constexpr size_t digits = 16;
+        line = line.substr(std::string_view("/* 0x").size());
+        if (code_->instructions.empty() || line.size() < digits) return;
+        std::from_chars(line.data(), line.data() + digits, code_->instructions.back().encoding, 16);
     }
 
     void read_bank_line(std::string_view line) {

@@ -1,4 +1,5 @@
-// A cubin's machine code as nvdisasm prints it (-gp): functions, instructions and constant banks.
+// A cubin's machine code as nvdisasm prints it (-gp -hex): functions, instructions and constant
+// banks.
 //
 // METHOD
 // The reader keeps an instruction the way it is printed: an opcode ("LDG"), its modifiers in order
@@ -59,6 +60,7 @@ struct Instruction {
     std::vector<std::string_view> modifiers;  // {"E", "128", "CONSTANT"}
     Operand guard;                            // Kind::predicate, or Kind::other if there is none
     std::vector<Operand> operands;
+    uint64_t encoding = 0;  // its upper 8 bytes; 0: not printed
     uint32_t offset = 0;    // in its code section
     uint32_t ptx_line = 0;  // 0: unknown
     std::string_view text;  // the whole instruction, guard to before ';'

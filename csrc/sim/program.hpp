@@ -146,6 +146,18 @@ struct ModuleMemory {
     void map_into(AddressSpace& memory);
 };
 
+// How the assembler scheduled a machine instruction.
+struct Schedule {
+    static constexpr uint32_t no_branch = UINT32_MAX;
+    static constexpr int scoreboards = 6, no_scoreboard = 7;
+    uint8_t cycles = 0;                // until the warp's next instruction; 0: not known
+    uint8_t awaits = 0;                // a bit for each scoreboard that has to be clear before
+    uint8_t result = no_scoreboard;    // is clear when the result is there
+    uint8_t operands = no_scoreboard;  // is clear when the operands have been read
+    uint32_t target = no_branch;       // instruction, of a branch
+    bool ends = false;                 // none follows: an unguarded branch or exit
+};
+
 // What a program made of machine code has besides: constant banks, of which a launch makes the
 // words that operands name, and where its code offsets are.
 struct MachineCode {
@@ -167,7 +179,8 @@ struct MachineCode {
     std::vector<std::byte> bank[banks];
     std::vector<Word> words;
     std::vector<Variable> variables;
-    std::vector<uint32_t> op_of;  // by code offset / 16
+    std::vector<uint32_t> op_of;     // by code offset / 16
+    std::vector<Schedule> schedule;  // by instruction
     // By branch: memory instructions that its two sides may run together, or one after the other,
     // as no barrier brings them together before (sass/meetings.hpp).
     std::map<uint32_t, std::vector<uint32_t>> meetings;

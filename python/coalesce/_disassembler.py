@@ -47,14 +47,16 @@ def listing(compiled: Compiled) -> str:
             f"the machine code is {compiled.arch}'s; {ARCHITECTURES[0]}'s is executed"
         )
     program = nvdisasm()
-    key = _cache.key_of("listing", hashlib.sha256(compiled.cubin).hexdigest(), version())
+    key = _cache.key_of(
+        "listing with encodings", hashlib.sha256(compiled.cubin).hexdigest(), version()
+    )
     if (known := _cache.load(key)) is not None:
         return known[0]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(compiled.cubin)
         done = subprocess.run(
-            [program, "-gp", str(path)], capture_output=True, text=True, check=False
+            [program, "-gp", "-hex", str(path)], capture_output=True, text=True, check=False
         )
     if done.returncode != 0:
         raise LookupError(f"nvdisasm failed: {done.stderr.strip()[:200]}")

@@ -13,10 +13,13 @@ BOUNDS = {
     "issue": "the issue of instructions",
     "fp32": "the float32 pipes",
     "fp64": "the float64 pipes",
+    "alu": "the pipes for integers, logic and comparisons",
+    "xu": "conversions and transcendental functions",
     "requests": "the load-store unit, a memory instruction at a time",
     "data": "the data stage of L1",
     "constants": "loads from constant memory with different addresses",
     "l2": "the L2 cache",
+    "atomics": "atomics of one place, or of too many, in L2",
     "dram": "DRAM",
     "latency": "latency, which the warps at hand do not hide",
 }
@@ -105,7 +108,7 @@ class Modelled:
             tags, wavefronts = work["tag_lookups"], work["shared_wavefronts"]
             if wavefronts > tags:
                 return f": {int(wavefronts):,} wavefronts of shared memory"
-            return f": {int(tags):,} tag lookups"
+            return f": {int(tags):,} passes of global and local memory"
         if self.bound == "dram":
             return f": {of_bytes(work['dram_bytes'])}"
         if self.bound == "l2":

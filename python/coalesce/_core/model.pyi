@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 def gpus() -> list[dict[str, Any]]: ...
@@ -6,3 +6,4 @@ def occupancy(gpu: str, threads: int, registers: int, shared_bytes: int) -> dict
 def time(
     gpu: str, threads: int, registers: int, shared_bytes: int, work: Mapping[str, float]
 ) -> dict[str, Any]: ...
+def first_level_cycles(addresses: Sequence[int], bytes: int) -> tuple[int, int]: ...

@@ -1,0 +1,176 @@
+#include "analysis/latency.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+namespace coalesce::analysis {
+
+using ptx::Space;
+using sim::Access;
+using sim::Schedule;
+
+namespace {
+
+// Cycles until an instruction that is not a memory access has its late result: conversions,
+// transcendental functions, special registers.
+constexpr double late_result = 20;
+constexpr double operands_read = 12;  // of a memory access
+constexpr int warps_tried = 8;
+constexpr uint64_t most_steps = 32;  // for each instruction: loops five deep
+
+class Walk {
+  public:
+    Walk(const Counts& counts, const std::vector<Schedule>& schedule, const model::Work& work,
+         const CacheResult* caches)
+        : counts_(counts),
+          schedule_(schedule),
+          caches_(caches),
+          miss_(std::min(1.0, work.from_l2 + work.from_dram)),
+          dram_of_misses_(miss_ > 0 ? work.from_dram / (work.from_l2 + work.from_dram) : 0),
+          spent_(schedule.size()) {}
+
+    double sum() {
+        double total = 0;
+        for (int n = 0; n < warps_tried; ++n) {
+            now_ = {};
+            asides_.clear();
+            repeated_.assign(schedule_.size(), false);
+            steps_ = 0;
+            for (size_t i = 0; i < schedule_.size();) i = step(i);
+            for (size_t i = 0; i < schedule_.size(); ++i) total += spent_[i] * executed(i);
+        }
+        return total / warps_tried;
+    }
+
+  private:
+    struct State {
+        double clock = 0;
+        double unit_free = 0;                                     // the load-store unit
+        std::array<double, Schedule::no_scoreboard + 1> clear{};  // by scoreboard
+        double copied = 0, groups[8] = {};  // asynchronous copies: the last, the last groups
+    };
+    // A branch forward that is under way.
+    struct Aside {
+        uint32_t target;
+        double executed;  // of the branch
+        State before;
+    };
+
+    [[nodiscard]] double executed(size_t i) const {
+        return double(counts_.instructions[i].executed);
+    }
+
+    // Returns the next instruction.
+    size_t step(size_t i) {
+        // Those of one target from the latest on; an `else` begins while a later one is under way.
+        for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
+            const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
+            if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
+        }
+        std::erase_if(asides_, [i](const Aside& aside) { return aside.target <= i; });
+        ++steps_;
+        if (counts_.instructions[i].executed == 0) return i + 1;
+        const Schedule& s = schedule_[i];
+        const std::string_view opcode = counts_.listing->instructions[i].opcode;
+        const double came = now_.clock;
+        for (int b = 0; b < Schedule::scoreboards; ++b)
+            if (s.awaits >> b & 1) now_.clock = std::max(now_.clock, now_.clear[size_t(b)]);
+        if (opcode.starts_with("DEPBAR")) now_.clock = std::max(now_.clock, now_.groups[0]);
+        issue(i, s, opcode);
+        now_.clock += std::max<double>(1, s.cycles);
+        spent_[i] = now_.clock - came;
+        if (s.target == Schedule::no_branch) return i + 1;
+        if (s.target > i) {
+            asides_.push_back({s.target, executed(i), now_});
+        } else if (!repeated_[i]) {
+            // Loops in it begin anew, unless code jumps back and forth too much for that.
+            if (steps_ < most_steps * schedule_.size())
+                std::fill(repeated_.begin() + s.target, repeated_.begin() + int64_t(i), false);
+            repeated_[i] = true;
+            return s.target;
+        }
+        return i + 1;
+    }
+
+    void issue(size_t i, const Schedule& s, std::string_view opcode) {
+        const sim::InstructionInfo& info = counts_.listing->instructions[i];
+        const InstructionCounts& c = counts_.instructions[i];
+        if (opcode.starts_with("LDGDEPBAR")) now_.groups[0] = now_.copied;
+        if (info.space == Space::reg || !c.requests || c.space == Space::constant) {
+            set(s.result, now_.clock + late_result);
+            set(s.operands, now_.clock + operands_read);
+            return;
+        }
+        const double passes = std::max(1.0, first_level_cycles(i, c) + wavefronts(c));
+        const double sent = std::max(now_.clock, now_.unit_free);
+        now_.unit_free = sent + passes;
+        const double done = now_.unit_free - 1 + answer_cycles(i, info, c);
+        if (info.access == Access::async_copy) now_.copied = std::max(now_.copied, done);
+        set(s.result, done);
+        set(s.operands, now_.unit_free + operands_read);
+    }
+
+    void set(uint8_t scoreboard, double until) {
+        double& clear = now_.clear[scoreboard];
+        clear = std::max(clear, until);
+    }
+
+    // Of a request, on the average.
+    [[nodiscard]] double first_level_cycles(size_t i, const InstructionCounts& c) const {
+        if (const Misses* m = misses(i)) return double(m->cycles) / double(m->requests);
+        return double(c.lines) / double(c.requests);
+    }
+
+    static double wavefronts(const InstructionCounts& c) {
+        return double(c.wavefronts) / double(c.requests);
+    }
+
+    [[nodiscard]] const Misses* misses(size_t i) const {
+        const bool known = caches_ && i < caches_->misses.size() && caches_->misses[i].requests;
+        return known ? &caches_->misses[i] : nullptr;
+    }
+
+    double answer_cycles(size_t i, const sim::InstructionInfo& info, const InstructionCounts& c) {
+        if (c.space == Space::shared && info.access != Access::async_copy)
+            return model::shared_latency;
+        double miss = miss_, dram = dram_of_misses_, lines = 1;
+        if (const Misses* m = misses(i)) {
+            miss = double(m->missed) / double(m->requests);
+            lines = double(m->lines) / double(std::max<uint64_t>(1, m->missed));
+            if (m->read) dram = double(m->slow) / double(m->read);
+        }
+        // The request is answered when the last of its lines is.
+        dram = 1 - std::pow(1 - dram, std::max(1.0, lines));
+        const double chance = at_random();
+        if (chance >= miss) return model::l1_latency;
+        return chance < miss * dram ? model::dram_latency : model::l2_latency;
+    }
+
+    // From 0 to 1; the same in every run.
+    double at_random() {
+        random_ = random_ * 6364136223846793005 + 1442695040888963407;
+        return double(random_ >> 11) * 0x1p-53;
+    }
+
+    const Counts& counts_;
+    const std::vector<Schedule>& schedule_;
+    const CacheResult* caches_;
+    const double miss_, dram_of_misses_;
+    State now_;
+    std::vector<Aside> asides_;
+    std::vector<double> spent_;   // by instruction
+    std::vector<bool> repeated_;  // by branch back
+    uint64_t steps_ = 0;          // of this warp
+    uint64_t random_ = 1;
+};
+
+}  // namespace
+
+double latency(const Counts& counts, const std::vector<Schedule>& schedule, const model::Work& work,
+               const CacheResult* caches) {
+    return Walk(counts, schedule, work, caches).sum();
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,74 @@
+// How many cycles the first level takes for a request: its tags are in four sets, its data in
+// banks.
+//
+// METHOD
+// A cycle looks up one line in each of the four sets, and then each of the 32 banks gives one word:
+// lanes whose line or word has to wait take another. Nsight Compute counts the lookups beyond the
+// first as l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld. Which set a line is in is not
+// published: it was solved from what an H200 counted of single loads
+// (tests/data/tag_sets_h200.json) and explains all of them. Each bit of a line's number that is set
+// changes one bit of the set, or both.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "sim/memory.hpp"
+
+namespace coalesce::model {
+
+inline constexpr uint32_t tag_sets = 4;
+
+// Of a line's number the lower 14 bits; what those above do is not known.
+inline uint32_t tag_set(uint64_t line) {
+    constexpr uint64_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
+    return uint32_t(std::popcount(line & lower) & 1) | uint32_t(std::popcount(line & upper) & 1)
+                                                           << 1;
+}
+
+struct FirstLevelCycles {
+    uint32_t lookups = 0;  // of tags
+    uint32_t data = 0;     // wavefronts
+};
+
+// Of the lanes of `mask`, which access `bytes` each; `address(lane)`.
+template <class Address>
+FirstLevelCycles first_level_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
+    constexpr uint32_t word_bytes = 4, line_bytes = 128;
+    struct Wanted {
+        uint64_t line;
+        uint32_t banks;  // a bit each
+    };
+    std::array<std::array<Wanted, sim::warp_size>, tag_sets> wanted;
+    std::array<uint32_t, tag_sets> count{};
+    sim::for_each_lane(mask, [&](int lane) {
+        const uint64_t a = address(lane), line = a / line_bytes;
+        const uint32_t set = tag_set(line);
+        auto& lines = wanted[set];
+        uint32_t at = 0;
+        while (at < count[set] && lines[at].line != line) ++at;
+        if (at == count[set]) lines[count[set]++] = {line, 0};
+        const uint32_t words = (uint32_t{1} << std::max(1u, bytes / word_bytes)) - 1;
+        lines[at].banks |= words << (a % line_bytes / word_bytes);
+    });
+    FirstLevelCycles total;
+    total.lookups = *std::max_element(count.begin(), count.end());
+    for (uint32_t k = 0; k < total.lookups; ++k) {
+        // Banks that one, two, three and four of the lines need.
+        std::array<uint32_t, tag_sets> by_at_least{};
+        for (uint32_t set = 0; set < tag_sets; ++set) {
+            uint32_t more = k < count[set] ? wanted[set][k].banks : 0;
+            for (uint32_t& banks : by_at_least) {
+                const uint32_t both = banks & more;
+                banks |= more;
+                more = both;
+            }
+        }
+        for (const uint32_t banks : by_at_least) total.data += banks != 0;
+    }
+    return total;
+}
+
+}  // namespace coalesce::model

@@ -1,0 +1,23 @@
+#include "sass/schedule.hpp"
+
+namespace coalesce::sass {
+
+sim::Schedule schedule_of(const Instruction& in) {
+    sim::Schedule s;
+    if (in.encoding == 0) return s;
+    const uint64_t bits = in.encoding >> (105 - 64);
+    s.cycles = bits & 0xf;
+    s.result = (bits >> 5) & 7;
+    s.operands = (bits >> 8) & 7;
+    s.awaits = (bits >> 11) & 0x3f;
+    if (in.opcode == "BRA")
+        for (const Operand& o : in.operands)
+            if (o.kind == Operand::Kind::label) s.target = o.target;
+    const bool leaves = in.opcode == "BRA" || in.opcode == "EXIT" || in.opcode == "RET";
+    // "BRA.U UP0, `(.L_x_0)" has its condition among its operands; those of RET are none.
+    const bool always = in.opcode == "RET" || in.operands.size() == (in.opcode == "BRA");
+    s.ends = leaves && always && in.guard.text.empty();
+    return s;
+}
+
+}  // namespace coalesce::sass

@@ -1,0 +1,119 @@
+"""What the replay through the caches makes of a launch: writes that are merged, slow warps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+WRITTEN = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+
+
+def profile(body, parameters, grid, block, *arguments):
+    """Of a kernel with this body; `i` is the thread's number in the grid, `lane` in its warp."""
+    source = f"""
+    struct Point {{ float x, y, z; }};
+    extern "C" __global__ void f({parameters}) {{
+        const int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
+        const int warp = threadIdx.x / 32;
+        {body}
+    }}"""
+    return coalesce.Kernel(source, "f", device="sim").profile(grid, block, *arguments)
+
+
+def test_a_warp_s_writes_of_a_sector_s_parts_are_merged():
+    threads = 1024
+    out = np.zeros(3 * threads, np.float32)
+    least = out.nbytes // 32
+    one = profile("p[i].y = i;", "Point *p", 8, 128, out)
+    assert one.modelled.caches["l2_writes"] == one.metrics()[WRITTEN] == least
+    three = profile("p[i].x = i; p[i].y = i; p[i].z = i;", "Point *p", 8, 128, out)
+    assert three.metrics()[WRITTEN] == 3 * least
+    assert least < three.modelled.caches["l2_writes"] < 2 * least
+    # All that arrive are of parts: what goes with others is no longer counted apart.
+    for p in one, three:
+        assert p.modelled.caches["l2_partial_writes"] == p.modelled.caches["l2_writes"]
+
+
+def test_writes_of_other_warps_are_not():
+    out = np.zeros(8 * 32 * 4, np.float32)
+    parts = out.size  # a sector each
+    others = profile("out[(blockIdx.x * 32 + lane) * 8 + warp] = i;", "float *out", 4, 256, out)
+    assert others.modelled.caches["l2_writes"] == others.metrics()[WRITTEN] == parts
+    own = profile("for (int k = 0; k < 8; ++k) out[i * 8 + k] = k * i;", "float *out", 4, 32, out)
+    assert own.metrics()[WRITTEN] == parts
+    assert parts // 8 < own.modelled.caches["l2_writes"] < parts // 2
+
+
+def test_writes_of_whole_sectors_are_not():
+    out = np.zeros(1024, np.float32)
+    p = profile("out[i] = 1; out[i] = 2; out[i] = 3;", "volatile float *out", 8, 128, out)
+    assert p.modelled.caches["l2_writes"] == p.metrics()[WRITTEN] == 3 * out.nbytes // 32
+    assert p.modelled.caches["l2_partial_writes"] == 0
+
+
+def test_writes_far_from_each_other_are_not():
+    """More lines lie between two writes of a sector than are remembered."""
+    out = np.zeros(32 * 32 * 3, np.float32)
+    body = (
+        "for (int k = 0; k < 2; ++k) for (int j = 0; j < 3; ++j) out[(j * 32 + lane) * 32 + k] = j;"
+    )
+    p = profile(body, "volatile float *out", 1, 32, out)
+    assert p.modelled.caches["l2_writes"] == p.metrics()[WRITTEN] == 2 * 3 * 32
+
+
+def test_a_line_is_looked_up_once_in_whatever_order_lanes_want_it():
+    lanes = np.arange(32)
+    for index in (
+        lanes,
+        lanes[::-1],
+        lanes // 2 + 32 * (lanes % 2),
+        lanes // 2 + 32 * (1 - lanes % 2),
+    ):
+        out = np.zeros(64, np.float32)
+        p = profile(
+            "out[index[i]] = i;", "const int *index, float *out", 1, 32, np.int32(index), out
+        )
+        assert p.modelled.caches["l1_stores"] == p.metrics()[WRITTEN] == 4
+        assert p.modelled.caches["l2_partial_writes"] == 0
+
+
+TURNS = """
+    const int turns = i / 32 % every == which ? slow : quick;
+    float v = x[i];
+    for (int k = 0; k < turns; ++k) v = v * 1.5f + 1;
+    x[i] = v;"""
+
+
+def turning(every, which, grid=1, slow=100_000):
+    """A kernel of eight warps a block, of which each `every`-th takes so many turns, others few."""
+    x = np.ones(grid * 256, np.float32)
+    given = (x, *np.int32([every, which, slow, 10]))
+    parameters = "float *x, int every, int which, int slow, int quick"
+    return profile(TURNS, parameters, grid, 256, *given).modelled
+
+
+def test_warps_that_do_the_same_are_none_slower():
+    for m in turning(1, 0), turning(1, 1, grid=300):
+        assert m.work["slowest"] == m.work["slowest_in_block"] == 1
+
+
+def test_a_kernel_takes_as_long_as_its_slowest_warp():
+    alone, all_of_them = turning(8, 5), turning(1, 0)
+    assert alone.work["instructions"] < all_of_them.work["instructions"] / 6
+    assert alone.work["slowest"] == alone.work["slowest_in_block"]
+    assert alone.work["slowest"] == pytest.approx(8, rel=0.01)  # of eight warps one works
+    assert alone.cycles["latency"] == pytest.approx(all_of_them.cycles["latency"], rel=0.05)
+    assert alone.cycles["latency"] > 20 * turning(1, 1).cycles["latency"]
+    assert alone.ms == pytest.approx(all_of_them.ms, rel=0.05)
+
+
+def test_blocks_await_their_own_slowest_warp():
+    in_each = turning(8, 5, grid=300, slow=5000)
+    in_one = turning(2400, 1000, grid=300, slow=2000)
+    assert in_each.work["slowest_in_block"] == in_each.work["slowest"]
+    assert in_each.work["slowest"] == pytest.approx(8, rel=0.15)
+    # One of 2400 warps works: its block is the slowest of all, few blocks are as slow.
+    assert in_one.work["slowest"] > 20
+    assert in_one.work["slowest_in_block"] < 1.5
