@@ -547,6 +547,43 @@ def patterns_of_one_access() -> Iterator[Case]:
             yield from _patterns(entry, {f"{name} to {other}": source}, target=target)
 
 
+def loads_of_many_lines() -> Iterator[Case]:
+    """One load of a warp from as many lines as lanes, in many steps; tests/kernels/patterns.cu."""
+    for width in (4, 8, 16):
+        for name, table in tables_of_lines(width).items():
+            data, out = np.zeros(MANY_LINES_BYTES, np.int8), np.zeros(32, np.uint32)
+            yield _launch(
+                f"global_load<{width}> {name}",
+                "patterns.cu",
+                f"global_load<{width}>",
+                1,
+                32,
+                (table[np.newaxis], data, out, 0),
+            )
+
+
+MANY_LINES_BYTES = 1 << 21
+
+
+def tables_of_lines(width: int) -> dict[str, np.ndarray]:
+    """Byte offsets of 32 lanes in lines of 128 bytes, a bank of its own for each, by name."""
+    own_bank = LANE * width % 128
+    found = {
+        f"lines {step} apart": LANE * step for step in (*range(1, 37), 48, 63, 64, 65, 127, 128)
+    }
+    found |= {f"{n} lines": LANE % n for n in range(1, 32)}
+    raw = iter(np.random.PCG64(300 + width).random_raw(4096).tolist())
+    for bits in range(5, 15):
+        for trial in range(4):
+            lines = np.array([next(raw) % (1 << bits) for _ in LANE])
+            found[f"random in {1 << bits} lines #{trial}"] = lines
+    return {
+        name: (lines * 128 + own_bank).astype(np.uint32)[:32]
+        for name, lines in found.items()
+        if lines.max() * 128 < MANY_LINES_BYTES
+    }
+
+
 def brief(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The most telling patterns."""
     return {name: row for name, row in rows.items() if re.fullmatch(BRIEF, name)}
@@ -577,4 +614,5 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "programs": programs,
     "unseen": unseen,
     "patterns": patterns_of_one_access,
+    "tag_sets": loads_of_many_lines,
 }

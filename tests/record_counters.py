@@ -1,7 +1,7 @@
 """Records hardware counters of the package's kernels with Nsight Compute, into tests/data.
 
     python tests/record_counters.py shipped awkward patterns    # for the tests of exactness
-    python tests/record_counters.py models                      # for the models of caches and time
+    python tests/record_counters.py models tag_sets             # for the models of caches and time
     python tests/record_counters.py programs unseen             # for both
     python tests/record_counters.py models --only 512 --repeats 5
 
@@ -85,6 +85,9 @@ OF_PATTERNS = [
     )
     or name.startswith("l1tex__data_bank_conflicts")
 ]
+
+# What tells in which set of tags a line is.
+OF_TAG_SETS = ["l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum"]
 
 STALLS = (
     "barrier,branch_resolving,dispatch_stall,drain,imc_miss,lg_throttle,long_scoreboard,"
@@ -247,7 +250,7 @@ def record(name: str, only: str) -> dict[str, Any]:
             launch["metrics"] |= {f"warm {key}": other["metrics"][key] for key in other["metrics"]}
             launch["metrics"] |= {key: timed[key] for key in ("ms", "spread", "runs")}
     else:
-        metrics = OF_PATTERNS if name == "patterns" else COUNTS
+        metrics = {"patterns": OF_PATTERNS, "tag_sets": OF_TAG_SETS}.get(name, COUNTS)
         launches = ncu_launches(name, only, metrics, ["--cache-control", "none"])
     if name in ("programs", "unseen"):  # for the models, too
         for launch, cold in zip(launches, ncu_launches(name, only, MODELLED), strict=True):

@@ -15,7 +15,8 @@ from coalesce import _core, _counting, _devices
 from coalesce._modelled import Modelled
 from coalesce._run import launched_by
 
-RECORDED = counter_cases.load(counter_cases.Path(__file__).parents[1] / "data/models_h200.json")
+DATA = counter_cases.Path(__file__).parents[1] / "data"
+RECORDED = counter_cases.load(DATA / "models_h200.json")
 # Those that take moments: of the products some with caches that hit and some that do not.
 QUICK = (
     [f"transpose/{v.name} 512x512 float32" for v in coalesce.variants("transpose")]
@@ -84,6 +85,21 @@ def test_dram_bytes(launches):
     assert max(reads.values()) < 0.02
     # What 512 x 512 floats write stays in the second level.
     assert all(m.metrics()["dram__bytes_write.sum"] == 0 for _, m in launches.values())
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_lookups_of_tags(width):
+    """Lines of a load that share a set are looked up one after the other."""
+    recorded = counter_cases.load(DATA / "tag_sets_h200.json")
+    counted = {launch["case"]: launch["metrics"] for launch in recorded["launches"]}
+    (metric,) = recorded["metrics"]
+    tables = counter_cases.tables_of_lines(width)
+    predicted = {
+        name: _core.model.first_level_cycles(offsets.tolist(), width)[0] - 1
+        for name, offsets in tables.items()
+    }
+    assert predicted == {name: counted[f"global_load<{width}> {name}"][metric] for name in tables}
+    assert max(predicted.values()) == 15
 
 
 def test_times(launches):

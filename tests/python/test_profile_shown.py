@@ -69,7 +69,9 @@ def test_what_is_not_exact_is_told():
     at = (np.arange(32) // 2 * 2048 + np.arange(32) % 2).astype(np.int32)
     p = coalesce.Kernel(scattered, "k", device="sim").profile(1, 32, at, np.zeros(1 << 16, "f4"))
     assert "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" in p.inexact
-    assert "Of global memory a GPU may count otherwise: lanes of an atomic" in " ".join(str(p).split())
+    assert "Of global memory a GPU may count otherwise: lanes of an atomic" in " ".join(
+        str(p).split()
+    )
     wide = """extern "C" __global__ void k(float4* x) {
         __shared__ float4 s[32];
         s[threadIdx.x] = x[threadIdx.x];
