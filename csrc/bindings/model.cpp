@@ -157,7 +157,7 @@ void add_model(py::module_ m) {
                 mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
             return py::make_tuple(c.lookups, c.data);
         },
-        py::arg("addresses"), py::arg("bytes"),
+        py::arg("addresses"), py::arg("itemsize"),
         "Cycles that L1 takes for a load of these lanes: lookups of tags, and wavefronts of data.");
 }
 

@@ -237,7 +237,7 @@ def test_profiles_tell_what_was_modelled():
     # Of eight lanes that read a sector, one fetches it; none of the stores hits.
     assert p.metrics()["l1tex__t_sector_hit_rate.pct"] == pytest.approx(700 / 9)
     assert p.metrics()["dram__bytes_read.sum"] == a.nbytes
-    for text in (p.to_text(), p.to_html()):
+    for text in (" ".join(p.to_text().split()), p.to_html()):
         assert "Modelled" in text
         assert "DRAM 262 kB read" in text
         assert p.modelled.why in " ".join(text.split())
