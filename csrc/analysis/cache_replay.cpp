@@ -346,9 +346,9 @@ Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& reque
             for (int i = 0; i < n; ++i) {
                 Traffic t{.line = lines[i].line,
                           .time = result.cycles,
-                          .pc = r.pc,
                           .sectors = lines[i].sectors,
-                          .whole = lines[i].whole};
+                          .whole = lines[i].whole,
+                          .pc = r.pc};
                 switch (effect) {
                     case Effect::load:
                         t.sectors = cache.load(lines[i]);

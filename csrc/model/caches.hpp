@@ -50,10 +50,10 @@ struct Traffic {
     enum class Kind : uint8_t { read, write, atomic };
     uint64_t line = 0;
     uint32_t time = 0;  // cycles of the first level, from the block's start
-    uint32_t pc = 0;    // the instruction
     uint8_t sectors = 0;
     uint8_t whole = 0;
     Kind kind = Kind::read;
+    uint32_t pc = 0;  // the instruction
 };
 
 // The first-level cache as one block has it: a share of that of its multiprocessor.
