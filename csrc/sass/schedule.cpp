@@ -3,9 +3,8 @@
 namespace coalesce::sass {
 
 sim::Schedule schedule_of(const Instruction& in) {
-    sim::Schedule s;
-    if (in.encoding == 0) return s;
     const uint64_t bits = in.encoding >> (105 - 64);
+    sim::Schedule s;
     s.cycles = bits & 0xf;
     s.result = (bits >> 5) & 7;
     s.operands = (bits >> 8) & 7;
