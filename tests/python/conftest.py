@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 import coalesce
+from coalesce import _disassembler
 
 # A simulated or first-compiled example takes longer than hypothesis' default deadline.
 settings.register_profile("coalesce", deadline=None, max_examples=25, derandomize=True)
@@ -217,3 +218,13 @@ def check_html() -> Callable[[str], None]:
         assert not sanitizer.stack
 
     return check
+
+
+@pytest.fixture
+def machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip where there is no disassembler; see that counting is not kept to the PTX."""
+    monkeypatch.delenv("COALESCE_COUNT_PTX", raising=False)
+    try:
+        _disassembler.nvdisasm()
+    except LookupError as error:
+        pytest.skip(str(error))

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _counting, _devices, _disassembler, operations
+from coalesce import _counting, _devices, operations
 
-
-@pytest.fixture(autouse=True)
-def machine_code(monkeypatch):
-    """Skip where there is no disassembler; see that counting is not kept to the PTX."""
-    monkeypatch.delenv("COALESCE_COUNT_PTX", raising=False)
-    try:
-        _disassembler.nvdisasm()
-    except LookupError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("machine_code")
 
 
 def why_ptx(kernel):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _counting, _devices, _disassembler
+from coalesce import _counting, _devices
 
 SOURCE = (counter_cases.KERNELS / "ordinary.cu").read_text()
 ELEMENTS = dict(re.findall(r"^KERNEL\((\w+), (\w+)\)", SOURCE, re.MULTILINE))
@@ -28,14 +28,7 @@ DTYPES = {
 APPROXIMATE = {"rounding", "fast_functions", "more_functions_of_doubles"}
 
 
-@pytest.fixture(autouse=True)
-def machine_code(monkeypatch):
-    """Skip where there is no disassembler; see that counting is not kept to the PTX."""
-    monkeypatch.delenv("COALESCE_COUNT_PTX", raising=False)
-    try:
-        _disassembler.nvdisasm()
-    except LookupError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("machine_code")
 
 
 @functools.cache
