@@ -42,6 +42,7 @@ struct Misses {
     uint64_t slow = 0;    // of them, answered by DRAM, or while DRAM was bringing them
     uint64_t cycles = 0;  // of the first level, for all its requests
     void add(const Misses& other);
+    [[nodiscard]] double cycles_a_request() const { return double(cycles) / double(requests); }
 };
 
 // What the replay found, of the whole grid.
@@ -52,6 +53,12 @@ struct CacheResult {
     // block's slowest on the average, and of the slowest of all.
     double operations = 0, most_in_block = 0, most = 0;
     double atomics = 0;  // cycles that the second level takes for them
+
+    // Of an instruction; null if no request of it was replayed.
+    [[nodiscard]] const Misses* misses_of(size_t instruction) const {
+        const bool known = instruction < misses.size() && misses[instruction].requests;
+        return known ? &misses[instruction] : nullptr;
+    }
     uint64_t blocks_replayed = 0, blocks = 0;
 };
 

@@ -49,7 +49,7 @@ class Walk {
         double clock = 0;
         double unit_free = 0;                                     // the load-store unit
         std::array<double, Schedule::no_scoreboard + 1> clear{};  // by scoreboard
-        double copied = 0, groups[8] = {};  // asynchronous copies: the last, the last groups
+        double copied = 0, group = 0;  // asynchronous copies: the last one, the last group
     };
     // A branch forward that is under way.
     struct Aside {
@@ -77,7 +77,7 @@ class Walk {
         const double came = now_.clock;
         for (int b = 0; b < Schedule::scoreboards; ++b)
             if (s.awaits >> b & 1) now_.clock = std::max(now_.clock, now_.clear[size_t(b)]);
-        if (opcode.starts_with("DEPBAR")) now_.clock = std::max(now_.clock, now_.groups[0]);
+        if (opcode.starts_with("DEPBAR")) now_.clock = std::max(now_.clock, now_.group);
         issue(i, s, opcode);
         now_.clock += std::max<double>(1, s.cycles);
         spent_[i] = now_.clock - came;
@@ -97,7 +97,7 @@ class Walk {
     void issue(size_t i, const Schedule& s, std::string_view opcode) {
         const sim::InstructionInfo& info = counts_.listing->instructions[i];
         const InstructionCounts& c = counts_.instructions[i];
-        if (opcode.starts_with("LDGDEPBAR")) now_.groups[0] = now_.copied;
+        if (opcode.starts_with("LDGDEPBAR")) now_.group = now_.copied;
         if (info.space == Space::reg || !c.requests || c.space == Space::constant) {
             set(s.result, now_.clock + late_result);
             set(s.operands, now_.clock + operands_read);
@@ -119,7 +119,7 @@ class Walk {
 
     // Of a request, on the average.
     [[nodiscard]] double first_level_cycles(size_t i, const InstructionCounts& c) const {
-        if (const Misses* m = misses(i)) return double(m->cycles) / double(m->requests);
+        if (const Misses* m = misses(i)) return m->cycles_a_request();
         return double(c.lines) / double(c.requests);
     }
 
@@ -128,8 +128,7 @@ class Walk {
     }
 
     [[nodiscard]] const Misses* misses(size_t i) const {
-        const bool known = caches_ && i < caches_->misses.size() && caches_->misses[i].requests;
-        return known ? &caches_->misses[i] : nullptr;
+        return caches_ ? caches_->misses_of(i) : nullptr;
     }
 
     double answer_cycles(size_t i, const sim::InstructionInfo& info, const InstructionCounts& c) {

@@ -134,10 +134,9 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         } else {
             work.requests += c.requests;
             work.shared_wavefronts += c.wavefronts;
-            const double passes = caches && i < caches->misses.size() && caches->misses[i].requests
-                                      ? double(caches->misses[i].cycles) /
-                                            double(caches->misses[i].requests) * double(c.requests)
-                                      : double(c.lines);
+            const Misses* replayed = caches ? caches->misses_of(i) : nullptr;
+            const double passes =
+                replayed ? replayed->cycles_a_request() * double(c.requests) : double(c.lines);
             work.tag_lookups += std::max(c.requests - c.shared_requests, uint64_t(passes));
             sectors += c.sectors;
         }

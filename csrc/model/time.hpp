@@ -36,10 +36,11 @@ struct Work {
     uint64_t instructions = 0;  // of warps
     // Of them, by the pipe that executes them.
     uint64_t fp32 = 0, fp64 = 0;
-    uint64_t alu = 0;          // integers, logic, comparisons
-    uint64_t xu = 0;           // conversions, bit counts, transcendental functions
-    uint64_t requests = 0;     // global, local and shared
-    uint64_t tag_lookups = 0;  // at least one a request of global or local memory
+    uint64_t alu = 0;       // integers, logic, comparisons
+    uint64_t xu = 0;        // conversions, bit counts, transcendental functions
+    uint64_t requests = 0;  // global, local and shared
+    uint64_t tag_lookups =
+        0;  // passes through the first level's tags and data, or lines where nothing was replayed
     uint64_t shared_wavefronts = 0;
     uint64_t constant_lookups = 0;   // beyond the first of a request
     uint64_t l2_sectors = 0;         // read and written
