@@ -1,40 +1,24 @@
-"""Compiled kernels on disk: in ``COALESCE_CACHE_DIR``, or ``coalesce`` in the user's cache folder.
+"""Compiled kernels on disk: how an entry is named and written.
 
-An entry is a file named after the hash of everything that went into it, with a digest of its
-contents. It is written to a temporary file and renamed, so a reader sees all of it or nothing. The
-cache only ever saves time: an entry that cannot be read or does not match its digest is as good as
-none, and a folder that cannot be written is not an error.
+An entry is a file named after the hash of everything that went into it, with a digest of its name
+and contents. The cache only saves time: an entry that cannot be read or does not match its digest
+counts as none, and a folder that cannot be written is not an error. `_cache_folder` keeps the files.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
-SCHEMA = 1  # counts up when what an entry holds, or how sources are compiled, changes
-MOST_BYTES = 256 * 2**20
-_MAGIC = b"coalesce kernel\n"
+from coalesce import _cache_folder
 
-
-def folder() -> Path:
-    """Return the cache's folder, which need not exist."""
-    if given := os.environ.get("COALESCE_CACHE_DIR"):
-        return Path(given).expanduser()
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "coalesce"
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/coalesce").expanduser()
-    return Path("~/.cache/coalesce").expanduser()
+SCHEMA = 2  # counts up when what an entry holds, or how sources are compiled, changes
+_MAGIC = _cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 
 
 def key_of(*parts: Any) -> str:
-    """Return the name of the entry that these parts determine."""
+    """Return the key of the entry that these parts determine."""
     from coalesce import _headers
 
     text = json.dumps([SCHEMA, _headers.PRELUDE, _headers.STANDARD, *parts])
@@ -42,21 +26,17 @@ def key_of(*parts: Any) -> str:
 
 
 def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
-    """Return an entry's PTX, cubin and notes; None where there is no good one."""
+    """Return an entry's PTX, cubin and notes; None if there is no intact one."""
+    content = _cache_folder.read(f"{key}.kernel")
+    start = len(_MAGIC) + 32
+    if content is None or content[:start] != _MAGIC + _digest(key, content[start:]):
+        return None
     try:
-        path = folder() / f"{key}.bin"
-        content = path.read_bytes()
-        magic_and_digest = len(_MAGIC) + 32
-        body = content[magic_and_digest:]
-        if content[:magic_and_digest] != _MAGIC + hashlib.sha256(body).digest():
-            return None
-        line, _, rest = body.partition(b"\n")
+        line, _, rest = content[start:].partition(b"\n")
         notes = json.loads(line)
         size = notes["ptx_bytes"]
-        with contextlib.suppress(OSError):
-            os.utime(path)  # the time of use, which decides what is dropped first
         return rest[:size].decode(), rest[size:] or None, notes
-    except (OSError, ValueError, KeyError, RuntimeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
 
 
@@ -65,35 +45,9 @@ def store(key: str, ptx: str, cubin: bytes | None, notes: dict[str, Any]) -> Non
     text = ptx.encode()
     line = json.dumps({**notes, "ptx_bytes": len(text)}).encode()
     body = line + b"\n" + text + (cubin or b"")
-    content = _MAGIC + hashlib.sha256(body).digest() + body
-    try:
-        place = folder()
-        place.mkdir(parents=True, exist_ok=True)
-        _make_room(place, len(content))
-        handle, temporary = tempfile.mkstemp(dir=place, prefix=".", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(place / f"{key}.bin")
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
-    except (OSError, RuntimeError):
-        return
+    _cache_folder.write(f"{key}.kernel", _MAGIC + _digest(key, body) + body)
 
 
-def _make_room(place: Path, needed: int) -> None:
-    """Drop the entries that were not used for longest, until `needed` bytes more fit."""
-    entries = []
-    for path in place.glob("*.bin"):
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            entries.append((status.st_mtime, status.st_size, path))
-    total = needed + sum(size for _, size, _ in entries)
-    for _, size, path in sorted(entries):
-        if total <= MOST_BYTES:
-            return
-        with contextlib.suppress(OSError):
-            path.unlink()
-            total -= size
+def _digest(key: str, body: bytes) -> bytes:
+    """Return the digest of an entry; with its key, as a renamed entry is another's."""
+    return hashlib.sha256(key.encode() + b"\n" + body).digest()

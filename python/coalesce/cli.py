@@ -1,4 +1,4 @@
-"""The command line: ``coalesce demo | devices | variants | run | bench | explain | report``."""
+"""The command line: ``coalesce demo | devices | variants | run | bench | explain | ...``."""
 
 from __future__ import annotations
 
@@ -99,6 +99,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_explain(commands)
     _add_report(commands)
+
+    cache = commands.add_parser(
+        "cache",
+        help="show or clear the compiled kernels on disk",
+        description="Show where compiled kernels are kept, how much space they take and the limit.",
+    )
+    cache.add_argument("--clear", action="store_true", help="delete them")
+    cache.set_defaults(command=_cache)
     return parser
 
 
@@ -335,6 +343,20 @@ def _explain(options: argparse.Namespace) -> int:
         found.to_html(options.html)
     if options.json:
         Path(options.json).write_text(json.dumps(found.to_dict(), indent=1), encoding="utf-8")
+    return 0
+
+
+def _cache(options: argparse.Namespace) -> int:
+    from coalesce import _cache_folder
+
+    if options.clear:
+        deleted = _cache_folder.clear()
+        print(f"deleted {deleted.entries} entries, {deleted.bytes / 2**20:.1f} MiB")
+    found = _cache_folder.usage()
+    print(f"folder   {found.folder}")
+    print(f"entries  {found.entries}")
+    print(f"size     {found.bytes / 2**20:.1f} MiB")
+    print(f"limit    {found.limit / 2**20:.0f} MiB")
     return 0
 
 

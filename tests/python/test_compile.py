@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from coalesce import _cache, _compiler, _headers
+from coalesce import _compiler, _headers
 from coalesce._compiler import compile_cuda
 from coalesce.errors import CompileError
 
@@ -164,8 +163,9 @@ def test_the_second_time_comes_from_the_cache(cache: Path, compilations: list[st
     _compiler._remembered.clear()
     assert compile_cuda(SCALE) == first
     assert len(compilations) == 1
-    assert len(list(cache.glob("*.bin"))) == 1
-    assert not list(cache.glob(".*")), "no temporary files stay behind"
+    own = cache / "coalesce-kernels"
+    assert len(list(own.glob("*.kernel"))) == 1
+    assert not list(own.glob(".*")), "no temporary files stay behind"
 
 
 @pytest.mark.parametrize(
@@ -196,43 +196,6 @@ def test_sources_that_read_files_are_not_cached(tmp_path: Path, compilations: li
     (tmp_path / "tile.h").write_text("#define TILE 12345")
     assert "12345" in compile_cuda(source, options=options).ptx
     assert len(compilations) == 2
-
-
-@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "other"])
-def test_a_damaged_entry_is_ignored(cache: Path, compilations: list[str], damage: str) -> None:
-    first = compile_cuda(SCALE)
-    (entry,) = cache.glob("*.bin")
-    content = entry.read_bytes()
-    flipped = content[:-10] + bytes([content[-10] ^ 1]) + content[-9:]
-    damaged = {"empty": b"", "cut": content[:-1], "flipped": flipped, "other": b"x" * 1000}
-    entry.write_bytes(damaged[damage])
-    _compiler._remembered.clear()
-    assert compile_cuda(SCALE) == first
-    assert len(compilations) == 2
-    assert entry.read_bytes() == content, "and is written again"
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "file" / "below"))
-    assert compile_cuda(SCALE).ptx
-
-
-def test_the_cache_is_bounded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cache, "MOST_BYTES", 5000)
-    for i in range(6):
-        _cache.store(f"{i:064}", "p" * 1000, b"c" * 500, {})
-        os.utime(cache / f"{i:064}.bin", (i, i))
-    left = sorted(path.name[63] for path in cache.glob("*.bin"))
-    assert left == ["3", "4", "5"]
-
-
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("COALESCE_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _cache.folder() == tmp_path / "coalesce"
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

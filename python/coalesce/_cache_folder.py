@@ -1,0 +1,247 @@
+"""The folder of the cache: private to the user, limited in size, and shared with nobody's files.
+
+The cache keeps its files in a subfolder of its own, `NAME`. A file there belongs to the cache only
+if its name has the pattern of an entry, it is a regular file and it begins with `HEADER`. No other
+file is read, counted or deleted. The subfolder is used only if no other user can write to it:
+entries are code that runs.
+
+Every access goes through a descriptor of the folder, so a folder that is exchanged after the check
+makes no difference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+NAME = "coalesce-kernels"
+HEADER = b"coalesce cache "  # every file of the cache begins with it, whatever its version
+MOST_BYTES = 256 * 2**20
+
+_ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{32}\.tmp")
+_STALE_SECONDS = 3600  # a temporary file of this age was left behind by a process that was killed
+
+# Counts what was stored since the last eviction: a header and one byte for each KiB. Appending to a
+# file is atomic, so processes need no lock, and its size is read without reading it.
+_TALLY = "coalesce.tally"
+_TALLY_HEADER = HEADER + b"tally\n"
+
+_OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # links are refused, FIFOs do not block
+_warned: set[str] = set()
+
+
+class NotPrivateError(OSError):
+    """Other users can write to the cache's folder."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What the cache takes on disk.
+
+    Attributes
+    ----------
+    folder : Path
+        Where the entries are.
+    entries : int
+        How many there are.
+    bytes : int
+        Their size.
+    limit : int
+        The size at which the entries that were not used for longest are deleted, in bytes.
+    """
+
+    folder: Path
+    entries: int
+    bytes: int
+    limit: int
+
+
+def place() -> Path:
+    """Return the folder of the entries, which need not exist."""
+    if given := os.environ.get("COALESCE_CACHE_DIR"):
+        return Path(given).expanduser() / NAME
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "coalesce" / NAME
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/coalesce").expanduser() / NAME
+    return Path("~/.cache/coalesce").expanduser() / NAME
+
+
+def read(name: str) -> bytes | None:
+    """Return what an entry holds and note its use; None if there is no such entry."""
+    with contextlib.suppress(OSError, RuntimeError), _warning(), _folder() as folder:
+        handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+                return None
+            header = file.read(len(HEADER))
+            if header != HEADER:
+                return None
+            with contextlib.suppress(OSError):
+                os.utime(handle)  # the time of use decides what is deleted first
+            return header + file.read()
+    return None
+
+
+def write(name: str, content: bytes) -> None:
+    """Write an entry, if that is possible: readers see all of it or nothing."""
+    if len(content) > MOST_BYTES // 8:
+        return
+    with contextlib.suppress(OSError, RuntimeError), _warning(), _folder(create=True) as folder:
+        temporary = f".{secrets.token_hex(16)}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN
+        handle = os.open(temporary, flags, 0o600, dir_fd=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+        _count(folder, len(content))
+
+
+def usage() -> Usage:
+    """Return what the cache takes on disk; NotPrivateError if the folder is not used."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
+        found = _entries(folder)
+    return Usage(place(), len(found), sum(size for _, size, _ in found), MOST_BYTES)
+
+
+def clear() -> Usage:
+    """Delete every entry; return what they took. NotPrivateError if the folder is not used."""
+    deleted = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
+        for entry in _entries(folder):
+            with contextlib.suppress(OSError):
+                os.unlink(entry[2], dir_fd=folder)
+                deleted.append(entry)
+        _delete_stale(folder)
+    return Usage(place(), len(deleted), sum(size for _, size, _ in deleted), MOST_BYTES)
+
+
+@contextlib.contextmanager
+def _folder(create: bool = False) -> Iterator[int]:
+    """Open the folder; OSError if that is impossible, NotPrivateError if others can write to it."""
+    own = place()
+    if create:
+        own.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            own.mkdir(mode=0o700)
+    handle = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(handle)
+        reason = ""
+        if status.st_uid != os.geteuid():
+            reason = "it belongs to another user; set COALESCE_CACHE_DIR to a folder of your own"
+        elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            reason = (
+                "other users can write to it; delete it, or if you trust its files, "
+                f"chmod go-w {own}"
+            )
+        if reason:
+            raise NotPrivateError(f"the cache of compiled kernels in {own} is not used: {reason}")
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _warning() -> Iterator[None]:
+    """Say once for each folder that it is not used."""
+    try:
+        yield
+    except NotPrivateError as error:
+        if str(error) not in _warned:
+            _warned.add(str(error))
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        raise
+
+
+def _entries(folder: int) -> list[tuple[float, int, str]]:
+    """Return the time of use, size and name of every entry."""
+    return [found for found in _own_files(folder, _ENTRY) if _begins(folder, found[2], HEADER)]
+
+
+def _own_files(folder: int, pattern: re.Pattern[str]) -> Iterator[tuple[float, int, str]]:
+    with os.scandir(folder) as items:
+        for item in items:
+            if pattern.fullmatch(item.name):
+                with contextlib.suppress(OSError):
+                    status = item.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        yield status.st_mtime, status.st_size, item.name
+
+
+def _begins(folder: int, name: str, header: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)
+        try:
+            return os.read(handle, len(header)) == header
+        finally:
+            os.close(handle)
+    return False
+
+
+def _count(folder: int, size: int) -> None:
+    """Count the bytes of a new entry; evict when an eighth of the limit was stored.
+
+    Looking at every entry takes time, so it is done rarely: with 40,000 entries of 6 KiB once in
+    5,000 stores. An eviction leaves seven eighths of the limit, which the next eighth fills.
+    """
+    try:
+        handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)
+    except OSError:  # something else has that name
+        _evict(folder)
+        return
+    try:
+        status = os.fstat(handle)
+        ours = stat.S_ISREG(status.st_mode)
+        if ours and status.st_size == 0:
+            os.write(handle, _TALLY_HEADER)
+        elif ours:
+            ours = os.pread(handle, len(_TALLY_HEADER), 0) == _TALLY_HEADER
+        if ours:
+            os.write(handle, b"." * -(-size // 1024))
+            stored = os.fstat(handle).st_size - len(_TALLY_HEADER)
+            if stored * 1024 < MOST_BYTES // 8:
+                return
+        _evict(folder)
+        if ours:
+            os.ftruncate(handle, len(_TALLY_HEADER))
+    finally:
+        os.close(handle)
+
+
+def _evict(folder: int) -> None:
+    """Delete the entries that were not used for longest until seven eighths of the limit remain."""
+    _delete_stale(folder)
+    entries = _entries(folder)
+    total = sum(size for _, size, _ in entries)
+    for _, size, name in sorted(entries):
+        if total <= MOST_BYTES - MOST_BYTES // 8:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+            total -= size
+
+
+def _delete_stale(folder: int) -> None:
+    """Delete temporary files whose processes were killed."""
+    for used, size, name in list(_own_files(folder, _TEMPORARY)):
+        if used < time.time() - _STALE_SECONDS and (size == 0 or _begins(folder, name, HEADER)):
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
