@@ -2,7 +2,7 @@
 
 An entry is a file named after the hash of everything that went into it, with a digest of its name
 and contents. The cache only saves time: an entry that cannot be read or does not match its digest
-counts as none, and a folder that cannot be written is not an error. `_cache_folder` keeps the files.
+counts as none, and a folder that cannot be written is not an error. `_cache_folder` has the files.
 """
 
 from __future__ import annotations
