@@ -59,6 +59,17 @@ class Module:
         # own variables.
         self._lock = threading.RLock()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Kernels that are pickled together share their module again.
+        return type(self), (
+            self.source,
+            self.options,
+            self.arch,
+            self.headers,
+            self.filename,
+            self.expression,
+        )
+
     @property
     def text(self) -> str:
         """The CUDA C++, for whoever reads declarations off it; "" where the source is PTX."""

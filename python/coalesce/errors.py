@@ -5,7 +5,7 @@ All derive from `CoalesceError`. A wrong argument is a `TypeError` or a `ValueEr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coalesce._core import (
     CoalesceError,
@@ -38,3 +38,6 @@ class CheckError(CoalesceError):
     def __init__(self, message: str, findings: Findings) -> None:
         super().__init__(message)
         self.findings = findings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.findings)

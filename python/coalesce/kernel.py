@@ -52,6 +52,10 @@ class Kernel(Analyses):
     CuPy and PyTorch have it, else to the default stream. The simulator takes a stream and runs
     every launch at once, in the order of the calls.
 
+    A kernel can be pickled, so executors and Dask can send it to other processes. The pickle holds
+    the source and the options, but not the values of `globals`. The receiver compiles the source
+    for its own device, unless `device` names one.
+
     Parameters
     ----------
     source : str or path
@@ -225,6 +229,9 @@ class Kernel(Analyses):
         return f"<Kernel {self.signature} on {self._device.name}>"
 
     def __getitem__(self, key: Any) -> Any:
+        # True and 1.0 equal 1, so only keys of plain integers may be looked up as they are.
+        if not _geometry.is_plain(key):
+            key = _geometry.launch_of(key)
         try:
             return self._bound[key]
         except KeyError:
@@ -233,8 +240,10 @@ class Kernel(Analyses):
                 self._bound.clear()
             self._bound[key] = bound
             return bound
-        except TypeError:  # a list or an array in the key
-            return self._bind(*_geometry.launch_of(key))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_by = self.entry if self._expression is None else self._expression
+        return _unpickled, (type(self), self._module, made_by, self._wanted, self.instruction_limit)
 
     def __call__(self, *_: Any) -> None:
         """Refuse: a launch needs its geometry."""
@@ -369,6 +378,21 @@ class Kernel(Analyses):
             function = _core.cuda.Function(self._module.loaded(device), self.entry)
             self._functions[device.name] = function
         return function
+
+
+def _unpickled(
+    kind: type[Kernel],
+    module: Module,
+    entry: str,
+    wanted: str | Device | None,
+    instruction_limit: int | None,
+) -> Kernel:
+    """Return what `Kernel.__reduce__` took apart."""
+    kernel = kind.__new__(kind)
+    kernel.instruction_limit = instruction_limit
+    kernel._wanted, kernel._device = wanted, _devices.resolve(wanted)
+    kernel._open(module, entry)
+    return kernel
 
 
 def kernels_of(

@@ -260,6 +260,28 @@ def test_the_same_geometry_is_bound_once(kernel) -> None:  # type: ignore[no-unt
     assert len(k._bound) <= 256
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        (True, 8),
+        (1.0, 8),
+        (1, np.float32(8)),
+        ((1, 1.0), 8),
+        (1, (8, True)),
+        (1, 8, False),
+        (1, 8, 0.0),
+        (1, 8, 0, False),
+    ],
+    ids=repr,
+)
+def test_a_geometry_is_refused_also_after_one_that_equals_it(key: object) -> None:
+    kernel = coalesce.Kernel('extern "C" __global__ void k() {}', device="sim")
+    for valid in [(1, 8), ((1, 1), 8), (1, (8, 1)), (1, 8, 0), (1, 8, 0, 0)]:
+        kernel[valid]()
+    with pytest.raises(TypeError, match=r"must be an integer|must be a stream"):
+        kernel[key]
+
+
 def test_kernels_are_collected(kernel) -> None:  # type: ignore[no-untyped-def]
     import weakref
 
