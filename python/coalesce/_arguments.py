@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from coalesce import _arrays, _core, _numba, _simulated
-from coalesce._arrays import GpuArray, dtype_name
+from coalesce._arrays import GpuArray
+from coalesce._dtypes import code_of, dtype_name
 from coalesce._signature import Parameter, Signature
 
 
@@ -151,7 +152,7 @@ def _host_array(
             f"argument {parameter} has dtype {dtype}, not in this machine's byte order; "
             f"convert it: {parameter.name}.astype({parameter.name}.dtype.newbyteorder('='))"
         )
-    code = _arrays.code_of(dtype)
+    code = code_of(dtype)
     fits = parameter.kind == "word" or not parameter.accepted or code in parameter.accepted
     if not fits and dtype.kind == "V" and code != "V2":
         fits = dtype.itemsize == parameter.item_bytes  # a structure for a structure or a vector
@@ -288,7 +289,7 @@ def _scalar(parameter: Parameter, value: Any) -> bytes:
 
 
 def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
-    given = _arrays.code_of(value.dtype)
+    given = code_of(value.dtype)
     if given in parameter.accepted:
         return value.tobytes()
     if given[0] in "iu":

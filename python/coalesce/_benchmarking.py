@@ -21,7 +21,6 @@ from coalesce import (
     patterns,
 )
 from coalesce._devices import Device
-from coalesce._explain import check_options
 from coalesce._operands import Operand
 from coalesce._peaks import peaks_of
 from coalesce._peers import PEERS, Runs
@@ -228,7 +227,7 @@ def _check_options(operation: str, names: Sequence[str], options: Mapping[str, A
             )
     kernels = [name for name in names if name not in PEERS]
     if kernels:
-        check_options(kernels, operation, options)
+        catalogue.check_options(kernels, operation, options)
 
 
 def _check_plain(peer: str, options: Mapping[str, Any]) -> None:

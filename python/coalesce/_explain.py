@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def of_operation(
         catalogue.find(operation, name)
     # Of several variants each takes what it has; a single one is told what it has not.
     if len(names) > 1:
-        check_options(names, operation, options)
+        catalogue.check_options(names, operation, options)
     found = []
     for name in names:
         named: dict[str, Any] = {"pattern" if operation == "access" else "variant": name}
@@ -78,13 +78,6 @@ def of_operation(
         }
         found.append(profile(operation, *arrays, **named, **mine, **settings))
     return found[0] if len(found) == 1 else compare(*found)
-
-
-def check_options(names: Sequence[str], operation: str, options: Mapping[str, Any]) -> None:
-    """Raise ValueError for an option that none of the variants has."""
-    for option in options:
-        if not any(catalogue.takes(operation, name, option) for name in names):
-            raise ValueError(f"none of the variants {', '.join(names)} takes {option}")
 
 
 def operands(

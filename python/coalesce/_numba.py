@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coalesce import _arrays
+from coalesce import _dtypes
 
 # Letters of the Itanium mangling that Numba uses, by the typestr.
 _LETTERS = {
@@ -56,7 +56,7 @@ class NumbaArgument:
     @property
     def spelled(self) -> str:
         """Its type as Numba writes it."""
-        name = _arrays.dtype_name(self.code) if self.code else "any"
+        name = _dtypes.dtype_name(self.code) if self.code else "any"
         if self.kind == "array":
             return f"array({name}, {self.ndim}d, {self.layout})"
         return name + "*" * (self.kind == "pointer")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce import _arrays, _core, _devices
+from coalesce import _arrays, _core, _devices, _dtypes
 from coalesce._devices import Device
 from coalesce._simulated import SimulatedMemory
 from coalesce.errors import LaunchError
@@ -76,7 +76,7 @@ class DeviceArray:
         self._address = memory.address if address is None else address
         self._ordinal = -1 if isinstance(memory, SimulatedMemory) else memory.ordinal
         self._generation = generation  # of the GPU; 0, which no GPU has, on the simulator
-        self._code = _core.cuda.scalar_code(_arrays.code_of(dtype))
+        self._code = _core.cuda.scalar_code(_dtypes.code_of(dtype))
         self.shape = shape
         self.dtype = dtype
 
@@ -278,7 +278,7 @@ class DeviceArray:
             # Work here is on the default stream; another one may not wait for it by itself.
             _core.cuda.Device(self._ordinal).synchronize()
         versioned = max_version is not None and max_version[0] >= 1
-        code = _arrays.code_of(self.dtype)
+        code = _dtypes.code_of(self.dtype)
         return _core.cuda.to_dlpack(
             source, source._address, list(self.shape), code, self._ordinal, versioned
         )
@@ -472,8 +472,8 @@ def copy(source: Any, target: Any) -> None:
     a, b = _arrays.seen(source), _arrays.seen(target)
     if a.shape != b.shape or a.code != b.code:
         raise ValueError(
-            f"source has shape {a.shape}, {_arrays.dtype_name(a.code)}; "
-            f"target has shape {b.shape}, {_arrays.dtype_name(b.code)}"
+            f"source has shape {a.shape}, {_dtypes.dtype_name(a.code)}; "
+            f"target has shape {b.shape}, {_dtypes.dtype_name(b.code)}"
         )
     if not a.contiguous or not b.contiguous:
         raise ValueError("both arrays must be C-contiguous")
