@@ -15,14 +15,14 @@ from coalesce._shared_arrays import shared_arrays
 from coalesce.check import Findings, findings_of
 
 if TYPE_CHECKING:
+    from coalesce._base_kernel import BaseKernel
     from coalesce._devices import Device
     from coalesce._geometry import Extent
     from coalesce._launch_record import LaunchRecord
-    from coalesce.kernel import Kernel
 
 
 def of_kernel(
-    kernel: Kernel,
+    kernel: BaseKernel,
     grid: Any,
     block: Any,
     given: Sequence[Any],
@@ -99,7 +99,7 @@ def checking(operation: str = "") -> Iterator[Checking]:
     all_found = Checking(operation)
 
     def launch(
-        kernel: Kernel,
+        kernel: BaseKernel,
         grid: Extent,
         block: Extent,
         arguments: Sequence[Any],

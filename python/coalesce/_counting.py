@@ -25,9 +25,9 @@ from coalesce._pieces import Pieces
 from coalesce.tracing import Trace, TraceArray
 
 if TYPE_CHECKING:
+    from coalesce._base_kernel import BaseKernel
     from coalesce._devices import Device
     from coalesce._geometry import Extent
-    from coalesce.kernel import Kernel
 
 Progress = bool | Callable[[int, int], object] | None
 
@@ -65,7 +65,7 @@ class Counted:
 
 
 def count(
-    kernel: Kernel,
+    kernel: BaseKernel,
     grid: Any,
     block: Any,
     arguments: Sequence[Any],
@@ -82,7 +82,7 @@ def count(
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : BaseKernel
     grid, block : int or tuple of int
     arguments : sequence
         The caller's, as for ``kernel[grid, block](*arguments)``. NumPy arrays are as after a
@@ -155,7 +155,7 @@ def count(
 class Prepared:
     """A launch on the simulator with its arguments checked."""
 
-    kernel: Kernel
+    kernel: BaseKernel
     device: Device
     grid: Extent
     block: Extent
@@ -289,7 +289,7 @@ class Prepared:
 
 
 def prepare(
-    kernel: Kernel,
+    kernel: BaseKernel,
     grid: Any,
     block: Any,
     arguments: Sequence[Any],

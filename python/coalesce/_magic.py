@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from coalesce import __version__, _core
 from coalesce._launch_record import LaunchRecord
 from coalesce.errors import CoalesceError
-from coalesce.kernel import Kernel, kernels_of
+from coalesce.kernel import Kernel
 from coalesce.timing import milliseconds
 
 _DESCRIPTION = """\
@@ -117,7 +117,7 @@ def _run(shell: Any, line: str, cell: str | None) -> Any:
     if options.name is not None and not options.name.isidentifier():
         parser.error(f"--name {options.name!r} is not a name")
 
-    found = kernels_of(
+    found = Kernel.all_of(
         "\n" * (_lines_before(shell, cell) + 1) + cell,
         options.entry,
         [f"-D{define}" for define in options.define] + options.option,

@@ -48,9 +48,9 @@ class Launch:
 
     def run(self, device: str = "cuda") -> None:
         """Launch once."""
-        from coalesce.kernel import Kernel
+        from coalesce._base_kernel import BaseKernel
 
-        kernel = Kernel(
+        kernel = BaseKernel(
             self.source,
             self.entry,
             self.options,

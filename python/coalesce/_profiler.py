@@ -29,9 +29,9 @@ from coalesce._run import launched_by
 from coalesce.profiling import ArrayInfo, Profile
 
 if TYPE_CHECKING:
+    from coalesce._base_kernel import BaseKernel
     from coalesce._geometry import Extent
     from coalesce._launch_record import LaunchRecord
-    from coalesce.kernel import Kernel
 
 # Of each instruction: of nine warps the first four executions, and those at powers of two after.
 _EXAMPLES = 9 * 7
@@ -66,7 +66,7 @@ def of_operation(
     taken: list[Profile] = []
 
     def launch(
-        kernel: Kernel,
+        kernel: BaseKernel,
         grid: Extent,
         block: Extent,
         arguments: Sequence[Any],
@@ -93,7 +93,7 @@ def of_operation(
 
 
 def of_kernel(
-    kernel: Kernel,
+    kernel: BaseKernel,
     grid: Any,
     block: Any,
     given: Sequence[Any],
@@ -188,7 +188,7 @@ def of_kernel(
 
 
 def _listing(
-    kernel: Kernel, counted: _counting.Counted, device: Device
+    kernel: BaseKernel, counted: _counting.Counted, device: Device
 ) -> tuple[str, Sequence[_rows.Instruction]]:
     """Return the rows of the instructions and the text whose lines they name."""
     counts = counted.counts
@@ -215,7 +215,7 @@ def _record(counted: _counting.Counted, device: Device) -> LaunchRecord:
     return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)
 
 
-def _kept(kernel: Kernel, given: Sequence[Any]) -> list[Any]:
+def _kept(kernel: BaseKernel, given: Sequence[Any]) -> list[Any]:
     """Return the arguments as they are before the kernel runs, for another launch."""
     on_host = [_counting.on_host(value) for value in given]
     arguments = _arguments.prepare(kernel.signature, on_host)

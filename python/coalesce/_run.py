@@ -16,9 +16,9 @@ from coalesce._operands import Operand
 from coalesce.timing import Timing
 
 if TYPE_CHECKING:
+    from coalesce._base_kernel import BaseKernel
     from coalesce._devices import Device
     from coalesce._launch_record import LaunchRecord
-    from coalesce.kernel import Kernel
 
 # The CUDA type that moves elements of a size, where their values do not matter, and the dtype its
 # arrays have.
@@ -37,7 +37,7 @@ class Launcher(Protocol):
 
     def __call__(
         self,
-        kernel: Kernel,
+        kernel: BaseKernel,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         arguments: Sequence[Any],
@@ -298,13 +298,13 @@ def called(
 
 
 @cache
-def compiled(operation: str, variant: str, defines: tuple[str, ...]) -> Kernel:
+def compiled(operation: str, variant: str, defines: tuple[str, ...]) -> BaseKernel:
     """Return a kernel of the catalogue, compiled once for each set of macros."""
-    from coalesce.kernel import Kernel
+    from coalesce._base_kernel import BaseKernel
 
     entry = catalogue.find(operation, variant)
     options = tuple(f"-D{define}" for define in defines)
-    return Kernel(catalogue.read_kernel(entry.file), entry.entry, options=options)
+    return BaseKernel(catalogue.read_kernel(entry.file), entry.entry, options=options)
 
 
 def in_simulated_memory(operand: Operand) -> bool:

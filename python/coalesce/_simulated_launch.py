@@ -15,11 +15,11 @@ from coalesce._modelled import Modelled
 from coalesce._signature import Signature
 
 if TYPE_CHECKING:
-    from coalesce.kernel import Kernel
+    from coalesce._base_kernel import BaseKernel
 
 
 def run(
-    kernel: Kernel,
+    kernel: BaseKernel,
     device: Device,
     grid: Extent,
     block: Extent,

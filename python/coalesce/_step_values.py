@@ -14,7 +14,7 @@ from coalesce import _core, _shared_arrays, _signature
 from coalesce.tracing import lanes_of
 
 if TYPE_CHECKING:
-    from coalesce.kernel import Kernel
+    from coalesce._base_kernel import BaseKernel
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> 
     return masked
 
 
-def shared_arrays(kernel: Kernel, session: _core.sim.Stepping) -> dict[str, Array]:
+def shared_arrays(kernel: BaseKernel, session: _core.sim.Stepping) -> dict[str, Array]:
     """Return the shared variables of a block by name, as masked copies."""
     data, written = session.shared()
     place: dict[str, tuple[int, int]] = {}

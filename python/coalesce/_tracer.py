@@ -15,10 +15,10 @@ from coalesce.errors import LaunchError
 from coalesce.tracing import Trace
 
 if TYPE_CHECKING:
+    from coalesce._base_kernel import BaseKernel
     from coalesce._devices import Device
     from coalesce._geometry import Extent
     from coalesce._launch_record import LaunchRecord
-    from coalesce.kernel import Kernel
 
 
 PATIENCE = 1_000_000_000
@@ -49,7 +49,7 @@ def of_operation(
     asked = operation
 
     def launch(
-        kernel: Kernel,
+        kernel: BaseKernel,
         grid: Extent,
         block: Extent,
         arguments: Sequence[Any],
@@ -75,7 +75,7 @@ def of_operation(
 
 
 def of_kernel(
-    kernel: Kernel,
+    kernel: BaseKernel,
     grid: Any,
     block: Any,
     arguments: Sequence[Any],

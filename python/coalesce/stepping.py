@@ -25,8 +25,8 @@ from coalesce.tracing import WARP_SIZE, Trace, lanes_of
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from coalesce._base_kernel import BaseKernel
     from coalesce._devices import Device
-    from coalesce.kernel import Kernel
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
@@ -142,7 +142,7 @@ class Stepper:
 
     Attributes
     ----------
-    kernel : Kernel
+    kernel : BaseKernel
     grid, block_shape, block : tuple of int
         The launch's extents (x, y, z), and blockIdx of the block.
     """
@@ -150,7 +150,7 @@ class Stepper:
     def __init__(
         self, launch: _counting.Prepared, number: int, limit: int | None = 100_000
     ) -> None:
-        self.kernel: Kernel = launch.kernel
+        self.kernel: BaseKernel = launch.kernel
         self.grid = launch.grid
         self.block_shape = launch.block
         x, y = number % self.grid[0], number // self.grid[0] % self.grid[1]
@@ -557,7 +557,7 @@ class Stepper:
 
 
 def of_kernel(
-    kernel: Kernel,
+    kernel: BaseKernel,
     grid: Any,
     block: Any,
     arguments: Sequence[Any],
