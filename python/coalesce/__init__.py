@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coalesce import draw, lessons, plots
     from coalesce._devices import Device, devices, gpu_status
+    from coalesce._version import __version__
     from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
     from coalesce.benchmarking import Benchmark, BenchmarkRow, benchmark
     from coalesce.catalogue import Variant, VariantTable, source, variants
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from coalesce.timing import Timing
     from coalesce.tracing import Trace, TraceArray, TraceEvent, trace
     from coalesce.warps import Transactions, thread_index, transactions, warp_of_thread
-
-__version__ = "0.1.0"
 
 # Where each public name lives. A module is imported when one of its names is first asked for, so
 # that `import coalesce` costs no more than this file (PEP 562).
@@ -72,6 +71,7 @@ _HOMES = {
     "UnsupportedInstruction": "errors",
     "Variant": "catalogue",
     "VariantTable": "catalogue",
+    "__version__": "_version",
     "access": "patterns",
     "asarray": "array",
     "benchmark": "benchmarking",

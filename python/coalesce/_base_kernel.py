@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class BaseKernel:
-    """A kernel that can be launched. `coalesce.Kernel` documents the parameters and adds analyses."""
+    """A kernel that can be launched; `coalesce.Kernel` adds the documentation and analyses."""
 
     def __init__(
         self,

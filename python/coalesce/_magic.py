@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from coalesce import __version__, _core
+from coalesce import _core
 from coalesce._launch_record import LaunchRecord
+from coalesce._version import __version__
 from coalesce.errors import CoalesceError
 from coalesce.kernel import Kernel
 from coalesce.timing import milliseconds

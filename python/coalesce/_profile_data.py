@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-import coalesce
 from coalesce._modelled import Modelled
 from coalesce._rows import Access, Instruction, Line
+from coalesce._version import __version__
 
 if TYPE_CHECKING:
     from coalesce.profiling import Profile
@@ -43,7 +43,7 @@ _DERIVED: dict[type, tuple[str, ...]] = {
 def as_dict(profile: Profile) -> dict[str, Any]:
     """Return everything in a profile as JSON's types; see `Profile.to_dict`."""
     return {
-        "coalesce": coalesce.__version__,
+        "coalesce": __version__,
         "kernel": profile.kernel,
         "title": profile.title,
         "grid": list(profile.grid),
