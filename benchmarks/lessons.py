@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import coalesce
-from coalesce import _compiler
+from coalesce.compile import nvrtc
 from coalesce.lessons import _measure, _recording
 from coalesce.plots import Sweep
 
@@ -54,7 +54,7 @@ def main() -> None:
     if not status:
         raise SystemExit(f"this needs a GPU; {status}")
     gpu = coalesce.devices()[0]
-    major, minor = _compiler.nvrtc().version
+    major, minor = nvrtc.nvrtc().version
     started = time.monotonic()
 
     times = []

@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 import coalesce
-from coalesce import _compiler, _core
+from coalesce import _core
+from coalesce.compile import nvrtc
 
 
 def processor() -> str:
@@ -37,7 +38,7 @@ def processor() -> str:
 def measure(n: int, tile: int, repeats: int) -> dict[tuple[str, int], float]:
     """Return multiply-adds a second by (what is observed, host threads)."""
     source = coalesce.source("matmul", "tiled")
-    compiled = _compiler.compile_cuda(source, arch="sm_90", options=(f"-DTILE={tile}",))
+    compiled = nvrtc.compile_cuda(source, arch="sm_90", options=(f"-DTILE={tile}",))
     program = _core.sim.Program(compiled.ptx)
     random = np.random.default_rng(0)
     a, b = random.random((2, n, n), np.float32)

@@ -20,7 +20,7 @@ sys.path.insert(0, str(TESTS))
 
 import counter_cases  # noqa: E402
 
-from coalesce import _exactness  # noqa: E402
+from coalesce.profiling import exactness  # noqa: E402
 
 Metrics = Mapping[str, Any]
 
@@ -110,7 +110,7 @@ class Comparison:
         for case in counter_cases.SETS[name]():
             counts = case.run("sim", counts=True)[-1][1].counts
             self.launches[case.name] = counts.metrics(), measured[case.name]
-            self.inexact[case.name] = _exactness.inexact(counts)
+            self.inexact[case.name] = exactness.inexact(counts)
 
     def wrong(self) -> Iterator[str]:
         """Yield what is called exact and differs: the launch, the metric and both values."""

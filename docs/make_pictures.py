@@ -13,8 +13,9 @@ import matplotlib
 import numpy as np
 
 import coalesce
-from coalesce import _plotting, draw, lessons, plots
+from coalesce import draw, lessons, plots
 from coalesce.draw import Picture
+from coalesce.plots.axes import _style
 
 PICTURES = Path(__file__).with_name("pictures")
 LANES = np.arange(32)
@@ -179,7 +180,7 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
         speed = known.times("matmul", 4096)
         label = f"GFLOP/s on an {known.gpu}, N = 4096"
         panels.append((label, {k: speed[k].gflops for k in profiles}))
-    with plt.rc_context(_plotting._style("transparent")):
+    with plt.rc_context(_style("transparent")):
         size = (3.4 * len(panels), 3.4)
         _, axes = plt.subplots(1, len(panels), sharey=True, figsize=size, layout="constrained")
         for panel, (label, values) in zip(axes, panels, strict=True):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coalesce import _demo, _explain
+from coalesce.cli.demo import run_demo
+from coalesce.cli.explain import of_operation
 
 FOLDER = Path(__file__).parent
 
@@ -25,12 +26,12 @@ def console(command: str) -> Console:
 def main() -> None:
     """Draw the pictures; fail where a result is wrong."""
     demo = console("coalesce demo")
-    if not _demo.run_demo(demo, device="sim"):
+    if not run_demo(demo, device="sim"):
         raise SystemExit("a result was wrong; no picture was drawn")
     demo.save_svg(str(FOLDER / "demo.svg"), title="coalesce")
 
     explain = console("coalesce explain matmul --variant naive")
-    explain.print(_explain.of_operation("matmul", ["naive"], [], n=None, dtype="float32"))
+    explain.print(of_operation("matmul", ["naive"], [], n=None, dtype="float32"))
     explain.save_svg(str(FOLDER / "explain.svg"), title="coalesce")
 
 

@@ -32,10 +32,11 @@ sys.path.insert(0, str(TESTS))
 
 import counter_cases  # noqa: E402
 
-from coalesce import _core, _counting  # noqa: E402
-from coalesce._modelled import Modelled  # noqa: E402
-from coalesce._run import launched_by  # noqa: E402
+from coalesce import _core  # noqa: E402
+from coalesce.catalogue.run import launched_by  # noqa: E402
 from coalesce.kernel import LaunchRecord  # noqa: E402
+from coalesce.launch.modelled import Modelled  # noqa: E402
+from coalesce.simulate import counting  # noqa: E402
 
 ROWS = Path(__file__).parent / "measured" / "models_h200.json"
 RECORDING = TESTS / "data" / "models_h200.json"
@@ -120,7 +121,7 @@ def first_rounds(rounds: int) -> AbstractContextManager[None]:
         return nullcontext()
 
     def launch(kernel: Any, grid: Any, block: Any, arguments: Any, **how: Any) -> LaunchRecord:
-        prepared = _counting.prepare(
+        prepared = counting.prepare(
             kernel, grid, block, arguments, how["shared_bytes"], how["device"]
         )
         result = prepared.run(counts=True, caches=True, first_rounds=rounds)

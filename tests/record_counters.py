@@ -31,7 +31,7 @@ from typing import Any
 import counter_cases
 
 import coalesce
-from coalesce import _compiler
+from coalesce.compile import nvrtc
 
 DATA = Path(__file__).parent / "data"
 
@@ -228,7 +228,7 @@ def environment() -> dict[str, Any]:
         query, capture_output=True, text=True, check=True
     ).stdout.strip().split(", ")  # fmt: skip
     version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True)
-    major, minor = _compiler.nvrtc().version
+    major, minor = nvrtc.nvrtc().version
     return {
         "gpu": gpu,
         "driver": driver,

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coalesce import draw, lessons, plots
-    from coalesce._devices import Device, devices, gpu_status
-    from coalesce._version import __version__
-    from coalesce.array import DeviceArray, asarray, empty, ones, to_device, zeros
+    from coalesce.arrays.device_array import DeviceArray, asarray, empty, ones, to_device, zeros
+    from coalesce.arrays.devices import Device, devices, gpu_status
     from coalesce.benchmarking import Benchmark, BenchmarkRow, benchmark
     from coalesce.catalogue import Variant, VariantTable, source, variants
     from coalesce.check import Finding, Findings
-    from coalesce.comparison import Comparison, compare
-    from coalesce.errors import (
+    from coalesce.common.errors import (
         CheckError,
         CoalesceError,
         CompileError,
@@ -36,12 +34,15 @@ if TYPE_CHECKING:
         PtxError,
         UnsupportedInstruction,
     )
+    from coalesce.common.timing import Timing
+    from coalesce.common.version import __version__
     from coalesce.kernel import Kernel
     from coalesce.operations import column_sums, matmul, row_sums, transpose
     from coalesce.patterns import access
     from coalesce.profiling import Profile, profile
-    from coalesce.timing import Timing
-    from coalesce.tracing import Trace, TraceArray, TraceEvent, trace
+    from coalesce.profiling.comparison import Comparison, compare
+    from coalesce.simulate.events import Trace, TraceArray, TraceEvent
+    from coalesce.tracing import trace
     from coalesce.warps import Transactions, thread_index, transactions, warp_of_thread
 
 # Where each public name lives. A module is imported when one of its names is first asked for, so
@@ -49,50 +50,50 @@ if TYPE_CHECKING:
 _HOMES = {
     "Benchmark": "benchmarking",
     "BenchmarkRow": "benchmarking",
-    "CheckError": "errors",
-    "CoalesceError": "errors",
-    "Comparison": "comparison",
-    "CompileError": "errors",
-    "Device": "_devices",
-    "DeviceArray": "array",
-    "DeviceUnavailable": "errors",
+    "CheckError": "common.errors",
+    "CoalesceError": "common.errors",
+    "Comparison": "profiling.comparison",
+    "CompileError": "common.errors",
+    "Device": "arrays.devices",
+    "DeviceArray": "arrays.device_array",
+    "DeviceUnavailable": "common.errors",
     "Finding": "check",
     "Findings": "check",
     "Kernel": "kernel",
-    "LaunchError": "errors",
-    "MemoryFault": "errors",
+    "LaunchError": "common.errors",
+    "MemoryFault": "common.errors",
     "Profile": "profiling",
-    "PtxError": "errors",
-    "Timing": "timing",
-    "Trace": "tracing",
-    "TraceArray": "tracing",
-    "TraceEvent": "tracing",
+    "PtxError": "common.errors",
+    "Timing": "common.timing",
+    "Trace": "simulate.events",
+    "TraceArray": "simulate.events",
+    "TraceEvent": "simulate.events",
     "Transactions": "warps",
-    "UnsupportedInstruction": "errors",
+    "UnsupportedInstruction": "common.errors",
     "Variant": "catalogue",
     "VariantTable": "catalogue",
-    "__version__": "_version",
+    "__version__": "common.version",
     "access": "patterns",
-    "asarray": "array",
+    "asarray": "arrays.device_array",
     "benchmark": "benchmarking",
     "column_sums": "operations",
-    "compare": "comparison",
-    "devices": "_devices",
-    "empty": "array",
-    "gpu_status": "_devices",
+    "compare": "profiling.comparison",
+    "devices": "arrays.devices",
+    "empty": "arrays.device_array",
+    "gpu_status": "arrays.devices",
     "matmul": "operations",
-    "ones": "array",
+    "ones": "arrays.device_array",
     "profile": "profiling",
     "row_sums": "operations",
     "source": "catalogue",
     "thread_index": "warps",
-    "to_device": "array",
+    "to_device": "arrays.device_array",
     "trace": "tracing",
     "transactions": "warps",
     "transpose": "operations",
     "variants": "catalogue",
     "warp_of_thread": "warps",
-    "zeros": "array",
+    "zeros": "arrays.device_array",
 }
 
 _MODULES = ("draw", "lessons", "plots")
@@ -167,13 +168,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Add the `%%cuda` magic: ``%load_ext coalesce`` in IPython and Jupyter."""
-    from coalesce import _magic
+    from coalesce import notebook
 
-    _magic.register(shell)
+    notebook.register(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """Take the `%%cuda` magic away: ``%unload_ext coalesce``."""
-    from coalesce import _magic
+    from coalesce import notebook
 
-    _magic.unregister(shell)
+    notebook.unregister(shell)

@@ -14,7 +14,7 @@ def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | Non
     for value in (left, right):
         accesses = getattr(value, "accesses", None)
         if type(value).__name__ == "Explained" and accesses:
-            from coalesce import _assertions
+            from coalesce.profiling import assertions
 
-            return [f"{int(left)} {op} {int(right)}", *_assertions.explanation(accesses)]
+            return [f"{int(left)} {op} {int(right)}", *assertions.explanation(accesses)]
     return None

@@ -1,13 +1,7 @@
-"""The errors a call can end with, one type each, so that they can be caught by type.
+"""The exceptions of the package, at their public path."""
 
-All derive from `CoalesceError`. A wrong argument is a `TypeError` or a `ValueError` instead.
-"""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-from coalesce._core import (
+from coalesce.common.errors import (
+    CheckError,
     CoalesceError,
     CompileError,
     DeviceUnavailable,
@@ -16,9 +10,6 @@ from coalesce._core import (
     PtxError,
     UnsupportedInstruction,
 )
-
-if TYPE_CHECKING:
-    from coalesce.check import Findings
 
 __all__ = [
     "CheckError",
@@ -30,14 +21,3 @@ __all__ = [
     "PtxError",
     "UnsupportedInstruction",
 ]
-
-
-class CheckError(CoalesceError):
-    """A check found something: the message is the report, `findings` what was found."""
-
-    def __init__(self, message: str, findings: Findings) -> None:
-        super().__init__(message)
-        self.findings = findings
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.findings)

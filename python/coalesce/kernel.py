@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from coalesce._base_kernel import BaseKernel
-from coalesce._devices import Device
-from coalesce._launch_record import LaunchRecord
+from coalesce.arrays.devices import Device
+from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.record import LaunchRecord
 
 if TYPE_CHECKING:
     from coalesce.check import Findings
     from coalesce.profiling import Profile
+    from coalesce.simulate.events import Trace
     from coalesce.stepping import Stepper
-    from coalesce.tracing import Trace
 
 __all__ = ["Kernel", "LaunchRecord"]
 
@@ -127,10 +127,12 @@ class Kernel(BaseKernel):
         >>> p.sectors_per_request
         {'load': 1.0, 'store': 1.0}
         """
-        from coalesce import _profiler
+        from coalesce.profiling import run as profiling_run
 
-        settings = _profiler.Settings(sample, executor, progress, caches)
-        return _profiler.of_kernel(self, grid, block, arguments, shared_bytes, device, settings)[0]
+        settings = profiling_run.Settings(sample, executor, progress, caches)
+        return profiling_run.of_kernel(
+            self, grid, block, arguments, shared_bytes, device, settings
+        )[0]
 
     def trace(
         self,
@@ -191,10 +193,10 @@ class Kernel(BaseKernel):
         >>> trace.index[0, :6]
         array([ 0,  1,  2,  3,  4, -1])
         """
-        from coalesce import _tracer
+        from coalesce.tracing import run as tracing_run
 
-        wanted = _tracer.Wanted(blocks, warps, lines, limit, progress)
-        return _tracer.of_kernel(self, grid, block, arguments, shared_bytes, device, wanted)
+        wanted = tracing_run.Wanted(blocks, warps, lines, limit, progress)
+        return tracing_run.of_kernel(self, grid, block, arguments, shared_bytes, device, wanted)
 
     def check(
         self,
@@ -238,9 +240,9 @@ class Kernel(BaseKernel):
         >>> kernel.check(1, 32, x, 2.0, 5)
         check of scale: nothing found
         """
-        from coalesce import _checker
+        from coalesce.check import run as check_run
 
-        return _checker.of_kernel(self, grid, block, arguments, shared_bytes, device, undefined)
+        return check_run.of_kernel(self, grid, block, arguments, shared_bytes, device, undefined)
 
     def observe(
         self,
@@ -300,11 +302,13 @@ class Kernel(BaseKernel):
         >>> kernel.observe(grid, block, a, out, n, callback=count)
         129024
         """
-        from coalesce import _counting, _observing, _tracer
+        from coalesce.simulate import counting
+        from coalesce.tracing import observe as tracing_observe
+        from coalesce.tracing import run as tracing_run
 
-        launch = _counting.prepare(self, grid, block, arguments, shared_bytes, device)
-        wanted = _tracer.Wanted(blocks, warps, lines, None, progress)
-        return _observing.observe(launch, wanted, callback, batch)
+        launch = counting.prepare(self, grid, block, arguments, shared_bytes, device)
+        wanted = tracing_run.Wanted(blocks, warps, lines, None, progress)
+        return tracing_observe.observe(launch, wanted, callback, batch)
 
     def step(
         self,

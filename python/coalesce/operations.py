@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coalesce import _operands, catalogue
-from coalesce._operands import Operand
-from coalesce._run import REAL_NAME, Run, called
+from coalesce import catalogue
+from coalesce.catalogue.operands import Operand, array, number, output, same_dtype, tile_of
+from coalesce.catalogue.run import REAL_NAME, Run, called
 
 # A NumPy array, or a GPU array of any library; what comes out is of the kind that went in.
 Array = Any
@@ -110,11 +110,11 @@ def run_matmul(
 ) -> tuple[Array, Run]:
     """Do what `matmul` does and return the launches too."""
     entry = catalogue.find("matmul", variant)
-    tile = _operands.tile_of(entry, tile)
-    alpha, beta = _operands.number("alpha", alpha), _operands.number("beta", beta)
-    left = _operands.array("a", a, "(M, K)", "matmul")
-    right = _operands.array("b", b, "(K, N)", "matmul")
-    dtype = _operands.same_dtype(left, right)
+    tile = tile_of(entry, tile)
+    alpha, beta = number("alpha", alpha), number("beta", beta)
+    left = array("a", a, "(M, K)", "matmul")
+    right = array("b", b, "(K, N)", "matmul")
+    dtype = same_dtype(left, right)
     m, n, k = product_extents(left, right)
     # 64-bit indices cost the fastest rungs some percent: only where 32 bits cannot count a matrix.
     index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
@@ -122,7 +122,7 @@ def run_matmul(
     addend = _addend(c, beta, (m, n), left)
     if addend is not None:
         operands.append(addend)
-    target = _operands.output(out, (m, n), dtype, "(M, N)")
+    target = output(out, (m, n), dtype, "(M, N)")
 
     run = Run(device, [*operands, *([target] if target else [])], timed=timed, counts=counts)
     written = run.result((m, n), dtype, operands, target)
@@ -221,7 +221,7 @@ def run_transpose(
 ) -> tuple[Array, Run]:
     """Do what `transpose` does and return the launches too."""
     catalogue.find("transpose", variant)
-    source = _operands.array("a", a, "(rows, cols)", "transpose")
+    source = array("a", a, "(rows, cols)", "transpose")
     rows, cols = source.shape
     shape = (rows, cols) if variant == "copy" else (cols, rows)
     return _one_kernel(
@@ -351,7 +351,7 @@ def run_sums(
 ) -> tuple[Array, Run]:
     """Do what `row_sums` and `column_sums` do and return the launches too."""
     catalogue.find(operation, variant)
-    source = _operands.array("a", a, "(rows, cols)", operation)
+    source = array("a", a, "(rows, cols)", operation)
     rows, cols = source.shape
     shape = (rows,) if operation == "row_sums" else (cols,)
     return _one_kernel(
@@ -374,7 +374,7 @@ def _one_kernel(
     """Run a kernel of one matrix in and one array out; `names` are its two pointers."""
     rows, cols = source.shape
     dtype = source.dtype
-    target = _operands.output(out, shape, dtype, "")
+    target = output(out, shape, dtype, "")
     run = Run(device, [source, *([target] if target else [])], timed=timed, counts=counts)
     written = run.result(shape, dtype, [source], target)
     if 0 not in shape:
@@ -423,8 +423,8 @@ def _addend(c: Any, beta: float, shape: tuple[int, int], a: Operand) -> Operand 
         if beta != 0:
             raise ValueError(f"c is missing: beta is {beta}, and beta * c is part of the result")
         return None
-    addend = _operands.array("c", c, "(M, N)", "matmul")
-    _operands.same_dtype(a, addend)
+    addend = array("c", c, "(M, N)", "matmul")
+    same_dtype(a, addend)
     if addend.shape != shape:
         raise ValueError(f"c has shape {addend.shape}; the result (M, N) has shape {shape}")
     return addend

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from coalesce import _gpu, _operands, catalogue
-from coalesce._operands import Operand
-from coalesce._run import ELEMENTS, Run, called
+from coalesce import catalogue
+from coalesce.arrays import views
+from coalesce.catalogue import operands as catalogue_operands
+from coalesce.catalogue.operands import Operand
+from coalesce.catalogue.run import ELEMENTS, Run, called
 
 _WIDTHS = tuple(ELEMENTS)
 # What each pattern takes.
@@ -149,7 +151,7 @@ def run_access(
             raise ValueError(f"{name} does not belong to pattern {pattern!r}, which takes {takes}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
-    source = _operands.array("x", x, axes, "access", dtypes=())
+    source = catalogue_operands.array("x", x, axes, "access", dtypes=())
     item_size = source.dtype.itemsize
     if item_size not in _WIDTHS or source.dtype.hasobject:
         raise TypeError(
@@ -157,7 +159,7 @@ def run_access(
         )
     count, values, defines, extra = _PATTERNS[pattern](source, given)
     operands = [source, *extra]
-    target = _operands.output(out, (count,), source.dtype, "")
+    target = catalogue_operands.output(out, (count,), source.dtype, "")
     run = Run(device, [*operands, *([target] if target else [])], timed=timed, counts=counts)
     width = values.pop("width", item_size)
     written = run.result((count,), source.dtype, operands, target, alignment=width)
@@ -188,12 +190,12 @@ Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 def _offset(x: Operand, given: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    offset = _operands.whole("offset", given.get("offset", min(1, n)), 0, n)
+    offset = catalogue_operands.whole("offset", given.get("offset", min(1, n)), 0, n)
     return n - offset, {"offset": np.uint64(offset)}, (), []
 
 
 def _stride(x: Operand, given: dict[str, Any]) -> Setup:
-    stride = _operands.whole("stride", given.get("stride", 2), 1)
+    stride = catalogue_operands.whole("stride", given.get("stride", 2), 1)
     return -(-x.shape[0] // stride), {"stride": np.uint64(stride)}, (), []
 
 
@@ -220,18 +222,18 @@ def _gather(x: Operand, given: dict[str, Any]) -> Setup:
             wrong = low if low < 0 else high
             raise ValueError(f"index must be from 0 to {x.shape[0] - 1}; it holds {wrong}")
         wanted = wanted.astype(np.int32, copy=False)  # NumPy's own indices have 64 bits
-    index = _operands.array("index", wanted, "(m,)", "access", (np.int32,))
+    index = catalogue_operands.array("index", wanted, "(m,)", "access", (np.int32,))
     return index.shape[0], {}, (), [index]
 
 
 def _far_lane(x: Operand, given: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    distance = _operands.whole("distance", given.get("distance", n // 2), 0)
+    distance = catalogue_operands.whole("distance", given.get("distance", n // 2), 0)
     return n, {"distance": np.uint64(distance % n if n else 0)}, (), []
 
 
 def _vector(x: Operand, given: dict[str, Any]) -> Setup:
-    width = _operands.whole("width", given.get("width", 16), 1, 16)
+    width = catalogue_operands.whole("width", given.get("width", 16), 1, 16)
     if width not in _WIDTHS:
         raise ValueError(f"width must be one of 1, 2, 4, 8, 16; got {width}")
     size = x.shape[0] * x.dtype.itemsize
@@ -253,7 +255,7 @@ def _soa(x: Operand, given: dict[str, Any]) -> Setup:
 def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
     if fields == 0:
         raise ValueError("x must have at least one field; it has shape with fields = 0")
-    field = _operands.whole("field", given.get("field", 0), 0, fields - 1)
+    field = catalogue_operands.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 
 
@@ -276,6 +278,6 @@ def _as_elements(array: Any, width: int) -> Any:
     if isinstance(array, np.ndarray):
         # Of its own shape, if that can be, from which a profile sees that rows are structures.
         return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
-    view = _gpu.view(array)
+    view = views.view(array)
     assert view is not None
     return view.flat(dtype)

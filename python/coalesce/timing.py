@@ -1,79 +1,8 @@
-"""How long a call took, and whether that was measured or modelled."""
+"""`Timing` at its public path."""
 
-from __future__ import annotations
+from coalesce.common.timing import (
+    Timing,
+    milliseconds,
+)
 
-from dataclasses import dataclass
-from typing import Literal
-
-
-@dataclass(frozen=True)
-class Timing:
-    """The times of one call.
-
-    Attributes
-    ----------
-    kernel_ms : float
-        Milliseconds of all kernels of the call, the median over `runs`. Where an operation
-        launches more than one kernel (a transposition before the product), their sum.
-    spread : float
-        How far the runs lie apart, as a fraction: (80th - 20th percentile) / median. 0 for a
-        modelled time.
-    runs : int
-        How many timed runs the median is of, after warm-up.
-    h2d_ms, d2h_ms : float
-        Milliseconds spent copying NumPy arrays to the device and back; 0 for arrays that are
-        there already and on the simulator.
-    gflops : float
-        1e9 floating-point operations a second: 2 M N K for a product, one for each element summed,
-        0 for operations that only move data.
-    gbps : float
-        1e9 bytes a second, counting each operand once as read and each result once as written,
-        however often the kernel reads them: what a perfect cache would leave.
-    device : str
-        Where it ran, e.g. ``"cuda:0"``.
-    source : {"measured", "modelled"}
-        Measured on a GPU by CUDA events, or modelled by the simulator from what it counted. A
-        modelled time is an estimate of a GPU's time, not how long the simulation took.
-    parts : tuple of (str, float)
-        The kernels that ran and the milliseconds of each.
-
-    Examples
-    --------
-    >>> c, timing = coalesce.matmul(a, b, return_timing=True)
-    >>> timing.source
-    'modelled'
-    """
-
-    kernel_ms: float
-    spread: float
-    runs: int
-    h2d_ms: float
-    d2h_ms: float
-    gflops: float
-    gbps: float
-    device: str
-    source: Literal["measured", "modelled"]
-    parts: tuple[tuple[str, float], ...] = ()
-
-    def __repr__(self) -> str:
-        pieces = [f"{milliseconds(self.kernel_ms)} {self.source} on {self.device}"]
-        if self.source == "measured":
-            pieces.append(f"spread {self.spread:.1%} over {self.runs} runs")
-        if self.gflops:
-            pieces.append(f"{self.gflops:.4g} GFLOP/s")
-        pieces.append(f"{self.gbps:.4g} GB/s")
-        if self.h2d_ms or self.d2h_ms:
-            copies = f"{milliseconds(self.h2d_ms)} to the device, {milliseconds(self.d2h_ms)} back"
-            pieces.append(copies)
-        if len(self.parts) > 1:
-            kernels = " + ".join(f"{name} {milliseconds(ms)}" for name, ms in self.parts)
-            pieces.append(f"kernels {kernels}")
-        return f"Timing({'; '.join(pieces)})"
-
-
-def milliseconds(value: float) -> str:
-    """Write milliseconds with four significant digits and no exponent."""
-    if value == 0:
-        return "0 ms"
-    decimals = max(0, 3 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 4
-    return f"{value:.{decimals}f} ms" if abs(value) >= 1e-3 else f"{value * 1e3:.3g} us"
+__all__ = ["Timing", "milliseconds"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import _devices
-from coalesce._pattern import Pattern, classify
+from coalesce.arrays import devices
+from coalesce.profiling.patterns import Pattern, classify
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
@@ -166,7 +166,7 @@ def transactions(
 
 
 def _check_gpu(gpu: str) -> None:
-    known = [name.removeprefix("sim:") for name in _devices.SIMULATED]
+    known = [name.removeprefix("sim:") for name in devices.SIMULATED]
     if not isinstance(gpu, str) or gpu.removeprefix("sim:") not in (*known, "sim"):
         raise ValueError(f"gpu must be one of {', '.join(known)}; got {gpu!r}")
 
@@ -274,8 +274,8 @@ def warp_of_thread(
 
 
 def _extents(block: Any) -> tuple[int, int, int]:
-    from coalesce import _geometry
+    from coalesce.common import geometry
 
-    extents = _geometry.extent("block", block if np.ndim(block) == 0 else tuple(block))
-    _geometry.check_block(extents)
+    extents = geometry.extent("block", block if np.ndim(block) == 0 else tuple(block))
+    geometry.check_block(extents)
     return extents

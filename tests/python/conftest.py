@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 import coalesce
-from coalesce import _disassembler
+from coalesce.compile import disassembler
 
 # A simulated or first-compiled example takes longer than hypothesis' default deadline.
 settings.register_profile("coalesce", deadline=None, max_examples=25, derandomize=True)
@@ -225,6 +225,6 @@ def machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip where there is no disassembler; see that counting is not kept to the PTX."""
     monkeypatch.delenv("COALESCE_COUNT_PTX", raising=False)
     try:
-        _disassembler.nvdisasm()
+        disassembler.nvdisasm()
     except LookupError as error:
         pytest.skip(str(error))

@@ -9,10 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coalesce import _declaration, _geometry, _signature
-from coalesce._arguments import HostArray, prepare
-from coalesce._signature import Parameter, PtxParameter, Signature
+from coalesce.common import geometry
+from coalesce.cxx import declarations
+from coalesce.cxx.signature import (
+    Parameter,
+    PtxParameter,
+    Signature,
+    element_types,
+    find_entry,
+    is_ptx,
+    plain_name,
+    ptx_entries,
+    signature_of,
+)
 from coalesce.errors import LaunchError
+from coalesce.launch.arguments import HostArray, prepare
 
 POINTER = PtxParameter("u64", 8, 8, False)
 INT = PtxParameter("u32", 4, 4, False)
@@ -63,14 +74,14 @@ def test_declarations(declaration: str, name: str, spelled: str) -> None:
         typedef REAL real; using T = real;
         extern "C" __global__ void __launch_bounds__(256, 2) k({declaration}) {{ g("k(int)"); }}
     """
-    (found,) = _declaration.parameters_of(source, "k", 1, ["-DREAL=double"]) or [None]
+    (found,) = declarations.parameters_of(source, "k", 1, ["-DREAL=double"]) or [None]
     assert found is not None
     assert (found.name, found.spelled) == (name, spelled)
 
 
 def test_template_arguments_are_filled_in() -> None:
     source = "template <typename T, int N = 4> static __global__ void k(T *x, T y) {}"
-    found = _declaration.parameters_of(source, "k", 2, (), "k<double, 2>")
+    found = declarations.parameters_of(source, "k", 2, (), "k<double, 2>")
     assert found is not None
     assert [p.type for p in found] == ["double", "double"]
 
@@ -79,14 +90,14 @@ def test_two_versions_keep_what_they_share() -> None:
     source = (
         "#if A\n__global__ void k(int *x, int n);\n#else\n__global__ void k(float *x, int n);\n"
     )
-    found = _declaration.parameters_of(source, "k", 2)
+    found = declarations.parameters_of(source, "k", 2)
     assert found is not None
     assert [p.spelled for p in found] == ["", "int"]
 
 
 @given(st.text(alphabet="__global__ void k(int*<>,){}=[]&\n#define", max_size=80))
 def test_no_source_breaks_the_reader(text: str) -> None:
-    _declaration.parameters_of("__global__ void k(" + text, "k", 1)
+    declarations.parameters_of("__global__ void k(" + text, "k", 1)
 
 
 # --- signatures -----------------------------------------------------------------------------------
@@ -102,7 +113,7 @@ def test_ptx_entries() -> None:
         .entry none { ret; }
         .entry empty() { ret; }
     """
-    assert _signature.ptx_entries(ptx) == {
+    assert ptx_entries(ptx) == {
         "_Z1kPf1S": (
             PtxParameter("u64", 8, 8, True),
             PtxParameter("b8", 48, 16, False),
@@ -111,8 +122,8 @@ def test_ptx_entries() -> None:
         "none": (),
         "empty": (),
     }
-    assert _signature.is_ptx("// comment\n/* more */ .version 9.0")
-    assert not _signature.is_ptx("__global__ void k() {}")
+    assert is_ptx("// comment\n/* more */ .version 9.0")
+    assert not is_ptx("__global__ void k() {}")
 
 
 @pytest.mark.parametrize(
@@ -127,33 +138,33 @@ def test_ptx_entries() -> None:
     ],
 )
 def test_names_of_manglings(mangled: str, plain: str) -> None:
-    assert _signature.plain_name(mangled) == plain
+    assert plain_name(mangled) == plain
 
 
 def test_the_source_is_believed_only_where_it_agrees_with_the_ptx() -> None:
     source = "__global__ void k(float *x, int n, long m) {}"
-    found = _signature.signature_of("k", [POINTER, INT, INT], source)
+    found = signature_of("k", [POINTER, INT, INT], source)
     assert [p.kind for p in found.parameters] == ["pointer", "scalar", "scalar"]
     assert found.parameters[0].accepted == ("f4",)
     assert found.parameters[2].accepted == ("i4", "u4"), "a long of 4 bytes is not believed"
-    unknown = _signature.signature_of("k", [POINTER, INT], source)
+    unknown = signature_of("k", [POINTER, INT], source)
     assert [p.name for p in unknown.parameters] == ["arg0", "arg1"]
 
 
 def test_entries_that_do_not_exist_list_those_that_do() -> None:
     entries = ["scale", "_Z3addPf"]
-    assert _signature.find_entry(entries, "add") == "_Z3addPf"
-    assert _signature.find_entry(["only"], None) == "only"
+    assert find_entry(entries, "add") == "_Z3addPf"
+    assert find_entry(["only"], None) == "only"
     with pytest.raises(ValueError, match=r"scale, add \(as _Z3addPf\).*extern \"C\""):
-        _signature.find_entry(entries, "nope")
+        find_entry(entries, "nope")
     with pytest.raises(ValueError, match="2 kernels, say which"):
-        _signature.find_entry(entries, None)
+        find_entry(entries, None)
     with pytest.raises(ValueError, match="no kernel"):
-        _signature.find_entry([], "k")
+        find_entry([], "k")
     with pytest.raises(ValueError, match=r'is a template.*entry="k<float>"'):
-        _signature.find_entry(["other"], "k", "template <class T> __global__ void k(T *x) {}")
+        find_entry(["other"], "k", "template <class T> __global__ void k(T *x) {}")
     with pytest.raises(ValueError, match="ambiguous"):
-        _signature.find_entry(["_Z1kPf", "_Z1kPd"], "k")
+        find_entry(["_Z1kPf", "_Z1kPd"], "k")
 
 
 # --- scalars --------------------------------------------------------------------------------------
@@ -351,7 +362,7 @@ def test_a_pointer_of_unknown_type_takes_every_number() -> None:
 
 
 def test_vectors_take_their_elements_and_structures() -> None:
-    accepted, item = _signature.element_types("float4")
+    accepted, item = element_types("float4")
     assert (accepted, item) == (("f4",), 16)
     parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
     pack(parameter, np.zeros((3, 4), np.float32))
@@ -361,12 +372,12 @@ def test_vectors_take_their_elements_and_structures() -> None:
 
 
 def test_vectors_take_what_their_elements_take() -> None:
-    accepted, item = _signature.element_types("__nv_bfloat162")
+    accepted, item = element_types("__nv_bfloat162")
     parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
     pack(parameter, np.zeros(4, np.uint16))  # the bits, as NumPy has no bfloat16
     with pytest.raises(TypeError, match=r"v\.astype\(ml_dtypes\.bfloat16\)"):
         pack(parameter, np.zeros(4, np.float32))
-    assert "u1" in _signature.element_types("char4")[0]
+    assert "u1" in element_types("char4")[0]
 
 
 def test_one_array_twice_is_one_memory() -> None:
@@ -408,7 +419,7 @@ def test_overlapping_views_that_cannot_share() -> None:
     ],
 )
 def test_geometry(key: object, expected: object) -> None:
-    assert _geometry.launch_of(key) == expected
+    assert geometry.launch_of(key) == expected
 
 
 @pytest.mark.parametrize(
@@ -432,4 +443,4 @@ def test_geometry(key: object, expected: object) -> None:
 )
 def test_geometry_that_no_gpu_takes(key: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        _geometry.launch_of(key)
+        geometry.launch_of(key)

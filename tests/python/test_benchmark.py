@@ -15,8 +15,12 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _benchmarking, _devices, _peaks, _peers, _reference, cli
-from coalesce.benchmarking import Benchmark
+from coalesce import cli
+from coalesce.arrays import devices
+from coalesce.arrays.peaks import peaks_of
+from coalesce.benchmarking import Benchmark, peers
+from coalesce.benchmarking import run as benchmark_run
+from coalesce.catalogue import reference
 from coalesce.timing import Timing
 
 
@@ -119,7 +123,7 @@ def test_arrays_in_any_layout_and_memory(matrices, device):
 
 
 def test_a_wrong_result_is_told_and_not_timed(matrices, monkeypatch, check_html):
-    right = _benchmarking._run
+    right = benchmark_run._run
 
     def wrong(operation, name, *rest):
         result, run = right(operation, name, *rest)
@@ -127,7 +131,7 @@ def test_a_wrong_result_is_told_and_not_timed(matrices, monkeypatch, check_html)
             result[3, 4] += 0.01
         return result, run
 
-    monkeypatch.setattr(_benchmarking, "_run", wrong)
+    monkeypatch.setattr(benchmark_run, "_run", wrong)
     found = coalesce.benchmark("matmul", *matrices, variants=["naive", "tiled"], device="sim")
     assert [row.correct for row in found] == [True, False]
     assert not found.correct
@@ -151,7 +155,7 @@ def test_unverified(matrices):
 class TestReference:
     def test_a_lost_term_is_found(self, random):
         a, b = (random.uniform(0, 1, (512, 512)).astype(np.float32) for _ in range(2))
-        exact = _reference.reference("matmul", "tiled", [a, b], {})
+        exact = reference.reference("matmul", "tiled", [a, b], {})
         limit = exact.tolerance(a.dtype)
         assert exact.error(a @ b) <= limit
         assert exact.error(a[:, :-1] @ b[:-1]) > limit
@@ -162,14 +166,14 @@ class TestReference:
         total = np.float32(0)
         for value in a[0]:
             total += value
-        exact = _reference.reference("row_sums", "thread_per_row", [a], {})
+        exact = reference.reference("row_sums", "thread_per_row", [a], {})
         result = np.array([total, total])
         assert exact.error(result) > np.sqrt(1e5) * np.finfo(np.float32).eps
         assert exact.error(result) <= exact.tolerance(a.dtype)
 
     def test_infinities_and_nan(self):
         a = np.array([[np.inf, 1], [np.nan, 1], [3e38, 3e38], [1, 2]], np.float32)
-        exact = _reference.reference("row_sums", "", [a], {})
+        exact = reference.reference("row_sums", "", [a], {})
         with np.errstate(over="ignore"):
             result = a[:, 0] + a[:, 1]
         assert exact.error(result) == 0
@@ -178,7 +182,7 @@ class TestReference:
 
     def test_a_moved_nan_is_the_same(self):
         a = np.array([[np.nan, 1.0], [2.0, -0.0]])
-        exact = _reference.reference("transpose", "padded", [a], {})
+        exact = reference.reference("transpose", "padded", [a], {})
         assert exact.error(np.ascontiguousarray(a.T)) == 0
         assert exact.error(np.abs(a.T)) == math.inf
         assert exact.error(a.T[:1]) == math.inf
@@ -189,27 +193,27 @@ class TestReference:
         x = np.arange(260, dtype=np.float64).reshape(shape)
         options = {"index": np.arange(259, -1, -7, np.int32)} if pattern == "gather" else {}
         result = coalesce.access(x, pattern=pattern, device="sim", **options)
-        exact = _reference.reference("access", pattern, [x], options)
+        exact = reference.reference("access", pattern, [x], options)
         assert exact.error(result) == 0
 
 
 class TestPeaks:
     def test_of_a_simulated_gpu(self):
-        h200 = _peaks.peaks_of(_devices.resolve("sim:h200"), np.dtype(np.float32))
+        h200 = peaks_of(devices.resolve("sim:h200"), np.dtype(np.float32))
         assert h200.gflops == pytest.approx(132 * 128 * 2 * 1.98)
         assert h200.gbps == 4800
         assert "datasheet" in h200.source
-        double = _peaks.peaks_of(_devices.resolve("sim:h200"), np.dtype(np.float64))
+        double = peaks_of(devices.resolve("sim:h200"), np.dtype(np.float64))
         assert double.gflops == h200.gflops / 2
-        assert _peaks.peaks_of(_devices.resolve("sim:t4"), np.dtype(np.int32)).gflops is None
+        assert peaks_of(devices.resolve("sim:t4"), np.dtype(np.int32)).gflops is None
 
     def test_of_a_gpu(self):
-        gpu = _devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
-        assert _peaks.peaks_of(gpu, np.dtype(np.float32)).gpu == "NVIDIA H200 SXM"
+        gpu = devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
+        assert peaks_of(gpu, np.dtype(np.float32)).gpu == "NVIDIA H200 SXM"
         pcie = replace(gpu, description="NVIDIA H100 PCIe", multiprocessors=114)
-        assert _peaks.peaks_of(pcie, np.dtype(np.float32)) is None
+        assert peaks_of(pcie, np.dtype(np.float32)) is None
         other = replace(gpu, description="NVIDIA B200", multiprocessors=148)
-        assert _peaks.peaks_of(other, np.dtype(np.float32)) is None
+        assert peaks_of(other, np.dtype(np.float32)) is None
 
     def test_shares(self, products):
         row = products["tiled"]
@@ -268,7 +272,7 @@ def test_a_peer_without_a_gpu(matrices):
             coalesce.benchmark("matmul", *matrices, variants=["naive", peer], device="sim")
 
 
-GPU = _devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
+GPU = devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
 
 
 class FakeEvent:
@@ -290,7 +294,7 @@ class FakeEvent:
 
 
 def test_a_peer_without_its_library(matrices, monkeypatch):
-    monkeypatch.setattr(_devices, "resolve", lambda *_: GPU)
+    monkeypatch.setattr(devices, "resolve", lambda *_: GPU)
     monkeypatch.setitem(sys.modules, "cupy", None)
     torch = types.SimpleNamespace(cuda=types.SimpleNamespace(is_available=lambda: False))
     monkeypatch.setitem(sys.modules, "torch", torch)
@@ -328,7 +332,7 @@ def test_peers_on_a_gpu(matrices, monkeypatch):
             Device=Context, Event=FakeEvent, get_elapsed_time=FakeEvent.elapsed_time
         ),
     )
-    monkeypatch.setattr(_devices, "resolve", lambda *_: GPU)
+    monkeypatch.setattr(devices, "resolve", lambda *_: GPU)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     found = coalesce.benchmark("matmul", *matrices, variants=["cublas", "numpy"], runs=4)
     timing = found["cublas"].timing
@@ -393,7 +397,7 @@ def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
         ),
         backends=types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=tf32)),
     )
-    monkeypatch.setattr(_devices, "resolve", lambda *_: GPU)
+    monkeypatch.setattr(devices, "resolve", lambda *_: GPU)
     monkeypatch.setitem(sys.modules, "torch", torch)
     arrays = matrices if operation == "matmul" else matrices[:1]
     found = coalesce.benchmark(operation, *arrays, variants=["torch"], runs=2)
@@ -421,11 +425,11 @@ def _installed(name):
 
 
 def test_how_often_a_peer_is_timed():
-    assert len(_peers._timed(lambda n: [1.0] * n, "auto")) == 10
-    assert len(_peers._timed(lambda n: [100.0] * n, "auto")) == 5
+    assert len(peers._timed(lambda n: [1.0] * n, "auto")) == 10
+    assert len(peers._timed(lambda n: [100.0] * n, "auto")) == 5
     noisy = iter(range(1, 100_000))
-    assert len(_peers._timed(lambda n: [next(noisy) * 1e-6 for _ in range(n)], "auto")) == 200
-    assert len(_peers._timed(lambda n: [1.0] * n, 7)) == 7
+    assert len(peers._timed(lambda n: [next(noisy) * 1e-6 for _ in range(n)], "auto")) == 200
+    assert len(peers._timed(lambda n: [1.0] * n, 7)) == 7
 
 
 def test_a_gpu_whose_peaks_are_not_known(products):
@@ -562,7 +566,7 @@ class TestCommandLine:
         assert "must be names with commas between them" in capsys.readouterr().err
 
     def test_a_wrong_result_fails(self, capsys, monkeypatch):
-        monkeypatch.setattr(_reference.Reference, "tolerance", lambda *_: -1.0)
+        monkeypatch.setattr(reference.Reference, "tolerance", lambda *_: -1.0)
         status, out, _ = self.run(capsys, "bench", "row_sums", "-n", "32", "--device", "sim")
         assert status == 1
         assert "WRONG RESULT: thread_per_row" in out

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from coalesce import _cache, _cache_folder, _compiler, cli
-from coalesce._compiler import compile_cuda
+from coalesce import cli
+from coalesce.compile import cache as compile_cache
+from coalesce.compile import cache_folder, nvrtc
+from coalesce.compile.nvrtc import compile_cuda
 
 SOURCE = 'extern "C" __global__ void k(float *x) { x[0] = 1; }'
 KEYS = [f"{i:064x}" for i in range(200)]
@@ -22,8 +24,8 @@ KEYS = [f"{i:064x}" for i in range(200)]
 def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that the user names for the cache."""
     monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "given"))
-    monkeypatch.setattr(_compiler, "_remembered", {})
-    monkeypatch.setattr(_cache_folder, "_warned", set())
+    monkeypatch.setattr(nvrtc, "_remembered", {})
+    monkeypatch.setattr(cache_folder, "_warned", set())
     return tmp_path / "given"
 
 
@@ -34,7 +36,7 @@ def own(given: Path) -> Path:
 
 
 def store(key: str, size: int = 0) -> None:
-    _cache.store(key, "p" * size, b"cubin", {"log": "", "lowered": {}})
+    compile_cache.store(key, "p" * size, b"cubin", {"log": "", "lowered": {}})
 
 
 def names(folder: Path) -> set[str]:
@@ -42,22 +44,22 @@ def names(folder: Path) -> set[str]:
 
 
 def test_what_is_stored_is_loaded(own: Path) -> None:
-    _cache.store(KEYS[1], "text", b"cubin", {"log": "a", "lowered": {"f<int>": "_Z1fIiEvv"}})
-    ptx, cubin, notes = _cache.load(KEYS[1]) or pytest.fail("not stored")
+    compile_cache.store(KEYS[1], "text", b"cubin", {"log": "a", "lowered": {"f<int>": "_Z1fIiEvv"}})
+    ptx, cubin, notes = compile_cache.load(KEYS[1]) or pytest.fail("not stored")
     assert (ptx, cubin, notes["log"]) == ("text", b"cubin", "a")
     assert notes["lowered"] == {"f<int>": "_Z1fIiEvv"}
-    _cache.store(KEYS[2], "text", None, {})
-    assert (_cache.load(KEYS[2]) or pytest.fail("not stored"))[1] is None
-    assert _cache.load(KEYS[3]) is None
+    compile_cache.store(KEYS[2], "text", None, {})
+    assert (compile_cache.load(KEYS[2]) or pytest.fail("not stored"))[1] is None
+    assert compile_cache.load(KEYS[3]) is None
     assert names(own) == {f"{KEYS[1]}.kernel", f"{KEYS[2]}.kernel"}
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: Path) -> None:
-    assert _cache_folder.place() == own
+    assert cache_folder.place() == own
     monkeypatch.delenv("COALESCE_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _cache_folder.place() == tmp_path / "coalesce" / "coalesce-kernels"
+    assert cache_folder.place() == tmp_path / "coalesce" / "coalesce-kernels"
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(
@@ -93,8 +95,8 @@ def test_a_damaged_entry_is_compiled_again(own: Path, damage: str) -> None:
     (entry,) = own.glob("*.kernel")
     content = entry.read_bytes()
     entry.write_bytes(DAMAGES[damage](content))
-    assert _cache.load(entry.stem) is None
-    _compiler._remembered.clear()
+    assert compile_cache.load(entry.stem) is None
+    nvrtc._remembered.clear()
     assert compile_cuda(SOURCE) == first
     assert entry.read_bytes() == content, "and is written again"
 
@@ -102,7 +104,7 @@ def test_a_damaged_entry_is_compiled_again(own: Path, damage: str) -> None:
 def test_an_entry_under_the_name_of_another_does_not_count(own: Path) -> None:
     store(KEYS[0])
     (own / f"{KEYS[0]}.kernel").rename(own / f"{KEYS[1]}.kernel")
-    assert _cache.load(KEYS[1]) is None
+    assert compile_cache.load(KEYS[1]) is None
 
 
 @pytest.mark.parametrize("version", [b"kernel 1\n", b"kernel 99\n"])
@@ -110,8 +112,8 @@ def test_an_entry_of_another_version_is_not_read_but_counted(own: Path, version:
     store(KEYS[0])
     path = own / f"{KEYS[0]}.kernel"
     path.write_bytes(path.read_bytes().replace(b"kernel 2\n", version))
-    assert _cache.load(KEYS[0]) is None
-    assert _cache_folder.usage().entries == 1
+    assert compile_cache.load(KEYS[0]) is None
+    assert cache_folder.usage().entries == 1
 
 
 # --- the limit ------------------------------------------------------------------------------------
@@ -120,12 +122,12 @@ def test_an_entry_of_another_version_is_not_read_but_counted(own: Path, version:
 def test_entries_that_were_not_used_for_longest_are_evicted(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cache_folder, "MOST_BYTES", 64 << 10)
+    monkeypatch.setattr(cache_folder, "MOST_BYTES", 64 << 10)
     for i, key in enumerate(KEYS[:100]):
         store(key, 1000)
         os.utime(own / f"{key}.kernel", (i + 1, i + 1))
-        assert _cache.load(KEYS[0]) is not None, "each use makes the oldest entry the newest"
-    found = _cache_folder.usage()
+        assert compile_cache.load(KEYS[0]) is not None, "each use makes the oldest entry the newest"
+    found = cache_folder.usage()
     assert found.bytes <= found.limit
     assert found.bytes > found.limit // 2
     left = [key for key in KEYS[1:100] if (own / f"{key}.kernel").exists()]
@@ -135,7 +137,7 @@ def test_entries_that_were_not_used_for_longest_are_evicted(
 def test_an_eviction_deletes_nothing_of_the_users(
     given: Path, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cache_folder, "MOST_BYTES", 16 << 10)
+    monkeypatch.setattr(cache_folder, "MOST_BYTES", 16 << 10)
     own.mkdir(parents=True, mode=0o700)
     users = [
         *(given / name for name in ("weights.bin", f"{KEYS[0]}.bin", f"{KEYS[0]}.kernel")),
@@ -147,13 +149,13 @@ def test_an_eviction_deletes_nothing_of_the_users(
         path.write_bytes(b"weights" * 3000)
         os.utime(path, (1, 1))
     outside = given / "outside.bin"
-    outside.write_bytes(_cache_folder.HEADER + b"x" * 100_000)
+    outside.write_bytes(cache_folder.HEADER + b"x" * 100_000)
     (own / f"{KEYS[152]}.kernel").symlink_to(outside)
     for key in KEYS[:100]:
         store(key, 1000)
-    assert 0 < _cache_folder.usage().bytes <= 16 << 10
+    assert 0 < cache_folder.usage().bytes <= 16 << 10
     assert cli.main(["cache", "--clear"]) == 0
-    assert _cache_folder.usage().entries == 0
+    assert cache_folder.usage().entries == 0
     for path in users:
         assert path.read_bytes() == b"weights" * 3000
     assert outside.stat().st_size > 100_000
@@ -164,7 +166,7 @@ def test_an_eviction_deletes_nothing_of_the_users(
 def test_the_limit_holds_without_the_tally(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: str
 ) -> None:
-    monkeypatch.setattr(_cache_folder, "MOST_BYTES", 16 << 10)
+    monkeypatch.setattr(cache_folder, "MOST_BYTES", 16 << 10)
     own.mkdir(parents=True, mode=0o700)
     place, other = own / "coalesce.tally", tmp_path / "other"
     other.write_text("mine")
@@ -177,14 +179,14 @@ def test_the_limit_holds_without_the_tally(
     make[tally]()
     for key in KEYS[:40]:
         store(key, 1000)
-    assert 0 < _cache_folder.usage().bytes <= 16 << 10
+    assert 0 < cache_folder.usage().bytes <= 16 << 10
     assert other.read_text() == "mine"
     if tally == "a user's file":
         assert place.read_text() == "mine"
 
 
 def test_entries_are_looked_through_rarely(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cache_folder, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(cache_folder, "MOST_BYTES", 1 << 20)
     scans, scandir = [], os.scandir
 
     def counted(folder: int) -> object:
@@ -203,9 +205,9 @@ def test_temporary_files_of_killed_processes_are_deleted(own: Path) -> None:
     store(KEYS[0])
     old, new = own / f".{'1' * 32}.tmp", own / f".{'2' * 32}.tmp"
     for path in (old, new):
-        path.write_bytes(_cache_folder.HEADER + b"kernel 2\nhalf")
+        path.write_bytes(cache_folder.HEADER + b"kernel 2\nhalf")
     os.utime(old, (time.time() - 7200,) * 2)
-    _cache_folder.clear()
+    cache_folder.clear()
     assert names(own) == {new.name}
 
 
@@ -226,9 +228,9 @@ def test_an_entry_that_is_no_regular_file_is_skipped(own: Path, tmp_path: Path, 
         "device": lambda: entry.symlink_to("/dev/zero"),
     }
     make[kind]()
-    assert _cache.load(entry.stem) is None
-    assert _cache_folder.usage().entries == 0
-    _compiler._remembered.clear()
+    assert compile_cache.load(entry.stem) is None
+    assert cache_folder.usage().entries == 0
+    nvrtc._remembered.clear()
     content = outside.read_bytes()
     assert compile_cuda(SOURCE).ptx
     assert outside.read_bytes() == content
@@ -241,7 +243,7 @@ def test_a_folder_that_others_can_write_is_not_used(
     store(KEYS[0])
     own.chmod(mode)
     with pytest.warns(RuntimeWarning, match="other users can write to it; .* chmod go-w"):
-        assert _cache.load(KEYS[0]) is None
+        assert compile_cache.load(KEYS[0]) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         store(KEYS[1])  # the warning comes once
@@ -250,14 +252,14 @@ def test_a_folder_that_others_can_write_is_not_used(
     assert "other users can write to it" in capsys.readouterr().err
     assert names(own) == {f"{KEYS[0]}.kernel"}
     own.chmod(0o700)
-    assert _cache.load(KEYS[0]) is not None
+    assert compile_cache.load(KEYS[0]) is not None
 
 
 def test_a_folder_of_another_user_is_not_used(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store(KEYS[0])
     monkeypatch.setattr(os, "geteuid", lambda: own.stat().st_uid + 1)
     with pytest.warns(RuntimeWarning, match="belongs to another user; set COALESCE_CACHE_DIR"):
-        assert _cache.load(KEYS[0]) is None
+        assert compile_cache.load(KEYS[0]) is None
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from coalesce import _compiler, _headers
-from coalesce._compiler import compile_cuda
+from coalesce.compile import headers as stand_ins
+from coalesce.compile import nvrtc
+from coalesce.compile.nvrtc import compile_cuda
 from coalesce.errors import CompileError
 
 SCALE = """
@@ -24,14 +25,14 @@ extern "C" __global__ void scale(float *x, float factor, int n) {
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache on disk and in memory."""
     monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(_compiler, "_remembered", {})
+    monkeypatch.setattr(nvrtc, "_remembered", {})
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the sources that really reach the compiler."""
-    compiler, calls = _compiler.nvrtc(), []
+    compiler, calls = nvrtc.nvrtc(), []
 
     class Watched:
         version = compiler.version
@@ -41,7 +42,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             calls.append(name)
             return compiler.compile(source, name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_compiler, "nvrtc", Watched)
+    monkeypatch.setattr(nvrtc, "nvrtc", Watched)
     return calls
 
 
@@ -101,7 +102,7 @@ def test_options_must_be_strings() -> None:
         compile_cuda(SCALE, options=[3])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("header", sorted(_headers.STANDARD))
+@pytest.mark.parametrize("header", sorted(stand_ins.STANDARD))
 def test_host_headers_have_stand_ins(header: str) -> None:
     compile_cuda(f"#include <{header}>\n" + SCALE)
 
@@ -118,7 +119,7 @@ def test_what_nvcc_brings_along_is_there() -> None:
 
 
 def test_cudas_headers_are_found() -> None:
-    if not _compiler.include_folders():
+    if not nvrtc.include_folders():
         pytest.skip("CUDA's headers are not installed")
     source = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_runtime.h>\n"
     compile_cuda(source + 'extern "C" __global__ void k(__half *x) { x[0] = __float2half(1.f); }')
@@ -136,7 +137,7 @@ def test_cudas_headers_are_found() -> None:
 )
 def test_headers_give_no_warnings(headers: list[str]) -> None:
     """What is put before every source must not disagree with CUDA's own headers."""
-    if not _compiler.include_folders():
+    if not nvrtc.include_folders():
         pytest.skip("CUDA's headers are not installed")
     limits = "x[0] = INT_MAX; x[1] = UINT_MAX; x[2] = LLONG_MAX; x[3] = ULLONG_MAX;"
     includes = "".join(f"#include <{header}>\n" for header in headers)
@@ -145,7 +146,7 @@ def test_headers_give_no_warnings(headers: list[str]) -> None:
 
 
 def test_the_library_for_kernels_is_named() -> None:
-    if not _compiler.include_folders():
+    if not nvrtc.include_folders():
         pytest.skip("CUDA's headers are not installed")
     with pytest.raises(CompileError, match="#include <cuda/std/type_traits>"):
         compile_cuda("#include <type_traits>\n" + SCALE)
@@ -160,7 +161,7 @@ def test_own_headers() -> None:
 def test_the_second_time_comes_from_the_cache(cache: Path, compilations: list[str]) -> None:
     first = compile_cuda(SCALE)
     assert compile_cuda(SCALE) is first
-    _compiler._remembered.clear()
+    nvrtc._remembered.clear()
     assert compile_cuda(SCALE) == first
     assert len(compilations) == 1
     own = cache / "coalesce-kernels"
@@ -205,20 +206,20 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         raise pathfinder.DynamicLibNotFoundError(f"no {name}")
 
     monkeypatch.setattr(pathfinder, "load_nvidia_dynamic_lib", nowhere)
-    _compiler.nvrtc.cache_clear()
+    nvrtc.nvrtc.cache_clear()
     try:
         with pytest.raises(CompileError, match="pip install nvidia-cuda-nvrtc"):
             compile_cuda(SCALE)
     finally:
-        _compiler.nvrtc.cache_clear()
+        nvrtc.nvrtc.cache_clear()
 
 
 def test_architectures_for_gpus() -> None:
-    newest = _compiler.nvrtc().architectures[-1]
-    assert _compiler.architecture((9, 0)) == "sm_90"
-    assert _compiler.architecture((99, 0)) == f"compute_{newest}"
+    newest = nvrtc.nvrtc().architectures[-1]
+    assert nvrtc.architecture((9, 0)) == "sm_90"
+    assert nvrtc.architecture((99, 0)) == f"compute_{newest}"
     with pytest.raises(CompileError, match=r"compute capability"):
-        _compiler.architecture((2, 0))
+        nvrtc.architecture((2, 0))
 
 
 def test_importing_looks_for_nothing() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coalesce
-from coalesce import DeviceArray, _simulated
+from coalesce import DeviceArray
+from coalesce.arrays import simulated
 
 SCALE = """
 extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -263,19 +264,19 @@ def test_the_device_must_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_nobody_wrote_is_known() -> None:
     x = coalesce.empty((4, 8), device="sim")
     assert np.isnan(x.get()).all()
-    mask = _simulated.undefined(x._host())
+    mask = simulated.undefined(x._host())
     assert mask is not None
     assert mask.all()
     assert mask.shape == (4 * 8 * 4,)
     x[1] = 3
-    mask = _simulated.undefined(x._host())
+    mask = simulated.undefined(x._host())
     assert mask is not None
     assert (~mask).nonzero()[0].tolist() == list(range(32, 64))
     # A launch that nobody watches may have written anything.
     coalesce.Kernel(SCALE, device="sim")[1, 32](x, 1.0, 32)
-    assert _simulated.undefined(x._host()) is None
+    assert simulated.undefined(x._host()) is None
     for made in (coalesce.zeros(4, device="sim"), coalesce.asarray([1.0], device="sim")):
-        assert _simulated.undefined(made._host()) is None
+        assert simulated.undefined(made._host()) is None
 
 
 def test_what_a_kernel_only_reads_stays_undefined() -> None:
@@ -283,8 +284,8 @@ def test_what_a_kernel_only_reads_stays_undefined() -> None:
     x, out = coalesce.empty(4, device="sim"), coalesce.empty(1, device="sim")
     coalesce.Kernel(source, device="sim")[1, 1](x, out)
     assert np.isnan(out.item())
-    assert _simulated.undefined(x._host()) is not None
-    assert _simulated.undefined(out._host()) is None
+    assert simulated.undefined(x._host()) is not None
+    assert simulated.undefined(out._host()) is None
 
 
 def test_memory_goes_back() -> None:

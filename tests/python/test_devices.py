@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _core, _devices
-from coalesce._devices import resolve
+from coalesce import _core
+from coalesce.arrays import devices
+from coalesce.arrays.devices import resolve
 from coalesce.errors import DeviceUnavailable, LaunchError
 
 
@@ -28,14 +29,14 @@ def pretend(
     """Let the driver be in this state, with no GPU to open."""
     found = {"status": status, "detail": "the detail", "version": version, "devices": 1}
     monkeypatch.setattr(_core.cuda, "driver_status", lambda: found)
-    _devices._gpus.cache_clear()
-    monkeypatch.setattr(_devices, "_driver_release", lambda: "550.54.14")
+    devices._gpus.cache_clear()
+    monkeypatch.setattr(devices, "_driver_release", lambda: "550.54.14")
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> Any:
     yield
-    _devices._gpus.cache_clear()
+    devices._gpus.cache_clear()
 
 
 def test_the_simulator_is_always_there() -> None:
@@ -119,8 +120,8 @@ def test_code_is_that_of_the_simulated_architecture() -> None:
 def test_a_gpu_is_modelled_by_one_of_the_table(
     description: str, capability: tuple[int, int], gpu: str
 ) -> None:
-    device = _devices.Device("cuda:0", description, "cuda", capability)
-    assert _devices.modelled_gpu(device) == gpu
+    device = devices.Device("cuda:0", description, "cuda", capability)
+    assert devices.modelled_gpu(device) == gpu
 
 
 def test_a_device_is_named_by_a_string() -> None:
@@ -152,7 +153,7 @@ def test_why_there_is_no_gpu(
 
 def test_a_driver_too_old_says_have_and_need(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, "ok", (11, 4))
-    monkeypatch.setattr(_devices, "_nvrtc_major", lambda: 13)
+    monkeypatch.setattr(devices, "_nvrtc_major", lambda: 13)
     status = coalesce.gpu_status()
     assert status.state == "driver too old"
     assert "550.54.14 supports CUDA 11.4" in status.message

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce._globals import Globals
+from coalesce.launch.globals import Globals
 
 README = Path(__file__).parents[2] / "README.md"
 EXPLAINED = [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _gpu
+from coalesce.arrays import views as arrays_views
 
 
 class Strided:
@@ -51,24 +51,24 @@ def gpu(device):
 
 
 def test_view_of_memory_in_c_order():
-    view = _gpu.view(Pretended((2, 3), "<f8"))
+    view = arrays_views.view(Pretended((2, 3), "<f8"))
     assert view.strides == (24, 8)
-    assert _gpu.is_contiguous(view)
-    assert not _gpu.is_contiguous(view.T)
-    assert _gpu.is_contiguous(view.T.T)
-    assert _gpu.span(view) == (4096, 4096 + 48)
+    assert arrays_views.is_contiguous(view)
+    assert not arrays_views.is_contiguous(view.T)
+    assert arrays_views.is_contiguous(view.T.T)
+    assert arrays_views.span(view) == (4096, 4096 + 48)
 
 
 def test_view_of_memory_that_runs_backwards():
-    view = _gpu.view(Pretended((3, 2), strides=(-16, 4), pointer=4096 + 32))
-    assert _gpu.span(view) == (4096, 4096 + 40)
-    memory = _gpu.whole(view)
+    view = arrays_views.view(Pretended((3, 2), strides=(-16, 4), pointer=4096 + 32))
+    assert arrays_views.span(view) == (4096, 4096 + 40)
+    memory = arrays_views.whole(view)
     assert (memory.pointer, memory.shape) == (4096, (10,))
 
 
 def test_what_is_not_on_a_gpu_has_no_view():
     for value in (np.ones(3), [1, 2], 3.0, None, "text", object):
-        assert _gpu.view(value) is None
+        assert arrays_views.view(value) is None
 
 
 def test_gpu_arrays_are_checked_like_others():

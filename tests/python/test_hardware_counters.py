@@ -25,7 +25,8 @@ import pytest
 import unseen_cases
 
 import coalesce
-from coalesce import _compiler, _disassembler, _exactness
+from coalesce.compile import disassembler, nvrtc
+from coalesce.profiling import exactness
 
 simulated = pytest.mark.usefixtures("on_simulator")  # counts are the simulator's
 
@@ -75,10 +76,10 @@ def same_compiler(request: pytest.FixtureRequest) -> None:
     """Skip what depends on the machine code where the recording's compiler is another one."""
     request.getfixturevalue("on_simulator")
     try:
-        _disassembler.nvdisasm()
+        disassembler.nvdisasm()
     except LookupError as error:
         pytest.skip(str(error))
-    ours = ".".join(map(str, _compiler.nvrtc().version))
+    ours = ".".join(map(str, nvrtc.nvrtc().version))
     theirs = recording("shipped")["nvrtc"]
     if ours != theirs:
         pytest.skip(f"recorded with NVRTC {theirs}, whose machine code may not be {ours}'s")
@@ -88,7 +89,7 @@ def same_compiler(request: pytest.FixtureRequest) -> None:
 def counted(case: counter_cases.Case) -> tuple[Mapping[str, float], Mapping[str, str]]:
     """Return what the simulator counts in the last launch of a case, and what of it is inexact."""
     counts = case.run("sim", counts=True)[-1][1].counts
-    inexact = _exactness.inexact(counts) if _exactness.is_machine_code(counts) else {}
+    inexact = exactness.inexact(counts) if exactness.is_machine_code(counts) else {}
     return counts.metrics(), inexact
 
 
@@ -102,7 +103,7 @@ def differences(case: counter_cases.Case, name: str, which: re.Pattern[str]) -> 
     (ours, inexact), theirs = counted(case), recorded(name, case.name)
     both = [metric for metric in ours if metric in theirs and which.fullmatch(metric)]
     assert both, f"{case.name} was recorded without metrics like {which.pattern}"
-    both = [m for m in both if inexact.get(m) in (None, _exactness.ARBITRATED)]
+    both = [m for m in both if inexact.get(m) in (None, exactness.ARBITRATED)]
     # ncu prints ratios with two digits.
     return {
         metric: (ours[metric], theirs[metric])
@@ -121,26 +122,26 @@ def cases(name: str) -> list[Any]:
 # case of it: the metrics and the reason.
 GLOBAL_ATOMICS = r"l1tex__\w*t_sectors\w*_mem_global_op_(red|atom)\.\w+"
 BY_CHANCE = {
-    "first_match": (r".*global.*", _exactness.UNJOINED),
-    "scatter_add": (GLOBAL_ATOMICS, _exactness.DIVIDED),
-    "shared_counters": (r".*shared.*", _exactness.CONTENDED),
-    "shared_atomic<AddF64,false>": (r".*shared.*", _exactness.CONTENDED),  # to what nobody wrote
-    r"global_atomic<.*": (GLOBAL_ATOMICS, _exactness.DIVIDED),
-    "half_atomics": (r".*_mem_shared_op_atom\.sum", _exactness.GENERIC),
-    "chained_hash_find": (r".*global.*", _exactness.UNJOINED),
-    "pagerank": (r".*shared.*", _exactness.CONTENDED),
+    "first_match": (r".*global.*", exactness.UNJOINED),
+    "scatter_add": (GLOBAL_ATOMICS, exactness.DIVIDED),
+    "shared_counters": (r".*shared.*", exactness.CONTENDED),
+    "shared_atomic<AddF64,false>": (r".*shared.*", exactness.CONTENDED),  # to what nobody wrote
+    r"global_atomic<.*": (GLOBAL_ATOMICS, exactness.DIVIDED),
+    "half_atomics": (r".*_mem_shared_op_atom\.sum", exactness.GENERIC),
+    "chained_hash_find": (r".*global.*", exactness.UNJOINED),
+    "pagerank": (r".*shared.*", exactness.CONTENDED),
     "expand_frontier|hook_components|bloom_add|deposit_charge|histogram_2d": (
         GLOBAL_ATOMICS,
-        _exactness.DIVIDED,
+        exactness.DIVIDED,
     ),
     # Where Nsight Compute's formulas are not known; both are metrics of instructions, not counters.
     r"async_(copy|tile)<": (
         r"memory_.*|.*_op_ldgsts\.sum|.*t_sectors.*_ld\.sum",
-        _exactness.COPIED,
+        exactness.COPIED,
     ),
     r"shared_load<16>|\w+<float4|attention_scores": (
         r".*wavefronts.*shared.*",
-        _exactness.SOME_LANES,
+        exactness.SOME_LANES,
     ),
 }
 
@@ -234,7 +235,7 @@ def test_what_differs_from_run_to_run_is_said(name):
     for case in all_cases(name):
         inexact = counted(case)[1]
         for metric, why in inexact.items():
-            if why in (_exactness.PARTED, _exactness.ARBITRATED) or metric in _exactness.TOTALS:
+            if why in (exactness.PARTED, exactness.ARBITRATED) or metric in exactness.TOTALS:
                 continue
             known = [v for known, v in BY_CHANCE.items() if re.match(known, case.name)]
             assert any(re.fullmatch(m, metric) and w == why for m, w in known), (case.name, metric)
@@ -257,7 +258,7 @@ def test_instructions_in_all(name):
     exact = 0
     for case in all_cases(name):
         (ours, inexact), theirs = counted(case), recorded(name, case.name)
-        for metric in set(_exactness.TOTALS) - set(inexact):
+        for metric in set(exactness.TOTALS) - set(inexact):
             if metric in theirs:
                 exact += 1
                 assert ours[metric] == theirs[metric], (case.name, metric)

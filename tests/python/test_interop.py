@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _arrays
 from coalesce.array import DeviceArray, to_device
+from coalesce.arrays import foreign
 from coalesce.errors import DeviceUnavailable, LaunchError
 
 SCALE = """
@@ -82,7 +82,7 @@ def test_without_a_gpu_device_arrays_say_why() -> None:
 
 def test_host_arrays_of_other_libraries_through_dlpack() -> None:
     x = np.arange(4, dtype=np.float32)
-    view = _arrays.look_on_host(Exchange(x))
+    view = foreign.look_on_host(Exchange(x))
     assert view is not None
     assert np.shares_memory(view, x)
 

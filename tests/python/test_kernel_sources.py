@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _compiler
+from coalesce.compile import nvrtc
 
 SCALE = """
 extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -154,7 +154,7 @@ extern "C" __global__ void group(int *out) {
 
 
 def test_templates_headers_and_definitions(device: str) -> None:
-    if not _compiler.include_folders():
+    if not nvrtc.include_folders():
         pytest.skip("CUDA's headers are not installed")
     options = ["-DSHIFT=100"]
     out = np.zeros(8, np.int32)

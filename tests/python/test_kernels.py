@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from coalesce import _compiler, _core, catalogue
+from coalesce import _core, catalogue
+from coalesce.compile import nvrtc
 
 ENTRIES = _core.ops.variants()
 NVCC = shutil.which("nvcc")
@@ -28,7 +29,7 @@ def ids(value):
 @pytest.mark.parametrize("entry", ENTRIES, ids=ids)
 def test_compiles_for_every_architecture(entry, arch):
     text = catalogue.read_kernel(entry.file)
-    compiled = _compiler.compile_cuda(text, arch=arch)
+    compiled = nvrtc.compile_cuda(text, arch=arch)
     assert f".entry {entry.name}(" in compiled.ptx
     assert compiled.log == ""
 
@@ -41,7 +42,7 @@ def test_compiles_for_every_architecture(entry, arch):
 )
 def test_static_shared_memory_is_what_the_catalogue_says(entry, tile, real):
     text = catalogue.read_kernel(entry.file)
-    ptx = _compiler.compile_cuda(text, options=defines(entry, tile, real)).ptx
+    ptx = nvrtc.compile_cuda(text, options=defines(entry, tile, real)).ptx
     sizes = re.findall(r"\.shared\s+\.align\s+\d+\s+\.b8\s+\w+\[(\d+)\]", ptx)
     item_size = 4 if real == "float" else 8
     assert sum(map(int, sizes)) == entry.static_shared_bytes(tile, item_size)

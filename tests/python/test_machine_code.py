@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _counting, _devices, operations
+from coalesce import operations
+from coalesce.arrays import devices
+from coalesce.simulate import counting
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 
 
 def why_ptx(kernel):
-    return kernel._program(_devices.resolve("sim")).why_ptx(kernel.entry)
+    return kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
 
 
 def call(operation, variant, dtype, shape, **options):
@@ -62,7 +64,7 @@ def test_awkward_kernels(entry):
         for counts in (False, True):
             given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
             # In one thread of the host: what atomics and races leave depends on the blocks' order.
-            launch = _counting.prepare(kernel, grid, block, given, shared)
+            launch = counting.prepare(kernel, grid, block, given, shared)
             launch.run(counts=counts, workers=1)
             results.append([a for a in given if isinstance(a, np.ndarray)])
         for plain, counted in zip(*results, strict=True):
@@ -110,7 +112,7 @@ def test_wide_integers():
     out = []
     for counts in (False, True):
         out.append(np.zeros((len(a), 20), np.uint64))
-        launch = _counting.prepare(kernel, -(-len(a) // 96), 96, [len(a), a, b, c, out[-1]], 0)
+        launch = counting.prepare(kernel, -(-len(a) // 96), 96, [len(a), a, b, c, out[-1]], 0)
         launch.run(counts=counts)
     np.testing.assert_array_equal(out[0], out[1])
     with np.errstate(over="ignore"):

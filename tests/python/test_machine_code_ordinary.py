@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _counting, _devices
+from coalesce.arrays import devices
+from coalesce.simulate import counting
 
 SOURCE = (counter_cases.KERNELS / "ordinary.cu").read_text()
 ELEMENTS = dict(re.findall(r"^KERNEL\((\w+), (\w+)\)", SOURCE, re.MULTILINE))
@@ -55,12 +56,12 @@ def numbers(dtype: str) -> np.ndarray:
 def results(entry: str, fast: bool = False) -> list[np.ndarray]:
     """Return what the PTX leaves and what the machine code leaves."""
     kernel = compiled(fast).get_function(entry)
-    assert kernel._program(_devices.resolve("sim")).why_ptx(entry) == ""
+    assert kernel._program(devices.resolve("sim")).why_ptx(entry) == ""
     left = []
     for counts in (False, True):
         dtype = DTYPES[ELEMENTS[entry]]
         a, o = numbers(dtype), np.zeros(256, dtype)
-        _counting.prepare(kernel, 1, 64, [a, o]).run(counts=counts, workers=1)
+        counting.prepare(kernel, 1, 64, [a, o]).run(counts=counts, workers=1)
         left.append(o)
     return left
 

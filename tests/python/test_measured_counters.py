@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _devices, _ncu
-from coalesce._devices import GpuStatus
+from coalesce.arrays import devices
+from coalesce.arrays.devices import GpuStatus
+from coalesce.profiling import ncu as profiling_ncu
 
 LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 TIME = "gpu__time_duration.sum"
@@ -30,7 +31,7 @@ OUTPUT = """\
 @pytest.fixture
 def a_gpu(monkeypatch):
     """Pretend that there is a GPU."""
-    monkeypatch.setattr(_devices, "gpu_status", lambda: GpuStatus("ok", "1 GPU"))
+    monkeypatch.setattr(devices, "gpu_status", lambda: GpuStatus("ok", "1 GPU"))
 
 
 @pytest.fixture
@@ -60,10 +61,10 @@ def fake_ncu(tmp_path, body):
 
 
 def test_the_table_is_read():
-    assert _ncu.parse(OUTPUT) == [
+    assert profiling_ncu.parse(OUTPUT) == [
         {"ID": 0, "Process ID": 4711, "a.sum": 1234567, "b.pct": 12.5, "c.sum": 2656}
     ]
-    assert _ncu.parse("==ERROR== nothing") == []
+    assert profiling_ncu.parse("==ERROR== nothing") == []
 
 
 @pytest.mark.usefixtures("a_gpu")
@@ -72,7 +73,7 @@ def test_counters_beside_predictions(p, tmp_path):
         tmp_path,
         f"""\
         launch = pickle.load(open(rest[-1] + "/launch.pickle", "rb"))
-        assert rest[1:3] == ["-m", "coalesce._ncu"]
+        assert rest[1:3] == ["-m", "coalesce.profiling.ncu"]
         assert (launch.grid, launch.block) == ((2, 2, 1), (32, 32, 1))
         assert launch.arguments[0].shape == (64, 64)
         values = {{name: "{p.metrics()[LOADS]}" for name in metrics if name == "{LOADS}"}}
@@ -139,16 +140,16 @@ def test_other_failures_show_what_ncu_said(p, tmp_path):
 @pytest.mark.usefixtures("a_gpu")
 def test_no_ncu(p, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(_ncu, "_PLACES", (str(tmp_path / "*/ncu"),))
+    monkeypatch.setattr(profiling_ncu, "_PLACES", (str(tmp_path / "*/ncu"),))
     with pytest.raises(coalesce.DeviceUnavailable, match=r"not found on the PATH(.|\n)*no GPU"):
         p.measured_counters()
     (tmp_path / "2025.3").mkdir()
-    assert _ncu.find(fake_ncu(tmp_path / "2025.3", ""))
-    assert _ncu.find() == str(tmp_path / "2025.3" / "ncu")
+    assert profiling_ncu.find(fake_ncu(tmp_path / "2025.3", ""))
+    assert profiling_ncu.find() == str(tmp_path / "2025.3" / "ncu")
 
 
 def test_no_gpu(p, monkeypatch):
-    monkeypatch.setattr(_devices, "gpu_status", lambda: GpuStatus("no driver", "there is none"))
+    monkeypatch.setattr(devices, "gpu_status", lambda: GpuStatus("no driver", "there is none"))
     with pytest.raises(coalesce.DeviceUnavailable, match=r"no driver(.|\n)*counts of the profile"):
         p.measured_counters()
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _core, _counting, _devices
-from coalesce._modelled import Modelled
-from coalesce._run import launched_by
+from coalesce import _core
+from coalesce.arrays import devices
+from coalesce.catalogue.run import launched_by
+from coalesce.launch.modelled import Modelled
+from coalesce.simulate import counting
 
 DATA = counter_cases.Path(__file__).parents[1] / "data"
 RECORDED = counter_cases.load(DATA / "models_h200.json")
@@ -202,7 +204,7 @@ def test_the_first_rounds_stand_for_the_whole():
     def launch(kernel, grid, block, arguments, *, shared_bytes, device, operation, variant):
         del operation, variant
         for rounds in (0, 2):
-            prepared = _counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+            prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
             result = prepared.run(counts=True, caches=True, first_rounds=rounds)
             found.append(Modelled.of(result.model))
         return kernel.launch(grid, block, *arguments, device=device)
@@ -263,7 +265,7 @@ def test_caches_are_the_same_on_any_number_of_host_threads():
     kernel = coalesce.Kernel(source, "f", device="sim")
     x, out = np.zeros(5000, np.float32), np.zeros(100, np.float32)
     given = x, out, np.int32(x.size), np.int32(37)
-    prepared = _counting.prepare(kernel, 700, 64, given, 0, _devices.resolve("sim"))
+    prepared = counting.prepare(kernel, 700, 64, given, 0, devices.resolve("sim"))
     found = [
         prepared.run(counts=True, caches=True, workers=workers).model["caches"]
         for workers in (1, 2, 5)

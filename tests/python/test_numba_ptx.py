@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _numba
+from coalesce.cxx.numba import arguments_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -184,9 +184,9 @@ def test_wrong_arguments(arguments: tuple[object, ...], message: str) -> None:
 
 def test_names_that_do_not_agree_with_the_parameters_are_not_believed() -> None:
     tagged = "_ZN4main1fB2v1B6abcdefEi5ArrayIfLi1E1C7mutable7alignedE"
-    found = _numba.arguments_of(tagged, 8)
+    found = arguments_of(tagged, 8)
     assert found is not None
     assert [a.spelled for a in found] == ["int32", "array(float32, 1d, C)"]
-    assert _numba.arguments_of(tagged, 9) is None
-    assert _numba.arguments_of("_Z1fPf", 1) is None
-    assert _numba.arguments_of(tagged + "?", 8) is None
+    assert arguments_of(tagged, 9) is None
+    assert arguments_of("_Z1fPf", 1) is None
+    assert arguments_of(tagged + "?", 8) is None

@@ -6,7 +6,7 @@ from operator import mul
 
 import pytest
 
-from coalesce._pattern import classify
+from coalesce.profiling.patterns import classify
 from coalesce.tracing import TraceArray
 
 LANES = range(32)

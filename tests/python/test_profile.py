@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce._assertions import Assertions
+from coalesce.profiling.assertions import Assertions
 
 N = 64
 

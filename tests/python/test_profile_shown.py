@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _console
+from coalesce.render import console
 
 HOSTILE = """\
 extern "C" __global__ void k(float* x) {  // <script>alert(1)</script> & "quotes"
@@ -114,7 +114,7 @@ def test_ascii_where_the_encoding_has_no_more(profiles, monkeypatch):
         encoding = "ascii"
 
     monkeypatch.setattr("sys.stdout", Latin())
-    text = _console.shown(profiles[0])
+    text = console.shown(profiles[0])
     assert text.isascii()
     assert "?" not in text.replace(": beta == 0 ?", "").replace("== 0 ? alpha", "")
     assert "####" in text

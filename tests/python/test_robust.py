@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coalesce
-from coalesce import _compiler
-from coalesce._compile_process import Compiler
+from coalesce.compile import nvrtc
+from coalesce.compile.worker import Compiler
 from coalesce.errors import CompileError, LaunchError
 
 FOREVER = 'extern "C" __global__ void forever(volatile int *x) { while (x[0] == 0) {} }'
@@ -84,7 +84,7 @@ def test_a_compilation_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyP
 
 
 def test_a_crash_of_the_compiler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = Compiler(_compiler.nvrtc()._path)
+    compiler = Compiler(nvrtc.nvrtc()._path)
     child = compiler._take()
     assert child is not None
     os.kill(child.process.pid, signal.SIGSEGV)
@@ -105,8 +105,8 @@ def test_a_crash_of_the_compiler_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_child_ends_with_its_parent() -> None:
     code = (
         "import os, signal\n"
-        "from coalesce import _compiler\n"
-        "child = _compiler.nvrtc()._take()\n"
+        "from coalesce.compile import nvrtc\n"
+        "child = nvrtc.nvrtc()._take()\n"
         "print(child.process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _sampling
+from coalesce.simulate import sampling
 
 LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 
@@ -23,23 +23,23 @@ extern "C" __global__ void uneven(const float* x, float* y, int n) {
 
 
 def test_blocks_are_spread_over_the_grid_and_the_same_in_every_run():
-    blocks, groups = _sampling.choose(10_000, 0.05)
-    again, _ = _sampling.choose(10_000, 0.05)
+    blocks, groups = sampling.choose(10_000, 0.05)
+    again, _ = sampling.choose(10_000, 0.05)
     np.testing.assert_array_equal(blocks, again)
     assert len(blocks) == 500
     assert np.all(np.diff(blocks.astype(np.int64)) > 0)
     assert np.all(blocks // 20 == np.arange(500))  # one of each stretch
     assert set(groups) == set(range(16))
-    assert len(_sampling.choose(1000, 0.001)[0]) == 32  # enough for errors
-    assert _sampling.choose(32, 0.5) is None
+    assert len(sampling.choose(1000, 0.001)[0]) == 32  # enough for errors
+    assert sampling.choose(32, 0.5) is None
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])
 def test_shares_that_are_none(share):
     with pytest.raises(ValueError, match="above 0 and below 1"):
-        _sampling.choose(100, share)
+        sampling.choose(100, share)
     with pytest.raises(TypeError, match="must be a number"):
-        _sampling.choose(100, "5%")
+        sampling.choose(100, "5%")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_errors_are_honest():
         blocks = np.random.default_rng(start).integers(edges[:-1], edges[1:])
         groups = [values[blocks[g::16]].sum() for g in range(16)]
         sizes = [len(blocks[g::16]) for g in range(16)]
-        estimate = _sampling.Estimate(count, 2000, groups, sizes)
+        estimate = sampling.Estimate(count, 2000, groups, sizes)
         estimates.append(sum(groups) * estimate.scale)
         errors.append(estimate.error(lambda total: total))
     assert np.mean(estimates) == pytest.approx(values.sum(), rel=0.01)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce._declaration import bare, lines_of
+from coalesce.cxx.declarations import bare, lines_of
 
 
 @pytest.mark.parametrize("ends_no_line", ["\f", "\v", "\x1c", "\x85", "\u2028"])

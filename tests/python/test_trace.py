@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import _core, _counting, _tracer
+from coalesce import _core
+from coalesce.simulate import counting
+from coalesce.tracing import run as tracing_run
 
 ROWS = """
 extern "C" __global__ void rows(const float* a, double* out, int rows, int cols) {
@@ -142,7 +144,7 @@ def test_what_is_left_out_is_told(rows, arrays, limit):
 
 
 def launch(rows, arrays, **options):
-    prepared = _counting.prepare(rows, GRID, BLOCK, [*arrays, *SHAPE])
+    prepared = counting.prepare(rows, GRID, BLOCK, [*arrays, *SHAPE])
     result = prepared.run(**options)
     return prepared.trace(result)
 
@@ -291,7 +293,7 @@ def test_exemplars_show_every_instruction(on_simulator):
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
     x, y = np.zeros(100 * 96, np.int32), np.zeros(1, np.int32)
-    counted = _counting.count(kernel, 100, 96, [x, y, 100], exemplars=64)
+    counted = counting.count(kernel, 100, 96, [x, y, 100], exemplars=64)
     trace = counted.exemplars
     table = counted.counts.table()
     assert set(trace.instruction) == set(np.flatnonzero(table["requests"]))
@@ -308,7 +310,7 @@ def test_exemplars_show_every_instruction(on_simulator):
 
 def test_exemplars_are_part_of_the_trace(rows, arrays, monkeypatch):
     monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # whose instructions a trace has
-    counted = _counting.count(rows, GRID, BLOCK, [*arrays, *SHAPE], exemplars=64)
+    counted = counting.count(rows, GRID, BLOCK, [*arrays, *SHAPE], exemplars=64)
     whole = rows.trace(GRID, BLOCK, *arrays, *SHAPE)
     places = {(e.block, e.warp, e.step): e for e in whole}
     assert len(counted.exemplars) > 0
@@ -388,7 +390,7 @@ def test_operations_refuse_what_they_cannot_trace(on_simulator):
 
 
 def test_a_block_that_waits_for_one_that_does_not_run(on_simulator, monkeypatch):
-    monkeypatch.setattr(_tracer, "PATIENCE", 1_000_000)
+    monkeypatch.setattr(tracing_run, "PATIENCE", 1_000_000)
     source = """extern "C" __global__ void k(volatile int* flag) {
         if (blockIdx.x == 0) while (*flag == 0);
         *flag = 1;

@@ -16,7 +16,7 @@ from coalesce.draw._matrix import Matrix
 from coalesce.draw._warp import warp_access
 
 if TYPE_CHECKING:
-    from coalesce.tracing import Trace, TraceEvent
+    from coalesce.simulate.events import Trace, TraceEvent
 
 Events = NDArray[np.intp]
 

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from coalesce._advice import wasteful
-from coalesce._assertions import explanation
-from coalesce._rows import Access
 from coalesce.kernel import Kernel
 from coalesce.profiling import Profile
+from coalesce.profiling.advice import wasteful
+from coalesce.profiling.assertions import explanation
+from coalesce.profiling.rows import Access
 
 Array = NDArray[Any]
 Kind = Literal["load", "store"]

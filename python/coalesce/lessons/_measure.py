@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import coalesce
-from coalesce.array import DeviceArray, to_device
+from coalesce.arrays.device_array import DeviceArray, to_device
+from coalesce.common.timing import Timing
 from coalesce.kernel import Kernel
-from coalesce.timing import Timing
 
 _SOURCES = Path(__file__).with_name("sources")
 

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from coalesce.common.timing import Timing
 from coalesce.plots import Sweep
-from coalesce.timing import Timing
 
 # Beside the code, so that the lessons find it wherever the package is installed.
 FILE = Path(__file__).with_name("h200.json")

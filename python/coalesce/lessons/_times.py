@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from coalesce import _devices, _tables
+from coalesce.arrays import devices
+from coalesce.common.timing import Timing, milliseconds
 from coalesce.lessons import _measure
 from coalesce.lessons._recording import Recording, label, recording
 from coalesce.plots import Sweep
-from coalesce.timing import Timing, milliseconds
+from coalesce.render import tables
 
 Variants = Iterable[str | tuple[str, Mapping[str, Any]]]
 
@@ -85,7 +86,7 @@ class Times(Mapping[str, Timing]):
     def __repr__(self) -> str:
         parts = [self._caption()]
         if self:
-            parts.append(_tables.as_text(*self._cells()))
+            parts.append(tables.as_text(*self._cells()))
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
@@ -244,7 +245,7 @@ def _factor(value: float) -> str:
     return f"{value:.2f}" if value >= 0.995 else f"{value:.2g}"
 
 
-def _gpu() -> _devices.Device | None:
+def _gpu() -> devices.Device | None:
     """Return the GPU that calls run on by default, or None."""
-    chosen = _devices.resolve(None)
+    chosen = devices.resolve(None)
     return chosen if chosen.kind == "cuda" else None

@@ -1,0 +1,575 @@
+"""Arrays in device memory, a GPU's or the simulator's.
+
+A `DeviceArray` owns its memory. On a GPU it exchanges it with CuPy, PyTorch, Numba and others
+without a copy, through `__cuda_array_interface__` and DLPack; on the simulator with NumPy and
+others, through DLPack. It does no arithmetic: kernels do.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import cuda as _cuda
+from coalesce.arrays import devices, foreign
+from coalesce.arrays.devices import Device
+from coalesce.arrays.simulated import SimulatedMemory
+from coalesce.common import dtypes
+from coalesce.common.errors import LaunchError
+
+
+class DeviceArray:
+    """A C-contiguous array in the memory of a GPU or of a simulated device.
+
+    Made by `empty`, `zeros`, `ones`, `asarray` and `to_device`; `get` or ``numpy.asarray`` copies
+    it to NumPy. Kernels and operations take it where they run on its device.
+
+    Indexing the leading axes, with integers and then a slice without a step, gives the same memory
+    as an array of its own; so does `reshape`. Assigning to such a part copies to it.
+
+    Work on arrays of this package is ordered on the default stream: `get` waits for it, and a
+    launch on another stream is waited for by what follows on the default stream.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    device : str
+        ``"cuda:0"`` or ``"sim:h200"``.
+
+    Examples
+    --------
+    >>> x = coalesce.asarray(np.arange(6, dtype=np.float32).reshape(2, 3), device="sim")
+    >>> x
+    DeviceArray(shape=(2, 3), dtype=float32, device='sim:h200')
+    >>> x[1].get()
+    array([3., 4., 5.], dtype=float32)
+    >>> x[0, 1:] = 7
+    >>> x.get()
+    array([[0., 7., 7.],
+           [3., 4., 5.]], dtype=float32)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_code",
+        "_generation",
+        "_memory",
+        "_ordinal",
+        "dtype",
+        "shape",
+    )
+
+    def __init__(
+        self,
+        memory: Any,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        generation: int,
+        address: int | None = None,
+    ):
+        # Not for users: `empty`, `asarray` and the others make arrays.
+        self._memory = memory
+        self._address = memory.address if address is None else address
+        self._ordinal = -1 if isinstance(memory, SimulatedMemory) else memory.ordinal
+        self._generation = generation  # of the GPU; 0, which no GPU has, on the simulator
+        self._code = _cuda.scalar_code(dtypes.code_of(dtype))
+        self.shape = shape
+        self.dtype = dtype
+
+    @classmethod
+    def empty(
+        cls,
+        shape: int | Sequence[int],
+        dtype: Any = np.float32,
+        device: str | Device | None = None,
+    ) -> DeviceArray:
+        """Make an array with whatever its memory holds; see `coalesce.empty`."""
+        chosen = devices.resolve(device)
+        extents = (shape,) if isinstance(shape, int | np.integer) else shape
+        dims = tuple(operator.index(n) for n in extents)
+        if any(n < 0 for n in dims):
+            raise ValueError(f"shape must not have negative extents; got {dims}")
+        dtype = np.dtype(dtype)
+        if dtype.kind not in "biufc" or not dtype.isnative or dtype.itemsize > 16:
+            raise TypeError(f"dtype must be a native number type; got {dtype!r}")
+        size = math.prod(dims) * dtype.itemsize
+        if size >= 2**62:
+            raise LaunchError(f"out of memory: an array of shape {dims}, {dtype}, has {size} bytes")
+        if chosen.kind == "sim":
+            memory = SimulatedMemory(dims, dtype, chosen.name)
+            memory.forget()
+            return cls(memory, dims, dtype, 0)
+        opened = _cuda.Device(chosen.ordinal)
+        allocated = opened.allocate(size, f"an array of shape {dims}, {dtype}")
+        return cls(allocated, dims, dtype, opened.generation)
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes."""
+        return self.size * int(self.dtype.itemsize)
+
+    @property
+    def device(self) -> str:
+        """The device's name, as `device=` takes it."""
+        return self._memory.device if self._simulated else f"cuda:{self._ordinal}"
+
+    def get(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        """Copy the array to NumPy, after all work that was enqueued before.
+
+        Parameters
+        ----------
+        out : numpy.ndarray, optional
+            C-contiguous, of the same shape and dtype; a new array otherwise.
+        """
+        self._alive()
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out must be C-contiguous of shape {self.shape}, {self.dtype}; "
+                f"got shape {out.shape}, {out.dtype}"
+            )
+        if self._simulated:
+            out[...] = self._host()
+        elif self.size:
+            _cuda.Device(self._ordinal).to_host(byte_view(out), self._address)
+        return out
+
+    def set(self, values: np.ndarray[Any, Any]) -> None:
+        """Copy a NumPy array of the same shape and dtype into this one."""
+        self._alive()
+        if values.shape != self.shape or values.dtype != self.dtype:
+            raise ValueError(
+                f"values must have shape {self.shape}, {self.dtype}; "
+                f"got shape {values.shape}, {values.dtype}"
+            )
+        if self._simulated:
+            self._host()[...] = values
+            self._define()
+        elif self.size:
+            source = byte_view(np.ascontiguousarray(values))
+            _cuda.Device(self._ordinal).to_device(self._address, source)
+
+    def copy(self) -> DeviceArray:
+        """Return a copy on the same device."""
+        self._alive()
+        result = DeviceArray.empty(self.shape, self.dtype, self.device)
+        if self._simulated:
+            result.set(self._host())
+        else:
+            _copy_bytes(self._ordinal, result._address, self._address, self.nbytes)
+        return result
+
+    def item(self) -> Any:
+        """Return the only element as a Python number."""
+        return self.get().item()
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """Return the same memory with another shape; one extent may be -1."""
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        dims = [operator.index(n) for n in wanted]
+        if dims.count(-1) == 1:
+            rest = math.prod(n for n in dims if n != -1)
+            dims[dims.index(-1)] = self.size // rest if rest else 0
+        if any(n < 0 for n in dims) or math.prod(dims) != self.size:
+            raise ValueError(f"cannot reshape an array of shape {self.shape} to {tuple(wanted)}")
+        return self._part(tuple(dims), self._address)
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        given = index if isinstance(index, tuple) else (index,)
+        items = tuple(_basic_index(item) for item in given)
+        # NumPy's own rules, on an array without memory: indices of this kind only compute.
+        blank = np.lib.stride_tricks.as_strided(
+            np.zeros(1, self.dtype), self.shape, _c_strides(self.shape, self.dtype.itemsize)
+        )
+        part = blank[items if Ellipsis in items else (*items, Ellipsis)]  # never an element
+        if not part.flags.c_contiguous:
+            raise IndexError(
+                f"index {index!r} of an array of shape {self.shape} leaves gaps; a device array is "
+                "contiguous: index its leading axes, or get() it first"
+            )
+        address = part.__array_interface__["data"][0] - blank.__array_interface__["data"][0]
+        return self._part(part.shape, self._address + (address if part.size else 0))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        part = self[index]
+        if foreign.look(value) is not None and not self._simulated:
+            copy(value, part)
+            return
+        values = value.get() if isinstance(value, DeviceArray) else np.asarray(value)
+        if not np.can_cast(values.dtype, self.dtype, "same_kind") and not (
+            values.ndim == 0 and np.can_cast(np.min_scalar_type(values), self.dtype, "same_kind")
+        ):
+            raise TypeError(f"cannot assign {values.dtype} to an array of {self.dtype}")
+        try:
+            part.set(np.broadcast_to(values.astype(self.dtype), part.shape))
+        except ValueError:
+            raise ValueError(
+                f"cannot assign an array of shape {values.shape} to a part of shape {part.shape}"
+            ) from None
+
+    def __iter__(self) -> Iterator[DeviceArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, device={self.device!r})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError(
+                "an array in a device's memory cannot become a NumPy array without a copy"
+            )
+        found = self.get()
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._simulated:
+            raise AttributeError("__cuda_array_interface__: the array is not in a GPU's memory")
+        self._alive()
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self._address if self.size else 0, False),
+            "strides": None,
+            "version": 3,
+            "stream": foreign.LEGACY_STREAM,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        cpu, cuda = 1, 2  # kDLCPU, kDLCUDA
+        return (cpu, 0) if self._simulated else (cuda, self._ordinal)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        self._alive()
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError("a DeviceArray is exported only where it lies")
+        source = self.copy() if copy else self
+        if self._simulated:
+            source._define()  # whoever has the memory may write to it unseen
+            return source._host().__dlpack__()
+        if stream not in (-1, None, 1):
+            # Work here is on the default stream; another one may not wait for it by itself.
+            _cuda.Device(self._ordinal).synchronize()
+        versioned = max_version is not None and max_version[0] >= 1
+        code = dtypes.code_of(self.dtype)
+        return _cuda.to_dlpack(
+            source, source._address, list(self.shape), code, self._ordinal, versioned
+        )
+
+    @property
+    def _simulated(self) -> bool:
+        return self._ordinal < 0
+
+    def _part(self, shape: tuple[int, ...], address: int) -> DeviceArray:
+        return DeviceArray(self._memory, shape, self.dtype, self._generation, address)
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        """Return the memory of a simulated array as NumPy sees it, uncopied."""
+        start = self._address - self._memory.address
+        memory: np.ndarray[Any, Any] = self._memory.bytes()[start : start + self.nbytes]
+        return memory.view(self.dtype).reshape(self.shape)
+
+    def _define(self) -> None:
+        start = self._address - self._memory.address
+        self._memory.define(start, start + self.nbytes)
+
+    def _alive(self) -> None:
+        if self._memory.lost:
+            raise LaunchError(
+                "this DeviceArray's memory is lost: a kernel faulted since it was made"
+            )
+
+
+def empty(
+    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
+) -> DeviceArray:
+    """Make an array in device memory with whatever the memory holds.
+
+    On the simulator that is 0xFF bytes, NaN to a kernel that reads an element before it is written;
+    `Kernel.check` reports such reads.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype
+        A boolean, integer, floating or complex type.
+    device : str or Device, optional
+        ``"cuda"``, ``"cuda:1"``, ``"sim"``; by default the first GPU, else the simulator.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    LaunchError
+        The device has not that much free memory.
+    DeviceUnavailable
+        There is no such GPU.
+
+    Examples
+    --------
+    >>> coalesce.empty((64, 32), device="sim")
+    DeviceArray(shape=(64, 32), dtype=float32, device='sim:h200')
+    """
+    return DeviceArray.empty(shape, dtype, device)
+
+
+def zeros(
+    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
+) -> DeviceArray:
+    """Make an array of zeros in device memory; parameters and errors as for `empty`.
+
+    Examples
+    --------
+    >>> coalesce.zeros(3, device="sim").get()
+    array([0., 0., 0.], dtype=float32)
+    """
+    result = DeviceArray.empty(shape, dtype, device)
+    if result._simulated:
+        result.set(np.broadcast_to(result.dtype.type(0), result.shape))
+    else:
+        _cuda.Device(result._ordinal).fill(result._address, 0, result.nbytes)
+    return result
+
+
+def ones(
+    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
+) -> DeviceArray:
+    """Make an array of ones in device memory; parameters and errors as for `empty`.
+
+    Examples
+    --------
+    >>> coalesce.ones(3, np.int32, device="sim").get()
+    array([1, 1, 1], dtype=int32)
+    """
+    result = DeviceArray.empty(shape, dtype, device)
+    result.set(np.broadcast_to(result.dtype.type(1), result.shape))
+    return result
+
+
+def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
+    """Return an array in device memory, uncopied where it is in that memory already.
+
+    Parameters
+    ----------
+    a : array_like
+        A `DeviceArray`, a C-contiguous GPU array of any library (used where it lies, as of this
+        call), or what ``numpy.asarray`` takes, which is copied.
+    dtype : dtype, optional
+        Convert to this type; by default that of `a`.
+    device : str or Device, optional
+        By default the device that `a` is on, else the first GPU, else the simulator.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    TypeError
+        `a` has a dtype that kernels have no type for.
+    ValueError
+        `a` is a GPU array that is not C-contiguous.
+
+    Examples
+    --------
+    >>> x = coalesce.asarray([1, 2, 3], np.float32, device="sim")
+    >>> coalesce.asarray(x) is x
+    True
+    """
+    wanted = None if device is None else devices.resolve(device).name
+    found: DeviceArray | None = a if isinstance(a, DeviceArray) else None
+    if found is None and (seen := foreign.look(a)) is not None:
+        found = _adopted(seen)
+    if found is None:
+        return to_device(np.asarray(a, dtype), device)
+    converts = dtype is not None and np.dtype(dtype) != found.dtype
+    if not converts and wanted in (None, found.device):
+        return found
+    values = found.get()
+    return to_device(values.astype(dtype) if converts else values, wanted or found.device)
+
+
+def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
+    """Copy an array to a device.
+
+    Parameters
+    ----------
+    a : array_like
+        A NumPy array (any layout) or what ``numpy.asarray`` takes, or a device array of any
+        library.
+    device : str or Device, optional
+        By default the GPU that `a` is on, else the first GPU, else the simulator.
+
+    Returns
+    -------
+    DeviceArray
+        C-contiguous, with the shape and dtype of `a`.
+
+    Raises
+    ------
+    TypeError
+        `a` has a dtype that kernels have no type for.
+    DeviceUnavailable
+        There is no such GPU.
+    LaunchError
+        The device has not that much free memory.
+
+    Examples
+    --------
+    >>> coalesce.to_device(np.zeros((2, 3))).shape
+    (2, 3)
+    """
+    found = foreign.look(a)
+    if found is not None:
+        result = DeviceArray.empty(found.shape, found.code, device or f"cuda:{found.ordinal}")
+        if result._simulated:
+            result.set(_adopted(found).get())
+        else:
+            copy(a, result)
+        return result
+    values = np.asarray(a)
+    result = DeviceArray.empty(values.shape, values.dtype, device)
+    result.set(values)
+    return result
+
+
+def from_dlpack(value: Any) -> Any:
+    """Return a GPU array of any library as an object with `__cuda_array_interface__`, uncopied."""
+    return _Borrowed(foreign.seen(value))
+
+
+def copy(source: Any, target: Any) -> None:
+    """Copy between two GPU arrays of the same shape and dtype, of any library, on one GPU."""
+    a, b = foreign.seen(source), foreign.seen(target)
+    if a.shape != b.shape or a.code != b.code:
+        raise ValueError(
+            f"source has shape {a.shape}, {dtypes.dtype_name(a.code)}; "
+            f"target has shape {b.shape}, {dtypes.dtype_name(b.code)}"
+        )
+    if not a.contiguous or not b.contiguous:
+        raise ValueError("both arrays must be C-contiguous")
+    if a.ordinal != b.ordinal:
+        raise ValueError(f"source is on cuda:{a.ordinal}, target on cuda:{b.ordinal}")
+    device = _cuda.Device(a.ordinal)
+    others = {s for s in (a.stream, b.stream) if s not in (None, foreign.LEGACY_STREAM)}
+    for stream in others:
+        device.synchronize(stream)
+    _copy_bytes(a.ordinal, b.address, a.address, a.bytes)
+    if others:
+        device.synchronize()
+
+
+def byte_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the bytes of a C-contiguous array of any dtype, uncopied."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def _copy_bytes(ordinal: int, target: int, source: int, size: int) -> None:
+    _cuda.Device(ordinal).copy(target, source, size)
+
+
+def _adopted(array: foreign.GpuArray) -> DeviceArray:
+    """Return a GPU array of another library as one of this package, over the same memory."""
+    if isinstance(array.owner, DeviceArray):
+        return array.owner
+    if not array.contiguous:
+        raise ValueError(
+            f"a GPU array of shape {array.shape} that is not C-contiguous; copy it first, for "
+            "example with cupy.ascontiguousarray or tensor.contiguous()"
+        )
+    device = _cuda.Device(array.ordinal)
+    if array.stream not in (None, foreign.LEGACY_STREAM):
+        device.order(array.stream, 0)
+    memory = _BorrowedMemory(array, device)
+    return DeviceArray(memory, array.shape, np.dtype(array.code), device.generation)
+
+
+def _basic_index(item: Any) -> Any:
+    """Return an index that only computes: an int, a slice, an ellipsis or None."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if not isinstance(item, bool | np.bool_ | np.ndarray):
+        try:
+            return operator.index(item)
+        except TypeError:
+            pass
+    raise TypeError(
+        f"a device array is indexed by integers and slices; got {type(item).__name__}; "
+        "get() gives a NumPy array"
+    )
+
+
+def _c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
+    strides, step = [], item_bytes
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+class _BorrowedMemory:
+    """Another library's memory, kept alive."""
+
+    def __init__(self, array: foreign.GpuArray, device: Any):
+        self.address = array.address
+        self.ordinal = array.ordinal
+        self._owner = array.owner
+        self._device = device
+        self._generation = device.generation
+
+    @property
+    def lost(self) -> bool:
+        return bool(self._device.generation != self._generation)
+
+
+class _Borrowed:
+    """Another library's GPU array, kept alive."""
+
+    def __init__(self, array: foreign.GpuArray):
+        self._array = array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        a = self._array
+        return {
+            "shape": a.shape,
+            "typestr": "|" + a.code if a.item_bytes == 1 else "<" + a.code,
+            "data": (a.address, a.read_only),
+            "strides": a.strides,
+            "version": 3,
+            "stream": a.stream,
+        }
+
+
+_cuda.register_device_array(DeviceArray)

@@ -1,0 +1,202 @@
+"""Arrays of whatever library as a kernel sees them: an address, a dtype, a layout, a stream.
+
+No array library but NumPy is imported. A GPU array says what it is through
+`__cuda_array_interface__` or DLPack; a PyTorch tensor is asked directly, since it knows more types
+than the interface can name.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import cuda
+from coalesce.common.errors import LaunchError
+
+_DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
+LEGACY_STREAM = 1  # the handle of the default stream, which 0 also names
+
+
+@dataclass(frozen=True)
+class GpuArray:
+    """An array in a GPU's memory.
+
+    `strides` is in bytes, None for C order; `code` is a typestr without byte order; `stream` is the
+    handle of the stream that its pending work is on, None where there is none to wait for.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    code: str
+    ordinal: int
+    stream: int | None
+    read_only: bool
+    owner: Any
+
+    @property
+    def item_bytes(self) -> int:
+        return int(self.code[1:])
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.item_bytes
+
+    @property
+    def contiguous(self) -> bool:
+        if self.strides is None or 0 in self.shape:
+            return True
+        step = self.item_bytes
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != step:
+                return False
+            step *= extent
+        return True
+
+
+def seen(value: Any) -> GpuArray:
+    """Describe a GPU array; TypeError where the value is none."""
+    found = look(value)
+    if found is None:
+        raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
+    return found
+
+
+def look(value: Any) -> GpuArray | None:
+    """Describe a GPU array; None for everything else."""
+    if isinstance(value, np.ndarray | np.generic | int | float | type):
+        return None
+    if is_device_array(value):
+        return None if value._simulated else _device_array(value)
+    if is_torch(value):
+        return _torch(value) if value.is_cuda else None
+    try:
+        interface = value.__cuda_array_interface__
+    except AttributeError:
+        interface = None
+    if interface is not None:
+        return _interface(value, interface)
+    if hasattr(value, "__dlpack_device__"):
+        kind, ordinal = value.__dlpack_device__()
+        if int(kind) in (_DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
+            return _dlpack(value, int(ordinal))
+    return None
+
+
+def look_on_host(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return a NumPy view of an array in host memory that is none of NumPy's; None for the rest.
+
+    That is another library's array, or a `DeviceArray` in the simulator's memory.
+    """
+    array: np.ndarray[Any, Any]
+    if is_device_array(value):
+        if not value._simulated:
+            return None
+        array = value._host()
+        return array
+    if is_torch(value):
+        array = value.detach().numpy()
+        return array
+    if isinstance(value, np.generic) or not hasattr(value, "__dlpack_device__"):
+        return None
+    if int(value.__dlpack_device__()[0]) != _DLPACK_CPU:
+        return None
+    return np.from_dlpack(value)
+
+
+def is_device_array(value: Any) -> bool:
+    """Tell a `DeviceArray` without importing its module."""
+    return type(value).__name__ == "DeviceArray" and hasattr(value, "_memory")
+
+
+def is_torch(value: Any) -> bool:
+    """Tell a PyTorch tensor without importing PyTorch."""
+    return any(
+        base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__
+    )
+
+
+def _device_array(value: Any) -> GpuArray:
+    if value._memory.lost:
+        raise LaunchError("this DeviceArray's memory is lost: a kernel faulted since it was made")
+    return GpuArray(
+        value._address, value.shape, None, value.dtype.str[1:], value._ordinal, None, False, value
+    )
+
+
+def _torch(tensor: Any) -> GpuArray:
+    name = str(tensor.dtype).partition(".")[2]
+    code = "V2" if name == "bfloat16" else np.dtype(name).str[1:]
+    item = int(code[1:])
+    stream = None
+    import sys
+
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        stream = torch.cuda.current_stream(tensor.get_device()).cuda_stream
+    return GpuArray(
+        tensor.data_ptr(),
+        tuple(tensor.shape),
+        tuple(item * step for step in tensor.stride()),
+        code,
+        tensor.get_device(),
+        stream or LEGACY_STREAM,
+        False,
+        tensor,
+    )
+
+
+def _interface(value: Any, interface: dict[str, Any]) -> GpuArray:
+    typestr = interface["typestr"]
+    if typestr[0] == ">" or interface.get("mask") is not None:
+        raise TypeError(
+            f"a GPU array with {'a mask' if interface.get('mask') is not None else typestr} "
+            "cannot be used by a kernel"
+        )
+    stream = interface.get("stream")
+    if stream == 0:
+        raise ValueError("__cuda_array_interface__ with stream 0, which its definition disallows")
+    address, read_only = interface["data"]
+    strides = interface.get("strides")
+    return GpuArray(
+        int(address),
+        tuple(interface["shape"]),
+        tuple(strides) if strides is not None else None,
+        typestr[1:],
+        _ordinal(value),
+        stream,
+        bool(read_only),
+        value,
+    )
+
+
+def _dlpack(value: Any, ordinal: int) -> GpuArray:
+    # Asked for the default stream, the producer makes that stream wait for its pending work.
+    try:
+        capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
+    except TypeError:
+        capsule = value.__dlpack__(stream=LEGACY_STREAM)
+    found = cuda.from_dlpack(capsule)
+    if not found["dtype"]:
+        raise TypeError("a GPU array whose element type NumPy does not have")
+    # The capsule keeps the memory alive as long as this description.
+    return GpuArray(
+        found["address"],
+        tuple(found["shape"]),
+        found["strides"],
+        found["dtype"],
+        ordinal,
+        None,
+        found["read_only"],
+        (value, capsule),
+    )
+
+
+def _ordinal(value: Any) -> int:
+    """Return the number of the GPU an array is on; the first where its library does not say."""
+    device = getattr(value, "device", None)
+    number = getattr(device, "id", None)
+    return number if isinstance(number, int) else 0

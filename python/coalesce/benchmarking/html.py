@@ -1,0 +1,67 @@
+"""A benchmark as HTML: the table with a bar for each time, then where its numbers come from."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from coalesce.benchmarking import text as benchmark_text
+from coalesce.render.markup import BAD, FAINT, GOOD, LINE, MONO, cell, row, table, tag
+
+if TYPE_CHECKING:
+    from coalesce.benchmarking import Benchmark, BenchmarkRow
+
+_BAR = 16  # characters
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def report(benchmark: Benchmark) -> str:
+    """Return the benchmark as a fragment."""
+    parts = [tag("div", tag("b", escape(benchmark.title)), "font-size:larger"), _table(benchmark)]
+    parts += [tag("div", escape(note), FAINT) for note in benchmark_text.notes(benchmark)]
+    wrong = [row.variant for row in benchmark if row.correct is False]
+    if wrong:
+        text = tag("b", f"▲ Wrong result: {escape(', '.join(wrong))}", f"color:{BAD}")
+        parts.append(tag("div", text))
+    return tag("div", "\n".join(parts), "line-height:1.45")
+
+
+def _table(benchmark: Benchmark) -> str:
+    names = benchmark_text.columns(benchmark)
+    best = benchmark_text.fastest(benchmark)
+    heads = [cell(tag("b", name), align=_align(name)) for name in names]
+    heads.insert(2, cell(""))
+    rows = [row(heads)]
+    slowest = max(r.timing.kernel_ms for r in benchmark)
+    for r in benchmark:
+        cells = [cell(_content(r, name, r is best), align=_align(name)) for name in names]
+        cells.insert(2, cell(_bar(r, slowest)))
+        rows.append(row(cells, LINE))
+        if r.bound and r.correct is not False:
+            why = cell(f"↳ {escape(r.bound)}", f"padding-left:24px;{FAINT}", span=len(cells))
+            rows.append(row([why]))
+    return table(rows)
+
+
+def _align(name: str) -> str:
+    return "left" if name in ("variant", "source") else "right"
+
+
+def _content(r: BenchmarkRow, name: str, best: bool) -> str:
+    text = escape(benchmark_text.cell(r, name))
+    if r.correct is False:
+        return tag("b", text, f"color:{BAD}")
+    return tag("b", text) if best and name in ("variant", "ms", "speedup") else text
+
+
+def _bar(r: BenchmarkRow, slowest: float) -> str:
+    """Draw a time: solid what was measured, shaded what is modelled."""
+    if r.correct is False or slowest <= 0:
+        return ""
+    share = r.timing.kernel_ms / slowest
+    full, rest = divmod(max(1, round(share * _BAR * 8)), 8)
+    if r.timing.source == "modelled":
+        bars = "▒" * max(1, round(share * _BAR))
+    else:
+        bars = "█" * full + _EIGHTHS[rest].strip()
+    return tag("span", bars, f"color:{GOOD};{MONO}")

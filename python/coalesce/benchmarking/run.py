@@ -1,0 +1,281 @@
+"""Timing variants of an operation one after the other, each held against NumPy first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coalesce import catalogue, operations, patterns
+from coalesce.arrays import devices, foreign
+from coalesce.arrays.devices import Device
+from coalesce.arrays.peaks import peaks_of
+from coalesce.benchmarking import ArrayInfo, Benchmark, BenchmarkRow
+from coalesce.benchmarking.peers import PEERS, Runs, check_peer, run_peer, spread_of
+from coalesce.catalogue import operands as catalogue_operands
+from coalesce.catalogue.operands import Operand
+from coalesce.catalogue.reference import Reference, reference
+from coalesce.catalogue.run import Run
+from coalesce.common.progress import Report, reporter
+from coalesce.common.timing import Timing
+from coalesce.simulate import counting
+
+# What a variant is given: the arrays, by the variant's name.
+Operands = Callable[[str], Sequence[Any]]
+
+_OPERANDS = {"matmul": ("a", "b"), "access": ("x",)}
+_AXES = {"a": "(rows, cols)", "b": "(K, N)"}
+_OPTIONS = {"matmul": ("alpha", "beta", "c", "tile"), "access": tuple(
+    dict.fromkeys(option for options in patterns.OPTIONS.values() for option in options)
+)}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to time; see `coalesce.benchmark`."""
+
+    runs: Runs = "auto"
+    verify: bool = True
+    progress: bool | Report | None = None
+
+
+def benchmark(
+    operation: str,
+    operands: Operands,
+    variants: Sequence[str] | None,
+    device: Any,
+    options: Mapping[str, Any],
+    settings: Settings,
+) -> Benchmark:
+    """Time variants; see `coalesce.benchmark`."""
+    catalogue.check_operation(operation)
+    _check_runs(settings.runs)
+    options = {name: value for name, value in options.items() if value is not None}
+    names = _names(operation, variants, options)
+    _check_options(operation, names, options)
+    given = {name: _checked(operation, operands(name)) for name in names}
+    gpu_arrays = [o.array for o in given[names[0]] if o.on_gpu]
+    where = devices.resolve(_device_of(given[names[0]], device), gpu_arrays)
+    for name in names:
+        if name in PEERS:
+            check_peer(name, operation, where)
+            _check_plain(name, options)
+
+    rows: list[BenchmarkRow] = []
+    exact: dict[str, Reference] = {}
+    with reporter(settings.progress, f"timing {operation}", "variants") as report:
+        for done, name in enumerate(names):
+            if report is not None:
+                report(done, len(names))
+            rows.append(_row(operation, name, given[name], where, options, settings, exact))
+        if report is not None:
+            report(len(names), len(names))
+    first = given[names[0]]
+    return Benchmark(
+        operation=operation,
+        arrays=[ArrayInfo(o.name, o.shape, str(o.dtype)) for o in first],
+        device=where,
+        rows=_beside_the_first(rows),
+        peaks=peaks_of(where, first[0].dtype),
+        options={name: value for name, value in options.items() if name != "c"},
+    )
+
+
+def _row(
+    operation: str,
+    name: str,
+    given: Sequence[Operand],
+    device: Device,
+    options: Mapping[str, Any],
+    settings: Settings,
+    exact: dict[str, Reference],
+) -> BenchmarkRow:
+    """Run one variant or peer and check what it gives."""
+    bound = None
+    if name in PEERS:
+        on_host = [_host(o.given, o.dtype) for o in given]
+        result, times = run_peer(name, operation, on_host, device, settings.runs)
+        timing = _timing_of_peer(name, operation, given, device, times)
+    else:
+        found, run = _run(operation, name, [o.given for o in given], device, options, settings)
+        if not run.records:
+            shapes = ", ".join(str(o.shape) for o in given)
+            raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to time")
+        result, timing = _host(found), run.timing()
+        modelled = run.records[-1][1].modelled
+        bound = None if modelled is None else modelled.why
+    peaks = None if name == "numpy" else peaks_of(device, given[0].dtype)
+    shares = (
+        timing.gflops / peaks.gflops if peaks and peaks.gflops and timing.gflops else None,
+        timing.gbps / peaks.gbps if peaks else None,
+    )
+    error = tolerance = None
+    if settings.verify:
+        key = name if operation in ("access", "transpose") and name not in PEERS else ""
+        if key not in exact:
+            on_host = [_host(o.given, o.dtype) for o in given]
+            exact[key] = reference(operation, name, on_host, _on_host(options))
+        error = exact[key].error(result)
+        tolerance = exact[key].tolerance(result.dtype)
+    correct = None if error is None or tolerance is None else error <= tolerance
+    return BenchmarkRow(name, timing, error, correct, *shares, None, bound)
+
+
+def _run(
+    operation: str,
+    name: str,
+    arrays: Sequence[Any],
+    device: Device,
+    options: Mapping[str, Any],
+    settings: Settings,
+) -> tuple[Any, Run]:
+    timed: bool | int = True if settings.runs == "auto" else settings.runs
+    taken = {o: v for o, v in options.items() if catalogue.takes(operation, name, o)}
+    common: dict[str, Any] = {"device": device, "timed": timed}
+    if operation == "matmul":
+        return operations.run_matmul(arrays[0], arrays[1], variant=name, **taken, **common)
+    if operation == "transpose":
+        return operations.run_transpose(arrays[0], variant=name, **common)
+    if operation == "access":
+        return patterns.run_access(arrays[0], name, taken, **common)
+    assert operation in ("row_sums", "column_sums")
+    return operations.run_sums(operation, arrays[0], name, **common)  # type: ignore[arg-type]
+
+
+def _timing_of_peer(
+    name: str, operation: str, given: Sequence[Operand], device: Device, times: Sequence[float]
+) -> Timing:
+    item_size = given[0].dtype.itemsize
+    rows, cols = given[0].shape
+    if operation == "matmul":
+        work = operations.product_work(*operations.product_extents(*given), item_size)
+    else:
+        written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
+        work = operations.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
+    kernel_ms = float(np.median(times))
+    rate = 1e-6 / kernel_ms if kernel_ms > 0 else 0.0
+    return Timing(
+        kernel_ms=kernel_ms,
+        spread=spread_of(times),
+        runs=len(times),
+        h2d_ms=0.0,
+        d2h_ms=0.0,
+        gflops=work[0] * rate,
+        gbps=work[1] * rate,
+        device="cpu" if name == "numpy" else device.name,
+        source="measured",
+    )
+
+
+def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
+    """Say how much faster than the first each row is, where both were measured or modelled."""
+    first = rows[0].timing
+    found = []
+    for row in rows:
+        comparable = row.timing.source == first.source and row.timing.kernel_ms > 0
+        found.append(
+            replace(row, speedup=first.kernel_ms / row.timing.kernel_ms) if comparable else row
+        )
+    return found
+
+
+def _names(
+    operation: str, variants: Sequence[str] | None, options: Mapping[str, Any]
+) -> tuple[str, ...]:
+    if variants is None:
+        names = catalogue.variants(operation).names
+        if operation == "access":  # those that read a vector as it is
+            left = {"aos", "soa"} | (set() if "index" in options else {"gather"})
+            names = tuple(name for name in names if name not in left)
+        return names
+    if isinstance(variants, str):
+        raise TypeError(f"variants must be a sequence of names; write [{variants!r}]")
+    names = tuple(variants)
+    if not names:
+        raise ValueError("variants must name at least one variant")
+    for name in names:
+        if name in PEERS:
+            continue
+        try:
+            catalogue.find(operation, name)
+        except ValueError as error:
+            peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
+            raise ValueError(f"{error}" + (f"; and beside them {peers}" if peers else "")) from None
+        if names.count(name) > 1:
+            raise ValueError(f"variants names {name!r} twice")
+    return names
+
+
+def _check_options(operation: str, names: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Raise for an option that the operation or each of the variants lacks."""
+    known = _OPTIONS.get(operation, ())
+    for option in options:
+        if option not in known:
+            listed = ", ".join(known) or "none"
+            raise TypeError(
+                f"{operation} has no option {option!r} to benchmark with; it has {listed}"
+            )
+    kernels = [name for name in names if name not in PEERS]
+    if kernels:
+        catalogue.check_options(kernels, operation, options)
+
+
+def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
+    for option in ("alpha", "beta", "c"):
+        if option in options:
+            raise ValueError(f"variant {peer!r} is timed for a @ b; leave out {option}")
+
+
+def _check_runs(runs: Any) -> None:
+    is_number = isinstance(runs, int) and not isinstance(runs, bool)
+    if runs != "auto" and not (is_number and runs >= 1):
+        raise ValueError(f'runs must be a positive int or "auto"; got {runs!r}')
+
+
+def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
+    """Check what every variant of the operation takes."""
+    names = _OPERANDS.get(operation, ("a",))
+    if len(arrays) != len(names):
+        wanted = f"{len(names)} array{'s' * (len(names) > 1)}, {' and '.join(names)}"
+        raise TypeError(f"benchmark of {operation} takes {wanted}; got {len(arrays)}")
+    if operation == "access":
+        return [catalogue_operands.operand("x", arrays[0])]
+    found = [
+        catalogue_operands.array(name, array, _AXES[name], operation)
+        for name, array in zip(names, arrays, strict=True)
+    ]
+    catalogue_operands.same_dtype(*found)
+    if operation == "matmul":
+        operations.product_extents(*found)
+    if not all(math.prod(o.shape) for o in found):
+        shapes = ", ".join(str(o.shape) for o in found)
+        raise ValueError(f"{operation} of arrays of shape {shapes}: there is nothing to time")
+    return found
+
+
+def _device_of(given: Sequence[Operand], device: Any) -> Any:
+    """Return the device asked for, or the simulated one whose memory an array is in."""
+    if device is None:
+        for operand in given:
+            if foreign.is_device_array(operand.given):
+                return operand.given.device
+    return device
+
+
+def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+    """Return an array as one of NumPy's, of native byte order."""
+    array = counting.on_host(value)  # what is in a GPU's memory
+    if not isinstance(array, np.ndarray):
+        array = foreign.look_on_host(array)
+    assert isinstance(array, np.ndarray)
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def _on_host(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value if np.isscalar(value) or not hasattr(value, "dtype") else _host(value)
+        for name, value in options.items()
+    }

@@ -1,0 +1,206 @@
+"""A benchmark as text: the table, then where its numbers come from."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from coalesce.common.timing import milliseconds
+from coalesce.launch.modelled import of_bytes
+
+if TYPE_CHECKING:
+    from coalesce.benchmarking import Benchmark, BenchmarkRow
+
+_BAD, _GOOD, _FAINT, _BOLD = "yellow", "cyan", "dim", "bold"
+
+
+def report(benchmark: Benchmark, width: int) -> Iterator[Text | Table]:
+    """Yield the parts of the report."""
+    for part in textwrap.wrap(benchmark.title, width):
+        yield Text(part, _BOLD)
+    yield Text()
+    yield _table(benchmark)
+    yield Text()
+    for note in notes(benchmark):
+        for part in textwrap.wrap(note, width, subsequent_indent="  ", break_on_hyphens=False):
+            yield Text(part, _FAINT)
+    wrong = [row.variant for row in benchmark if row.correct is False]
+    if wrong:
+        yield Text(f"WRONG RESULT: {', '.join(wrong)}", f"bold {_BAD}")
+
+
+def columns(benchmark: Benchmark) -> list[str]:
+    """Return the names of the columns that have something to show."""
+    rows = benchmark.rows
+    shown = ["variant", "ms", "source"]
+    if any(row.timing.source == "measured" for row in rows):
+        shown.append("spread")
+    if len(rows) > 1:
+        shown.append("speedup")
+    if any(row.timing.gflops for row in rows):
+        shown.append("GFLOP/s")
+        if any(row.gflops_share is not None for row in rows):
+            shown.append("of peak")
+    shown.append("GB/s")
+    if any(row.gbps_share is not None for row in rows):
+        shown.append("of DRAM")
+    if any(row.error is not None for row in rows):
+        shown.append("max. error")
+    return shown
+
+
+def cell(row: BenchmarkRow, column: str) -> str:
+    """Write what a row has in a column."""
+    timing = row.timing
+    if column == "variant":
+        return row.variant
+    if column == "source":
+        return timing.source
+    if column == "max. error":
+        return _error(row)
+    if row.correct is False:  # how long a wrong result takes says nothing
+        return "-"
+    if column == "ms":
+        return milliseconds(timing.kernel_ms).removesuffix(" ms")
+    if column == "spread":
+        return f"{timing.spread:.1%}" if timing.source == "measured" else "-"
+    if column == "speedup":
+        return "-" if row.speedup is None else f"{number(row.speedup)}x"
+    if column == "GFLOP/s":
+        return number(timing.gflops) if timing.gflops else "-"
+    if column == "GB/s":
+        return number(timing.gbps)
+    share = row.gflops_share if column == "of peak" else row.gbps_share
+    if share is None:
+        return "-"
+    return f"{share:.1%}" if share >= 0.001 else "<0.1%"
+
+
+def number(value: float) -> str:
+    """Write a number with three digits, or more of large ones: ``"1,234"``, ``"12.3"``."""
+    if value >= 100 or not math.isfinite(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _error(row: BenchmarkRow) -> str:
+    if row.error is None:
+        return "-"
+    if row.correct is False:
+        return "WRONG" if math.isinf(row.error) else f"{row.error:.1e} WRONG"
+    return "0" if row.error == 0 else f"{row.error:.1e}"
+
+
+def fastest(benchmark: Benchmark) -> BenchmarkRow | None:
+    """Return the fastest row of those timed as the first was; None where that is the only one."""
+    first = benchmark.rows[0].timing.source
+    rows = [r for r in benchmark if r.timing.source == first and r.correct is not False]
+    return min(rows, key=lambda r: r.timing.kernel_ms) if len(rows) > 1 else None
+
+
+def _table(benchmark: Benchmark) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style=_BOLD)
+    names = columns(benchmark)
+    for name in names:
+        table.add_column(name, justify="left" if name == "variant" else "right", no_wrap=True)
+    best = fastest(benchmark)
+    for row in benchmark:
+        style = _BAD if row.correct is False else _GOOD if row is best else ""
+        table.add_row(*(cell(row, name) for name in names), style=style)
+    return table
+
+
+def notes(benchmark: Benchmark) -> list[str]:
+    """Say where the numbers come from and what they are worth."""
+    shown = columns(benchmark)
+    found = [*_of_times(benchmark)]
+    prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
+    if prepared:
+        found.append(f"ms of {', '.join(prepared)}: with the transposition of b.")
+    if "speedup" in shown:
+        found.append(f"speedup: over {benchmark.names[0]}.")
+    found += _of_peaks(benchmark)
+    if "max. error" in shown:
+        moves = benchmark.operation in ("transpose", "access")
+        found.append(
+            "max. error: 0 where every element is NumPy's."
+            if moves
+            else "max. error: against NumPy in float64, as a share of the sum of the magnitudes "
+            "of what is added up."
+        )
+    catalogued = [r for r in benchmark if r.bound is not None or r.timing.parts]
+    if catalogued:
+        by_time = sorted(catalogued, key=lambda r: -r.timing.kernel_ms)
+        names = dict.fromkeys((by_time[0].variant, by_time[-1].variant))
+        words = [benchmark.operation, *(f"--variant {name}" for name in names)]
+        words += _again(benchmark)
+        found.append(f"Why, line by line: coalesce explain {' '.join(words)}")
+    return found
+
+
+def _again(benchmark: Benchmark) -> Iterator[str]:
+    """Yield the options of the command line for the same arrays, as far as it has them."""
+    array = benchmark.arrays[0]
+    if len({n for a in benchmark.arrays for n in a.shape}) == 1:
+        yield f"-n {array.shape[0]}"
+    if array.dtype == "float64":
+        yield "--dtype float64"
+    yield from (f"{name}={value}" for name, value in benchmark.short_options.items())
+
+
+def _of_times(benchmark: Benchmark) -> Iterator[str]:
+    sources = {row.timing.source for row in benchmark}
+    measured = [row for row in benchmark if row.timing.source == "measured"]
+    if "modelled" in sources:
+        gpu = benchmark.device.description.removeprefix("simulated ")
+        only = "nothing was measured" if not measured else "only NumPy was measured, on this CPU"
+        yield f"ms: modelled for an {gpu}, an estimate; {only}."
+    if measured:
+        fewest, most = (f(r.timing.runs for r in measured) for f in (min, max))
+        runs = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        clocks = [
+            "CUDA events" if any(r.timing.device != "cpu" for r in measured) else "",
+            "the host's clock" if any(r.timing.device == "cpu" for r in measured) else "",
+        ]
+        yield (
+            f"ms measured: the median of {runs} runs by {' or '.join(filter(None, clocks))}, "
+            "without copies to and from the GPU; spread: (80th - 20th percentile) / median."
+            if clocks[0]
+            else f"ms measured: the median of {runs} runs by the host's clock; spread: (80th - "
+            "20th percentile) / median."
+        )
+
+
+def _of_peaks(benchmark: Benchmark) -> Iterator[str]:
+    peaks, dtype = benchmark.peaks, benchmark.arrays[0].dtype
+    yield (
+        "GB/s: the bytes of the result, as read and as written, whatever else was moved."
+        if benchmark.operation == "access"
+        else "GB/s: each operand counted once as read and each result once as written."
+    )
+    if peaks is None:
+        if benchmark.device.kind == "cuda":
+            yield (
+                f"Shares of peak: none, as {benchmark.device.description} is not in the table of "
+                "GPUs (coalesce.devices() lists it)."
+            )
+        return
+    shown = columns(benchmark)
+    parts = []
+    if "of peak" in shown and peaks.gflops is not None:
+        parts.append(f"{number(peaks.gflops)} GFLOP/s of {dtype} without tensor cores")
+    if "of DRAM" in shown:
+        parts.append(f"{number(peaks.gbps)} GB/s of DRAM")
+    if parts:
+        yield f"Peaks of an {peaks.gpu}: {' and '.join(parts)} ({peaks.source})."
+    moved = [r.timing.gbps * r.timing.kernel_ms * 1e6 for r in benchmark if r.gbps_share]
+    if moved and max(moved) < peaks.cache_bytes:
+        yield (
+            f"The arrays, {of_bytes(max(moved))}, fit into the L2 cache, "
+            f"{of_bytes(peaks.cache_bytes)}: they need not come from DRAM, and GB/s may exceed it."
+        )

@@ -1,0 +1,262 @@
+"""What there is to run: the operations, their variants and the CUDA text of each."""
+
+from __future__ import annotations
+
+import difflib
+import html
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, overload
+
+from coalesce._core import ops
+
+# Operations of the catalogue that the package uses itself and does not list.
+_INTERNAL = {"layout"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run an operation: a kernel, its idea and what it needs.
+
+    Attributes
+    ----------
+    operation, name : str
+        What `variants` and the operations call it: ``"matmul"``, ``"tiled"``.
+    rung : int
+        Its place on the operation's ladder, from 1; the number its file begins with.
+    sentence : str
+        The idea and what it costs. Sectors are counted for float32.
+    needs : str
+        Threads a block, shared memory and preparation.
+    topic : str
+        Where the idea is taught.
+    file : str
+        The kernel's file below ``csrc/kernels``.
+    tiles : tuple of int
+        What `tile` may be, the default last; empty where the variant has no tile.
+    """
+
+    operation: str
+    name: str
+    rung: int
+    sentence: str
+    needs: str
+    topic: str
+    file: str
+    tiles: tuple[int, ...]
+
+    @property
+    def source(self) -> str:
+        """The kernel's CUDA C++ text, the one that is compiled and run."""
+        return read_kernel(self.file)
+
+
+class VariantTable(Sequence[Variant]):
+    """Variants in the order of their ladders; prints as a table, also in a notebook.
+
+    Indexing takes a position, a slice or, where the table holds one operation, a variant's name.
+    """
+
+    def __init__(self, items: Sequence[Variant]) -> None:
+        self._items = tuple(items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Variant]:
+        return iter(self._items)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Variant: ...
+    @overload
+    def __getitem__(self, key: slice) -> VariantTable: ...
+    def __getitem__(self, key: int | str | slice) -> Variant | VariantTable:
+        if isinstance(key, str):
+            found = [item for item in self._items if item.name == key]
+            if len(found) != 1:
+                raise KeyError(key)
+            return found[0]
+        if isinstance(key, slice):
+            return VariantTable(self._items[key])
+        return self._items[key]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variants' names, in order."""
+        return tuple(item.name for item in self._items)
+
+    def __repr__(self) -> str:
+        from coalesce.render import tables
+
+        return tables.as_text(*self._cells(), wrap=("idea", "needs"))
+
+    def _repr_html_(self) -> str:
+        columns, rows = self._cells()
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        cells = (
+            "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row)
+            for row in rows
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in cells)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Return the columns' names and the rows; the operation only where there are several."""
+        rows = [(v.operation, str(v.rung), v.name, v.sentence, v.needs) for v in self._items]
+        first = 0 if len({v.operation for v in self._items}) > 1 else 1
+        columns = ("operation", "rung", "variant", "idea", "needs")
+        return columns[first:], [row[first:] for row in rows]
+
+
+def variants(operation: str | None = None) -> VariantTable:
+    """List the variants of an operation, or of all of them.
+
+    Parameters
+    ----------
+    operation : str, optional
+        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"`` (whose
+        variants are its patterns).
+
+    Returns
+    -------
+    VariantTable
+        A sequence of `Variant` that prints as a table.
+
+    Raises
+    ------
+    ValueError
+        There is no such operation.
+
+    Examples
+    --------
+    >>> coalesce.variants("transpose").names
+    ('copy', 'naive_read', 'naive_write', 'tiled', 'padded', 'swizzled')
+    """
+    if operation is None:
+        entries = [entry for name in operations() for entry in _ladder(name).values()]
+    else:
+        check_operation(operation)
+        entries = list(_ladder(operation).values())
+    return VariantTable([_described(entry) for entry in entries])
+
+
+def source(operation: str, variant: str) -> str:
+    """Return the CUDA C++ text of a variant, the very text that is compiled and run.
+
+    Parameters
+    ----------
+    operation, variant : str
+        As listed by `variants`.
+
+    Raises
+    ------
+    ValueError
+        There is no such operation or variant.
+
+    Examples
+    --------
+    >>> print(coalesce.source("matmul", "naive").splitlines()[0])
+    // One thread for each element of the result, and the lanes of a warp step down the rows.
+    """
+    return read_kernel(find(operation, variant).file)
+
+
+@cache
+def operations() -> tuple[str, ...]:
+    """Return the names of the operations, in the catalogue's order."""
+    names = dict.fromkeys(entry.operation for entry in ops.variants())
+    return tuple(name for name in names if name not in _INTERNAL)
+
+
+def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
+    """Return the catalogue's entry; `argument` is what an error message calls `variant`."""
+    ladder = _ladder(operation)
+    if not ladder:
+        check_operation(operation)
+    if not isinstance(variant, str):
+        raise TypeError(f"{argument} must be a string; got {type(variant).__name__}")
+    if variant not in ladder:
+        raise ValueError(_unknown(f"{argument} of {operation}", variant, ladder))
+    return ladder[variant]
+
+
+def takes(operation: str, variant: str, option: str) -> bool:
+    """Whether a variant has an option of its operation."""
+    from coalesce import patterns
+
+    if operation == "access":
+        return option in patterns.OPTIONS[variant]
+    return option != "tile" or bool(find(operation, variant).tiles)
+
+
+def check_options(names: Sequence[str], operation: str, options: Mapping[str, Any]) -> None:
+    """Raise ValueError for an option that none of the variants has."""
+    for option in options:
+        if not any(takes(operation, name, option) for name in names):
+            raise ValueError(f"none of the variants {', '.join(names)} takes {option}")
+
+
+@cache
+def read_kernel(file: str) -> str:
+    """Return the text of a kernel, given its path below ``csrc/kernels``."""
+    return (_kernel_folder() / file).read_text(encoding="utf-8")
+
+
+@cache
+def _kernel_folder() -> Path:
+    package = Path(__file__).resolve().parents[1]
+    # Installed, the kernels lie in the package; in a source tree (or an editable install, whose
+    # Python files stay in the tree) beside the C++ that describes them.
+    for folder in (package / "kernels", package.parents[1] / "csrc" / "kernels"):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"coalesce is installed without its kernels (looked beside {package})")
+
+
+@cache
+def _ladder(operation: str) -> dict[str, ops.Variant]:
+    return {v.name: v for v in ops.variants() if v.operation == operation}
+
+
+def check_operation(operation: str) -> None:
+    """Raise TypeError or ValueError where there is no such operation."""
+    if not isinstance(operation, str):
+        raise TypeError(f"operation must be a string; got {type(operation).__name__}")
+    if operation not in operations():
+        raise ValueError(_unknown("operation", operation, operations()))
+
+
+def _unknown(what: str, name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    return f"unknown {what}: {name!r}{hint} There are: {', '.join(known)}"
+
+
+def _described(entry: ops.Variant) -> Variant:
+    return Variant(
+        operation=entry.operation,
+        name=entry.name,
+        rung=entry.rung,
+        sentence=entry.sentence,
+        needs=_needs(entry),
+        topic=entry.topic,
+        file=entry.file,
+        tiles=entry.tiles,
+    )
+
+
+def _needs(entry: ops.Variant) -> str:
+    _, block, dynamic_bytes = entry.launch(1, 1)
+    threads = " x ".join(str(extent) for extent in block if extent > 1)
+    parts = [f"{threads} threads"]
+    if shared := entry.static_shared_bytes():
+        parts.append(f"{shared} B shared")
+    if dynamic_bytes:
+        parts.append(f"{dynamic_bytes} B shared, dynamic")
+    if entry.tiles:
+        parts.append("tile " + "/".join(str(tile) for tile in entry.tiles))
+    if entry.prepares_b:
+        parts.append("b column-major")
+    return ", ".join(parts)

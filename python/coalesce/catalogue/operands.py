@@ -1,0 +1,148 @@
+"""Checking and laying out what an operation is given.
+
+Every message names the argument, what came and what is needed. An operand keeps the caller's array
+until a kernel needs it row by row; only then is a copy made, and only if its layout demands one.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import ops
+from coalesce.arrays import foreign, views
+
+REAL = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array given to an operation, checked but not copied."""
+
+    name: str
+    given: Any  # what the caller passed
+    array: Any  # the same memory as a plain ndarray or a GpuView
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    on_gpu: bool
+
+    def transposed(self) -> Operand:
+        """Return the same memory with the axes reversed."""
+        return replace(self, array=self.array.T, shape=self.shape[::-1])
+
+    def row_by_row(self, alignment: int = 1) -> bool:
+        """Tell whether a kernel can use the memory as it lies: C order, aligned, native bytes."""
+        if self.on_gpu:
+            return views.is_contiguous(self.array) and self.array.pointer % alignment == 0
+        flags = self.array.flags
+        return bool(flags.c_contiguous and flags.aligned and self.array.dtype.isnative)
+
+
+def array(
+    name: str, value: Any, axes: str, operation: str, dtypes: Sequence[Any] = REAL
+) -> Operand:
+    """Check an array; `axes` names its dimensions, as in "(M, K)"."""
+    found = operand(name, value)
+    if dtypes and found.dtype not in dtypes:
+        wanted = " or ".join(np.dtype(d).name for d in dtypes)
+        raise TypeError(
+            f"{name} has dtype {found.dtype}; {operation} takes {wanted}. "
+            f"Convert it, for example with {name}.astype(np.{np.dtype(dtypes[0]).name})"
+        )
+    ndim = axes.count(",") + 1 if "," in axes and not axes.endswith(",)") else 1
+    if len(found.shape) != ndim:
+        raise ValueError(
+            f"{name} must have {ndim} dimension{'s' * (ndim > 1)} {axes}; "
+            f"got {len(found.shape)}, shape {found.shape}"
+        )
+    too_long = [n for n in found.shape if n > ops.max_extent]
+    if too_long and ndim > 1:
+        raise ValueError(
+            f"{name} has shape {found.shape}; a matrix has at most {ops.max_extent} "
+            "rows and columns"
+        )
+    return found
+
+
+def same_dtype(*operands: Operand) -> np.dtype[Any]:
+    """Return the operands' common dtype; TypeError where they differ."""
+    first = operands[0]
+    for other in operands[1:]:
+        if other.dtype != first.dtype:
+            raise TypeError(
+                f"{first.name} has dtype {first.dtype} and {other.name} has dtype {other.dtype}; "
+                "they must be the same: convert one with .astype"
+            )
+    return first.dtype
+
+
+def number(name: str, value: Any) -> float:
+    """Check a real number."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float64") from None
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Check an integer in a range."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer; got {type(value).__name__}")
+    found = int(value)
+    if found < least or (most is not None and found > most):
+        limits = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {limits}; got {found}")
+    return found
+
+
+def tile_of(entry: ops.Variant, tile: Any) -> int:
+    """Return a variant's TILE: the one asked for or its default; 0 where it has none."""
+    if tile is None:
+        return entry.tiles[-1] if entry.tiles else 0
+    if not entry.tiles:
+        raise ValueError(
+            f"variant {entry.name!r} of {entry.operation} has no tile; got tile={tile}"
+        )
+    if isinstance(tile, bool) or not isinstance(tile, numbers.Integral):
+        raise TypeError(f"tile must be an integer; got {type(tile).__name__}")
+    if tile not in entry.tiles:
+        choices = ", ".join(str(t) for t in entry.tiles)
+        raise ValueError(f"tile must be one of {choices}; got {tile}")
+    return int(tile)
+
+
+def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) -> Operand | None:
+    """Check an `out=` argument against what the operation produces."""
+    if out is None:
+        return None
+    found = operand("out", out)
+    if found.dtype != dtype:
+        raise TypeError(f"out has dtype {found.dtype}; the result has dtype {dtype}")
+    if found.shape != shape:
+        raise ValueError(f"out has shape {found.shape}; the result {axes} has shape {shape}")
+    if found.on_gpu:
+        if not found.row_by_row():
+            raise ValueError("out must be C-contiguous where it is a GPU array")
+    elif not isinstance(out, np.ndarray) and not foreign.is_device_array(out):
+        raise TypeError(f"out must be a NumPy array or a GPU array; got {type(out).__name__}")
+    elif not found.array.flags.writeable:
+        raise ValueError("out is read-only; it must be writeable")
+    return found
+
+
+def operand(name: str, value: Any) -> Operand:
+    view = views.view(value)
+    if view is not None:
+        return Operand(name, value, view, view.shape, view.dtype, True)
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill it first: {name}.filled(0)")
+    plain = np.asarray(value) if isinstance(value, np.ndarray) else foreign.look_on_host(value)
+    if plain is None:
+        raise TypeError(f"{name} must be a NumPy array or a GPU array; got {type(value).__name__}")
+    return Operand(name, value, plain, plain.shape, plain.dtype.newbyteorder("="), False)

@@ -1,0 +1,324 @@
+"""One call of an operation: its launches on one device, their scratch memory and their times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce.arrays import foreign, views
+from coalesce.arrays import simulated as arrays_simulated
+from coalesce.catalogue.operands import Operand
+from coalesce.common.timing import Timing
+
+if TYPE_CHECKING:
+    from coalesce.arrays.devices import Device
+    from coalesce.launch.kernel import BaseKernel
+    from coalesce.launch.record import LaunchRecord
+
+# The CUDA type that moves elements of a size, where their values do not matter, and the dtype its
+# arrays have.
+ELEMENTS: dict[int, tuple[str, np.dtype[Any]]] = {
+    1: ("unsigned char", np.dtype(np.uint8)),
+    2: ("unsigned short", np.dtype(np.uint16)),
+    4: ("unsigned int", np.dtype(np.uint32)),
+    8: ("unsigned long long", np.dtype(np.uint64)),
+    16: ("uint4", np.dtype(np.uint32)),
+}
+REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+
+
+class Launcher(Protocol):
+    """What may launch an operation's kernels in place of `Kernel.launch`, such as a profiler."""
+
+    def __call__(
+        self,
+        kernel: BaseKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[Any],
+        *,
+        shared_bytes: int,
+        device: Device,
+        operation: str,
+        variant: str,
+    ) -> LaunchRecord: ...
+
+
+_launcher: ContextVar[Launcher | None] = ContextVar("launcher", default=None)
+
+
+@contextmanager
+def launched_by(launcher: Launcher) -> Iterator[None]:
+    """Have `launcher` launch the kernels of the operations called in this context."""
+    before = _launcher.set(launcher)
+    try:
+        yield
+    finally:
+        _launcher.reset(before)
+
+
+class Run:
+    """The launches of one call.
+
+    Parameters
+    ----------
+    device : str or None
+        Where to run; None chooses the device of `operands` or else the best there is.
+    operands : sequence of Operand
+        The arrays the call was given, `out` included.
+    timed : bool or int
+        Whether to time the kernels: True as often as a stable median needs, a number that often.
+    counts : bool
+        Whether the simulator counts requests and sectors.
+    """
+
+    def __init__(
+        self,
+        device: Any,
+        operands: Sequence[Operand],
+        *,
+        timed: bool | int = False,
+        counts: bool = False,
+    ) -> None:
+        from coalesce.arrays import devices
+
+        gpu_arrays = [o.array for o in operands if o.on_gpu]
+        simulated = {o.given.device: o for o in operands if in_simulated_memory(o)}
+        if device is None and simulated and not gpu_arrays:
+            device = next(iter(simulated))
+        self.device = devices.resolve(device, gpu_arrays)
+        for place, operand in simulated.items():
+            if place != self.device.name:
+                raise ValueError(
+                    f"{operand.name} is an array of {place} and the call runs on "
+                    f"{self.device.name}; copy it: coalesce.asarray({operand.name}, "
+                    f'device="{self.device.name}")'
+                )
+        self.on_gpu = self.device.kind == "cuda"
+        if gpu_arrays and not self.on_gpu:
+            on_gpu = next(o.name for o in operands if o.on_gpu)
+            raise ValueError(
+                f"{on_gpu} is a GPU array and device is {self.device.name!r}, which has no GPU "
+                "memory; copy the array to NumPy first"
+            )
+        self.work = (0.0, 0.0)  # floating-point operations and bytes of the whole call
+        self._runs: int | Literal["auto"] | None = "auto" if timed else None
+        if not isinstance(timed, bool):
+            self._runs = timed
+        self._counts = counts
+        self.records: list[tuple[str, LaunchRecord]] = []
+
+    def launch(
+        self,
+        operation: str,
+        variant: str,
+        extents: tuple[int, int],
+        values: dict[str, Any],
+        *,
+        item_size: int,
+        tile: int = 0,
+        defines: tuple[str, ...] = (),
+    ) -> None:
+        """Run a kernel of the catalogue; `values` are its arguments by name."""
+        entry = catalogue.find(operation, variant)
+        if tile:
+            defines = (*defines, f"TILE={tile}")
+        kernel = compiled(operation, variant, defines)
+        grid, block, shared_bytes = entry.launch(*extents, tile=tile, item_size=item_size)
+        arguments = [values[name] for name in entry.arguments]
+        launcher = _launcher.get()
+        if launcher is not None:
+            record = launcher(
+                kernel,
+                grid,
+                block,
+                arguments,
+                shared_bytes=shared_bytes,
+                device=self.device,
+                operation=operation,
+                variant=variant,
+            )
+        else:
+            record = kernel.launch(
+                grid,
+                block,
+                *arguments,
+                shared_bytes=shared_bytes,
+                device=self.device,
+                runs=self._runs,
+                counts=self._counts,
+                write_only=[name for name in entry.arguments if name in ("out", "sums")],
+            )
+        self.records.append((entry.entry, record))
+
+    def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Return uninitialised memory where the kernels run."""
+        if not self.on_gpu:
+            return np.empty(shape, dtype)
+        from coalesce.arrays.device_array import DeviceArray
+
+        return DeviceArray.empty(shape, dtype, device=self.device)
+
+    def ready(self, operand: Operand, alignment: int = 1) -> Any:
+        """Return the operand as a kernel takes it: row by row, copied only where it is not."""
+        if operand.row_by_row(alignment):
+            return operand.array
+        if not operand.on_gpu:
+            return np.ascontiguousarray(operand.array, dtype=operand.dtype)
+        source = operand.array
+        if operand.dtype in REAL_NAME and len(source.shape) == 2 and views.is_contiguous(source.T):
+            return self.transposed(operand.transposed())
+        return self._packed(source)
+
+    def _packed(self, source: views.GpuView) -> Any:
+        """Return a copy, row by row, of a GPU array of one or two dimensions."""
+        item = source.dtype.itemsize
+        if any(stride % item for stride in source.strides):
+            raise ValueError(
+                f"a GPU array has strides {source.strides} that its elements of {item} bytes do "
+                "not divide; make it contiguous first"
+            )
+        element, of_size = ELEMENTS[item]
+        packed = self.scratch(source.shape, source.dtype)
+        target = views.view(packed)
+        assert target is not None
+        row_stride, col_stride = (stride // item for stride in (0, *source.strides)[-2:])
+        memory = views.whole(source)
+        count = math.prod(source.shape)
+        self.launch(
+            "layout",
+            "contiguous",
+            (count, 1),
+            {
+                "x": memory.flat(of_size),
+                "out": target.flat(of_size),
+                "n": np.uint64(count),
+                "cols": np.uint64(source.shape[-1]),
+                "first": np.int64((source.pointer - memory.pointer) // item),
+                "row_stride": np.int64(row_stride),
+                "col_stride": np.int64(col_stride),
+            },
+            item_size=item,
+            defines=(f"ELEMENT={element}",),
+        )
+        return packed
+
+    def transposed(self, operand: Operand) -> Any:
+        """Return the transpose of a matrix, by the package's own kernel."""
+        rows, cols = operand.shape
+        source = self.ready(operand)
+        result = self.scratch((cols, rows), operand.dtype)
+        self.launch(
+            "transpose",
+            "padded",
+            (rows, cols),
+            {"in": source, "out": result, "rows": np.int32(rows), "cols": np.int32(cols)},
+            item_size=operand.dtype.itemsize,
+            defines=(f"REAL={REAL_NAME[operand.dtype]}",),
+        )
+        return result
+
+    def result(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        operands: Sequence[Operand],
+        out: Operand | None,
+        alignment: int = 1,
+    ) -> Any:
+        """Return the array a kernel writes: `out` where it can be used as it is, else a new one."""
+        if (
+            out is not None
+            and out.row_by_row(alignment)
+            and not any(overlap(out, o) for o in operands)
+        ):
+            return out.array
+        if any(o.on_gpu for o in operands) or (out is not None and out.on_gpu):
+            return self.scratch(shape, dtype)
+        return np.empty(shape, dtype)
+
+    def deliver(self, written: Any, operands: Sequence[Operand], out: Operand | None) -> Any:
+        """Return what the caller gets: `out`, filled, or the new array in the operands' library."""
+        if out is None:
+            model = next((o.given for o in operands if o.on_gpu), None)
+            if model is None and any(in_simulated_memory(o) for o in operands):
+                from coalesce.arrays.device_array import to_device
+
+                return to_device(written, self.device)
+            return written if model is None else views.like(written, model)
+        if written is not out.array:
+            if out.on_gpu:
+                from coalesce.arrays.device_array import copy
+
+                copy(written, out.array)
+            else:
+                out.array[...] = written
+                arrays_simulated.define(out.array)
+        return out.given
+
+    def timing(self) -> Timing:
+        """Add up the launches."""
+        operations, moved_bytes = self.work
+        records = [record for _, record in self.records]
+        kernel_ms = sum(r.kernel_ms for r in records)
+        rate = 1e-6 / kernel_ms if kernel_ms > 0 else 0.0
+        return Timing(
+            kernel_ms=kernel_ms,
+            spread=sum(r.spread * r.kernel_ms for r in records) / kernel_ms if kernel_ms else 0.0,
+            runs=min((r.runs for r in records), default=0),
+            h2d_ms=sum(r.h2d_ms for r in records),
+            d2h_ms=sum(r.d2h_ms for r in records),
+            gflops=operations * rate,
+            gbps=moved_bytes * rate,
+            device=self.device.name,
+            source="measured" if self.on_gpu else "modelled",
+            parts=tuple((name, r.kernel_ms) for name, r in self.records),
+        )
+
+
+def called(
+    run: Callable[[Any], tuple[Any, Run]], device: Any, return_timing: bool, check: bool
+) -> Any:
+    """Return what an operation returns: the result of `run`, with a Timing or Findings if asked."""
+    if not check:
+        result, done = run(device)
+        return (result, done.timing()) if return_timing else result
+    if return_timing:
+        raise ValueError("check=True takes no return_timing=True: a checked run is not timed")
+    from coalesce.check import run as check_run
+
+    with check_run.checking() as checked:
+        result, _ = run(check_run.simulated(device))
+    return result, checked.findings()
+
+
+@cache
+def compiled(operation: str, variant: str, defines: tuple[str, ...]) -> BaseKernel:
+    """Return a kernel of the catalogue, compiled once for each set of macros."""
+    from coalesce.launch.kernel import BaseKernel
+
+    entry = catalogue.find(operation, variant)
+    options = tuple(f"-D{define}" for define in defines)
+    return BaseKernel(catalogue.read_kernel(entry.file), entry.entry, options=options)
+
+
+def in_simulated_memory(operand: Operand) -> bool:
+    """Whether an operand is a `DeviceArray` of the simulator."""
+    return not operand.on_gpu and foreign.is_device_array(operand.given)
+
+
+def overlap(a: Operand, b: Operand) -> bool:
+    """Whether two operands may share memory."""
+    if a.on_gpu != b.on_gpu:
+        return False
+    if not a.on_gpu:
+        return bool(np.may_share_memory(a.array, b.array))
+    (a_low, a_high), (b_low, b_high) = views.span(a.array), views.span(b.array)
+    return a_low < b_high and b_low < a_high

@@ -1,0 +1,128 @@
+"""Taking a check: a kernel runs on the simulator with everything watched."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce.arrays import devices, foreign
+from coalesce.arrays import simulated as arrays_simulated
+from coalesce.catalogue.run import launched_by
+from coalesce.check import Findings, findings_of
+from coalesce.cxx.variables import shared_arrays
+from coalesce.launch.arguments import HostArray
+from coalesce.simulate import counting
+
+if TYPE_CHECKING:
+    from coalesce.arrays.devices import Device
+    from coalesce.common.geometry import Extent
+    from coalesce.launch.kernel import BaseKernel
+    from coalesce.launch.record import LaunchRecord
+
+
+def of_kernel(
+    kernel: BaseKernel,
+    grid: Any,
+    block: Any,
+    given: Sequence[Any],
+    shared_bytes: Any = 0,
+    device: Any = "sim",
+    undefined: Sequence[str] = (),
+) -> Findings:
+    """Check one launch; see `Kernel.check`."""
+    launch = counting.prepare(kernel, grid, block, given, shared_bytes, simulated(device))
+    masks = _masks(launch, [undefined] if isinstance(undefined, str) else list(undefined))
+    expression = kernel.signature.name
+    declared = {} if kernel.is_ptx else shared_arrays(kernel.source, kernel.options, expression)
+    result = launch.run(masks, check=declared)
+    launch.finish(watched=True)
+    assert result.findings is not None
+    return findings_of(kernel.name, result.findings)
+
+
+def _masks(
+    launch: counting.Prepared, undefined: Sequence[str]
+) -> dict[int, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return the bytes that hold nothing yet, by argument."""
+    signature = launch.kernel.signature
+    unknown = [name for name in undefined if name not in [p.name for p in signature.parameters]]
+    if unknown:
+        raise ValueError(f"undefined names no parameter of {signature}: {unknown[0]!r}")
+    masks = {}
+    for number, parameter in enumerate(signature.parameters):
+        argument = launch.arguments[number]
+        named = parameter.name in undefined
+        if not isinstance(argument, HostArray):
+            if named:
+                raise ValueError(f"undefined names {parameter}, which is no array")
+        elif arrays_simulated.memory_of(argument.array) is not None:
+            if named:
+                raise ValueError(
+                    f"undefined names {parameter}, which is a DeviceArray: that knows by itself "
+                    "what was not written; make it with coalesce.empty"
+                )
+            mask = arrays_simulated.undefined(argument.array)
+            if mask is not None:
+                masks[number] = mask
+        elif named:
+            masks[number] = np.ones(argument.array.nbytes, np.bool_)
+    return masks
+
+
+def simulated(device: Any) -> Device:
+    """Return the simulated device to check on; ValueError for a GPU."""
+    chosen = devices.resolve("sim" if device is None else device)
+    if chosen.kind != "sim":
+        raise ValueError(
+            f'a check runs on the simulator; got device={chosen.name!r}: leave it out, or say "sim"'
+        )
+    return chosen
+
+
+class Checking:
+    """What the kernels of one operation were found to do."""
+
+    def __init__(self, operation: str) -> None:
+        self.title = operation
+        self.taken: list[Findings] = []
+
+    def findings(self) -> Findings:
+        """Return all of them together."""
+        left_out = sum(f.left_out for f in self.taken)
+        return Findings(self.title, [f for found in self.taken for f in found], left_out)
+
+
+@contextlib.contextmanager
+def checking(operation: str = "") -> Iterator[Checking]:
+    """Check every launch of the catalogue's kernels in this context."""
+    all_found = Checking(operation)
+
+    def launch(
+        kernel: BaseKernel,
+        grid: Extent,
+        block: Extent,
+        arguments: Sequence[Any],
+        *,
+        shared_bytes: int,
+        device: Device,
+        operation: str,
+        variant: str,
+    ) -> LaunchRecord:
+        from coalesce.launch.record import LaunchRecord
+
+        kind = "pattern" if operation == "access" else "variant"
+        all_found.title = f"{operation}, {kind} {variant}"
+        undefined = [
+            p.name
+            for p, a in zip(kernel.signature.parameters, arguments, strict=True)
+            if p.name in ("out", "sums") and not foreign.is_device_array(a)
+        ]
+        found = of_kernel(kernel, grid, block, arguments, shared_bytes, device, undefined)
+        all_found.taken.append(found)
+        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "modelled", device.name)
+
+    with launched_by(launch):
+        yield all_found

@@ -1,0 +1,170 @@
+"""`coalesce demo`: every variant of the matrix product, checked and in one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from coalesce import catalogue, operations
+from coalesce.arrays import devices
+from coalesce.common.timing import Timing, milliseconds
+
+# What one call may cost: a GPU multiplies in milliseconds what the simulator needs seconds for.
+DEFAULT_SIZE = {"cuda": 2048, "sim": 512}
+COUNTED_SIZE = 128  # the simulated run that counts sectors for a GPU's table
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one variant did."""
+
+    variant: str
+    timing: Timing
+    sectors_per_request: float
+    wavefronts_per_request: float
+    error: float
+    passed: bool
+
+
+def run_demo(
+    console: Console,
+    *,
+    size: int | None = None,
+    device: str | None = None,
+    variants: tuple[str, ...] = (),
+    dtype: str = "float32",
+) -> bool:
+    """Print the table; return whether every result was right."""
+    chosen = devices.resolve(device)
+    n = size or DEFAULT_SIZE[chosen.kind]
+    names = variants or catalogue.variants("matmul").names
+    for name in names:
+        catalogue.find("matmul", name)
+    a, b = operands(n, np.dtype(dtype))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+
+    console.print(f"matmul {n} x {n} x {n}, {dtype}, on {chosen.name} ({chosen.description})")
+    if chosen.kind == "sim" and device is None:
+        console.print(f"No GPU: {devices.gpu_status().message}", style="dim")
+    rows = []
+    with Progress(
+        TextColumn("{task.description:<22}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=console.record or not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("", total=len(names))
+        for name in names:
+            progress.update(task, description=name)
+            rows.append(measure(name, a, b, exact, chosen))
+            progress.advance(task)
+    console.print(table(rows))
+    for note in footnotes(rows, chosen, n):
+        console.print(note, style="dim")
+    wrong = [row.variant for row in rows if not row.passed]
+    if wrong:
+        console.print(f"WRONG RESULT: {', '.join(wrong)}", style="bold red")
+    return not wrong
+
+
+def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return two n x n matrices, the same for every device and every run."""
+    random = np.random.default_rng(2024)
+    a, b = (random.uniform(-1, 1, (n, n)).astype(dtype) for _ in range(2))
+    return a, b
+
+
+def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Row:
+    """Run one variant with a timing, check its result and count its sectors."""
+    simulated = device.kind == "sim"
+    result, run = operations.run_matmul(
+        a, b, variant=name, device=device.name, timed=True, counts=simulated
+    )
+    counted = run
+    if not simulated:
+        small = [m[:COUNTED_SIZE, :COUNTED_SIZE] for m in (a, b)]
+        _, counted = operations.run_matmul(*small, variant=name, device="sim", counts=True)
+    counts = counted.records[-1][1].counts
+    shared_requests = counts.shared_load_requests + counts.shared_store_requests
+    wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
+    error = relative_error(result, exact, a, b)
+    return Row(
+        variant=name,
+        timing=run.timing(),
+        sectors_per_request=counts.global_load_sectors / max(1, counts.global_load_requests),
+        wavefronts_per_request=wavefronts / max(1, shared_requests),
+        error=error,
+        passed=error <= tolerance(a),
+    )
+
+
+def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
+    """Return the largest error, relative to what a row of a times a column of b can add up to."""
+    scale = np.abs(a).astype(np.float64).max() * np.abs(b).astype(np.float64).max() * a.shape[1]
+    return float(np.abs(result.astype(np.float64) - exact).max() / scale)
+
+
+def tolerance(a: Any) -> float:
+    """Return what rounding may do to `relative_error`: a few units in the last place."""
+    return float(4 * np.finfo(a.dtype).eps)
+
+
+def table(rows: list[Row]) -> Table:
+    """Lay the rows out within 80 columns."""
+    result = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
+    result.add_column("variant", no_wrap=True)
+    for heading in (
+        "ms",
+        "source",
+        "GFLOP/s",
+        "sectors/\nrequest",
+        "wavefronts/\nrequest",
+        "max. error",
+    ):
+        result.add_column(heading, justify="right", no_wrap=True)
+    slowest = max(row.timing.kernel_ms for row in rows)
+    for row in rows:
+        timing = row.timing
+        style = "green" if timing.kernel_ms * 4 < slowest else ""
+        result.add_row(
+            row.variant,
+            milliseconds(timing.kernel_ms).removesuffix(" ms"),
+            timing.source,
+            f"{timing.gflops:,.0f}" if timing.gflops >= 100 else f"{timing.gflops:.3g}",
+            f"{row.sectors_per_request:.2f}",
+            f"{row.wavefronts_per_request:.2f}" if row.wavefronts_per_request else "-",
+            f"{row.error:.1e}" + ("" if row.passed else " WRONG"),
+            style=style if row.passed else "red",
+        )
+    return result
+
+
+def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
+    """Say what the columns mean and where their numbers come from."""
+    notes = [
+        "",
+        "sectors/request: 32-byte sectors of global memory a warp's load touches, from 1 to 32; 32",
+        "  neighbouring floats take 4.",
+        "wavefronts/request: passes a warp's access to shared memory takes, 1 without conflicts.",
+    ]
+    if device.kind == "cuda":
+        notes.append(f"Both are counted by the simulator, at N = {min(n, COUNTED_SIZE)}.")
+    else:
+        notes.append(f"ms: modelled on a {device.description}, an estimate; nothing was measured.")
+    prepared = [row.variant for row in rows if len(row.timing.parts) > 1]
+    if prepared:
+        notes.append(f"ms of {', '.join(prepared)}: with the transposition of b.")
+    notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
+    by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
+    names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
+    options = " ".join(f"--variant {name}" for name in names)
+    notes.append(f"Why, line by line: coalesce explain matmul {options}")
+    return notes

@@ -1,0 +1,105 @@
+"""`coalesce explain`: the profile of a kernel in a file, or of an operation's variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce.cli import demo
+from coalesce.cli.run_file import argument
+from coalesce.profiling import Profile, profile
+from coalesce.profiling.comparison import Comparison, compare
+
+# Where -n is not given: the side of a matrix, the elements of a vector.
+_SIDE, _LENGTH = 512, 1 << 16
+
+# A kernel's name, which no argument is: scale, ns::scale, scale<float, 4>.
+_ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?", re.IGNORECASE)
+
+
+def split_entry(entry: str | None, words: list[str]) -> tuple[str | None, list[str]]:
+    """Return the kernel's name and its arguments, which the name may stand before as for run."""
+    if entry is None and words and _ENTRY.fullmatch(words[0]):
+        return words[0], words[1:]
+    return entry, words
+
+
+def of_file(
+    file: str,
+    entry: str | None,
+    arguments: Sequence[str],
+    *,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    shared_bytes: int,
+    options: Sequence[str],
+    **settings: Any,
+) -> Profile:
+    """Profile a kernel of a .cu or .ptx file."""
+    from coalesce.kernel import Kernel
+
+    kernel = Kernel(Path(file), entry, options=options)
+    values = [argument(text) for text in arguments]
+    return kernel.profile(grid, block, *values, shared_bytes=shared_bytes, **settings)
+
+
+def of_operation(
+    operation: str,
+    variants: Sequence[str],
+    given: Sequence[str],
+    *,
+    n: int | None,
+    dtype: str,
+    **settings: Any,
+) -> Profile | Comparison:
+    """Profile variants of an operation on n x n matrices; several are compared.
+
+    `given` are further arguments of the operation, as NAME=VALUE.
+    """
+    names = variants or [catalogue.variants(operation).names[0]]
+    options = dict(option(text) for text in given)
+    for name in names:
+        catalogue.find(operation, name)
+    # Of several variants each takes what it has; a single one is told what it has not.
+    if len(names) > 1:
+        catalogue.check_options(names, operation, options)
+    found = []
+    for name in names:
+        named: dict[str, Any] = {"pattern" if operation == "access" else "variant": name}
+        arrays = operands(operation, name, n, np.dtype(dtype), options)
+        mine = {
+            k: v
+            for k, v in options.items()
+            if len(names) == 1 or catalogue.takes(operation, name, k)
+        }
+        found.append(profile(operation, *arrays, **named, **mine, **settings))
+    return found[0] if len(found) == 1 else compare(*found)
+
+
+def operands(
+    operation: str, variant: str, n: int | None, dtype: np.dtype[Any], options: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return arrays for a variant; a gather gets an index among its options."""
+    if operation != "access":
+        a, b = demo.operands(n or _SIDE, dtype)
+        return (a, b) if operation == "matmul" else (a,)
+    length = n or _LENGTH
+    random = np.random.default_rng(2024)
+    if variant == "gather":
+        options.setdefault("index", random.integers(0, length, length).astype(np.int32))
+    shape = {"aos": (length, 4), "soa": (4, length)}.get(variant, (length,))
+    return (random.uniform(-1, 1, shape).astype(dtype),)
+
+
+def option(text: str) -> tuple[str, Any]:
+    """Read an argument of an operation, NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"{text!r}: write an argument of an operation as NAME=VALUE: stride=8")
+    number = argument(value) if value.lstrip("-").replace(".", "", 1).isdigit() else value
+    return name, number

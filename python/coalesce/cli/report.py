@@ -1,0 +1,138 @@
+"""`coalesce bench` and `coalesce report`: an operation's variants in a table, or on a page.
+
+The page is the table, the ladders, and for each variant its profile, line by line, and what changed
+from the one before. It is one file without a script.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce.arrays import devices
+from coalesce.benchmarking import Benchmark
+from coalesce.benchmarking import html as benchmark_html
+from coalesce.benchmarking import run as benchmark_run
+from coalesce.benchmarking.peers import Runs
+from coalesce.cli import demo, explain
+from coalesce.profiling import Profile, comparison_html, profile
+from coalesce.profiling import html as profile_html
+from coalesce.profiling.comparison import compare
+from coalesce.render import markup
+from coalesce.render.markup import FAINT, folded, tag
+
+_LENGTH = {"cuda": 1 << 24, "sim": 1 << 16}  # of vectors, where no size is given
+_SIDE = 512  # of the matrices of a page, whose kernels are simulated whole
+
+
+def bench(
+    operation: str,
+    variants: Sequence[str] | None,
+    given: Sequence[str],
+    *,
+    size: int | None,
+    dtype: str,
+    device: str | None,
+    runs: Runs = "auto",
+) -> Benchmark:
+    """Time variants on arrays of random numbers; `given` are options as NAME=VALUE."""
+    catalogue.check_operation(operation)
+    options = dict(explain.option(text) for text in given)
+    if size is None:
+        kind = devices.resolve(device).kind
+        size = _LENGTH[kind] if operation == "access" else demo.DEFAULT_SIZE[kind]
+    if variants and "gather" in variants:
+        explain.operands(operation, "gather", size, np.dtype(dtype), options)
+    return benchmark_run.benchmark(
+        operation,
+        lambda name: explain.operands(operation, name, size, np.dtype(dtype), {}),
+        variants or None,
+        device,
+        options,
+        benchmark_run.Settings(runs),
+    )
+
+
+def report(
+    operation: str,
+    variants: Sequence[str] | None,
+    given: Sequence[str],
+    path: str | Path,
+    *,
+    size: int | None,
+    dtype: str,
+    device: str | None,
+) -> Benchmark:
+    """Write the page of an operation; return what its table shows."""
+    if not Path(path).parent.is_dir():  # not after minutes of simulation
+        raise ValueError(f"there is no folder {Path(path).parent} to write {Path(path).name} to")
+    if size is None:
+        size = _LENGTH["sim"] if operation == "access" else _SIDE
+    timed = bench(operation, variants, given, size=size, dtype=dtype, device=device)
+    profiles = {}
+    for name in timed.names:
+        if name in catalogue.variants(operation).names:
+            arrays = explain.operands(operation, name, size, np.dtype(dtype), {})
+            profiles[name] = _profile(operation, name, arrays, timed)
+    title = f"{operation}: {len(timed)} variant{'s' * (len(timed) > 1)}"
+    markup.write(title, page(title, timed, profiles), path)
+    return timed
+
+
+def _profile(operation: str, name: str, arrays: Sequence[Any], timed: Benchmark) -> Profile:
+    options = {k: v for k, v in timed.options.items() if catalogue.takes(operation, name, k)}
+    options["pattern" if operation == "access" else "variant"] = name
+    return profile(operation, *arrays, device=timed.device, **options)
+
+
+def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> str:
+    """Return the page's body."""
+    parts = [tag("h1", escape(title)), benchmark_html.report(timed)]
+    links = [tag("a", escape(name), href=f"#{name}") for name in profiles]
+    if len(links) > 1:
+        parts.append(tag("p", f"Line by line: {', '.join(links)}"))
+    parts += _ladders(timed, profiles)
+    before: str | None = None
+    for name, found in profiles.items():
+        parts.append(tag("h2", escape(name), "margin-top:3rem", id=name))
+        parts.append(tag("p", escape(catalogue.variants(timed.operation)[name].sentence)))
+        parts.append(profile_html.report(found))
+        if before is not None:
+            changes = comparison_html.report(compare(profiles[before], found))
+            parts.append(folded(tag("b", f"What changed from {escape(before)}"), changes))
+        before = name
+    return "\n".join(parts)
+
+
+def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[str]:
+    """Yield the bars of times and of sectors; only a note where matplotlib is missing."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        note = "The ladders are drawn with matplotlib, which is not installed."
+        yield tag("p", note, FAINT)
+        return
+    from coalesce import plots
+
+    right = {row.variant: row.timing for row in timed if row.correct is not False}
+    drawn = []
+    if right:
+        drawn.append((plots.ladder(right, theme="transparent"), "Milliseconds of each variant"))
+    if profiles:
+        axes = plots.ladder(profiles, of="sectors", theme="transparent")
+        drawn.append((axes, "Sectors a request of each variant's loads of global memory"))
+    for axes, words in drawn:
+        file = io.BytesIO()
+        figure: Any = axes.figure
+        figure.savefig(file, format="svg")
+        plt.close(figure)
+        data = base64.b64encode(file.getvalue()).decode()
+        source = f"data:image/svg+xml;base64,{data}"
+        yield f'<img alt="{words}" style="max-width:100%;display:block" src="{source}">'

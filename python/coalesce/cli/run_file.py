@@ -1,0 +1,125 @@
+"""`coalesce run FILE ENTRY`: a kernel from a file, on arrays described on the command line.
+
+The little language of arguments is that of `coalesce explain` too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from coalesce.common.timing import milliseconds
+
+_FILLS = ("zeros", "ones", "arange", "random")
+# Element types as compilers call them, beside NumPy's names.
+_DTYPES = {
+    f"{letter}{bits}": f"{name}{bits}"
+    for letter, name, sizes in (
+        ("f", "float", (16, 32, 64)),
+        ("i", "int", (8, 16, 32, 64)),
+        ("u", "uint", (8, 16, 32, 64)),
+    )
+    for bits in sizes
+}
+
+
+def run_file(
+    console: Console,
+    file: str,
+    entry: str,
+    arguments: Sequence[str],
+    *,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    shared_bytes: int = 0,
+    device: str | None = None,
+    options: tuple[str, ...] = (),
+) -> None:
+    """Compile, run and time a kernel, then print its arrays and what the run cost."""
+    from coalesce.arrays import devices
+    from coalesce.kernel import Kernel
+
+    chosen = devices.resolve(device)
+    simulated = chosen.kind == "sim"
+    kernel = Kernel(Path(file), entry, options=options, device=chosen)
+    values = [argument(text) for text in arguments]
+    # Once for the result: a timed kernel runs many times, and one that adds to its output would
+    # then print a sum of runs.
+    once = kernel.launch(
+        grid, block, *values, shared_bytes=shared_bytes, device=chosen, counts=simulated
+    )
+    for i, (text, value) in enumerate(zip(arguments, values, strict=True)):
+        if isinstance(value, np.ndarray):
+            with np.printoptions(threshold=64, edgeitems=4, linewidth=98, precision=6):
+                console.print(f"argument {i} ({text})\n{value}", markup=False)
+    if simulated:
+        console.print(f"on {chosen.name}: {_cost(once.counts)}")
+    else:
+        again = kernel.launch(
+            grid, block, *values, shared_bytes=shared_bytes, device=chosen, runs="auto"
+        )
+        console.print(f"on {chosen.name}: {milliseconds(again.kernel_ms)}, measured")
+
+
+def argument(text: str) -> Any:
+    """Turn ``zeros:64x64:f64``, ``f32:1024``, ``data.npy``, ``3`` or ``0.5`` into an argument.
+
+    ``f32:1024`` is short for ``random:1024:f32``.
+    """
+    fill, _, rest = text.partition(":")
+    if fill in _DTYPES and rest:
+        fill, rest = "random", f"{rest}:{fill}"
+    if fill in _FILLS and rest:
+        shape_text, _, dtype_text = rest.partition(":")
+        try:
+            shape = tuple(int(extent) for extent in shape_text.split("x"))
+            if min(shape) < 0:
+                raise ValueError(shape)
+            dtype = np.dtype(_DTYPES.get(dtype_text, dtype_text or "float32"))
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"argument {text!r}: write an array as FILL:SHAPE, FILL:SHAPE:DTYPE or "
+                "DTYPE:SHAPE, for example zeros:64x64:float64 or f32:1024"
+            ) from None
+        return _filled(fill, shape, dtype)
+    if text.endswith(".npy"):
+        return np.load(text, allow_pickle=False)
+    with contextlib.suppress(ValueError):
+        return int(text)
+    with contextlib.suppress(ValueError):
+        return float(text)
+    raise ValueError(
+        f"argument {text!r} is neither a number, nor a .npy file, nor one of "
+        + ", ".join(f"{fill}:SHAPE" for fill in _FILLS)
+        + ", f32:SHAPE"
+    )
+
+
+def _filled(fill: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if fill == "zeros":
+        return np.zeros(shape, dtype)
+    if fill == "ones":
+        return np.ones(shape, dtype)
+    if fill == "arange":
+        return np.arange(int(np.prod(shape))).astype(dtype).reshape(shape)
+    random = np.random.default_rng(2024)
+    if dtype.kind in "iu":
+        return random.integers(0, 100, shape).astype(dtype)
+    return random.uniform(-1, 1, shape).astype(dtype)
+
+
+def _cost(counts: Any) -> str:
+    parts = [f"{counts.instructions:,} warp instructions"]
+    for kind in ("load", "store"):
+        requests = getattr(counts, f"global_{kind}_requests")
+        sectors = getattr(counts, f"global_{kind}_sectors")
+        if requests:
+            parts.append(
+                f"{requests:,} global {kind} requests, {sectors / requests:.2f} sectors each"
+            )
+    return "; ".join(parts)

@@ -1,0 +1,1 @@
+"""What every room uses: exceptions, launch geometry, timing, progress, element types."""

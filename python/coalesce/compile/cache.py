@@ -1,0 +1,53 @@
+"""Compiled kernels on disk: how an entry is named and written.
+
+An entry is a file named after the hash of everything that went into it, with a digest of its name
+and contents. The cache only saves time: an entry that cannot be read or does not match its digest
+counts as none, and a folder that cannot be written is not an error. `cache_folder` has the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from coalesce.compile import cache_folder
+
+SCHEMA = 2  # counts up when what an entry holds, or how sources are compiled, changes
+_MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
+
+
+def key_of(*parts: Any) -> str:
+    """Return the key of the entry that these parts determine."""
+    from coalesce.compile import headers
+
+    text = json.dumps([SCHEMA, headers.PRELUDE, headers.STANDARD, *parts])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def load(key: str) -> tuple[str, bytes | None, dict[str, Any]] | None:
+    """Return an entry's PTX, cubin and notes; None if there is no intact one."""
+    content = cache_folder.read(f"{key}.kernel")
+    start = len(_MAGIC) + 32
+    if content is None or content[:start] != _MAGIC + _digest(key, content[start:]):
+        return None
+    try:
+        line, _, rest = content[start:].partition(b"\n")
+        notes = json.loads(line)
+        size = notes["ptx_bytes"]
+        return rest[:size].decode(), rest[size:] or None, notes
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def store(key: str, ptx: str, cubin: bytes | None, notes: dict[str, Any]) -> None:
+    """Write an entry, if that is possible."""
+    text = ptx.encode()
+    line = json.dumps({**notes, "ptx_bytes": len(text)}).encode()
+    body = line + b"\n" + text + (cubin or b"")
+    cache_folder.write(f"{key}.kernel", _MAGIC + _digest(key, body) + body)
+
+
+def _digest(key: str, body: bytes) -> bytes:
+    """Return the digest of an entry; with its key, as a renamed entry is another's."""
+    return hashlib.sha256(key.encode() + b"\n" + body).digest()

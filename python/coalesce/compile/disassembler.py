@@ -1,0 +1,104 @@
+"""The machine code of a cubin as text, through nvdisasm, with a cache on disk.
+
+nvdisasm needs neither a GPU nor a driver; it comes from the PyPI wheel `nvidia-cuda-nvdisasm`, a
+toolkit or conda, and is looked for when a kernel is first counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coalesce.compile import cache
+
+if TYPE_CHECKING:
+    from coalesce.compile.nvrtc import Compiled
+
+ARCHITECTURES = ("sm_90", "sm_90a")  # whose launches and constant banks the simulator knows
+
+
+def listing(compiled: Compiled) -> str:
+    """Return the machine code of a compilation as nvdisasm prints it.
+
+    Parameters
+    ----------
+    compiled : Compiled
+
+    Returns
+    -------
+    str
+        Code, constants and the sizes of shared memory, with the lines of the PTX.
+
+    Raises
+    ------
+    LookupError
+        There is no machine code, it is of another architecture than the simulator knows, or there
+        is no nvdisasm (the message says which, and what to install).
+    """
+    if compiled.cubin is None:
+        raise LookupError("there is no machine code, only PTX")
+    if compiled.arch not in ARCHITECTURES:
+        raise LookupError(
+            f"the machine code is {compiled.arch}'s; {ARCHITECTURES[0]}'s is executed"
+        )
+    program = nvdisasm()
+    key = cache.key_of(
+        "listing with encodings", hashlib.sha256(compiled.cubin).hexdigest(), version()
+    )
+    if (known := cache.load(key)) is not None:
+        return known[0]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(compiled.cubin)
+        done = subprocess.run(
+            [program, "-gp", "-hex", str(path)], capture_output=True, text=True, check=False
+        )
+    if done.returncode != 0:
+        raise LookupError(f"nvdisasm failed: {done.stderr.strip()[:200]}")
+    text = _needed(done.stdout)
+    cache.store(key, text, None, {})
+    return text
+
+
+@lru_cache(maxsize=1)
+def nvdisasm() -> str:
+    """Return the program's path; LookupError says what to install."""
+    from cuda.pathfinder import (  # type: ignore[import-untyped]
+        find_nvidia_binary_utility,
+    )
+
+    path = find_nvidia_binary_utility("nvdisasm")
+    if path is None:
+        raise LookupError(
+            "the disassembler nvdisasm is not installed: pip install nvidia-cuda-nvdisasm "
+            "(it needs no GPU and no driver)"
+        )
+    return str(path)
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """Return nvdisasm's version."""
+    done = subprocess.run([nvdisasm(), "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"release [\d.]+, V([\d.]+)", done.stdout)
+    return found[1] if found else done.stdout
+
+
+_SECTION = re.compile(r"^//-{10,} (\S+) +-{10,}$", re.MULTILINE)
+_NEEDED = re.compile(r"\.text\.|\.nv\.constant[1-4]|\.nv\.shared\.")
+
+
+def _needed(text: str) -> str:
+    """Leave out the sections that nobody reads: debugging information, unwinding, notes."""
+    starts = [*_SECTION.finditer(text)]
+    ends = [*(match.start() for match in starts[1:]), len(text)]
+    return "".join(
+        text[match.start() : end]
+        for match, end in zip(starts, ends, strict=True)
+        if _NEEDED.match(match[1])
+    )

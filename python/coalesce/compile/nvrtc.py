@@ -1,0 +1,366 @@
+"""CUDA C++ to PTX and a cubin through NVRTC, with a cache on disk.
+
+One compilation serves every device: the cubin runs on the GPU of its architecture, the PTX beside
+it on the simulator. NVRTC needs neither a GPU nor a driver; it comes from the PyPI wheel, a toolkit
+or conda, and is looked for when something is first compiled.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coalesce.common.errors import CompileError
+from coalesce.compile import cache
+from coalesce.compile.headers import PRELUDE, PRELUDE_NAME, STANDARD
+from coalesce.cxx.signature import plain_name
+
+if TYPE_CHECKING:
+    from coalesce.compile.worker import Compiler
+
+DEFAULT_ARCH = "sm_90"
+
+_remembered: dict[str, Compiled] = {}  # by cache key, the newest last
+_REMEMBERED_AT_MOST = 256
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compilation yields.
+
+    Attributes
+    ----------
+    ptx : str
+        PTX text with line information.
+    cubin : bytes or None
+        Machine code for `arch`; None for a virtual architecture.
+    log : str
+        The compiler's warnings.
+    lowered : dict
+        The mangled name of each of the asked-for `expressions`.
+    arch : str
+        What it was compiled for: ``"sm_90"``.
+    """
+
+    ptx: str
+    cubin: bytes | None
+    log: str
+    lowered: Mapping[str, str] = field(default_factory=dict)
+    arch: str = DEFAULT_ARCH
+
+
+def compile_cuda(
+    source: str,
+    *,
+    arch: str = DEFAULT_ARCH,
+    options: Sequence[str] = (),
+    name: str = "kernel.cu",
+    headers: Mapping[str, str] | None = None,
+    expressions: Sequence[str] = (),
+) -> Compiled:
+    """Compile CUDA C++.
+
+    Parameters
+    ----------
+    source : str
+        The text. Line information is always kept.
+    arch : str
+        The architecture, as in ``-arch``; an ``-arch`` among the options wins.
+    options : sequence of str
+        NVRTC's options: ``"-DTILE=16"``, ``"-use_fast_math"``, ``"-std=c++20"``, ``"-Ifolder"``.
+    name : str
+        What messages and line information call the source.
+    headers : mapping, optional
+        Texts that ``#include`` finds by these names.
+    expressions : sequence of str
+        Template instantiations to compile, such as ``"scale<float, 4>"``.
+
+    Returns
+    -------
+    Compiled
+
+    Raises
+    ------
+    CompileError
+        The source does not compile (the message is the compiler's log), or there is no NVRTC (it
+        says what to install).
+
+    Examples
+    --------
+    >>> compile_cuda('extern "C" __global__ void f(float *x) { x[0] = 1; }').arch
+    'sm_90'
+    """
+    options, own_arch = _without_arch(checked_options(options))
+    arch = own_arch or arch
+    texts = {**STANDARD, **(headers or {})}
+    compiler = nvrtc()
+    arguments = [f"-arch={arch}", "-lineinfo", "--device-int128", *options]
+    if not any(re.match(r"--?std\b", option) for option in options):
+        arguments.insert(2, "--std=c++17")
+    folders = [f"-I{folder}" for folder in include_folders()]
+    # The folders of CUDA's headers are not part of the key (they differ between installations), but
+    # the compiler's version is; a folder of the user's holds files that no key can see.
+    reproducible = not _reads_files(source, options, texts)
+    key = cache.key_of(
+        source,
+        name,
+        arguments,
+        sorted((headers or {}).items()),
+        list(expressions),
+        compiler.version,
+    )
+    if reproducible and (found := _recall(key, arch)) is not None:
+        return found
+
+    prelude = {PRELUDE_NAME: PRELUDE, **texts}
+    try:
+        ptx, cubin, log, lowered = compiler.compile(
+            source,
+            name,
+            [*arguments, *folders, f"--pre-include={PRELUDE_NAME}"],
+            list(prelude.items()),
+            list(expressions),
+        )
+    except CompileError as error:
+        raise CompileError(_explained(str(error), name, arch, compiler.version)) from None
+    result = Compiled(
+        # NVRTC writes the folder of this process before the name of a source that has no file.
+        ptx=re.sub(rf'(\.file\s+\d+\s+)"[^"\n]*/{re.escape(name)}"', rf'\1"{name}"', ptx),
+        cubin=cubin or None,
+        log=log,
+        lowered=dict(zip(expressions, lowered, strict=True)),
+        arch=arch,
+    )
+    if reproducible:
+        _remember(key, result)
+        cache.store(key, result.ptx, result.cubin, {"log": log, "lowered": dict(result.lowered)})
+    return result
+
+
+@lru_cache(maxsize=1)
+def nvrtc() -> Compiler:
+    """Return the compiler, opened by the first call; CompileError says what to install."""
+    from cuda.pathfinder import (  # type: ignore[import-untyped]
+        DynamicLibNotFoundError,
+        load_nvidia_dynamic_lib,
+    )
+
+    from coalesce.compile.worker import Compiler
+
+    try:
+        path = load_nvidia_dynamic_lib("nvrtc").abs_path
+    except (DynamicLibNotFoundError, RuntimeError, OSError) as error:
+        raise CompileError(
+            "the CUDA compiler NVRTC is not installed: pip install nvidia-cuda-nvrtc "
+            f"(it needs no GPU and no driver)\n  {str(error).splitlines()[0]}"
+        ) from None
+    return Compiler(str(path))
+
+
+@lru_cache(maxsize=1)
+def include_folders() -> tuple[str, ...]:
+    """Return the folders of CUDA's own headers, as far as they are installed."""
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    folders: list[str] = []
+    for component in ("cudart", "cccl"):
+        try:
+            folder = find_nvidia_header_directory(component)
+        except Exception:
+            folder = None
+        if folder and folder not in folders:
+            folders.append(folder)
+    # The wheels of CUDA 13 keep cccl's headers in a folder of cudart's.
+    folders += [str(sub) for folder in folders if (sub := Path(folder) / "cccl").is_dir()]
+    return tuple(dict.fromkeys(folders))
+
+
+def architecture(compute_capability: tuple[int, int]) -> str:
+    """Return the architecture to compile for, for a GPU: its own, or PTX of the newest known."""
+    wanted = 10 * compute_capability[0] + compute_capability[1]
+    known = nvrtc().architectures
+    if wanted in known:
+        return f"sm_{wanted}"
+    below = [number for number in known if number <= wanted]
+    if not below:
+        major, minor = nvrtc().version
+        raise CompileError(
+            f"NVRTC {major}.{minor} compiles for compute capability {known[0] / 10} and newer; "
+            f"this GPU has {compute_capability[0]}.{compute_capability[1]}. "
+            f"Install an older one: pip install 'nvidia-cuda-nvrtc-cu12'"
+        )
+    # Machine code runs on later GPUs of the same major version; PTX on every later GPU.
+    newest = below[-1]
+    return f"sm_{newest}" if newest // 10 == wanted // 10 else f"compute_{newest}"
+
+
+def simulated_architecture(compute_capability: tuple[int, int]) -> str:
+    """Return the architecture to compile for, for a simulated GPU.
+
+    Its own, as code may ask for it (``__CUDA_ARCH__``), or the oldest that the compiler knows where
+    the GPU is older: CUDA 13 compiles for 7.5 and later.
+    """
+    oldest = nvrtc().architectures[0]
+    if 10 * compute_capability[0] + compute_capability[1] < oldest:
+        return f"sm_{oldest}"
+    return architecture(compute_capability)
+
+
+def architecture_name(arch: str | int | None) -> str | None:
+    """Return ``arch=`` as the compiler spells it: 80, "80" and "sm_80" are "sm_80"."""
+    if arch is None:
+        return None
+    text = str(arch) if not isinstance(arch, bool) else ""
+    match = re.fullmatch(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", text)
+    if not isinstance(arch, str | int) or match is None:
+        raise ValueError(
+            f'arch must be a compute capability such as "sm_80", 80 or "compute_80"; got {arch!r}'
+        )
+    return f"{match[1] or 'sm'}_{match[2]}"
+
+
+def checked_options(options: Iterable[str]) -> list[str]:
+    """Return the options as a list; TypeError where one is no string."""
+    if isinstance(options, str):
+        raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
+    result = list(options)
+    for option in result:
+        if not isinstance(option, str):
+            raise TypeError(f"options must be strings; got {type(option).__name__} {option!r}")
+    return result
+
+
+def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
+    """Split off -arch=X, --gpu-architecture=X and the forms with a space."""
+    rest: list[str] = []
+    arch = None
+    words = iter(options)
+    for option in words:
+        if option in ("-arch", "--gpu-architecture"):
+            arch = next(words, None)
+        elif match := re.fullmatch(r"(?:-arch|--gpu-architecture)[= ](\w+)", option):
+            arch = match[1]
+        else:
+            rest.append(option)
+    return rest, arch
+
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
+_READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include|--use-pch|--pch")
+
+
+def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
+    """Tell whether the result depends on files that the cache's key does not see."""
+    if any(_READING_OPTION.match(option) for option in options):
+        return True
+    return any(
+        kind == '"'
+        and name not in texts
+        and not any((Path(folder) / name).is_file() for folder in include_folders())
+        for text in (source, *texts.values())
+        for kind, name in _INCLUDE.findall(text)
+    )
+
+
+def _recall(key: str, arch: str) -> Compiled | None:
+    with _lock:
+        if (found := _remembered.get(key)) is not None:
+            return found
+    entry = cache.load(key)
+    if entry is None:
+        return None
+    ptx, cubin, notes = entry
+    found = Compiled(ptx, cubin, notes.get("log", ""), notes.get("lowered", {}), arch)
+    _remember(key, found)
+    return found
+
+
+def _remember(key: str, result: Compiled) -> None:
+    with _lock:
+        _remembered[key] = result
+        while len(_remembered) > _REMEMBERED_AT_MOST:
+            del _remembered[next(iter(_remembered))]
+
+
+def _explained(log: str, name: str, arch: str, version: tuple[int, int]) -> str:
+    """Return the message of a CompileError: the compiler's log and what may help."""
+    title = f"{name} does not compile (NVRTC {version[0]}.{version[1]}, {arch})"
+    advice = [*_missing_header(log), *_host_code(log), *_missing_function(log)]
+    if "Loop in catastrophic error processing" in log:
+        advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
+    if "invalid value for --gpu-architecture" in log:
+        known = ", ".join(f"sm_{number}" for number in nvrtc().architectures)
+        advice.append(f"This NVRTC knows {known}")
+    return "\n  ".join([f"{title}\n{_shortened(log)}", *advice])
+
+
+def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
+    """Cut a log that no one would read to the end."""
+    found = log.rstrip().splitlines()
+    kept = [line if len(line) <= columns else line[:columns] + " ..." for line in found[:lines]]
+    if len(found) > lines:
+        kept.append(f"... {len(found) - lines} more lines")
+    return "\n".join(kept)
+
+
+def _missing_header(log: str) -> list[str]:
+    missing = re.search(r'cannot open source file "([^"]+)"', log)
+    if missing is None:
+        return []
+    header = missing[1]
+    if header.startswith(("nv/", "cuda/", "cub/", "thrust/")):
+        return [f"{header} is part of CCCL: pip install nvidia-cuda-cccl"]
+    if header.startswith("crt/"):
+        return [f"{header} comes with: pip install nvidia-cuda-crt"]
+    if header.startswith(("cuda", "cooperative", "mma", "vector_", "math_")):
+        return [f"{header} comes with: pip install nvidia-cuda-runtime"]
+    if any((Path(folder) / "cuda" / "std" / header).is_file() for folder in include_folders()):
+        advice = f"What kernels can use of it is CCCL's: #include <cuda/std/{header}>, cuda::std::"
+        return [advice]
+    if header in _HOST_HEADERS or header.startswith(("sys/", "cublas", "curand.h", "helper_cuda")):
+        return [
+            f"<{header}> is for the host. {_DEVICE_CODE_ONLY}",
+        ]
+    advice = (
+        "NVRTC compiles device code only and has no host headers. Pass the text with "
+        f'headers={{"{header}": ...}} or its folder with options=["-Ifolder"].'
+    )
+    return [advice]
+
+
+_DEVICE_CODE_ONLY = (
+    "Only device code is compiled here: leave out main(), what it includes and the calls of the "
+    "CUDA runtime, and launch from Python: kernel[grid, block](arguments)."
+)
+_HOST_HEADERS = {
+    *("algorithm", "array", "chrono", "complex", "ctime", "fstream", "functional", "iomanip"),
+    *("iostream", "map", "memory", "numeric", "random", "sstream", "stdexcept", "string"),
+    *("thread", "tuple", "utility", "vector", "time.h", "unistd.h", "omp.h", "device_launch.h"),
+}
+_RUNTIME = re.compile(r'identifier "(cuda[A-Z]\w*|cublas\w+)" is undefined')
+
+
+def _host_code(log: str) -> list[str]:
+    """Say what to do where the source holds a program for the host besides its kernels."""
+    functions = re.findall(r"error: A function without execution space annotations.*\n\s*(.*)", log)
+    names = [match[1] for line in functions if (match := re.search(r"(\w+)\s*\(", line))]
+    call = _RUNTIME.search(log)
+    if "main" in names or call or re.search(r"<<<.*\n\s*\^", log):
+        return [_DEVICE_CODE_ONLY]
+    if names:
+        return [f"Mark what kernels call with __device__: __device__ ... {names[0]}(...)"]
+    return []
+
+
+def _missing_function(log: str) -> list[str]:
+    missing = re.search(r"Unresolved extern function '(\w+)'", log)
+    if missing is None:
+        return []
+    name = plain_name(missing[1])
+    return [f"{name} is declared but has no body here: one source is compiled by itself."]

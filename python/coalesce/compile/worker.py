@@ -1,0 +1,214 @@
+"""NVRTC in a process of its own, so that no source can take this one with it.
+
+The compiler is a library that cannot be interrupted, and a source of a few lines can have it run
+for days or take all memory (macros that double, templates that multiply). So it runs in a child:
+Ctrl-C and a time limit kill the child, its memory is bounded, and a crash is an error message. A
+child stays for the next compilations and ends when it had none for a minute or its parent is gone.
+Where no child can be started (an embedded interpreter), the library is used in this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from coalesce.common.errors import CompileError
+
+if TYPE_CHECKING:
+    from coalesce._core import cuda as _cuda
+
+_IDLE_SECONDS = 60.0
+_MOST_BYTES = 8 << 30
+_KEPT = 2  # idle children
+
+
+class Compiler:
+    """What `_core.cuda.Nvrtc` is, compiling elsewhere."""
+
+    def __init__(self, path: str) -> None:
+        from coalesce._core import cuda
+
+        self._path = path
+        self._here: _cuda.Nvrtc = cuda.Nvrtc(path)
+        self._idle: list[_Child] = []
+        self._lock = threading.Lock()
+        self._childless = not sys.executable
+        atexit.register(self._close)
+        os.register_at_fork(after_in_child=self._forget)
+
+    @property
+    def version(self) -> Any:
+        """(13, 0) of CUDA 13.0."""
+        return self._here.version
+
+    @property
+    def architectures(self) -> list[int]:
+        """What ``-arch=sm_XX`` may name, ascending."""
+        return self._here.architectures
+
+    def compile(
+        self,
+        source: str,
+        name: str,
+        options: Sequence[str],
+        headers: Sequence[tuple[str, str]],
+        expressions: Sequence[str],
+    ) -> tuple[str, bytes, str, Any]:
+        """Return PTX, cubin, log and lowered names; CompileError with the compiler's log."""
+        request = (source, name, list(options), list(headers), list(expressions))
+        child = self._take()
+        if child is None:
+            return self._here.compile(*request)
+        try:
+            answer = child.ask(request, _seconds())
+        except BaseException:
+            child.kill()
+            raise
+        with self._lock:
+            if len(self._idle) < _KEPT:
+                self._idle.append(child)
+                child = None
+        if child is not None:
+            child.kill()
+        if isinstance(answer, str):
+            raise CompileError(answer)
+        made: tuple[str, bytes, str, Any] = answer
+        return made
+
+    def _take(self) -> _Child | None:
+        """Return a child that is there and idle, or a new one; None where none can be started."""
+        while not self._childless:
+            with self._lock:
+                child = self._idle.pop() if self._idle else None
+            if child is None:
+                try:
+                    return _Child(self._path)
+                except (OSError, EOFError):
+                    self._childless = True
+                    return None
+            if child.alive():
+                return child
+            child.kill()
+        return None
+
+    def _close(self) -> None:
+        while self._idle:
+            self._idle.pop().kill()
+
+    def _forget(self) -> None:
+        """After a fork: the children are those of the other process."""
+        for child in self._idle:
+            child.process.returncode = 0
+        self._idle, self._lock = [], threading.Lock()
+
+
+class _Child:
+    """A process with the compiler and the connection to it."""
+
+    def __init__(self, path: str) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            code = (
+                f"import sys; sys.path[:] = {sys.path!r}\n"
+                "from coalesce.compile.worker import serve\n"
+                f"serve({theirs.fileno()}, {path!r})"
+            )
+            self._connection = Connection(ours.detach())
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # a terminal's Ctrl-C is for the parent to handle
+            )
+        try:
+            self._connection.recv()  # it is ready
+        except BaseException:
+            self.kill()
+            raise
+
+    def alive(self) -> bool:
+        """Whether it still waits for a request."""
+        return self.process.poll() is None and not self._connection.poll()
+
+    def ask(self, request: Any, seconds: float) -> Any:
+        """Return what the compiler made, or its log as a string."""
+        try:
+            self._connection.send(request)
+            if not self._connection.poll(seconds):
+                raise CompileError(
+                    f"{request[1]}: the compiler did not end within {seconds:g} s "
+                    "(COALESCE_COMPILE_SECONDS in the environment sets the limit)"
+                )
+            return self._connection.recv()
+        except (EOFError, ConnectionError):
+            raise CompileError(f"{request[1]}: {self._why_dead()}") from None
+
+    def kill(self) -> None:
+        """End it now."""
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        self.process.wait()
+        self._connection.close()
+
+    def _why_dead(self) -> str:
+        status = self.process.wait()
+        if status in (-signal.SIGABRT, -signal.SIGKILL, -signal.SIGBUS):
+            return f"the compiler ran out of memory (it may take {_MOST_BYTES >> 30} GiB)"
+        number = -status if status < 0 else None
+        reason = signal.Signals(number).name if number else f"exit status {status}"
+        return f"the compiler crashed ({reason}); the source may nest too deeply"
+
+
+def _seconds() -> float:
+    """Return how long a compilation may take."""
+    try:
+        return float(os.environ.get("COALESCE_COMPILE_SECONDS", "600"))
+    except ValueError:
+        return 600.0
+
+
+def serve(descriptor: int, path: str) -> None:
+    """Compile what comes over the connection; the child's main program."""
+    import resource
+
+    from coalesce._core import cuda
+
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    connection = Connection(descriptor)
+    compiler = cuda.Nvrtc(path)
+    connection.send("ready")
+    answer: Any
+    while connection.poll(_IDLE_SECONDS):
+        try:
+            request = connection.recv()
+        except EOFError:
+            break
+        try:
+            answer = compiler.compile(*request)
+        except CompileError as error:
+            answer = str(error)
+        except MemoryError:
+            answer = "the compiler ran out of memory"
+        with contextlib.suppress(OSError):
+            connection.send(answer)

@@ -1,0 +1,1 @@
+"""Reading CUDA C++ and PTX text: declarations, kernel signatures, variables."""

@@ -1,0 +1,143 @@
+"""Kernels that Numba compiled: its arrays as parameters of the PTX.
+
+Numba's `compile_ptx` gives PTX whose mangled names tell the Python types of the arguments, and
+passes an array as 5 + 2 ndim parameters: meminfo, parent, size, itemsize, address, the shape and
+the strides in bytes (the fields of Numba's array structure, in its documentation under "Notes on
+Numba's architecture"). A launch takes the array itself and fills these in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from coalesce.common import dtypes
+
+# Letters of the Itanium mangling that Numba uses, by the typestr.
+_LETTERS = {
+    "b": "b1",
+    "a": "i1",
+    "h": "u1",
+    "s": "i2",
+    "t": "u2",
+    "i": "i4",
+    "j": "u4",
+    "x": "i8",
+    "y": "u8",
+    "Dh": "f2",
+    "f": "f4",
+    "d": "f8",
+}
+_NAMED = {"complex64": "c8", "complex128": "c16"}
+_ARRAY = re.compile(r"5ArrayI(?P<item>Dh|[a-z]|\d+[a-z]\w*?)Li(?P<ndim>\d+)E1(?P<layout>[CFA])")
+_AFTER_ARRAY = re.compile(r"(?:7mutable|8readonly)(?:7aligned|9unaligned)E")
+
+
+@dataclass(frozen=True)
+class NumbaArgument:
+    """An argument of the Python function, in terms of the PTX's parameters."""
+
+    kind: Literal["scalar", "complex", "array", "pointer"]
+    code: str = ""  # typestr of the scalar or of the elements; "": any
+    ndim: int = 0
+    layout: str = "C"
+    read_only: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many parameters it is."""
+        return {"array": 5 + 2 * self.ndim, "complex": 2}.get(self.kind, 1)
+
+    @property
+    def spelled(self) -> str:
+        """Its type as Numba writes it."""
+        name = dtypes.dtype_name(self.code) if self.code else "any"
+        if self.kind == "array":
+            return f"array({name}, {self.ndim}d, {self.layout})"
+        return name + "*" * (self.kind == "pointer")
+
+
+def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
+    """Return the arguments a mangled name tells of; None if they are not `count` parameters."""
+    match = re.match(r"_ZN?(?=\d)", entry)
+    if match is None or not re.search(r"B\dv\d+", entry):  # Numba tags a name with a number
+        return None
+    place = match.end()
+    while part := re.compile(r"B?(\d+)").match(entry, place):
+        place = part.end() + int(part[1])
+        if not entry.startswith("_ZN") and entry[place : place + 1] != "B":
+            break
+    place += entry.startswith("E", place)
+    found: list[NumbaArgument] = []
+    while place < len(entry):
+        argument, place = _argument(entry, place)
+        if argument is None:
+            return None
+        found.append(argument)
+    return tuple(found) if sum(a.count for a in found) == count else None
+
+
+def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
+    if array := _ARRAY.match(entry, place):
+        after = _AFTER_ARRAY.match(entry, array.end())
+        item = re.sub(r"^\d+", "", array["item"])
+        code = _LETTERS.get(item) or _NAMED.get(item, "")
+        if after is None:
+            return None, place
+        read_only = "readonly" in after[0]
+        return (
+            NumbaArgument("array", code, int(array["ndim"]), array["layout"], read_only),
+            after.end(),
+        )
+    if letter := re.compile(r"Dh|[a-z]").match(entry, place):
+        known = _LETTERS.get(letter[0])
+        return (NumbaArgument("scalar", known) if known else None), letter.end()
+    if name := re.compile(r"(\d+)").match(entry, place):
+        end = name.end() + int(name[1])
+        text = entry[name.end() : end]
+        if text in _NAMED:
+            return NumbaArgument("complex", _NAMED[text]), end
+        if text.endswith("_2a"):  # an asterisk: CPointer
+            try:
+                return NumbaArgument("pointer", np.dtype(text[:-3]).str[1:]), end
+            except TypeError:
+                return NumbaArgument("pointer"), end
+    return None, place
+
+
+def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[Any]:
+    """Return a value for each parameter of the PTX; TypeError for an array of other dimensions."""
+    values: list[Any] = []
+    for i, (argument, value) in enumerate(zip(arguments, given, strict=True)):
+        if argument.kind == "array":
+            values += _fields(f"arg{i}", argument, value)
+        elif argument.kind == "complex" and isinstance(value, int | float | complex | np.number):
+            part = np.float32 if argument.code == "c8" else np.float64
+            values += [part(np.real(value)), part(np.imag(value))]
+        else:
+            values += [value] * argument.count
+    return values
+
+
+def _fields(name: str, argument: NumbaArgument, value: Any) -> list[Any]:
+    shape = getattr(value, "shape", None)
+    if shape is None:  # no array: the check of the address says so
+        return [0, 0, 0, 0, value, *[0] * (2 * argument.ndim)]
+    shape = tuple(int(n) for n in shape)
+    if len(shape) != argument.ndim:
+        raise TypeError(
+            f"argument `{name}` ({argument.spelled}) needs {argument.ndim} "
+            f"dimension{'s' * (argument.ndim != 1)}; got shape {shape}"
+        )
+    item = int(argument.code[1:]) if argument.code else int(np.dtype(value.dtype).itemsize)
+    # The memory that the kernel gets is contiguous: the array's own, or a copy of it.
+    strides = [item * math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    if argument.layout == "F" and len(shape) > 1:
+        strides = [item * math.prod(shape[:i]) for i in range(len(shape))]
+        value = value.T
+    return [0, 0, math.prod(shape), item, value, *shape, *strides]

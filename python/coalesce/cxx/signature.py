@@ -1,0 +1,329 @@
+"""What a kernel's parameters are: sizes from the PTX, names and C++ types from the source.
+
+PTX says how many bytes each parameter of an entry has, and always tells the truth; it says neither
+a name nor what a pointer points to. The source says both, to whoever can read C++. The reader here
+(_declaration) is a small one, so what it finds is believed only where it agrees with the PTX; else
+the parameters are called arg0, arg1, ... and arrays of every dtype are taken.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from coalesce.cxx import declarations
+from coalesce.cxx.declarations import Declared
+from coalesce.cxx.numba import NumbaArgument, arguments_of
+
+# C++ types by the typestr of the same bytes in NumPy ("V2" is bfloat16, which NumPy lacks).
+SCALARS = {
+    "bool": "b1",
+    "char": "i1",
+    "signed char": "i1",
+    "int8_t": "i1",
+    "unsigned char": "u1",
+    "uint8_t": "u1",
+    "short": "i2",
+    "int16_t": "i2",
+    "unsigned short": "u2",
+    "uint16_t": "u2",
+    "int": "i4",
+    "int32_t": "i4",
+    "unsigned int": "u4",
+    "uint32_t": "u4",
+    "long": "i8",
+    "long long": "i8",
+    "int64_t": "i8",
+    "ptrdiff_t": "i8",
+    "intptr_t": "i8",
+    "unsigned long": "u8",
+    "unsigned long long": "u8",
+    "uint64_t": "u8",
+    "uintptr_t": "u8",
+    "size_t": "u8",
+    "float": "f4",
+    "double": "f8",
+    "__half": "f2",
+    "half": "f2",
+    "__nv_bfloat16": "V2",
+    "nv_bfloat16": "V2",
+    "cuComplex": "c8",
+    "cuFloatComplex": "c8",
+    "cuDoubleComplex": "c16",
+}
+_VECTOR = re.compile(
+    r"(u?char|u?short|u?int|u?long|u?longlong|float|double|__half|half|__nv_bfloat16|nv_bfloat16)"
+    r"([1-4])"
+)
+
+# The dtypes that an array may have, beside its own, by the C++ type of an element or of its parts.
+_ALSO = {
+    "char": ("u1",),
+    "unsigned char": ("b1",),
+    "__nv_bfloat16": ("u2",),
+    "nv_bfloat16": ("u2",),
+}
+
+# A parameter of which only the PTX type is known: what a scalar may be.
+_OF_PTX = {
+    "u8": ("u1", "i1", "b1"),
+    "s8": ("i1",),
+    "b8": ("u1", "i1", "b1"),
+    "u16": ("u2", "i2"),
+    "s16": ("i2",),
+    "b16": ("u2", "i2", "f2"),
+    "f16": ("f2",),
+    "u32": ("i4", "u4"),
+    "s32": ("i4",),
+    "b32": ("i4", "u4", "f4"),
+    "f32": ("f4",),
+    "u64": ("i8", "u8"),
+    "s64": ("i8",),
+    "b64": ("i8", "u8", "f8"),
+    "f64": ("f8",),
+}
+
+
+@dataclass(frozen=True)
+class PtxParameter:
+    """A parameter of an entry as PTX declares it."""
+
+    type: str  # "u64"
+    bytes: int
+    align: int
+    pointer: bool  # marked .ptr
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel's parameter, as far as it is known.
+
+    `kind` is "word" for 8 bytes of which nothing is known: an array or an integer is taken.
+    `accepted` holds the typestrs of arrays (of a pointer) or of the scalar; empty: any.
+    """
+
+    name: str
+    kind: Literal["pointer", "scalar", "struct", "word"]
+    bytes: int
+    accepted: tuple[str, ...] = ()
+    const: bool = False
+    spelled: str = ""  # the C++ type: "const float *"
+    item_bytes: int = 0  # of what a pointer points to; 0: unknown
+
+    def __str__(self) -> str:
+        return f"`{self.name}` ({self.spelled})" if self.spelled else f"`{self.name}`"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A kernel's entry: its name in the PTX, its name for people, its parameters."""
+
+    entry: str
+    name: str
+    parameters: tuple[Parameter, ...]
+    numba: tuple[NumbaArgument, ...] | None = None  # what a launch takes instead, of Numba's PTX
+
+    def __str__(self) -> str:
+        items = []
+        for p in self.parameters:
+            spelled = p.spelled or f"{p.bytes} bytes"
+            items.append(spelled + p.name if spelled.endswith("*") else f"{spelled} {p.name}")
+        if self.numba is not None:
+            items = [f"{a.spelled} arg{i}" for i, a in enumerate(self.numba)]
+        return f"{self.name}({', '.join(items)})"
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%.][\w$.]*)\s*(?:\(([^)]*)\))?")
+_PARAMETER = re.compile(
+    r"\.param\s+(?:\.align\s+(?P<align1>\d+)\s+)?\.(?P<type>[a-z]\w*)\s*"
+    r"(?P<pointer>\.ptr(?:\s+\.(?:global|shared|local|const))?)?\s*(?:\.align\s+\d+\s+)?"
+    r"(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\[(?P<count>\d+)\])?"
+)
+
+
+def is_ptx(source: str) -> bool:
+    """Tell PTX text from CUDA C++: it starts with .version, after comments."""
+    return _COMMENT.sub("", source[:65536]).lstrip().startswith(".version")
+
+
+def ptx_target(ptx: str) -> str | None:
+    """Return what PTX text was made for: "sm_90"."""
+    match = re.search(r"^\s*\.target\s+(\w+)", _COMMENT.sub("", ptx[:65536]), re.MULTILINE)
+    return match[1] if match else None
+
+
+def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
+    """Return the entries of PTX text and their parameters."""
+    entries = {}
+    for match in _ENTRY.finditer(_COMMENT.sub(" ", ptx)):
+        parameters = []
+        for item in _PARAMETER.finditer(match[2] or ""):
+            size = int(item["type"][1:])  # bits, of b8 to f64
+            count = int(item["count"]) if item["count"] is not None else 1
+            align = int(item["align1"] or size // 8)
+            parameters.append(
+                PtxParameter(item["type"], size // 8 * count, align, item["pointer"] is not None)
+            )
+        entries[match[1]] = tuple(parameters)
+    return entries
+
+
+def ptx_source(ptx: str) -> str:
+    """Return what PTX text was compiled from, for messages: the file of its first line number.
+
+    That may be a module's file, or a cell of a notebook; "" where it is not to be had.
+    """
+    first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
+    if first is None:
+        return ""
+    named = re.search(rf'^\s*\.file\s+{first[1]}\s+"([^"\n]+)"', ptx, re.MULTILINE)
+    return "".join(linecache.getlines(named[1])) if named else ""
+
+
+def plain_name(entry: str) -> str:
+    """Return a mangled name's function: "_Z5naivePKf" is "naive", "_ZN1a1kIfEvT_" is "a::k"."""
+    match = re.match(r"_ZN?L?(?=\d)", entry)
+    if match is None:
+        return entry
+    place, parts = match.end(), []
+    nested = entry.startswith("_ZN")
+    while number := re.match(r"L?(\d+)", entry[place:]):
+        place += number.end()
+        parts.append(entry[place : place + int(number[1])])
+        place += int(number[1])
+        if not nested:
+            break
+    return "::".join(part for part in parts if not part.startswith(("_GLOBAL__N", "_INTERNAL_")))
+
+
+def find_entry(entries: Sequence[str], wanted: str | None, source: str = "") -> str:
+    """Return the entry that a user's `wanted` names; ValueError lists those that exist."""
+    if wanted is None and len(entries) == 1:
+        return entries[0]
+    if wanted in entries:
+        return str(wanted)
+    names = {entry: plain_name(entry) for entry in entries}
+    found = [
+        e
+        for e, name in names.items()
+        if wanted is not None and wanted in (name, name.split("::")[-1])
+    ]
+    if len(found) == 1:
+        return found[0]
+    if not entries:
+        hint = (
+            'name an instantiation of the template, such as entry="kernel<float>"'
+            if "template" in source and "__global__" in source
+            else "a kernel is a function declared __global__"
+        )
+        raise ValueError(f"the source has no kernel; {hint}")
+    listed = ", ".join(
+        name if name == entry else f"{name} (as {entry})" for entry, name in names.items()
+    )
+    if wanted is None:
+        raise ValueError(f"the source has {len(entries)} kernels, say which: {listed}")
+    if found:
+        raise ValueError(f"entry {wanted!r} is ambiguous; there are {listed}")
+    if re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(wanted)}\s*\(", source):
+        raise ValueError(
+            f"kernel {wanted!r} is a template; name an instantiation, such as "
+            f'entry="{wanted}<float>"'
+        )
+    raise ValueError(
+        f"the source has no kernel {wanted!r}; there {'is' if len(entries) == 1 else 'are'} "
+        f"{listed}. "
+        'Names in parentheses are C++ manglings, which extern "C" avoids.'
+    )
+
+
+def signature_of(
+    entry: str,
+    parameters: Sequence[PtxParameter],
+    source: str = "",
+    options: Sequence[str] = (),
+    expression: str | None = None,
+) -> Signature:
+    """Return what is known of an entry's parameters.
+
+    `expression` is the template instantiation that the entry was asked for by, if any.
+    """
+    name = plain_name(entry)
+    base = name.split("::")[-1]
+    declared = declarations.parameters_of(source, base, len(parameters), options, expression)
+    numba = arguments_of(entry, len(parameters)) if not source else None
+    if numba is not None:
+        return Signature(entry, name, tuple(_of_numba(numba, parameters)), numba)
+    if declared is None:
+        found = [_from_ptx(f"arg{i}", p) for i, p in enumerate(parameters)]
+    else:
+        found = [
+            _agreed(d, p, i) for i, (d, p) in enumerate(zip(declared, parameters, strict=True))
+        ]
+    return Signature(entry, expression or name, tuple(found))
+
+
+def _of_numba(
+    arguments: Sequence[NumbaArgument], parameters: Sequence[PtxParameter]
+) -> Iterator[Parameter]:
+    """Return the parameters that Numba's arguments are, an array's address by the array's name."""
+    place = 0
+    for i, argument in enumerate(arguments):
+        name = f"arg{i}"
+        for field in range(argument.count):
+            ptx = parameters[place]
+            place += 1
+            if argument.kind == "pointer" or (argument.kind == "array" and field == 4):
+                accepted = (argument.code,) if argument.code else ()
+                item = int(argument.code[1:]) if argument.code else 0
+                yield Parameter(
+                    name, "pointer", 8, accepted, argument.read_only, argument.spelled, item
+                )
+            elif argument.kind == "scalar" and int(argument.code[1:]) == ptx.bytes:
+                yield Parameter(
+                    name, "scalar", ptx.bytes, (argument.code,), False, argument.spelled
+                )
+            else:  # some versions mark the addresses of Numba's own, which are 0, as pointers
+                yield _from_ptx(name, replace(ptx, pointer=False))
+
+
+def _agreed(declared: Declared, ptx: PtxParameter, place: int) -> Parameter:
+    name = declared.name or f"arg{place}"
+    spelled = declared.spelled
+    if declared.pointer:
+        if ptx.bytes != 8 or ptx.type not in ("u64", "b64", "s64"):
+            return _from_ptx(name, ptx)
+        accepted, item_bytes = element_types(declared.type)
+        return Parameter(name, "pointer", 8, accepted, declared.const, spelled, item_bytes)
+    code = SCALARS.get(declared.type)
+    if code is not None and int(code[1:]) == ptx.bytes:
+        return Parameter(name, "scalar", ptx.bytes, (code,), spelled=spelled)
+    known = _from_ptx(name, ptx)
+    return Parameter(name, known.kind, ptx.bytes, known.accepted, spelled=spelled)
+
+
+def _from_ptx(name: str, ptx: PtxParameter) -> Parameter:
+    if ptx.pointer:
+        return Parameter(name, "pointer", 8)
+    if ptx.type not in _OF_PTX or (ptx.type == "b8" and ptx.bytes != 1):
+        return Parameter(name, "struct", ptx.bytes)
+    kind: Literal["word", "scalar"] = "word" if ptx.type in ("u64", "b64") else "scalar"
+    return Parameter(name, kind, ptx.bytes, _OF_PTX.get(ptx.type, ()))
+
+
+def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
+    """Return the dtypes that fit an array of this C++ type, and the bytes of one; () is any."""
+    if code := SCALARS.get(spelled):
+        return (code, *_ALSO.get(spelled, ())), int(code[1:])
+    if vector := _VECTOR.fullmatch(spelled):
+        base, lanes = vector[1], int(vector[2])
+        base = {"longlong": "long long", "ulonglong": "unsigned long long"}.get(
+            base, "unsigned " + base[1:] if base.startswith("u") else base
+        )
+        code = SCALARS[base]
+        pairs = {"f4": ("c8",), "f8": ("c16",)}.get(code, ()) if lanes == 2 else ()
+        return (code, *_ALSO.get(base, ()), *pairs), int(code[1:]) * lanes
+    return (), 0

@@ -1,0 +1,159 @@
+"""The variables that CUDA C++ source declares outside parameters: their types and shapes.
+
+For `__device__` and `__constant__` variables they give `Kernel.globals` its arrays. For
+`__shared__` ones they serve messages: PTX only has their sizes in bytes. The simulator compares the
+shapes with these sizes, so that a misread shape is not shown.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coalesce.cxx import declarations, signature
+
+
+@dataclass(frozen=True)
+class DeclaredVariable:
+    """A variable as the source declares it."""
+
+    type: str  # "unsigned int", "float4", "Particle"; "" where it is not understood
+    extents: tuple[int | None, ...] = ()  # of an array; None where one is not understood
+    const: bool = False
+
+
+_IN_MEMORY = re.compile(r"\b__(?:device|constant|managed)__\b")
+_ALIGNMENT = re.compile(r"\b(?:alignas|__align__|__attribute__)\s*\([^;{}]{0,80}?\)+")
+_NOT_PART_OF_A_TYPE = declarations.NOT_TYPES | {
+    "const",
+    "constexpr",
+    "static",
+    "extern",
+    "inline",
+    "C",
+}
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\s+(?:static\s+)?(?:unsigned\s+)?"
+    r"(?:int|long|unsigned|size_t|short|auto)\s+(\w+)\s*=\s*([^;,{}]{1,200});"
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
+
+
+def variables_of(
+    source: str,
+    options: Sequence[str] = (),
+    qualifier: re.Pattern[str] = _IN_MEMORY,
+    expression: str | None = None,
+) -> dict[str, DeclaredVariable]:
+    """Return the variables that a source declares, by their last names.
+
+    They are those of device memory or, with another `qualifier`, such as ``__shared__``, of another
+    kind. `expression` is the instantiation of a template that they may be in.
+    """
+    text = declarations.bare(source)
+    known = declarations.replacements(text, options)
+    known.update(declarations.instantiated(text, expression))
+    for match in _CONSTANT.finditer(text):
+        known.setdefault(match[1], f"({match[2].strip()})")
+    text = _ALIGNMENT.sub(" ", _DIRECTIVE.sub(lambda m: " " * len(m[0]), text))
+    found: dict[str, DeclaredVariable] = {}
+    for match in qualifier.finditer(text):
+        at = match.start()
+        start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
+        statement = text[start : _statement_end(text, match.end())]
+        for name, variable in _declarators(qualifier.sub(" ", statement), known):
+            # Two of one name, in namespaces or under conditions: only what they share is known.
+            first = found.setdefault(name, variable)
+            if first != variable:
+                found[name] = DeclaredVariable("", (), first.const and variable.const)
+    return found
+
+
+def _statement_end(text: str, place: int) -> int:
+    """Return where the statement that goes on at `place` ends; `place` for a function."""
+    depth = 0
+    for match in re.compile(r"[\[\]{}();=]").finditer(text, place):
+        char = match[0]
+        if char == "(" and depth == 0 and "=" not in text[place : match.start()]:
+            return place
+        depth += (char in "[{(") - (char in "]})")
+        if depth < 0 or (char == ";" and depth == 0):
+            return match.start()
+    return len(text)
+
+
+def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, DeclaredVariable]]:
+    """Return the variables of ``float a[N] = {...}, b``."""
+    found: list[tuple[str, DeclaredVariable]] = []
+    base, const = "", False
+    for part in declarations.split(statement):
+        head = re.split(r"[={]", part, maxsplit=1)[0].strip()
+        match = re.search(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)$", head)
+        if match is None or "(" in head:
+            break
+        before = head[: match.start()]
+        if not found:
+            words = re.findall(r"\w+|[<>:,*]", declarations.replaced(before, known))
+            const = "const" in words or "constexpr" in words
+            base = declarations.normalized([w for w in words if w not in _NOT_PART_OF_A_TYPE])
+        if not base:
+            break
+        extents = tuple(
+            _value(declarations.replaced(extent, known))
+            for extent in re.findall(r"\[([^\]]*)\]", match[2])
+        )
+        found.append((match[1], DeclaredVariable(base, extents, const)))
+    return found
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: lambda a, b: a << min(b, 40),
+}
+
+
+def _value(text: str) -> int | None:
+    """Return what an integer expression of literals is; None for any other."""
+
+    def of(node: ast.expr) -> int:
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)](of(node.left), of(node.right))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        raise ValueError
+
+    plain = re.sub(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text).strip()
+    try:
+        return of(ast.parse(plain[:200], mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return None
+
+
+# (shape, bytes of an item, type); an extent of -1 is to be found from the variable's bytes.
+Shape = tuple[tuple[int, ...], int, str]
+
+_SHARED = re.compile(r"\b__shared__\b")
+
+
+def shared_arrays(
+    source: str, options: Sequence[str] = (), expression: str | None = None
+) -> dict[str, Shape]:
+    """Return {name: (shape, bytes of an item, type)} of the shared variables in `source`.
+
+    `expression` is the instantiation of a template that runs, such as ``"tile<16>"``. Left out is
+    what is not understood, or declared twice in different ways.
+    """
+    found: dict[str, Shape] = {}
+    for name, v in variables_of(source, options, _SHARED, expression).items():
+        extents = [-1 if n is None or n < 1 else n for n in v.extents] or [1]
+        item_bytes = signature.element_types(v.type)[1] if v.type else 0
+        if item_bytes and extents.count(-1) <= 1:
+            found[name] = tuple(extents), item_bytes, v.type
+    return found

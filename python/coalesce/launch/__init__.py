@@ -1,0 +1,1 @@
+"""A kernel and its launch: arguments checked, run on a GPU or on the simulator, recorded."""

@@ -1,0 +1,406 @@
+"""A kernel's arguments checked and brought into the form a launch takes.
+
+This is the long way round, for NumPy arrays, conversions and error messages. Calls whose arguments
+are GPU arrays and exact scalars do not come here (csrc/bindings/launcher.hpp).
+"""
+
+from __future__ import annotations
+
+import numbers
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import cuda
+from coalesce.arrays import foreign, simulated
+from coalesce.arrays.foreign import GpuArray
+from coalesce.common.dtypes import code_of, dtype_name
+from coalesce.cxx import numba
+from coalesce.cxx.signature import Parameter, Signature
+
+
+@dataclass
+class HostArray:
+    """A NumPy array as a kernel uses it.
+
+    `array` is C-contiguous: the caller's own or, for another layout, a copy, which `finish` writes
+    back. `written` tells whether what the kernel writes reaches the caller.
+    """
+
+    name: str
+    array: np.ndarray[Any, Any]
+    given: np.ndarray[Any, Any]
+    written: bool
+
+    @property
+    def copied(self) -> bool:
+        return self.array is not self.given
+
+    @property
+    def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+        """For memory of `coalesce.empty`: for each byte of `array`, whether none ever wrote it.
+
+        Who watches the kernel's stores clears it in place. None: every byte is defined.
+        """
+        return simulated.undefined(self.array)
+
+    def finish(self, watched: bool = False) -> None:
+        """Write a copy back to where it came from.
+
+        Unless the launch was `watched`, all of the array is taken as defined from now on.
+        """
+        if self.copied and self.written:
+            self.given[...] = self.array
+        if self.written and not watched:
+            simulated.define(self.given)
+
+
+Argument = bytes | HostArray | GpuArray
+
+
+def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
+    """Return the arguments in order: packed scalars, NumPy arrays, GPU arrays.
+
+    Raises TypeError for a wrong number or type, ValueError for a wrong value or layout; the message
+    names the parameter, what came and what is needed.
+
+    Scalars convert only where nothing is lost that the caller may not expect: integers by value
+    (any integer that the type holds exactly), NumPy floats by type (to one at least as wide),
+    Python floats to any floating type whose range holds them, as Python has no narrower one, and
+    booleans to integers but not to floats.
+    """
+    values = expanded(signature, arguments)
+    result = [_one(p, value) for p, value in zip(signature.parameters, values, strict=True)]
+    _share_copies([a for a in result if isinstance(a, HostArray)])
+    return result
+
+
+def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
+    """Return a value for each parameter: the arguments, but for Numba's arrays their fields."""
+    if signature.numba is not None and len(arguments) == len(signature.parameters):
+        return arguments  # they are that already
+    wanted = len(signature.parameters if signature.numba is None else signature.numba)
+    if len(arguments) != wanted:
+        raise TypeError(
+            f"{signature} takes {wanted} argument{'s' * (wanted != 1)}; got {len(arguments)}"
+        )
+    if signature.numba is None:
+        return arguments
+    return numba.flattened(signature.numba, arguments)
+
+
+def _one(parameter: Parameter, value: Any) -> Argument:
+    if parameter.kind in ("pointer", "word"):
+        if isinstance(value, np.ndarray):
+            return _host_array(parameter, value, value)
+        found = foreign.look(value)
+        if found is not None:
+            return _gpu_array(parameter, found)
+        if value is None:
+            return bytes(8)
+        view = foreign.look_on_host(value)
+        if view is not None:
+            return _host_array(parameter, view, view)
+        if parameter.kind == "pointer":
+            raise _no_array(parameter, value)
+    elif isinstance(value, np.ndarray) or foreign.look(value) is not None:
+        kind = "NumPy" if isinstance(value, np.ndarray) else "GPU"
+        advice = "; pass its element: x.item()" if tuple(value.shape) in ((), (1,)) else ""
+        raise TypeError(
+            f"argument {parameter} is a scalar of {parameter.bytes} bytes; got a {kind} array of "
+            f"shape {tuple(value.shape)}{advice}"
+        )
+    if parameter.kind == "struct":
+        return _structure(parameter, value)
+    return _scalar(parameter, value)
+
+
+def _no_array(parameter: Parameter, value: Any) -> TypeError:
+    wanted = _wanted_array(parameter)
+    advice = ""
+    if isinstance(value, list | tuple):
+        dtype = dtype_name(parameter.accepted[0]) if parameter.accepted else "float32"
+        advice = f"; make one: numpy.array({parameter.name}, dtype=numpy.{dtype})"
+    elif isinstance(value, numbers.Number | np.generic):
+        advice = "; for a single value make an array of one element"
+    return TypeError(f"argument {parameter} needs {wanted}; got {_told(value)}{advice}")
+
+
+def _wanted_array(parameter: Parameter) -> str:
+    if not parameter.accepted:
+        return "an array"
+    return f"an array of {' or '.join(dtype_name(code) for code in parameter.accepted)}"
+
+
+def _told(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text}" if len(text) <= 40 else type(value).__name__
+
+
+def _host_array(
+    parameter: Parameter, array: np.ndarray[Any, Any], given: np.ndarray[Any, Any]
+) -> HostArray:
+    dtype = array.dtype
+    if dtype.hasobject or dtype.kind in "USMm":
+        raise TypeError(
+            f"argument {parameter} has dtype {dtype}, which a kernel cannot read; "
+            f"it needs {_wanted_array(parameter)}"
+        )
+    if not dtype.isnative:
+        raise TypeError(
+            f"argument {parameter} has dtype {dtype}, not in this machine's byte order; "
+            f"convert it: {parameter.name}.astype({parameter.name}.dtype.newbyteorder('='))"
+        )
+    code = code_of(dtype)
+    fits = parameter.kind == "word" or not parameter.accepted or code in parameter.accepted
+    if not fits and dtype.kind == "V" and code != "V2":
+        fits = dtype.itemsize == parameter.item_bytes  # a structure for a structure or a vector
+    if not fits:
+        wanted = dtype_name(parameter.accepted[0])
+        # NumPy has no bfloat16; the package that adds it is ml_dtypes.
+        home = "ml_dtypes" if wanted == "bfloat16" else "numpy"
+        raise TypeError(
+            f"argument {parameter} needs {_wanted_array(parameter)}; got dtype {dtype}. "
+            f"Convert it: {parameter.name}.astype({home}.{wanted})"
+        )
+    if type(array) is not np.ndarray:
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError(f"argument {parameter} is a masked array; fill it first: .filled(0)")
+        array = array.view(np.ndarray)
+        given = array
+    if parameter.kind == "pointer" and parameter.spelled and not parameter.const:
+        _check_writeable(parameter, given)
+    written = not parameter.const and given.flags.writeable
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        array = np.array(array, order="C", copy=True, ndmin=array.ndim)
+    return HostArray(parameter.name, array, given, written)
+
+
+def _check_writeable(parameter: Parameter, array: np.ndarray[Any, Any]) -> None:
+    if array.flags.writeable:
+        return
+    why = "a read-only array"
+    if 0 in array.strides and array.size > 1:
+        why = f"a broadcast array (strides {array.strides}), whose elements share memory"
+    constant = parameter.spelled.replace(" *", "").strip()
+    raise ValueError(
+        f"argument {parameter} is {why}, and the kernel may write it. Declare the parameter "
+        f"`const {constant} *{parameter.name}` if it only reads, or pass a copy: "
+        f"{parameter.name}.copy()"
+    )
+
+
+def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
+    if parameter.accepted and parameter.kind == "pointer" and array.code not in parameter.accepted:
+        raise TypeError(
+            f"argument {parameter} needs {_wanted_array(parameter)}; "
+            f"got a GPU array of {dtype_name(array.code)}"
+        )
+    if not array.contiguous:
+        raise ValueError(
+            f"argument {parameter} is a GPU array of shape {array.shape} that is not C-contiguous; "
+            "copy it first, for example with cupy.ascontiguousarray or tensor.contiguous()"
+        )
+    if array.read_only and not parameter.const and parameter.spelled:
+        raise ValueError(f"argument {parameter} is a read-only GPU array; the kernel may write it")
+    return array
+
+
+def _share_copies(arrays: Sequence[HostArray]) -> None:
+    """Let arguments that are one memory to the caller be one memory to the kernel.
+
+    Contiguous arrays are used where they lie and share by themselves. The same array of another
+    layout, passed twice, shares its copy; a copy that overlaps something else that is written
+    cannot.
+    """
+    copies: dict[Any, HostArray] = {}
+    for item in (a for a in arrays if a.copied):
+        given = item.given
+        place = given.__array_interface__["data"][0]
+        first = copies.setdefault((place, given.shape, given.strides, given.dtype.str), item)
+        if first is not item:
+            item.array = first.array
+            first.written |= item.written
+            item.written = False
+    for item in arrays:
+        if not item.copied:
+            continue
+        for other in arrays:
+            if other.array is item.array or not (item.written or other.written):
+                continue
+            if _overlap(item.given, other.given):
+                raise ValueError(
+                    f"arguments `{item.name}` and `{other.name}` share memory, and "
+                    f"`{item.name}` is not C-contiguous (strides {item.given.strides}), so the "
+                    "kernel would see two memories; pass contiguous copies"
+                )
+
+
+def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    budget: Any = 100_000
+    try:
+        return np.shares_memory(a, b, max_work=budget)
+    except RuntimeError:  # numpy.exceptions.TooHardError: too many strides to be sure
+        return True
+
+
+def _structure(parameter: Parameter, value: Any) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        packed = bytes(value)
+    elif isinstance(value, np.generic):
+        packed = value.tobytes()
+    else:
+        raise TypeError(
+            f"argument {parameter} is a structure of {parameter.bytes} bytes; pass a NumPy "
+            f"structured scalar or bytes; got {_told(value)}"
+        )
+    if len(packed) != parameter.bytes:
+        raise TypeError(
+            f"argument {parameter} is a structure of {parameter.bytes} bytes; "
+            f"got {type(value).__name__} of {len(packed)} bytes"
+        )
+    return packed
+
+
+def _scalar(parameter: Parameter, value: Any) -> bytes:
+    if isinstance(value, np.generic):
+        return _numpy_scalar(parameter, value)
+    kinds = {code[0] for code in parameter.accepted}
+    if isinstance(value, bool) and kinds & {"b", "i", "u"}:
+        code = next(c for c in sorted(parameter.accepted, key="biu".find) if c[0] in "biu")
+        return _packed(parameter, code, int(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _integer(parameter, value)
+    if isinstance(value, float) and kinds & {"f", "c", "V"}:
+        return _floating(parameter, value)
+    if isinstance(value, complex) and "c" in kinds:
+        return np.array(value, parameter.accepted[0]).tobytes()
+    advice = ""
+    if isinstance(value, float) and kinds <= {"i", "u", "b"}:
+        advice = f"; pass int({parameter.name}) to drop the fraction"
+    elif isinstance(value, bool):
+        advice = "; pass 0.0 or 1.0"
+    raise TypeError(
+        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {_told(value)}{advice}"
+    )
+
+
+def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
+    given = code_of(value.dtype)
+    if given in parameter.accepted:
+        return value.tobytes()
+    if given[0] in "iu":
+        return _integer(parameter, int(value))
+    for code in parameter.accepted:
+        if _widens(given, code):
+            return np.array(value, code).tobytes()
+    advice = ""
+    wanted = parameter.accepted[0]
+    if given[0] == "f" and wanted[0] in "iub":
+        advice = f"; pass int({parameter.name}) to drop the fraction"
+    elif given[0] == "f" and wanted[0] == "f":
+        name = dtype_name(wanted)
+        advice = f"; pass numpy.{name}({parameter.name}) to round it"
+    raise TypeError(
+        f"argument {parameter} needs {_wanted_scalar(parameter)}; "
+        f"got numpy.{value.dtype.name}{advice}"
+    )
+
+
+def _widens(given: str, code: str) -> bool:
+    """Tell whether every value of one type is a value of the other."""
+    kind = given[0]
+    if kind not in "bfc":
+        return False
+    size, target = int(given[1:]), int(code[1:])
+    if kind == "b":
+        return code[0] in "iu"
+    if kind == "f":
+        return (code[0] == "f" and size <= target) or (code[0] == "c" and 2 * size <= target)
+    return kind == code[0] == "c" and size <= target
+
+
+def _wanted_scalar(parameter: Parameter) -> str:
+    return " or ".join(dtype_name(code) for code in parameter.accepted) or "a number"
+
+
+def _integer(parameter: Parameter, value: int) -> bytes:
+    """Pack an integer as the first type that holds it exactly."""
+    for code in parameter.accepted:
+        if code[0] in "iu":
+            bits = 8 * int(code[1:])
+            low, high = (
+                (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if code[0] == "i" else (0, 2**bits - 1)
+            )
+            if low <= value <= high:
+                return _packed(parameter, code, value)
+        elif code == "b1":
+            if value in (0, 1):
+                return _packed(parameter, code, value)
+        elif abs(value) <= 2 ** _PRECISION[code] or _survives(value, code):
+            return _floating(parameter, float(value))
+    raise ValueError(
+        f"argument {parameter} is {value}, which does not fit {_wanted_scalar(parameter)}"
+        + (" exactly; pass a float" if parameter.accepted[0][0] in "fVc" else "")
+        + _range_of(parameter)
+    )
+
+
+# Up to 2 to this power every integer is a value of the type.
+_PRECISION = {"f2": 11, "V2": 8, "f4": 24, "f8": 53, "c8": 24, "c16": 53}
+
+
+def _survives(value: int, code: str) -> bool:
+    """Tell whether an integer is a value of a floating type."""
+    if value.bit_length() > 1024:
+        return False
+    significant = value.bit_length() - ((value & -value).bit_length() - 1)
+    largest = {"f2": 16, "f8": 1024, "c16": 1024}.get(code, 128)
+    return significant <= _PRECISION[code] and value.bit_length() <= largest
+
+
+def _range_of(parameter: Parameter) -> str:
+    codes = [code for code in parameter.accepted if code[0] in "iu"]
+    if len(codes) != 1:
+        return ""
+    limits = np.iinfo(codes[0])
+    return f" ({limits.min} to {limits.max})"
+
+
+def _floating(parameter: Parameter, value: float) -> bytes:
+    code = next(code for code in parameter.accepted if code[0] in "fcV")
+    if code == "V2":
+        # Round to nearest even: the upper half of a float32, plus the carry of the lower.
+        if value != value:
+            return struct.pack("<H", 0x7FC0)
+        with np.errstate(over="ignore"):
+            bits = int(np.array(value, np.float32).view(np.uint32))
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        if rounded & 0x7FFF == 0x7F80 and value not in (float("inf"), float("-inf")):
+            raise ValueError(f"argument {parameter} is {value}, which does not fit bfloat16")
+        return struct.pack("<H", rounded)
+    with np.errstate(over="ignore"):
+        packed = np.array(value, code)
+    if np.isinf(packed) and value not in (float("inf"), float("-inf")):
+        raise ValueError(f"argument {parameter} is {value}, which does not fit {dtype_name(code)}")
+    return packed.tobytes()
+
+
+def _packed(parameter: Parameter, code: str, value: int) -> bytes:
+    if code[0] in "iub":
+        return value.to_bytes(int(code[1:]), "little", signed=code[0] == "i")
+    return _floating(parameter, float(value))
+
+
+def register_scalars() -> None:
+    """Tell the fast launcher NumPy's scalar classes."""
+    for code in ("b1", "i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8"):
+        cuda.register_numpy_scalar(np.dtype(code).type, code)
+    for kind, code in ((np.longlong, "i8"), (np.ulonglong, "u8")):
+        if np.dtype(kind).type is not np.dtype(code).type:
+            cuda.register_numpy_scalar(kind, code)

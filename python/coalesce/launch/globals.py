@@ -1,0 +1,214 @@
+"""The `__device__` and `__constant__` variables of a kernel's source, read and set from Python."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import cuda, sim
+from coalesce.arrays.devices import Device
+from coalesce.cxx import signature
+from coalesce.cxx.variables import DeclaredVariable, variables_of
+from coalesce.launch.module import Module
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a module: where it is and what NumPy makes of it."""
+
+    symbol: str  # its name in the PTX
+    name: str  # in C++: "ns::weights"
+    space: str  # "global" or "constant"
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    spelled: str  # its C++ type, "" where that is not known
+    const: bool  # C++ const: its value is compiled into the kernels
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * int(self.dtype.itemsize)
+
+
+class Globals(Mapping[str, Any]):
+    """A kernel's `__device__` and `__constant__` variables by name: ``kernel.globals``.
+
+    Reading gives a copy, a read-only NumPy array (a NumPy scalar of a plain variable), after the
+    launches before it have ended. Assigning copies a number or an array to the device, where the
+    launches that follow see it; as in NumPy, a value is broadcast to the variable's shape. A
+    structure, and any type that the declaration does not tell, is an array of its bytes.
+
+    The variables belong to the module: the kernels that `Kernel.get_function` gives share them,
+    two `Kernel` objects made from one source do not. Each device has its own copy; `on` gives
+    those of another device.
+
+    Raises
+    ------
+    KeyError
+        There is no such variable, or the compiler removed it as nothing uses it.
+    TypeError
+        The value is of another kind (a float for an int).
+    ValueError
+        The value has another shape or does not fit, or the variable is const.
+
+    Examples
+    --------
+    >>> kernel = coalesce.Kernel('''
+    ... __constant__ float weights[3];
+    ... __device__ int calls;
+    ... extern "C" __global__ void k(float *x) {
+    ...     x[threadIdx.x] *= weights[threadIdx.x];
+    ...     if (threadIdx.x == 0) ++calls;
+    ... }''')
+    >>> kernel.globals["weights"] = [1, 10, 100]
+    >>> x = np.ones(3, np.float32)
+    >>> kernel[1, 3](x)
+    >>> x
+    array([  1.,  10., 100.], dtype=float32)
+    >>> kernel.globals["calls"]
+    np.int32(1)
+    """
+
+    def __init__(self, module: Module, device: Device) -> None:
+        self._module = module
+        self._device = device
+        # What there is, the compiler's PTX tells; the simulator's parser reads it on any device.
+        self._program: Any = (
+            module.program(device)
+            if device.kind == "sim"
+            else sim.Program(module.compiled(device).ptx)
+        )
+        self._variables = _variables(self._program.variables(), module.text, module.options)
+
+    def on(self, device: str | Device) -> Globals:
+        """Return the variables of another device, such as ``"sim"``."""
+        from coalesce.arrays import devices
+
+        return Globals(self._module, devices.resolve(device))
+
+    def __getitem__(self, name: str) -> Any:
+        variable = self._find(name)
+        if self._device.kind == "sim":
+            content = self._program.read_variable(variable.symbol)
+            values = np.frombuffer(content, variable.dtype)
+        else:
+            values = np.empty(variable.bytes // variable.dtype.itemsize, variable.dtype)
+            address, _ = self._module.loaded(self._device).variable(variable.symbol)
+            gpu = cuda.Device(self._device.ordinal)
+            gpu.to_host(values.view(np.uint8), address)
+            values.flags.writeable = False
+        return values.reshape(variable.shape)[()]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        variable = self._find(name)
+        if variable.const:
+            raise ValueError(
+                f"variable `{variable.name}` is const, so the compiler has put its value into the "
+                "kernels; declare it without const, or set it with a -D option"
+            )
+        content = _converted(variable, value)
+        if self._device.kind == "sim":
+            self._program.write_variable(variable.symbol, content.tobytes())
+            return
+        address, _ = self._module.loaded(self._device).variable(variable.symbol)
+        gpu = cuda.Device(self._device.ordinal)
+        gpu.to_device(address, content.reshape(-1).view(np.uint8))
+        gpu.synchronize()
+
+    def __iter__(self) -> Iterator[str]:
+        return (variable.name for variable in self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def __repr__(self) -> str:
+        if not self._variables:
+            return f"<no __device__ or __constant__ variables on {self._device.name}>"
+        lines = [f"variables on {self._device.name}"]
+        for v in self._variables:
+            qualifier = "__constant__" if v.space == "constant" else "__device__"
+            extents = "".join(f"[{n}]" for n in v.shape)
+            if v.dtype == np.uint8 and v.spelled and v.spelled not in signature.SCALARS:
+                extents = f" ({v.bytes} bytes)"  # a structure or what is not understood
+            lines.append(f"  {qualifier} {v.spelled or v.dtype} {v.name}{extents}")
+        return "\n".join(lines)
+
+    def _find(self, name: str) -> Variable:
+        if not isinstance(name, str):
+            raise TypeError(f"a variable's name is a string; got {type(name).__name__}")
+        wanted = [v for v in self._variables if name in (v.name, v.symbol)]
+        wanted = wanted or [v for v in self._variables if v.name.split("::")[-1] == name]
+        if len(wanted) == 1:
+            return wanted[0]
+        if wanted:
+            raise KeyError(f"{name!r} is ambiguous: {', '.join(v.symbol for v in wanted)}")
+        listed = ", ".join(v.name for v in self._variables) or "none"
+        raise KeyError(
+            f"no __device__ or __constant__ variable {name!r}; there are: {listed} (the compiler "
+            "removes a static one that nothing uses)"
+        )
+
+
+def _variables(
+    found: Sequence[tuple[str, str, str, int, int]], source: str, options: Sequence[str]
+) -> list[Variable]:
+    """Return the variables of a module, without what the compiler and CUDA's headers add."""
+    declared = variables_of(source, options)
+    variables = []
+    for symbol, space, ptx_type, size, _ in found:
+        name = signature.plain_name(symbol)
+        base = name.split("::")[-1]
+        if symbol.startswith(("$", "__const", "_ZT")) or (source and base not in declared):
+            continue
+        known = declared.get(base, DeclaredVariable(""))
+        dtype, shape = _as_numpy(known, ptx_type, size)
+        variables.append(Variable(symbol, name, space, shape, dtype, known.type, known.const))
+    return variables
+
+
+def _as_numpy(
+    declared: DeclaredVariable, ptx_type: str, size: int
+) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the dtype and shape of a variable, the declaration's where it explains the size."""
+    accepted, item = signature.element_types(declared.type)
+    if accepted and item and size % item == 0:
+        dtype = np.dtype("u2" if accepted[0] == "V2" else accepted[0])
+        lanes = (item // dtype.itemsize,) if item > dtype.itemsize else ()
+        count = size // item
+        extents = tuple(n for n in declared.extents if n is not None)
+        if len(extents) == len(declared.extents) and math.prod(extents) == count:
+            return dtype, extents + lanes
+        return dtype, (count, *lanes)
+    width = int(re.sub(r"\D", "", ptx_type) or 8) // 8
+    if size == width and ptx_type != "b8":
+        kind = {"u": "u", "s": "i", "b": "u", "f": "f"}[ptx_type[0]]
+        return np.dtype(f"{kind}{width}"), ()
+    return np.dtype(np.uint8), (size,)
+
+
+def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
+    """Return `value` as the variable holds it; TypeError or ValueError where it cannot."""
+    wanted = f"variable `{variable.name}` has shape {variable.shape}, {variable.dtype}"
+    if hasattr(value, "get") and not isinstance(value, Mapping):  # a GPU array
+        value = value.get()
+    given = np.asarray(value)
+    if variable.dtype == np.uint8 and given.nbytes == variable.bytes and given.ndim:
+        return np.ascontiguousarray(given).reshape(-1).view(np.uint8)  # a structure's bytes
+    if not np.can_cast(given.dtype, variable.dtype, "same_kind") and not (
+        given.dtype.kind in "iu" and variable.dtype.kind in "iu"
+    ):
+        raise TypeError(f"{wanted}; got {given.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = given.astype(variable.dtype)
+    if given.dtype.kind in "iu" and not np.array_equal(cast, given):
+        raise ValueError(f"{wanted}; a value does not fit")
+    if given.dtype.kind == "f" and np.isinf(cast).sum() != np.isinf(given).sum():
+        raise ValueError(f"{wanted}; a value does not fit")
+    try:
+        return np.ascontiguousarray(np.broadcast_to(cast, variable.shape))
+    except ValueError:
+        raise ValueError(f"{wanted}; got shape {given.shape}") from None

@@ -1,0 +1,212 @@
+"""One launch on a GPU, the long way: NumPy arrays go there and back, streams are kept in order.
+
+Everything runs on one stream: the one asked for, else the one that the GPU arrays' library works
+on, where they agree, else the default stream. Arrays that are one memory on the host are one memory
+on the GPU.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from coalesce._core import cuda
+from coalesce.arrays.device_array import byte_view
+from coalesce.arrays.devices import Device
+from coalesce.arrays.foreign import LEGACY_STREAM, GpuArray
+from coalesce.common.geometry import Extent
+from coalesce.cxx.signature import Signature
+from coalesce.launch.arguments import Argument, HostArray
+from coalesce.launch.record import LaunchRecord
+
+_PREFAULT_FROM = 8 << 20  # bytes; below, touching the pages early gains nothing
+
+
+def run(
+    function: Any,
+    device: Device,
+    grid: Extent,
+    block: Extent,
+    shared: int,
+    signature: Signature,
+    arguments: Sequence[Argument],
+    runs: int | Literal["auto"] | None,
+    write_only: Sequence[str],
+    wanted_stream: int | None = None,
+) -> LaunchRecord:
+    """Launch with prepared arguments; waits for the kernel where NumPy arrays take part."""
+    gpu = cuda.Device(device.ordinal)
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
+            raise ValueError(
+                f"argument {parameter} is on cuda:{argument.ordinal}, the kernel runs on "
+                f'{device.name}; copy the array or pass device="cuda:{argument.ordinal}"'
+            )
+    cuda.admit(function, grid, block, shared)
+    hosts = [a for a in arguments if isinstance(a, HostArray)]
+    if wanted_stream is None:
+        stream, foreign = _common_stream(gpu, arguments, bool(hosts))
+    else:
+        stream, foreign = wanted_stream, False
+        ours = _join(gpu, arguments, bool(hosts), stream)
+
+    staged = _Staged(gpu, hosts)
+    if runs is not None:
+        gpu.prepare_staging()
+    started = time.perf_counter()
+    staged.send(set(write_only), stream)
+    if runs is not None:
+        gpu.synchronize(stream)
+    h2d_ms = 1e3 * (time.perf_counter() - started)
+
+    values = [_value(argument, staged) for argument in arguments]
+    launch = (function, grid, block, shared, values, stream)
+    kernel_ms, spread, done = 0.0, 0.0, 0
+    cuda.launch(*launch)
+    if runs is not None:
+        # The first launch made the result; the timed ones may change it, so it is kept aside.
+        kept = _Kept(gpu, signature, arguments, staged, stream)
+        kernel_ms, spread, done = cuda.time(*launch, 0 if runs == "auto" else runs)
+        kept.restore()
+
+    written = [h for h in hosts if h.written and h.array.size]
+    for host in written:
+        if host.array.nbytes >= _PREFAULT_FROM:
+            gpu.prefault(byte_view(host.array))
+    if runs is not None or hosts:
+        gpu.synchronize(stream, f"kernel `{signature.name}`")
+    started = time.perf_counter()
+    for host in written:
+        gpu.to_host(byte_view(host.array), staged.address(host), stream)
+        host.finish()
+    d2h_ms = 1e3 * (time.perf_counter() - started)
+    if foreign:
+        gpu.synchronize(stream)
+    if wanted_stream is not None and ours:
+        gpu.order(stream, 0)
+    timed_copies = runs is not None and bool(hosts)
+    return LaunchRecord(
+        kernel_ms,
+        spread,
+        done,
+        h2d_ms if timed_copies else 0.0,
+        d2h_ms if timed_copies else 0.0,
+        "measured",
+        device.name,
+    )
+
+
+def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) -> tuple[int, bool]:
+    """Return the stream to launch on and whether to wait for it afterwards.
+
+    Memory of this package is ordered on the default stream. Where it meets a stream of another
+    library, or two of those meet, the host waits for one before the other goes on.
+    """
+    arrays = [a for a in arguments if isinstance(a, GpuArray)]
+    streams = {0 if a.stream == LEGACY_STREAM else a.stream for a in arrays if a.stream is not None}
+    ours = with_hosts or any(type(a.owner).__name__ == "DeviceArray" for a in arrays)
+    if ours:
+        streams.add(0)
+    if len(streams) <= 1:
+        return (streams.pop() if streams else 0), False
+    for stream in streams:
+        gpu.synchronize(stream)
+    return 0, True
+
+
+def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int) -> bool:
+    """Have `stream` wait for the work that is pending on the arrays.
+
+    Returns whether memory of this package takes part. It stays ordered on the default stream, so
+    the default stream waits afterwards; other libraries' arrays are their user's to order, as in
+    those libraries.
+    """
+    arrays = [a for a in arguments if isinstance(a, GpuArray)]
+    ours = with_hosts or any(type(a.owner).__name__ == "DeviceArray" for a in arrays)
+    pending = {0 if a.stream == LEGACY_STREAM else a.stream for a in arrays if a.stream}
+    for other in (pending | {0} if ours else pending) - {stream}:
+        gpu.order(other, stream)
+    return ours
+
+
+class _Staged:
+    """Device memory for the NumPy arrays of a launch.
+
+    Arrays whose bytes overlap share one piece of memory, at their distances.
+    """
+
+    def __init__(self, gpu: Any, hosts: Sequence[HostArray]) -> None:
+        self._gpu = gpu
+        self._addresses: dict[int, int] = {}
+        self._groups: list[list[HostArray]] = []
+        self._memories: list[Any] = []
+        rest = sorted(hosts, key=lambda host: _start(host.array))
+        while rest:
+            first, group = _start(rest[0].array), [rest.pop(0)]
+            end = first + group[0].array.nbytes
+            while rest and _start(rest[0].array) < end:
+                end = max(end, _start(rest[0].array) + rest[0].array.nbytes)
+                group.append(rest.pop(0))
+            what = f"argument `{group[0].name}` of shape {group[0].given.shape}"
+            memory = gpu.allocate(end - first, what)
+            self._memories.append(memory)
+            self._groups.append(group)
+            for host in group:
+                self._addresses[id(host)] = memory.address + _start(host.array) - first
+
+    def send(self, skip: set[str], stream: int) -> None:
+        """Copy the arrays to the GPU, but those in `skip` that share no memory."""
+        for group in self._groups:
+            sent = 0  # host memory before this address is on the GPU
+            for host in group:
+                end = _start(host.array) + host.array.nbytes
+                if end > sent and host.array.size and not (len(group) == 1 and host.name in skip):
+                    self._gpu.to_device(self.address(host), byte_view(host.array), stream)
+                    sent = end
+
+    def address(self, host: HostArray) -> int:
+        return self._addresses[id(host)]
+
+
+class _Kept:
+    """Copies of what a kernel writes, taken now and put back later."""
+
+    def __init__(
+        self,
+        gpu: Any,
+        signature: Signature,
+        arguments: Sequence[Argument],
+        staged: _Staged,
+        stream: int,
+    ) -> None:
+        self._gpu, self._stream = gpu, stream
+        self._copies = []
+        for parameter, argument in zip(signature.parameters, arguments, strict=True):
+            if isinstance(argument, bytes) or parameter.const:
+                continue
+            if isinstance(argument, HostArray):
+                address, size = staged.address(argument), argument.array.nbytes
+            else:
+                address, size = argument.address, argument.bytes
+            if size:
+                memory = gpu.allocate(size, f"a copy of `{parameter.name}` while timing")
+                gpu.copy(memory.address, address, size, stream)
+                self._copies.append((memory, address, size))
+
+    def restore(self) -> None:
+        for memory, address, size in self._copies:
+            self._gpu.copy(address, memory.address, size, self._stream)
+
+
+def _value(argument: Argument, staged: _Staged) -> bytes:
+    if isinstance(argument, bytes):
+        return argument
+    address = staged.address(argument) if isinstance(argument, HostArray) else argument.address
+    return address.to_bytes(8, "little")
+
+
+def _start(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,355 @@
+"""A kernel compiled from CUDA C++ or PTX text, its arguments checked, launched on a device."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from coalesce._core import cuda
+from coalesce.arrays import devices
+from coalesce.arrays.devices import Device
+from coalesce.arrays.foreign import GpuArray
+from coalesce.common import geometry
+from coalesce.common.geometry import Extent
+from coalesce.cxx import signature
+from coalesce.cxx.signature import Parameter
+from coalesce.launch.arguments import prepare, register_scalars
+from coalesce.launch.module import Module
+from coalesce.launch.record import LaunchRecord
+from coalesce.launch.simulated import check_places, device_of, run
+from coalesce.launch.source import module_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from coalesce.launch.globals import Globals
+
+
+class BaseKernel:
+    """A kernel that can be launched; `coalesce.Kernel` adds the documentation and analyses."""
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str],
+        entry: str | None = None,
+        options: Sequence[str] = (),
+        arch: str | int | None = None,
+        *,
+        device: str | Device | None = None,
+        instruction_limit: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        filename: str | None = None,
+    ) -> None:
+        if entry is not None and not isinstance(entry, str):
+            raise TypeError(f"entry must be a string; got {type(entry).__name__}")
+        if instruction_limit is not None and not isinstance(instruction_limit, int):
+            raise TypeError(
+                f"instruction_limit must be an int; got {type(instruction_limit).__name__}"
+            )
+        if instruction_limit is not None and instruction_limit < 0:
+            raise ValueError(f"instruction_limit must not be negative; got {instruction_limit}")
+        self.instruction_limit = instruction_limit
+        self._wanted = device
+        self._device = devices.resolve(device)
+        self._open(module_of(source, entry, options, arch, headers, filename), entry)
+
+    @classmethod
+    def all_of(
+        cls,
+        source: str,
+        entry: str | None,
+        options: Sequence[str] = (),
+        arch: str | int | None = None,
+        *,
+        device: str | Device | None = None,
+        filename: str | None = None,
+    ) -> list[Self]:
+        """Return all kernels of a source, `entry` first. They share a module."""
+        chosen = devices.resolve(device)
+        module = module_of(source, entry, options, arch, None, filename)
+        first = cls.__new__(cls)
+        first.instruction_limit, first._wanted, first._device = None, device, chosen
+        entries = signature.ptx_entries(module.compiled(chosen).ptx)
+        first._open(module, entry if entry is not None else next(iter(entries), None))
+        return [first, *(first.get_function(other) for other in entries if other != first.entry)]
+
+    def _open(self, module: Module, entry: str | None) -> None:
+        """Find the entry in the module."""
+        self._module = module
+        self._functions: dict[str, Any] = {}  # GPU, by device
+        self._bound: dict[Any, Any] = {}  # launchers, by kernel[key]
+        if module.is_ptx and self._device.kind == "sim":
+            module.program(self._device)  # a syntax error shows here, not at the first launch
+        compiled = module.compiled(self._device)
+        instance = compiled.lowered.get(module.expression or "")
+        if instance is not None and entry == module.expression:
+            entry = instance
+        found = signature.ptx_entries(compiled.ptx)
+        self.entries = tuple(found)
+        self.entry = signature.find_entry(self.entries, entry, module.source)
+        self._expression = module.expression if self.entry == instance else None
+        self.signature = signature.signature_of(
+            self.entry, found[self.entry], module.text, module.options, self._expression
+        )
+
+    def get_function(self, entry: str) -> Self:
+        """Return another kernel of the same source, which shares its variables (`globals`).
+
+        Parameters
+        ----------
+        entry : str
+            Its name, one of `entries` or unmangled.
+
+        Examples
+        --------
+        >>> kernel = coalesce.Kernel('''
+        ... __device__ int total;
+        ... extern "C" __global__ void add(int n) { atomicAdd(&total, n); }
+        ... extern "C" __global__ void tell(int *out) { *out = total; }''', "add")
+        >>> kernel[2, 16](3)
+        >>> out = np.zeros(1, np.int32)
+        >>> kernel.get_function("tell")[1, 1](out)
+        >>> out
+        array([96], dtype=int32)
+        """
+        if not isinstance(entry, str):
+            raise TypeError(f"entry must be a string; got {type(entry).__name__}")
+        if "<" in entry and entry != self._module.expression:
+            raise ValueError(
+                f"{entry!r} is another instantiation, which is a module of its own: "
+                f"coalesce.Kernel(source, {entry!r})"
+            )
+        other = type(self).__new__(type(self))
+        other.instruction_limit = self.instruction_limit
+        other._wanted, other._device = self._wanted, self._device
+        other._open(self._module, entry)
+        return other
+
+    @property
+    def source(self) -> str:
+        """The text it was made from."""
+        return self._module.source
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The compiler's options."""
+        return self._module.options
+
+    @functools.cached_property
+    def globals(self) -> Globals:
+        """The source's `__device__` and `__constant__` variables by name, on this device."""
+        from coalesce.launch.globals import Globals
+
+        return Globals(self._module, self._device)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, unmangled."""
+        return self.signature.name
+
+    @property
+    def device(self) -> Device:
+        """Where it runs unless a call says otherwise."""
+        return self._device
+
+    @property
+    def is_ptx(self) -> bool:
+        """Whether the source is PTX text."""
+        return self._module.is_ptx
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Texts that ``#include`` finds by these names."""
+        return self._module.headers
+
+    @property
+    def ptx(self) -> str:
+        """The PTX text that the simulator runs."""
+        return self._module.compiled(self._device).ptx
+
+    @property
+    def log(self) -> str:
+        """The compiler's warnings."""
+        return self._module.compiled(self._device).log
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.signature} on {self._device.name}>"
+
+    def __getitem__(self, key: Any) -> Any:
+        # True and 1.0 equal 1, so only keys of plain integers may be looked up as they are.
+        if not geometry.is_plain(key):
+            key = geometry.launch_of(key)
+        try:
+            return self._bound[key]
+        except KeyError:
+            bound = self._bind(*geometry.launch_of(key))
+            if len(self._bound) >= 256:
+                self._bound.clear()
+            self._bound[key] = bound
+            return bound
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made_by = self.entry if self._expression is None else self._expression
+        return _unpickled, (type(self), self._module, made_by, self._wanted, self.instruction_limit)
+
+    def __call__(self, *_: Any) -> None:
+        """Refuse: a launch needs its geometry."""
+        raise TypeError(
+            f"{self.name} needs a launch geometry: kernel[grid, block](...) instead of kernel(...)"
+        )
+
+    def launch(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *arguments: Any,
+        shared_bytes: int = 0,
+        device: str | Device | None = None,
+        runs: int | Literal["auto"] | None = None,
+        counts: bool = False,
+        write_only: Sequence[str] = (),
+        stream: Any = None,
+    ) -> LaunchRecord:
+        """Launch the kernel and tell what it took; the arrays are as after one launch.
+
+        With `runs` on a GPU the kernel runs that often: variables of the source (`globals`) are as
+        after all the runs.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of int
+        *arguments
+            As for ``kernel[grid, block](*arguments)``.
+        shared_bytes : int
+            Dynamic shared memory, bytes a block.
+        device : str or Device, optional
+            Where to run, if not on the kernel's device.
+        runs : int or "auto", optional
+            How many timed runs, after a warm-up; ``"auto"`` is as many as a stable median needs.
+            The simulator models one run. By default nothing is timed.
+        counts : bool
+            Whether the simulator counts requests, sectors and instructions.
+        write_only : sequence of str
+            Parameters whose arrays need not be copied to the GPU, as the kernel writes every
+            element.
+        stream : stream or int, optional
+            Where to launch on a GPU; by default as for ``kernel[grid, block]``.
+
+        Returns
+        -------
+        LaunchRecord
+
+        Examples
+        --------
+        >>> kernel.launch(1, 32, x, 2.0, 5, device="sim", runs="auto").source
+        'modelled'
+        """
+        extents = geometry.extent("grid", grid), geometry.extent("block", block)
+        geometry.check_block(extents[1])
+        if runs is not None and runs != "auto" and (not isinstance(runs, int) or runs < 1):
+            raise ValueError(f'runs must be a positive int, "auto" or None; got {runs!r}')
+        where = None if device is None else devices.resolve(device)
+        return self._run(
+            *extents,
+            geometry.shared(shared_bytes),
+            arguments,
+            where,
+            runs,
+            counts,
+            write_only,
+            geometry.stream(stream),
+        )
+
+    def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
+        slow = functools.partial(self._call, grid, block, shared, stream)
+        if self._device.kind != "cuda":
+            return slow
+        function = self._function(self._device)
+        cuda.admit(function, grid, block, shared)
+        parameters = [_for_launcher(p) for p in self.signature.parameters]
+        return cuda.launcher(function, grid, block, shared, parameters, slow, stream)
+
+    def _call(
+        self, grid: Extent, block: Extent, shared: int, stream: int | None, *arguments: Any
+    ) -> None:
+        self._run(grid, block, shared, arguments, stream=stream)
+
+    def _run(
+        self,
+        grid: Extent,
+        block: Extent,
+        shared: int,
+        given: Sequence[Any],
+        device: Device | None = None,
+        runs: int | Literal["auto"] | None = None,
+        counts: bool = False,
+        write_only: Sequence[str] = (),
+        stream: int | None = None,
+    ) -> LaunchRecord:
+        arguments = prepare(self.signature, given)
+        if device is None:
+            device = self._device
+            on_gpu = [a for a in arguments if isinstance(a, GpuArray)]
+            if self._wanted is None and on_gpu and device.kind == "cuda":
+                device = devices.resolve(f"cuda:{on_gpu[0].ordinal}")
+            simulated = device_of(arguments)
+            if self._wanted is None and simulated is not None:
+                device = devices.resolve(simulated)
+        check_places(self.signature, arguments, device)
+        unknown = set(write_only) - {p.name for p in self.signature.parameters}
+        if unknown:
+            raise ValueError(f"write_only names no parameter of {self.signature}: {unknown}")
+        if device.kind == "cuda":
+            from coalesce.launch import gpu
+
+            return gpu.run(
+                self._function(device),
+                device,
+                grid,
+                block,
+                shared,
+                self.signature,
+                arguments,
+                runs,
+                write_only,
+                stream,
+            )
+        return run(self, device, grid, block, shared, arguments, runs, counts)
+
+    def _program(self, device: Device) -> Any:
+        return self._module.program(device)
+
+    def _function(self, device: Device) -> Any:
+        function = self._functions.get(device.name)
+        if function is None:
+            function = cuda.Function(self._module.loaded(device), self.entry)
+            self._functions[device.name] = function
+        return function
+
+
+def _unpickled(
+    kind: type[BaseKernel],
+    module: Module,
+    entry: str,
+    wanted: str | Device | None,
+    instruction_limit: int | None,
+) -> BaseKernel:
+    """Return what `BaseKernel.__reduce__` took apart."""
+    kernel = kind.__new__(kind)
+    kernel.instruction_limit = instruction_limit
+    kernel._wanted, kernel._device = wanted, devices.resolve(wanted)
+    kernel._open(module, entry)
+    return kernel
+
+
+def _for_launcher(parameter: Parameter) -> tuple[str, Any]:
+    """Return a parameter as the fast launcher takes it."""
+    if parameter.kind == "pointer":
+        return "pointer", list(parameter.accepted)
+    exact = parameter.kind == "scalar" and len(parameter.accepted) == 1
+    return "scalar", parameter.accepted[0] if exact else ""
+
+
+register_scalars()

@@ -1,0 +1,148 @@
+"""A source compiled for the devices it runs on: what the kernels of one source share.
+
+A module is compiled when a device first needs it and loaded once on each. Its `__device__` and
+`__constant__` variables therefore exist once for each device, and every kernel of the module sees
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coalesce._core import cuda, sim
+from coalesce.arrays.devices import Device, modelled_gpu
+from coalesce.compile import cubin, disassembler, nvrtc
+from coalesce.cxx import signature
+
+
+class Module:
+    """CUDA C++ or PTX text, compiled and loaded where it is needed.
+
+    Parameters
+    ----------
+    source : str
+    options : tuple of str
+        NVRTC's.
+    arch : str or None
+        ``"sm_80"``; None is the architecture of the device.
+    headers : mapping
+        Texts that ``#include`` finds by these names.
+    filename : str
+        What messages call the source.
+    expression : str or None
+        The template instantiation to compile.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        options: tuple[str, ...],
+        arch: str | None,
+        headers: Mapping[str, str],
+        filename: str,
+        expression: str | None,
+    ) -> None:
+        self.source = source
+        self.options = options
+        self.arch = arch
+        self.headers = dict(headers)
+        self.filename = filename
+        self.expression = expression
+        self.is_ptx = signature.is_ptx(source)
+        self._compiled: dict[str, nvrtc.Compiled] = {}  # by architecture
+        self._programs: dict[str, Any] = {}  # on the simulator, by device
+        self._loaded: dict[str, Any] = {}  # on a GPU, by device
+        # Two threads that launch a new kernel must end up with one module, or each would have its
+        # own variables.
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Kernels that are pickled together share their module again.
+        return type(self), (
+            self.source,
+            self.options,
+            self.arch,
+            self.headers,
+            self.filename,
+            self.expression,
+        )
+
+    @property
+    def text(self) -> str:
+        """The CUDA C++, for whoever reads declarations off it; "" where the source is PTX."""
+        return "" if self.is_ptx else self.source
+
+    def compiled(self, device: Device) -> nvrtc.Compiled:
+        """Return the PTX and, where the source is CUDA C++, the machine code for a device."""
+        with self._lock:
+            if self.is_ptx:
+                return self._compiled.setdefault("", nvrtc.Compiled(self.source, None, "", {}, ""))
+            own = nvrtc.architecture
+            if device.kind == "sim":
+                own = nvrtc.simulated_architecture
+            arch = self.arch or own(device.compute_capability)
+            if arch not in self._compiled:
+                self._compiled[arch] = nvrtc.compile_cuda(
+                    self.source,
+                    arch=arch,
+                    options=self.options,
+                    name=self.filename,
+                    headers=self.headers,
+                    expressions=() if self.expression is None else (self.expression,),
+                )
+            return self._compiled[arch]
+
+    def modelled(self, device: Device, entry: str) -> dict[str, Any]:
+        """Return what the models need to know of a kernel: options of ``Program.launch``."""
+        return {
+            "gpu": modelled_gpu(device),
+            "registers": cubin.registers(self.compiled(device).cubin, entry),
+        }
+
+    def program(self, device: Device) -> Any:
+        """Return the module on a simulated device."""
+        with self._lock:
+            program = self._programs.get(device.name)
+            if program is None:
+                # The source is for messages that quote a line.
+                ptx = self.compiled(device).ptx
+                text = signature.ptx_source(ptx) if self.is_ptx else self.source
+                program = sim.Program(ptx, text, self.disassembly(device))
+                self._programs[device.name] = program
+            return program
+
+    def disassembly(self, device: Device) -> Callable[[], str] | None:
+        """Return what disassembles the machine code when counting first wants it."""
+        if os.environ.get("COALESCE_COUNT_PTX"):
+            return None
+        compiled = self.compiled(device)
+        return lambda: disassembler.listing(compiled)
+
+    def loaded(self, device: Device) -> Any:
+        """Return the module on a GPU."""
+        with self._lock:
+            module = self._loaded.get(device.name)
+            if module is None:
+                image = _image(self.compiled(device), device)
+                module = cuda.Module(device.ordinal, image, self.filename)
+                self._loaded[device.name] = module
+            return module
+
+
+def _image(compiled: nvrtc.Compiled, device: Device) -> bytes:
+    """Return what a GPU loads: machine code made for it, or PTX, which the driver compiles.
+
+    Machine code runs on GPUs of the same major compute capability from its minor one on ("CUDA C++
+    Programming Guide", Binary Compatibility); that of sm_90a and its like on exactly one.
+    """
+    made_for = re.fullmatch(r"sm_(\d+)(\d)([af]?)", compiled.arch)
+    if compiled.cubin is not None and made_for is not None:
+        major, minor = int(made_for[1]), int(made_for[2])
+        have = device.compute_capability
+        if (major, minor) == have or (major == have[0] and minor < have[1] and not made_for[3]):
+            return compiled.cubin
+    return compiled.ptx.encode()

@@ -1,0 +1,90 @@
+"""A launch on the simulator: arguments in, results in the caller's arrays, a record of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from coalesce._core import sim
+from coalesce.arrays import simulated
+from coalesce.arrays.devices import Device
+from coalesce.arrays.foreign import GpuArray
+from coalesce.common.geometry import Extent
+from coalesce.cxx.signature import Signature
+from coalesce.launch.arguments import Argument, HostArray
+from coalesce.launch.modelled import Modelled
+from coalesce.launch.record import LaunchRecord
+
+if TYPE_CHECKING:
+    from coalesce.launch.kernel import BaseKernel
+
+
+def run(
+    kernel: BaseKernel,
+    device: Device,
+    grid: Extent,
+    block: Extent,
+    shared: int,
+    arguments: Sequence[Argument],
+    runs: int | Literal["auto"] | None,
+    counts: bool,
+) -> LaunchRecord:
+    """Execute the kernel, counting and modelling its time where asked; see `Kernel.launch`."""
+    packed: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, HostArray):
+            writable = argument.array.flags.writeable and argument.given.flags.writeable
+            packed.append(sim.Buffer(argument.array, argument.name, writable))
+        else:
+            packed.append(argument)
+    timed = runs is not None
+    result = kernel._program(device).launch(
+        kernel.entry,
+        grid,
+        block,
+        shared,
+        packed,
+        counts=counts or timed,
+        caches=timed,
+        instruction_limit=kernel.instruction_limit or 0,
+        **kernel._module.modelled(device, kernel.entry),
+    )
+    for argument in arguments:
+        if isinstance(argument, HostArray):
+            argument.finish()
+    return LaunchRecord(
+        kernel_ms=result.modelled_ms if timed else 0.0,
+        spread=0.0,
+        runs=1 if timed else 0,
+        h2d_ms=0.0,
+        d2h_ms=0.0,
+        source="modelled",
+        device=device.name,
+        counts=result.counts if counts or timed else None,
+        modelled=Modelled.of(result.model) if timed else None,
+    )
+
+
+def check_places(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
+    """Raise ValueError for an array in the memory of another device."""
+    for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        if isinstance(argument, GpuArray) and device.kind == "sim":
+            raise ValueError(
+                f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "
+                "copy it to NumPy first"
+            )
+        place = device_of([argument])
+        if place is not None and place != device.name:
+            raise ValueError(
+                f"argument {parameter} is an array of {place}, the kernel runs on "
+                f"{device.name}; copy it: coalesce.asarray({parameter.name}, "
+                f'device="{device.name}")'
+            )
+
+
+def device_of(arguments: Sequence[Argument]) -> str | None:
+    """Return the simulated device whose memory the first array in such memory is in."""
+    for argument in arguments:
+        if isinstance(argument, HostArray) and (found := simulated.memory_of(argument.given)):
+            return found[0].device
+    return None

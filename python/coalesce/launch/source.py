@@ -1,0 +1,76 @@
+"""The text of a kernel: from a file or a string, checked before a compiler sees it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from coalesce.compile import nvrtc
+from coalesce.cxx import signature
+from coalesce.launch.module import Module
+
+MOST_SOURCE_BYTES = 32 << 20  # CUDA's largest headers together have a fifth of it
+
+_FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*")
+
+
+def _check_source(source: Any) -> None:
+    if not isinstance(source, str):
+        raise TypeError(f"source must be a string or a path; got {type(source).__name__}")
+    if len(source) > MOST_SOURCE_BYTES:
+        raise ValueError(
+            f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are taken"
+        )
+    if len(source) < 4096 and _FILE_NAME.fullmatch(source):
+        raise ValueError(
+            f"source is a file's name; pass pathlib.Path({source.strip()!r}) for its contents"
+        )
+    if "\0" in source:
+        line = source.count("\n", 0, source.index("\0")) + 1
+        raise ValueError(f"source has a NUL character in line {line}")
+
+
+def _read(path: Path) -> tuple[str, list[str]]:
+    """Return a file's text and the options that let it include its neighbours."""
+    if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a source")
+    content = path.read_bytes()
+    if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
+        raise ValueError(f"{path} is machine code; the source must be CUDA C++ or PTX")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path} is not UTF-8 text (line {line})") from None
+    own = re.search(r'^[ \t]*#[ \t]*include[ \t]*"', text, re.MULTILINE)
+    return text, [f"-I{path.resolve().parent}"] if own else []
+
+
+def module_of(
+    source: Any,
+    entry: str | None,
+    options: Sequence[str],
+    arch: str | int | None,
+    headers: Mapping[str, str] | None,
+    filename: str | None,
+) -> Module:
+    """Make the module of a source; see `coalesce.Kernel` for what it may be."""
+    chosen = nvrtc.checked_options(options)
+    if isinstance(source, os.PathLike):
+        path = Path(source)
+        source, found = _read(path)
+        filename = filename or path.name
+        chosen += found
+    _check_source(source)
+    is_ptx = signature.is_ptx(source)
+    architecture = nvrtc.architecture_name(arch)
+    if architecture is not None and is_ptx:
+        raise ValueError(
+            f"arch={arch!r}: the source is PTX, whose .target line says the architecture"
+        )
+    name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
+    expression = entry if entry is not None and "<" in entry else None
+    return Module(source, tuple(chosen), architecture, headers or {}, name, expression)

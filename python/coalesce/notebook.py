@@ -1,0 +1,241 @@
+"""The `%%cuda` magic of IPython and Jupyter: a cell of CUDA C++, compiled and run.
+
+Importing this needs no IPython: what the magic needs of it is asked of the running shell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from coalesce._core import cuda as _cuda
+from coalesce.common.errors import CoalesceError
+from coalesce.common.timing import milliseconds
+from coalesce.common.version import __version__
+from coalesce.kernel import Kernel
+from coalesce.launch.record import LaunchRecord
+
+_DESCRIPTION = """\
+Compile the cell as CUDA C++ and, with --grid and --block, run one of its kernels on variables of
+the notebook. Every kernel is bound to its name, for kernel[grid, block](...) later on.
+"""
+_EXAMPLES = """\
+EXPR is a Python expression over the notebook's variables; quote one with spaces or parentheses.
+Line numbers in messages are the cell's: the magic's own line is line 1.
+
+examples:
+  %%cuda
+  %%cuda --grid "(n + 255) // 256" --block 256 x 2.0 n
+  %%cuda --entry "tile<16>" --name tile16 --grid 4,4 --block 16,16 --profile a b out n
+  %%cuda --check --grid 1 --block 256 --shared 4*256 x
+"""
+
+
+_GEOMETRY = ("grid", "block")
+
+
+class UsageError(ValueError):
+    """The magic's line is not understood."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"%%cuda: {message}\n{self.format_usage().rstrip()}")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="%%cuda",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("argument", nargs="*", metavar="EXPR", help="the kernel's arguments in order")
+    add("-e", "--entry", metavar="NAME", help='the kernel, or "tile<16>"; may be left out for one')
+    add("-g", "--grid", metavar="EXPR", help="blocks: 64, or 4,2 for two dimensions")
+    add("-b", "--block", metavar="EXPR", help="threads of a block")
+    add("-s", "--shared", metavar="EXPR", default="0", help="bytes of dynamic shared memory")
+    add("-d", "--device", metavar="NAME", help="cuda, cuda:1, sim, ... (default: the best)")
+    add("-n", "--name", metavar="NAME", help="bind the kernel to this name")
+    add("-p", "--profile", action="store_true", help="show what its memory accesses cost")
+    add("-c", "--check", action="store_true", help="run it with checks and show the findings")
+    add("-t", "--time", action="store_true", help="time it and print the time")
+    add("-D", dest="define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
+    add("--option", action="append", default=[], metavar="OPTION", help="for the compiler: -G")
+    add("--arch", metavar="ARCH", help="the architecture to compile for: sm_80")
+    add("-h", "--help", action="store_true", help="print this")
+    return parser
+
+
+def register(shell: Any) -> None:
+    """Add `%%cuda` to a shell; `%cuda` prints its help."""
+
+    def cuda(line: str, cell: str | None = None) -> Any:
+        with _short_errors():
+            return _run(shell, line, cell)
+
+    cuda.__doc__ = _parser().format_help()
+    shell.register_magic_function(cuda, "line_cell", "cuda")
+
+
+def unregister(shell: Any) -> None:
+    """Take the magic away again."""
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("cuda", None)
+
+
+@contextlib.contextmanager
+def _short_errors() -> Iterator[None]:
+    """Have what the user can mend shown as its message, without a Python traceback."""
+    try:
+        yield
+    except (CoalesceError, TypeError, ValueError, MemoryError, KeyboardInterrupt) as error:
+        text = f"\x1b[31m{type(error).__name__}\x1b[0m: {error}".rstrip(": ")
+        # IPython shows an exception that has this method by what it returns.
+        error._render_traceback_ = lambda: text.splitlines()  # type: ignore[union-attr]
+        raise
+
+
+def _run(shell: Any, line: str, cell: str | None) -> Any:
+    parser = _parser()
+    options = parser.parse_intermixed_args(_words(line))
+    if options.help or cell is None:
+        print(parser.format_help(), end="")
+        return None
+    launches = options.grid is not None or options.block is not None
+    if launches and (options.grid is None or options.block is None):
+        parser.error("a launch needs both --grid and --block")
+    wants = [f"--{n}" for n in ("profile", "check", "time") if getattr(options, n)]
+    if not launches and (options.argument or wants):
+        parser.error(f"{wants[0] if wants else 'arguments'} without --grid and --block")
+    if options.name is not None and not options.name.isidentifier():
+        parser.error(f"--name {options.name!r} is not a name")
+
+    found = Kernel.all_of(
+        "\n" * (_lines_before(shell, cell) + 1) + cell,
+        options.entry,
+        [f"-D{define}" for define in options.define] + options.option,
+        options.arch,
+        device=options.device,
+        filename="cell",
+    )
+    chosen = found[0] if options.entry is not None or len(found) == 1 else None
+    if chosen is None and (launches or options.name is not None):
+        names = ", ".join(kernel.name for kernel in found)
+        parser.error(f"the cell has {len(found)} kernels, say which with --entry: {names}")
+    if found[0].log:
+        print(found[0].log.rstrip(), file=sys.stderr)
+    # The variables before the kernels are bound: one may have a kernel's name.
+    arguments = [_value(shell, "argument", text) for text in options.argument]
+    grid, block = (launches and _value(shell, f"--{n}", getattr(options, n)) for n in _GEOMETRY)
+    shared = _value(shell, "--shared", options.shared)
+    _bind(shell, found, chosen, options.name, quiet=launches)
+    if chosen is None or not launches:
+        return None
+    return _launch(chosen, grid, block, shared, arguments, options)
+
+
+def _launch(
+    kernel: Kernel,
+    grid: Any,
+    block: Any,
+    shared: Any,
+    arguments: list[Any],
+    options: argparse.Namespace,
+) -> Any:
+    """Run the kernel as the options say; return what the cell shows."""
+    from IPython import display
+
+    results: list[Any] = []
+    if options.check:
+        check = getattr(kernel, "check", None)
+        if check is None:
+            raise UsageError(f"%%cuda: coalesce {__version__} has no checks")
+        results.append(check(grid, block, *arguments, shared_bytes=shared))
+    if options.profile:
+        device = kernel.device.name
+        results.append(kernel.profile(grid, block, *arguments, shared_bytes=shared, device=device))
+    if options.time:
+        record = kernel.launch(grid, block, *arguments, shared_bytes=shared, runs="auto")
+        print(_time(kernel, record))
+    elif not results:
+        kernel[grid, block, shared](*arguments)
+        if kernel.device.kind == "cuda":  # a fault belongs to this cell, not to a later one
+            _cuda.Device(kernel.device.ordinal).synchronize(what=f"kernel `{kernel.name}`")
+    for result in results[:-1]:
+        display.display(result)
+    return results[-1] if results else None
+
+
+def _bind(
+    shell: Any, found: list[Kernel], chosen: Kernel | None, name: str | None, quiet: bool
+) -> None:
+    """Bind each kernel to its name, and say so unless `quiet`."""
+    taken = {}
+    for kernel in found:
+        bound = name if name is not None and kernel is chosen else _plain(kernel.name)
+        known = shell.user_ns.get(bound)
+        if name is None and known is not None and not callable(known):
+            # A function is replaced as by `def`; a variable that the kernel may want is not.
+            print(
+                f"{bound} is a variable, so the kernel {bound} is not bound; give it another name "
+                "with --name",
+                file=sys.stderr,
+            )
+            continue
+        taken[bound] = kernel
+        if not quiet:
+            bound_as = "" if bound == kernel.name else f"{bound} = "
+            print(f"{bound_as}{kernel.signature}")
+    shell.push(taken)
+
+
+def _plain(name: str) -> str:
+    """Return a kernel's name as Python can have it: "tile<16>" is bound as "tile"."""
+    return name.partition("<")[0].split("::")[-1]
+
+
+def _value(shell: Any, what: str, text: str) -> Any:
+    try:
+        return shell.ev(text)
+    except Exception as error:
+        raise UsageError(f"%%cuda: {what} {text!r}: {type(error).__name__}: {error}") from None
+
+
+def _words(line: str) -> list[str]:
+    """Split the magic's line as a shell does; what follows --option may start with a dash."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"%%cuda: {error}: {line}") from None
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "--option":
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _lines_before(shell: Any, cell: str) -> int:
+    """Return how many empty lines stand above the magic's, which IPython drops."""
+    history = getattr(shell, "history_manager", None)
+    inputs = getattr(history, "input_hist_raw", None) or [""]
+    raw = inputs[-1]
+    if not raw.rstrip().endswith(cell.rstrip()):
+        return 0  # the cell comes from elsewhere: run_cell_magic, a script
+    return len(raw[: raw.find("%%")].splitlines()) if "%%" in raw else 0
+
+
+def _time(kernel: Kernel, record: LaunchRecord) -> str:
+    text = f"{kernel.name}: {milliseconds(record.kernel_ms)}, {record.source} on {record.device}"
+    if record.source == "measured":
+        text += f", median of {record.runs} runs, spread {record.spread:.1%}"
+    return text

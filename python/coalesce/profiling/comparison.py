@@ -1,0 +1,249 @@
+"""Comparisons: profiles side by side, as one compares a kernel with its better version."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coalesce.profiling import Profile
+from coalesce.profiling.rows import Line
+from coalesce.profiling.verdict import Total
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+# Modelled metrics that a comparison shows: what to call them, and whether more of it is better.
+_MODELLED = {
+    "l1tex__t_sector_hit_rate.pct": ("L1 hit rate, % (modelled)", True),
+    "lts__t_sectors_srcunit_tex_op_read.sum": ("L2 sectors read (modelled)", False),
+    "lts__t_sectors_srcunit_tex_op_write.sum": ("L2 sectors written (modelled)", False),
+    "dram__bytes_read.sum": ("DRAM bytes read (modelled)", False),
+    "dram__bytes_write.sum": ("DRAM bytes written (modelled)", False),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A quantity of each of the profiles; None where a profile has none.
+
+    `more_is_better` says which way it improves.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    more_is_better: bool = False
+
+    def ratio(self, i: int) -> float | None:
+        """Return the i-th value over the first; None where that says nothing."""
+        first, value = self.values[0], self.values[i]
+        return value / first if first and value is not None else None
+
+    def better(self, i: int) -> bool | None:
+        """Whether the i-th value beats the first by over 2%; None where neither does.
+
+        What the baseline has none of (shared memory) is neither better nor worse.
+        """
+        first, value = self.values[0], self.values[i]
+        if not first or value is None or abs(value - first) <= 0.02 * abs(first):
+            return None
+        return (value > first) == self.more_is_better
+
+
+def compare(*profiles: Profile) -> Comparison:
+    """Set profiles side by side, the first of which is the baseline.
+
+    Parameters
+    ----------
+    *profiles : Profile
+        Two or more.
+
+    Returns
+    -------
+    Comparison
+        Prints as a table of what changed and by how much, and the source lines that changed.
+
+    Raises
+    ------
+    TypeError
+        An argument is no Profile.
+    ValueError
+        There are fewer than two.
+
+    Examples
+    --------
+    >>> naive = coalesce.profile("matmul", a, b, variant="naive")
+    >>> tiled = coalesce.profile("matmul", a, b, variant="tiled")
+    >>> coalesce.compare(naive, tiled).ratio("global load requests")
+    0.25
+    """
+    for given in profiles:
+        if not isinstance(given, Profile):
+            raise TypeError(f"compare takes profiles; got {type(given).__name__}")
+    if len(profiles) < 2:
+        raise ValueError(f"compare needs two profiles or more; got {len(profiles)}")
+    return Comparison(profiles)
+
+
+class Comparison:
+    """Profiles side by side; made by `compare`. Prints as text, shows as HTML in a notebook.
+
+    Attributes
+    ----------
+    profiles : tuple of Profile
+        The first is the baseline.
+    names : tuple of str
+        What the columns are called: the profiles' titles without what they have in common.
+    """
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self.profiles = tuple(profiles)
+        self.names = _names([p.title for p in profiles])
+
+    def rows(self) -> list[Row]:
+        """Return what is compared: requests, sectors, conflicts, rates and times."""
+        return list(self._rows)
+
+    def ratio(self, name: str, of: int = 1) -> float | None:
+        """Return a quantity of a profile over that of the baseline.
+
+        Parameters
+        ----------
+        name : str
+            A row's name, such as ``"global load sectors"``, or a metric of `Profile.metrics`.
+        of : int
+            Which profile; the second by default.
+
+        Returns
+        -------
+        float or None
+            None where the baseline has none of it.
+        """
+        for row in self._rows:
+            if row.name == name:
+                return row.ratio(of)
+        metrics = [p.metrics() for p in (self.profiles[0], self.profiles[of])]
+        if any(name in m for m in metrics):
+            return Row(name, (metrics[0].get(name), metrics[1].get(name))).ratio(1)
+        known = ", ".join(repr(row.name) for row in self._rows)
+        raise ValueError(f"unknown quantity {name!r}; there are {known}, and metrics")
+
+    def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
+        """Pair the source lines that access memory with those of the baseline.
+
+        Parameters
+        ----------
+        of : int
+            Which profile; the second by default.
+
+        Returns
+        -------
+        list of (Line or None, Line or None)
+            The baseline's line and the profile's, in the order of the source. None stands for a
+            line that the other source does not have.
+        """
+        return list(_paired(self.profiles[0], self.profiles[of]))
+
+    def to_text(self, width: int = 100, *, color: bool = False) -> str:
+        """Return the comparison as text of 80 to 100 columns."""
+        from coalesce.render.console import as_text
+
+        return as_text(self, width, color=color)
+
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Write the comparison as a page of its own, as `Profile.to_html` does."""
+        from coalesce.profiling import comparison_html
+        from coalesce.render import markup
+
+        return markup.write(" / ".join(self.names), comparison_html.report(self), path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows and the profiles, ready for `json.dump`."""
+        return {
+            "names": list(self.names),
+            "rows": [asdict(row) for row in self._rows],
+            "profiles": [p.to_dict() for p in self.profiles],
+        }
+
+    def __str__(self) -> str:
+        from coalesce.render.console import shown
+
+        return shown(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from coalesce.profiling import comparison_html
+
+        text: str = comparison_html.report(self)
+        return text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        from coalesce.profiling import comparison_text
+
+        yield from comparison_text.report(self, options.max_width)
+
+    @cached_property
+    def _rows(self) -> tuple[Row, ...]:
+        return tuple(_rows_of(self.profiles))
+
+
+def same_cost(a: Line, b: Line) -> bool:
+    """Whether two lines made the same requests at the same cost."""
+    return _cost(a) == _cost(b)
+
+
+def _cost(line: Line) -> tuple[int, ...]:
+    return (line.requests, line.sectors, line.shared_requests, line.wavefronts)
+
+
+def _rows_of(profiles: Sequence[Profile]) -> Iterator[Row]:
+    for kind in ("measured", "modelled"):
+        times = tuple(getattr(p, f"{kind}_ms") for p in profiles)
+        if any(time is not None for time in times):
+            yield Row(f"time, ms ({kind})", times)
+    totals: list[dict[str, Total]] = [{t.name: t for t in p.totals()} for p in profiles]
+    for name in dict.fromkeys(name for found in totals for name in found):
+        group = [found.get(name) for found in totals]
+        unit = next(t.unit for t in group if t is not None)
+        yield Row(f"{name} requests", tuple(t.requests if t else 0 for t in group))
+        yield Row(f"{name} {unit}", tuple(t.cost if t else 0 for t in group))
+        yield Row(f"{unit} a {name}", tuple(t.per_request if t else None for t in group))
+        if unit == "sectors":
+            used = (100 * t.bytes_used / t.bytes_moved if t else None for t in group)
+            yield Row(f"bytes used of a {name}, %", tuple(used), more_is_better=True)
+    if any(name.startswith("shared") for found in totals for name in found):
+        yield Row("bank conflicts", tuple(int(p.bank_conflicts) for p in profiles))
+    metrics = [p.metrics() for p in profiles]
+    for metric, (name, more_is_better) in _MODELLED.items():
+        values = tuple(m.get(metric) for m in metrics)
+        if any(value is not None for value in values):
+            yield Row(name, values, more_is_better)
+
+
+def _names(titles: Sequence[str]) -> tuple[str, ...]:
+    """Take off what all titles begin with, by whole words; number those that are the same."""
+    words = [title.split() for title in titles]
+    while all(len(w) > 1 for w in words) and len({w[0] for w in words}) == 1:
+        words = [w[1:] for w in words]
+    names = [" ".join(w) for w in words]
+    return tuple(
+        f"{name} ({i})" if names.count(name) > 1 else name for i, name in enumerate(names, 1)
+    )
+
+
+def _paired(a: Profile, b: Profile) -> Iterator[tuple[Line | None, Line | None]]:
+    left, right = ([line for line in p.lines() if line.accesses] for p in (a, b))
+    matcher = difflib.SequenceMatcher(
+        None, [line.source.strip() for line in left], [line.source.strip() for line in right], False
+    )
+    for kind, i, i_end, j, j_end in matcher.get_opcodes():
+        if kind == "equal":
+            yield from zip(left[i:i_end], right[j:j_end], strict=True)
+        else:
+            yield from ((line, None) for line in left[i:i_end])
+            yield from ((None, line) for line in right[j:j_end])

@@ -1,0 +1,143 @@
+"""A comparison as text: a table of what changed, then the lines that changed, as in a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from coalesce.profiling import text as profile_text
+from coalesce.profiling.comparison import Row, same_cost
+from coalesce.profiling.rows import Line
+from coalesce.profiling.text import BAD, BOLD, FAINT, GOOD, launch, source_line
+
+if TYPE_CHECKING:
+    from coalesce.profiling import Profile
+    from coalesce.profiling.comparison import Comparison
+
+Pair = tuple[Line | None, Line | None]  # of the baseline and of the other, as Comparison.lines
+
+_NAME, _VALUE, _CHANGE = 34, 15, 12  # columns
+
+
+def report(comparison: Comparison, width: int) -> Iterator[Text]:
+    """Yield the lines of the comparison."""
+    for name, profile in zip(comparison.names, comparison.profiles, strict=True):
+        yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
+        if (note := estimated(profile)) is not None:
+            yield Text(f"  {note}", BOLD)
+    # As many beside the baseline as fit; the others below, beside the baseline again.
+    fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
+    others = range(1, len(comparison.profiles))
+    for start in range(0, len(others), fit):
+        yield Text()
+        yield from _table(comparison, others[start : start + fit])
+    for i in others:
+        yield from _lines(comparison, i, width)
+
+
+def _table(comparison: Comparison, chosen: Sequence[int]) -> Iterator[Text]:
+    head = Text(" " * _NAME, BOLD)
+    head.append(_fit(comparison.names[0]))
+    for i in chosen:
+        head.append(_fit(comparison.names[i]) + " " * _CHANGE)
+    head.rstrip()
+    yield head
+    for row in comparison.rows():
+        if all(row.values[i] is None for i in (0, *chosen)):
+            continue
+        line = Text(f"{row.name:<{_NAME}}{shown(comparison, row, 0):>{_VALUE}}")
+        for i in chosen:
+            style = {True: GOOD, False: BAD, None: FAINT}[row.better(i)]
+            line.append(f"{shown(comparison, row, i):>{_VALUE}}")
+            line.append(f"  {change(row, i):<{_CHANGE - 2}}", style)
+        line.rstrip()
+        yield line
+
+
+def _fit(name: str) -> str:
+    text = name if len(name) < _VALUE else f"{name[: _VALUE - 2]}…"
+    return f"{text:>{_VALUE}}"
+
+
+def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
+    names = comparison.names
+    pairs = comparison.lines(i)
+    if not pairs:
+        return
+    yield Text()
+    listed = changed(pairs)
+    if not listed:
+        yield Text(unchanged(names[0], names[i], len(pairs)), FAINT)
+        return
+    yield Text(f"Lines of {names[0]} (-) and {names[i]} (+)", BOLD)
+    for pair in listed:
+        for mark, line in zip("-+", pair, strict=True):
+            if line is not None:
+                yield from source_line(line, width, 0, mark, sentences=False)
+
+    if note := left_out(len(pairs) - len(listed)):
+        yield Text(note, FAINT)
+
+
+def changed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs of lines that do not cost the same."""
+    return [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
+
+
+def unchanged(first: str, other: str, lines: int) -> str:
+    """Say that no line's cost changed."""
+    which = "The one line that accesses" if lines == 1 else f"All {lines} lines that access"
+    return f"{which} memory cost{'s' * (lines == 1)} the same in {first} and {other}."
+
+
+def left_out(lines: int) -> str:
+    """Say how many lines are not shown, as nothing changed."""
+    if lines == 1:
+        return "1 line that costs the same in both is left out."
+    return f"{lines} lines that cost the same in both are left out." if lines else ""
+
+
+def estimated(profile: Profile) -> str | None:
+    """Say what the profile is estimated from; None where it is counted."""
+    if profile.estimate is None:
+        return None
+    from_what, _, _ = profile_text.estimated(profile.estimate).partition(";")
+    return f"~ {from_what[0].lower()}{from_what[1:]}; its own report has the errors."
+
+
+def shown(comparison: Comparison, row: Row, i: int) -> str:
+    """Write the i-th value of a row; an estimate after ``"~"``."""
+    text = value(row.values[i])
+    guess = comparison.profiles[i].estimate is not None and row.values[i] is not None
+    return f"~{text}" if guess else text
+
+
+def value(number: float | None) -> str:
+    """Write a value of a row."""
+    if number is None:
+        return "-"
+    if isinstance(number, int) or number >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
+
+
+def change(row: Row, i: int) -> str:
+    """Write how the i-th value changed from the first: ``"32x less"``, ``"the same"``."""
+    first, now = row.values[0], row.values[i]
+    if first is None or now is None:
+        return ""
+    if first == now:
+        return "the same"
+    if "%" in row.name:
+        return f"{now - first:+.0f} points"
+    if not first:
+        return "new"
+    if not now:
+        return "gone"
+    factor = max(first, now) / min(first, now)
+    word = "less" if now < first else "more"
+    if factor < 1.1:
+        return f"{abs(now - first) / first:.1%} {word}"
+    return f"{factor:.3g}x {word}" if factor < 1000 else f"{factor:,.0f}x {word}"

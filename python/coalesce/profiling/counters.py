@@ -1,0 +1,131 @@
+"""A GPU's hardware counters beside the profile's predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredCounters(Mapping[str, float]):
+    """The counters of a launch as `ncu` read them; a mapping from metrics to numbers.
+
+    Prints them beside the predictions; made by `Profile.measured_counters`.
+
+    Attributes
+    ----------
+    measured, predicted : dict
+        Numbers by Nsight Compute's names. What the GPU does not count is in `predicted` only.
+    inexact : dict
+        Of the predictions that are not meant to be exact, why; see `Profile.inexact`.
+    device : str
+        What was measured: ``"NVIDIA H200"``.
+    """
+
+    measured: Mapping[str, float]
+    predicted: Mapping[str, float]
+    inexact: Mapping[str, str]
+    device: str
+
+    def __getitem__(self, name: str) -> float:
+        return self.measured[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.measured)
+
+    def __len__(self) -> int:
+        return len(self.measured)
+
+    @property
+    def mismatches(self) -> dict[str, tuple[float, float]]:
+        """The metrics that should be exact and are not: (predicted, measured); hopefully none."""
+        return {
+            name: (self.predicted[name], self.measured[name])
+            for name in self.measured
+            if name in self.predicted
+            and name not in self.inexact
+            and not _equal(self.predicted[name], self.measured[name])
+        }
+
+    def __repr__(self) -> str:
+        from coalesce.render.console import shown
+
+        return shown(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.table import Table
+
+        del console, options
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("metric", no_wrap=True, max_width=58)
+        table.add_column("predicted", justify="right")
+        table.add_column(self.device, justify="right")
+        table.add_column("")
+        for name, value, told in self._rows():
+            wrong = name in self.mismatches
+            predicted = self.predicted.get(name)
+            style = "bold yellow" if wrong else ""
+            table.add_row(name, _text(predicted), _text(value), told, style=style)
+        yield table
+        yield from self._notes()
+        yield self._conclusion()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from coalesce.render.markup import FAINT, LINE, cell, row, table, tag
+
+        heads = ("metric", "predicted", self.device, "")
+        rows = [row([cell(escape(head), FAINT) for head in heads])]
+        for name, value, told in self._rows():
+            numbers = [_text(self.predicted.get(name)), _text(value)]
+            text = tag("b", told) if name in self.mismatches else told
+            cells = [cell(name), *(cell(n, align="right") for n in numbers), cell(text)]
+            rows.append(row(cells, LINE))
+        below = [*self._notes(), self._conclusion()]
+        return table(rows) + "".join(tag("div", escape(text), FAINT) for text in below)
+
+    def _rows(self) -> Iterator[tuple[str, float, str]]:
+        """Yield name, measured value and how the prediction fared, exact ones first."""
+        for name in sorted(self.measured, key=lambda name: (name in self.inexact, name)):
+            value = self.measured[name]
+            if name not in self.predicted:
+                told = ""
+            elif _equal(self.predicted[name], value):
+                told = "equal"
+            elif value:
+                told = f"{(self.predicted[name] - value) / value:+.1%}"
+            else:
+                told = "differs"
+            if name in self.inexact:
+                told = f"{told} [{self._reasons().index(self.inexact[name]) + 1}]".lstrip()
+            yield name, value, told
+
+    def _reasons(self) -> list[str]:
+        """Why predictions need not be exact, each reason once."""
+        return list(dict.fromkeys(self.inexact[n] for n in sorted(self.inexact) if n in self))
+
+    def _notes(self) -> list[str]:
+        return [f"[{number}] {why}" for number, why in enumerate(self._reasons(), 1)]
+
+    def _conclusion(self) -> str:
+        judged = [n for n in self.measured if n in self.predicted and n not in self.inexact]
+        wrong = len(self.mismatches)
+        if wrong:
+            return f"{wrong} of {len(judged)} exact predictions differ; please report this kernel."
+        return f"All {len(judged)} exact predictions equal the hardware's counters."
+
+
+def _equal(a: float, b: float) -> bool:
+    """Whether two values are one; ratios are printed with six digits or more."""
+    return a == b or (not isinstance(b, int) and abs(a - b) <= 1e-4 * abs(b))
+
+
+def _text(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"

@@ -1,0 +1,190 @@
+"""A profile as HTML: the report that the text has, with the source around the costly lines."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from coalesce.cxx.declarations import lines_of
+from coalesce.profiling import text as profile_text
+from coalesce.profiling import verdict
+from coalesce.profiling.advice import remarks, told, wasteful
+from coalesce.profiling.rows import Access, Line, number
+from coalesce.profiling.text import bar, percent, plus_minus
+from coalesce.profiling.verdict import Total
+from coalesce.render.markup import (
+    BAD,
+    FAINT,
+    GOOD,
+    LINE,
+    MONO,
+    cell,
+    code_of,
+    folded,
+    image,
+    row,
+    table,
+    tag,
+)
+
+if TYPE_CHECKING:
+    from coalesce.profiling import Profile
+
+_COLUMNS = 7
+_WRAPPED = "white-space:normal"  # long lines push no numbers off the page
+_PICTURES = 3
+
+
+def report(profile: Profile) -> str:
+    """Return the report as a fragment."""
+    parts = [_header(profile), _findings(profile), _totals(profile), _modelled(profile)]
+    parts.append(_listing(profile))
+    parts.append(_pictures(profile))
+    parts += [tag("div", escape(note), FAINT) for note in profile_text.notes(profile)]
+    return tag("div", "\n".join(parts), "line-height:1.45")
+
+
+def _header(profile: Profile) -> str:
+    title = tag("div", tag("b", escape(profile.title)), "font-size:larger")
+    parts = [title, tag("div", escape(profile_text.launch(profile)), FAINT)]
+    if profile.estimate is not None:
+        parts.append(tag("div", tag("b", escape(profile_text.estimated(profile.estimate)))))
+    return "".join(parts)
+
+
+def _findings(profile: Profile) -> str:
+    found = []
+    for finding in verdict.verdict(profile.accesses()):
+        color, mark = (BAD, "▲") if finding.wasteful else (GOOD, "✓")
+        text = escape(finding.text)
+        found.append(
+            tag(
+                "div",
+                f"{mark} {tag('b', text) if finding.wasteful else text}",
+                f"border-left:4px solid {color};padding:2px 10px;margin:6px 0",
+            )
+        )
+    return "".join(found)
+
+
+def _totals(profile: Profile) -> str:
+    heads = ("", "requests", "sectors or wavefronts", "a request", "needed", "bytes used")
+    rows = [row([cell(head, FAINT, "right") for head in heads])]
+    for t in profile.totals():
+        each = number(t.per_request)
+        used = f"{t.bytes_used / t.bytes_moved:.0%}" if t.bytes_moved else ""
+        rows.append(
+            row(
+                [
+                    cell(t.name),
+                    cell(f"{t.requests:,}", align="right"),
+                    cell(f"{t.cost:,} {t.unit}{_error(t)}", align="right"),
+                    cell(_warn(each) if t.wasteful else each, align="right"),
+                    cell(number(t.needed_per_request), align="right"),
+                    cell(used, align="right"),
+                ]
+            )
+        )
+    return table(rows)
+
+
+def _modelled(profile: Profile) -> str:
+    told = profile_text.modelled(profile)
+    if told is None:
+        return ""
+    return tag("div", f"{tag('b', 'Modelled')} {escape(told)}", "margin:8px 0;white-space:normal")
+
+
+def _pictures(profile: Profile) -> str:
+    """Draw a warp of the access that wastes the most of each memory, and of the next."""
+    worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
+    worst = [a for a in worst if a.space != "local"]  # whose addresses are each thread's own
+    worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
+    found = []
+    for i, access in enumerate(worst):
+        assert access.example is not None
+        drawn = [access.example.picture(), access.example.matrix()]
+        images = "<br>".join(image(picture) for picture in drawn if picture is not None)
+        name = f"{tag('b', escape(access.place))}, {escape(access.name)}: one warp of "
+        where = f"block ({', '.join(map(str, access.example.block))})"
+        found.append(folded(name + where, images, unfolded=i == 0))
+    return "".join(found)
+
+
+def _listing(profile: Profile) -> str:
+    heads = ("line", "source", "share", "requests", "each takes", "needed", "bytes used")
+    rows = [row([cell(h, FAINT, "left" if h in ("source", "share") else "right") for h in heads])]
+    lines = {line.number: line for line in profile.lines() if not line.file and line.number}
+    text = lines_of(profile.source)
+    last = 0
+    for n in _shown(lines, len(text)):
+        if last and n > last + 1:
+            rows.append(row([cell("⋮", FAINT, "right"), cell("", span=_COLUMNS - 1)]))
+        last = n
+        rows += _source_line(n, text[n - 1], lines.get(n))
+    for line in profile.lines():
+        if line.accesses and line.number not in lines:
+            rows += _source_line(line.number, line.source, line)
+    return table(rows, LINE)
+
+
+def _shown(lines: dict[int, Line], last: int) -> list[int]:
+    """Return the numbers of the lines to show: those with accesses, and the code about them."""
+    costly = [n for n, line in lines.items() if line.accesses and n <= last]
+    around = {n + d for n in costly for d in range(-2, 3)}
+    code = range(min(lines, default=1), max(lines, default=0) + 1)
+    return [n for n in code if n in around and n <= last]
+
+
+def _source_line(n: int, text: str, line: Line | None) -> list[str]:
+    accesses = line.accesses if line is not None else ()
+    bad = any(wasteful(a) for a in accesses)
+    code = code_of(text)
+    code = tag("b", code) if accesses else code
+    mark = tag("b", f"▲ {n}", f"color:{BAD}") if bad else str(n or "?")
+    rows = [
+        row(
+            [
+                cell(mark, "" if accesses else FAINT, "right"),
+                cell(code, f"{_WRAPPED};{'' if accesses else FAINT}", span=_COLUMNS - 1),
+            ],
+            LINE if accesses else "",
+        )
+    ]
+    for access, text in told(accesses):
+        rows.append(_access(access))
+        if said := remarks(access, text):
+            sentence = "↳ " + tag("span", escape(said), "white-space:normal")
+            rows.append(row([cell(""), cell(sentence, "padding-left:32px", span=_COLUMNS - 1)]))
+    return rows
+
+
+def _access(access: Access) -> str:
+    bad = wasteful(access)
+    color = BAD if bad else GOOD
+    name = escape(access.name)
+    if access.pattern is not None:
+        name += " " + tag("span", escape(access.pattern.name), FAINT)
+    bars = tag("span", bar(access, 10).rstrip(), f"color:{color};{MONO}")
+    used = percent(access.efficiency) if access.space != "shared" else ""
+    return row(
+        [
+            cell(""),
+            cell(name, "padding-left:32px"),
+            cell(f"{bars} {percent(access.share)}"),
+            cell(f"{access.requests:,}{_error(access)}", align="right"),
+            cell(_warn(access.takes) if bad else access.takes, align="right"),
+            cell(number(access.needed_per_request), align="right"),
+            cell(used, align="right"),
+        ]
+    )
+
+
+def _error(estimated: Access | Total) -> str:
+    if not estimated.error:
+        return ""
+    return " " + tag("span", plus_minus(estimated.error, estimated.cost), FAINT)
+
+
+def _warn(text: str) -> str:
+    return tag("b", text, f"color:{BAD}")

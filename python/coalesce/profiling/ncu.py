@@ -1,0 +1,160 @@
+"""Running Nsight Compute's command line, `ncu`, on one launch of a kernel.
+
+The launch is repeated in a process of its own: ncu starts this module, which reads the kernel and
+its arguments from a folder and launches once. What ncu prints is a table of comma-separated values.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coalesce.arrays import devices
+from coalesce.common.errors import DeviceUnavailable, LaunchError
+from coalesce.common.geometry import Extent
+
+_FILE = "launch.pickle"
+# Where installers put it without making it a command.
+_PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+_WHY_NOT_NEEDED = (
+    "The counts of the profile need no GPU: they follow the addresses of the code that the "
+    "compiler made, by rules held against recorded counters (docs/accuracy.md)."
+)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a process needs to launch a kernel again: plain values that pickle."""
+
+    source: str
+    entry: str
+    options: tuple[str, ...]
+    arch: str | None
+    headers: dict[str, str]
+    grid: Extent
+    block: Extent
+    shared_bytes: int
+    arguments: Sequence[Any]
+
+    def run(self, device: str = "cuda") -> None:
+        """Launch once."""
+        from coalesce.launch.kernel import BaseKernel
+
+        kernel = BaseKernel(
+            self.source,
+            self.entry,
+            self.options,
+            self.arch,
+            headers=self.headers,
+            device=device,
+        )
+        kernel.launch(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
+
+
+def measure(
+    launch: Launch, metrics: Iterable[str], ncu: str | os.PathLike[str] | None, timeout: float
+) -> dict[str, float]:
+    """Return the counters of a launch by name; those that this GPU does not have are left out.
+
+    Raises DeviceUnavailable where ncu, a GPU or the permission to read counters is missing,
+    LaunchError where ncu fails otherwise.
+    """
+    if not (status := devices.gpu_status()):
+        raise DeviceUnavailable(f"counters are read from a GPU. {status}\n  {_WHY_NOT_NEEDED}")
+    command = find(ncu)
+    wanted = list(metrics)
+    with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
+        (Path(folder) / _FILE).write_bytes(pickle.dumps(launch))
+        table = Path(folder) / "counters.csv"
+        for _ in range(2):
+            words = [
+                command,
+                *("--csv", "--page", "raw", "--print-units", "base", "--print-fp"),
+                *("--clock-control", "none", "--launch-count", "1"),
+                *("--log-file", str(table), "--metrics", ",".join(wanted)),
+                *(sys.executable, "-m", "coalesce.profiling.ncu", folder),
+            ]
+            try:
+                done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+            except subprocess.TimeoutExpired:
+                raise LaunchError(f"{command} took longer than {timeout:g} seconds") from None
+            log = table.read_text(encoding="utf-8") if table.exists() else ""
+            unknown = unknown_metrics(log + done.stdout + done.stderr)
+            if not unknown & set(wanted):
+                break
+            wanted = [name for name in wanted if name not in unknown]
+    said = "\n".join(text for text in (log, done.stdout, done.stderr) if text.strip())
+    if "ERR_NVGPUCTRPERM" in said:
+        raise DeviceUnavailable(
+            "reading counters is not permitted (ERR_NVGPUCTRPERM). An administrator permits it by "
+            "the driver's module option NVreg_RestrictProfilingToAdminUsers=0, or for a container "
+            f"by --cap-add=SYS_ADMIN.\n  {_WHY_NOT_NEEDED}"
+        )
+    rows = parse(log)
+    if done.returncode or not rows:
+        last = "\n  ".join(said.strip().splitlines()[-8:])
+        raise LaunchError(f"{command} failed with status {done.returncode}:\n  {last}")
+    return {name: rows[-1][name] for name in wanted if name in rows[-1]}
+
+
+def find(ncu: str | os.PathLike[str] | None = None) -> str:
+    """Return ncu's path: the given one, that on the PATH, or in one of the usual places."""
+    if ncu is not None:
+        found = shutil.which(os.fspath(ncu))
+        if found is None:
+            raise DeviceUnavailable(f"ncu={os.fspath(ncu)!r} is not there or cannot be executed")
+        return found
+    found = shutil.which("ncu")
+    for pattern in _PLACES:
+        if found is None:
+            folder, _, rest = pattern.partition("*")
+            paths = sorted(Path(folder).glob(f"*{rest}")) if rest else [Path(pattern)]
+            found = shutil.which(str(paths[-1])) if paths else None
+    if found is None:
+        raise DeviceUnavailable(
+            "ncu, the command line of Nsight Compute, was not found on the PATH. It comes with the "
+            f"CUDA toolkit, or as the package nsight-compute.\n  {_WHY_NOT_NEEDED}"
+        )
+    return found
+
+
+def parse(text: str) -> list[dict[str, float]]:
+    """Return the metrics of each launch in ncu's raw page of comma-separated values."""
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        return []
+    rows = list(csv.DictReader(line for line in lines[start:] if line.startswith('"')))
+    found = []
+    for row in rows[1:]:  # the first has the units
+        numbers = {}
+        for name, value in row.items():
+            if value is not None and re.fullmatch(
+                r"-?[\d,]*\.?\d+(e[+-]?\d+)?", value, re.IGNORECASE
+            ):
+                number = float(value.replace(",", ""))
+                numbers[name] = int(number) if number.is_integer() else number
+        found.append(numbers)
+    return found
+
+
+def unknown_metrics(text: str) -> set[str]:
+    """Return the metrics that ncu says it does not know."""
+    found: set[str] = set()
+    for names in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
+        found |= set(re.findall(r"[\w.]+", names))
+    return found
+
+
+if __name__ == "__main__":
+    pickle.loads((Path(sys.argv[1]) / _FILE).read_bytes()).run()

@@ -1,0 +1,274 @@
+"""How the lanes of one warp's access lie: a name for the pattern, and a sentence about it.
+
+A pattern is read off the addresses of the active lanes. Of global memory it says why an access
+takes the sectors it takes: contiguous lanes, a stride, a field of a structure, a broadcast, a
+gather, or few active lanes. Of shared memory it says whether lanes want different words of a bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from coalesce.profiling.lane_runs import Thread, runs_of
+
+Kind = Literal[
+    "contiguous",
+    "misaligned",
+    "stride",
+    "field",
+    "broadcast",
+    "groups",
+    "runs",
+    "partial",
+    "permuted",
+    "single",
+    "gather",
+    "conflict",
+    "free",
+]
+
+SECTOR_BYTES, WORD_BYTES, BANKS, LANES = 32, 4, 32, 32
+_NARROW_BYTES = 64  # rows up to here are read as structures, not as rows of a matrix
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How the lanes of an access lie.
+
+    Attributes
+    ----------
+    kind : str
+        ``"contiguous"``; ``"misaligned"``: contiguous, but across one sector more than needed;
+        ``"stride"``; ``"field"`` of a structure; ``"broadcast"``: one address; ``"groups"``: a few
+        addresses, each of several lanes; ``"runs"`` of contiguous lanes, as where a block is
+        narrow; ``"partial"``: contiguous, with lanes left out here and there; ``"permuted"``:
+        contiguous in another order; ``"single"``: one active lane; ``"gather"``: none of these. Of
+        shared memory ``"conflict"``, ``"free"`` or ``"broadcast"``.
+    name : str
+        The same for a person: ``"stride 512"``, ``"32-way conflict"``.
+    text : str
+        A sentence that describes it.
+    stride_bytes : int or None
+        From one active lane to the next, where that is always the same.
+    axis : int or None
+        The axis of the array that neighbouring lanes step along, where they do.
+    regular : bool
+        Whether the lanes are in steps that the code gives; else the steps follow from data.
+    """
+
+    kind: Kind
+    name: str
+    text: str
+    stride_bytes: int | None = None
+    axis: int | None = None
+    regular: bool = True
+
+
+def classify(
+    addresses: Sequence[int],
+    width: int,
+    mask: int = 0xFFFFFFFF,
+    *,
+    space: str = "global",
+    array: Any = None,
+    threads: Sequence[Thread] | None = None,
+) -> Pattern:
+    """Name the pattern of one warp's access.
+
+    Parameters
+    ----------
+    addresses : sequence of int
+        The first byte of each lane.
+    width : int
+        Bytes a lane.
+    mask : int
+        Bit i is set where lane i is active.
+    space : str
+        ``"shared"`` for the banks, else for sectors.
+    array : TraceArray, optional
+        What is accessed, for words such as "one row of a".
+    threads : sequence of (x, y, z), optional
+        The threadIdx of each lane.
+    """
+    lanes = [lane for lane in range(len(addresses)) if mask >> lane & 1]
+    active = [addresses[lane] for lane in lanes]
+    those = None if threads is None else [threads[lane] for lane in lanes]
+    if space == "shared":
+        return _of_banks(active, width, those)
+    found = _of_sectors(lanes, active, width, array, those)
+    few = _few(lanes, len(addresses))
+    if few and found.kind != "single":
+        return replace(found, text=f"{found.text} {few}")
+    return found
+
+
+def _of_sectors(
+    lanes: list[int],
+    active: list[int],
+    width: int,
+    array: Any,
+    threads: Sequence[Thread] | None,
+) -> Pattern:
+    name = f" of {array.name}" if array is not None else ""
+    if len(active) == 1:
+        return Pattern("single", "one lane", "Only one lane of the warp is active.")
+    steps = {b - a for a, b in pairwise(active)}
+    if steps == {0}:
+        return Pattern("broadcast", "broadcast", "All lanes want one address, a broadcast.", 0)
+    packed = len(active) * width
+    distinct = sorted(set(active))
+    if len(distinct) == len(active) and distinct[-1] - distinct[0] == packed - width:
+        return _packed(steps == {width}, distinct[0] % SECTOR_BYTES, packed, width)
+    step = _step_a_lane(lanes, active)
+    if step is not None and abs(step) == width:
+        text = "Contiguous, but for the lanes between that are not active; sectors move whole."
+        return Pattern("partial", "partial warp", text, width)
+    if len(steps) == 1:
+        together = lanes[-1] - lanes[0] == len(lanes) - 1
+        who = "Neighbouring" if together else "Active"
+        return _stride(f"{who} lanes", steps.pop(), width, array)
+    if step is not None:
+        return _stride("Neighbouring lanes", step, width, array)
+    runs = runs_of(active, threads)
+    if len(distinct) <= len(active) // 4 or (runs is not None and runs.step == 0):
+        text = f"{len(active)} lanes want {len(distinct)} different addresses{name}."
+        return Pattern("groups", f"{len(distinct)} addresses", text)
+    sectors = {a // SECTOR_BYTES for a in active}
+    if runs is None:
+        text = f"The lanes gather from {len(sectors)} sectors{name}, in no regular steps."
+        return Pattern("gather", "gather", text, regular=False)
+    if abs(runs.step) != width:
+        who, where = (
+            f"In runs of {runs.length}, neighbouring lanes",
+            f"{len(sectors)} sectors in all",
+        )
+        return _stride(who, runs.step, width, array, where)
+    up_to = "up to " if runs.number * runs.length != len(active) else ""
+    text = (
+        f"The lanes take {runs.number} runs of {up_to}{runs.length} neighbouring elements{name}, "
+        f"in {len(sectors)} sectors."
+    )
+    return Pattern("runs", f"{runs.number} runs of {runs.length}", text)
+
+
+def _packed(in_order: bool, past: int, packed: int, width: int) -> Pattern:
+    """Describe lanes side by side, from so many bytes past the start of a sector on."""
+    how, step = ("Contiguous", width) if in_order else ("Contiguous in another order", None)
+    if (past + packed - 1) // SECTOR_BYTES >= -(-packed // SECTOR_BYTES):
+        where = f"{past} byte{'s' * (past > 1)} past the start of a sector"
+        return Pattern(
+            "misaligned", "misaligned", f"{how}, but from {where}: one sector more.", step
+        )
+    if in_order:
+        return Pattern("contiguous", "contiguous", "Contiguous.", step)
+    return Pattern("permuted", "permuted", "Contiguous in another order, which costs nothing.")
+
+
+def _step_a_lane(lanes: list[int], active: list[int]) -> int | None:
+    """Return the bytes from a lane to the next, active or not, where they are always as many."""
+    step, rest = divmod(active[1] - active[0], lanes[1] - lanes[0])
+    first = active[0] - step * lanes[0]
+    regular = rest == 0 and all(
+        a == first + step * lane for lane, a in zip(lanes, active, strict=True)
+    )
+    return step if regular else None
+
+
+def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pattern:
+    """Describe lanes that are `step` bytes apart; `where` says how they share sectors."""
+    item = np.dtype(array.dtype).itemsize if array is not None else width
+    far = abs(step)
+    if far < width:
+        bytes_apart = f"{far} byte{'s' * (far > 1)}"
+        text = f"{who} overlap: they are {bytes_apart} apart, and each takes {width}."
+        return Pattern("stride", f"stride {bytes_apart}", text, step)
+    alone = where or "each in a sector of its own"
+    if far < SECTOR_BYTES and not where:
+        alone = f"{SECTOR_BYTES / far:.3g} to a sector that could serve {SECTOR_BYTES // width}"
+    if array is not None and far == _structure(array, item) > width:
+        text = f"Each lane takes {width} of the {far} bytes of a structure of {array.name}."
+        return Pattern("field", "structure field", text, step)
+    told = f"{far:,} bytes"
+    name = told
+    if far % item == 0 and far != item:
+        told, name = f"{far // item:,} elements ({far:,} bytes)", f"{far // item:,}"
+    axis, along = _axis(far, item, array)
+    text = f"{who} are {told} apart,{along} {alone}."
+    return Pattern("stride", f"stride {name}", text, step, axis)
+
+
+def _structure(array: Any, item: int) -> int:
+    """Return the bytes of the array's structures, or of rows as narrow as structures; else 0."""
+    if array.dtype.startswith("V"):
+        return item
+    row = item * array.shape[-1] if len(array.shape) >= 2 else 0
+    return row if row <= _NARROW_BYTES else 0
+
+
+def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
+    """Return the axis that a stride is one step along, but the last, and words for it."""
+    shape = array.shape if array is not None else ()
+    stride = item
+    for axis in reversed(range(len(shape))):
+        if far == stride and axis < len(shape) - 1:
+            row = "one row" if len(shape) == 2 else f"one step along axis {axis}"
+            return axis, f" {row} of {array.name},"
+        stride *= shape[axis]
+    return None, ""
+
+
+def _of_banks(active: list[int], width: int, threads: Sequence[Thread] | None) -> Pattern:
+    if len(active) > 1 and len(set(active)) == 1:
+        return Pattern("broadcast", "broadcast", "All lanes want one word, a broadcast.", 0)
+    ways = ways_of(active, width)
+    steps = {b - a for a, b in pairwise(active)}
+    step = steps.pop() if len(steps) == 1 else None
+    if ways == 1:
+        return Pattern("free", "no conflict", "No bank conflict.", step)
+    name = f"{ways}-way conflict"
+    if step is not None and step % WORD_BYTES == 0:
+        text = (
+            f"{ways}-way bank conflict: neighbouring lanes are {abs(step) // WORD_BYTES:,} words "
+            f"apart, and every {BANKS} words the banks begin anew."
+        )
+        return Pattern("conflict", name, text, step)
+    regular = runs_of(active, threads) is not None
+    text = f"{ways}-way bank conflict: {ways} different words of one bank are wanted at once"
+    text += "." if regular else ", in no regular steps."
+    return Pattern("conflict", name, text, step, regular=regular)
+
+
+def ways_of(active: list[int], width: int) -> int:
+    """Return the most words that a bank must serve, of the lanes that are served together."""
+    return max(wavefronts_of(active, width), default=1)
+
+
+def wavefronts_of(active: list[int], width: int) -> list[int]:
+    """Return the words that the busiest bank must serve, of each lanes that are served together."""
+    together = max(1, min(LANES, LANES * WORD_BYTES // max(WORD_BYTES, width)))
+    found = []
+    for first in range(0, len(active), together):
+        words = {
+            (address + byte) // WORD_BYTES
+            for address in active[first : first + together]
+            for byte in range(0, width, WORD_BYTES)
+        }
+        loads = np.bincount([word % BANKS for word in words])
+        found.append(int(loads.max()))
+    return found
+
+
+def _few(lanes: list[int], of: int) -> str:
+    """Say which lanes are active where not all are."""
+    if len(lanes) == of or of < LANES:
+        return ""
+    steps = {b - a for a, b in pairwise(lanes)}
+    if len(steps) == 1 and (step := steps.pop()) > 1:
+        suffix = {2: "nd", 3: "rd"}.get(step, "th")
+        return f"Only every {step}{suffix} lane is active."
+    return f"Only {len(lanes)} of {of} lanes are active."

@@ -1,0 +1,293 @@
+"""A profile as text: what it comes to, then the source lines that access memory and what they cost.
+
+Laid out for 80 to 100 columns. Marks and bars say without colour what colour says.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from coalesce.launch.modelled import of_bytes
+from coalesce.profiling import verdict
+from coalesce.profiling.advice import remarks, told, wasteful
+from coalesce.profiling.rows import Access, Line, number
+
+if TYPE_CHECKING:
+    from coalesce.profiling import Profile
+    from coalesce.simulate.sampling import Estimate
+
+BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_MARGIN = "      │ "
+_ROOMY = 98  # columns that wide numbers need
+
+
+def report(profile: Profile, width: int) -> Iterator[Text]:
+    """Yield the lines of the report."""
+    yield Text(profile.title, BOLD)
+    yield Text(launch(profile), FAINT)
+    if profile.estimate is not None:
+        yield Text(estimated(profile.estimate), BOLD)
+    yield Text()
+    accesses = profile.accesses()
+    for finding in verdict.verdict(accesses):
+        yield from _finding(finding, width)
+    if accesses:
+        yield Text()
+        yield from _totals(profile, width)
+    if (told := modelled(profile)) is not None:
+        yield Text()
+        head = "Modelled  "
+        for part in textwrap.wrap(told, width - len(head)):
+            yield Text(head, BOLD).append(part, "not bold")
+            head = " " * len(head)
+    names = max((len(a.name) for a in accesses), default=0)
+    for line in profile.lines():
+        if line.accesses:
+            yield Text()
+            yield from source_line(line, width, names)
+    yield Text()
+    for note in notes(profile):
+        for part in textwrap.wrap(note, width):
+            yield Text(part, FAINT)
+
+
+def launch(profile: Profile) -> str:
+    """Say in one line what was launched, where."""
+    grid, block = (extents(e) for e in (profile.grid, profile.block))
+    warps = math.prod(profile.grid) * -(-math.prod(profile.block) // 32)
+    dynamic = f", {profile.shared_bytes:,} B of dynamic shared memory"
+    return (
+        f"grid {grid}, block {block}{dynamic if profile.shared_bytes else ''}: "
+        f"{warps:,} warp{'s' * (warps != 1)}, {profile.device.description}"
+    )
+
+
+def estimated(estimate: Estimate) -> str:
+    """Say what an estimate is from."""
+    return (
+        f"Estimated from {estimate.blocks_run:,} of {estimate.blocks_total:,} blocks "
+        f"({estimate.share:.1%}); ± is one standard error."
+    )
+
+
+def plus_minus(error: float, of: float) -> str:
+    """Write an error as a share: ``"±2.1%"``; nothing where there is none to tell of."""
+    return f"±{error / of:.1%}" if of else ""
+
+
+def extents(extent: tuple[int, int, int]) -> str:
+    """Write ``"8 x 8"`` for (8, 8, 1)."""
+    dimensions = max((i + 1 for i in range(3) if extent[i] != 1), default=1)
+    return " x ".join(f"{n:,}" for n in extent[:dimensions])
+
+
+def notes(profile: Profile) -> list[str]:
+    """Say what is modelled, what else ran, and what the numbers are worth."""
+    from coalesce.common.timing import milliseconds
+
+    found = []
+    times = []
+    if profile.measured_ms is not None:
+        times.append(f"{milliseconds(profile.measured_ms)} measured on {profile.device.name}")
+        if profile.modelled_ms is not None:
+            times.append(f"{milliseconds(profile.modelled_ms)} modelled")
+    if times:
+        found.append(f"Time: {', '.join(times)}.")
+    found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
+    if {"global", "shared"} <= {access.space for access in profile.accesses()}:
+        found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
+    if profile.estimate is None:
+        found += worth(profile)
+    if profile.modelled is None:
+        found.append(
+            "Caches and time are not modelled with a sample or an executor: they depend on all "
+            "blocks in the order a GPU runs them."
+        )
+    return found
+
+
+def worth(profile: Profile) -> list[str]:
+    """Say which of the counts are exact, and why others need not be."""
+    of_ptx = profile.inexact.get("memory_l1_wavefronts_shared", "").startswith("counted on the PTX")
+    doubts: dict[str, list[str]] = {}
+    for name, why in profile.inexact.items():
+        listed = name.startswith(("l1tex__t_requests", "l1tex__t_sectors_pipe", "memory_"))
+        if listed and not (of_ptx and "shared" in name) and profile.metrics()[name]:
+            doubts.setdefault(why, []).append(name)
+    counted = "Requests and sectors are" if of_ptx else "Requests, sectors and wavefronts are"
+    text = f"{counted} counted and exact{', but for what follows' * bool(doubts)}"
+    if of_ptx and any(access.space == "shared" for access in profile.accesses()):
+        text += "; wavefronts are those of the PTX, whose loads the assembler may merge"
+    found = [f"{text}; caches and times are modelled estimates."]
+    for why, names in doubts.items():
+        spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
+        found.append(f"Of {' and '.join(spaces)} memory a GPU may count otherwise: {why}.")
+    return found
+
+
+def modelled(profile: Profile) -> str | None:
+    """Say what the models of caches and time come to; None where nothing was modelled."""
+    from coalesce.common.timing import milliseconds
+
+    m = profile.modelled
+    if m is None:
+        return None
+    text = f"{milliseconds(m.ms)}, {m.why}{_tags_a_request(profile)}."
+    if m.caches is None:
+        return text + " The caches were not modelled: caches=True does."
+    if not profile.accesses():
+        return text
+    c = m.caches
+    hits = m.metrics()["l1tex__t_sector_hit_rate.pct"] / 100
+    text += (
+        f" L1 answers {percent(hits)} of the sectors; L2 {of_bytes(32 * c['l2_reads'])} read, "
+        f"{of_bytes(32 * c['l2_writes'])} written, "
+        f"{percent(m.metrics()['lts__t_sector_hit_rate.pct'] / 100)} hits; "
+        f"DRAM {of_bytes(c['dram_read_bytes'])} read, {of_bytes(c['dram_written_bytes'])} written. "
+        f"{m.blocks_a_multiprocessor} block{'s' * (m.blocks_a_multiprocessor != 1)} a "
+        f"multiprocessor, limited by {m.limit}."
+    )
+    if m.share is not None and m.share < 1:
+        text += f" The caches of the first {percent(m.share)} of the blocks stand for the rest."
+    return text
+
+
+def _tags_a_request(profile: Profile) -> str:
+    """Say how many lines a request looks up, where those are what the kernel is bound by."""
+    m = profile.modelled
+    requests = sum(t.requests for t in profile.totals() if t.space == "global")
+    if m is None or m.bound != "data" or not requests:
+        return ""
+    if m.work["shared_wavefronts"] > m.work["tag_lookups"]:
+        return ""
+    return f", {number(m.work['tag_lookups'] / requests)} a request"
+
+
+def _finding(finding: verdict.Finding, width: int) -> Iterator[Text]:
+    mark, style = ("▲ ", f"bold {BAD}") if finding.wasteful else ("✓ ", GOOD)
+    for part in textwrap.wrap(finding.text, width - 2):
+        yield Text(mark, style).append(part, BOLD if finding.wasteful else "not bold default")
+        mark = "  "
+
+
+def _totals(profile: Profile, width: int) -> Iterator[Text]:
+    totals = profile.totals()
+    # Columns of counts, and wider ones for counts from 1e9 on where there is room.
+    requests, cost = 12, 13
+    if width >= _ROOMY and any(len(f"{t.cost:,}") >= requests for t in totals):
+        requests, cost = 17, 18
+    heads = f"{'requests':>{requests}}{'sectors or wavefronts':>{cost + 11}}{'a request':>10}"
+    yield Text(f"{'':<16}{heads}{'needed':>7}{'bytes used':>11}", FAINT)
+    for t in totals:
+        counts = _counted(t.requests, requests) + _counted(t.cost, cost)
+        row = Text(f"{t.name:<16}{counts} {t.unit:<10}")
+        row.append(f"{number(t.per_request):>10}", f"bold {BAD}" if t.wasteful else "")
+        row.append(f"{number(t.needed_per_request):>7}")
+        row.append(f"{t.bytes_used / t.bytes_moved:>11.0%}" if t.bytes_moved else "")
+        if profile.estimate is None:
+            yield row
+        elif len(row) + 9 <= width:
+            yield row.append(f"  {plus_minus(t.error, t.cost)}", FAINT)
+        else:
+            yield from (row, Text(f"{'':<28}{plus_minus(t.error, t.cost):>13}", FAINT))
+
+
+def _counted(count: int, width: int) -> str:
+    """Write a count in a column: with commas where they fit."""
+    text = f"{count:,}"
+    return f"{text if len(text) < width else str(count):>{width}}"
+
+
+def source_line(
+    line: Line, width: int, names: int, mark: str | None = None, *, sentences: bool = True
+) -> Iterator[Text]:
+    """Yield a source line and a row for each of its accesses, whose names take so many columns.
+
+    The mark before it says whether it is wasteful, unless another is given.
+    """
+    bad = any(wasteful(a) for a in line.accesses)
+    head = Text(("▲" if bad else " ") if mark is None else mark, f"bold {BAD}" if bad else "")
+    if line.file:
+        head.append(f"     │ {line.accesses[0].place}: ", FAINT)
+    else:
+        head.append(f"{line.number or '?':>4} ").append("│ ", FAINT)
+    head.append(line.source.strip() or "(no source line)", BOLD)
+    head.truncate(width, overflow="ellipsis")
+    yield head
+    bar_width = 10 if width < 96 else 16
+    for access, sentence in told(line.accesses):
+        row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
+        error = f"  {plus_minus(access.error, access.cost)}" if access.error else ""
+        if len(row) + len(error) > width:  # the ideal makes place
+            row.right_crop(len(_ideal(access)))
+        row.append(error, FAINT)
+        remark = _remark(access)
+        row.append(remark if len(row) + len(remark) <= width else "", FAINT)
+        yield row
+        if sentences:
+            indent = " " * (bar_width + 7)
+            for part in textwrap.wrap(
+                remarks(access, sentence), width - len(_MARGIN) - len(indent)
+            ):
+                yield Text(_MARGIN, FAINT).append(indent + part, "not dim")
+
+
+def _access_row(access: Access, bar_width: int, names: int) -> Text:
+    bad = wasteful(access)
+    row = Text(_MARGIN, FAINT)
+    row.append(bar(access, bar_width), f"not dim {BAD if bad else GOOD}")
+    row.append(f"{percent(access.share):>5}  ", "not dim")
+    name = access.name if len(access.name) <= names else f"{access.name[: names - 1]}…"
+    row.append(f"{name:<{names}}{_counted(access.requests, 12)} x ", "not dim")
+    row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
+    row.append(_ideal(access), FAINT)
+    return row
+
+
+def _remark(access: Access) -> str:
+    """Say what there is room for: how the lanes lie, or how much of what they move they use."""
+    if wasteful(access):
+        return "" if access.space == "shared" else f"  {percent(access.efficiency)} used"
+    return f"  {access.pattern.name}" if access.pattern is not None else ""
+
+
+def _ideal(access: Access) -> str:
+    return f" ideal {number(access.needed_per_request)}"
+
+
+def plain_access(access: Access) -> list[str]:
+    """Return the lines about an access in a message without colours."""
+    ideal = number(access.needed_per_request)
+    picture = None if access.example is None else access.example.picture()
+    share = f"{percent(access.share)} of the kernel's {access.unit}"
+    return [
+        f"  {access.place}: {access.source.strip()}",
+        f"    {access.name}: {access.requests:,} requests x {access.takes}, ideal {ideal}; {share}",
+        *textwrap.wrap(
+            f"{access.sentence} {access.merge}", 92, initial_indent="    ", subsequent_indent="    "
+        ),
+        *([] if picture is None else textwrap.indent(picture.text, "    ").splitlines()),
+    ]
+
+
+def percent(share: float) -> str:
+    """Write a share; what is there is never 0%, what is not all never 100%."""
+    if 0 < share < 0.005:
+        return "<1%"
+    if 0.995 <= share < 1:
+        return ">99%"
+    return f"{share:.0%}"
+
+
+def bar(access: Access, width: int) -> str:
+    """Return a bar of `width` columns: solid for sectors, shaded for wavefronts."""
+    if access.space == "shared":
+        return ("▒" * max(round(access.share * width), access.share > 0)).ljust(width)
+    full, rest = divmod(max(round(access.share * width * 8), access.share > 0), 8)
+    return ("█" * full + _EIGHTHS[rest].strip()).ljust(width)

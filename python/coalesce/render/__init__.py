@@ -1,0 +1,1 @@
+"""Building blocks of reports: HTML, the console, tables."""

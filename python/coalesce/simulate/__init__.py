@@ -1,0 +1,1 @@
+"""Launches that are observed on the simulator: counts, samples, events."""

@@ -1,0 +1,329 @@
+"""Counting on the simulator: a kernel's launch, what it cost, and events as examples of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce._core import sim
+from coalesce.arrays import devices, foreign
+from coalesce.common import geometry
+from coalesce.common.memory import Pieces
+from coalesce.common.progress import reporter
+from coalesce.launch import arguments as launch_arguments
+from coalesce.launch.arguments import HostArray
+from coalesce.launch.modelled import Modelled
+from coalesce.simulate import dependencies, sampling
+from coalesce.simulate.events import Trace, TraceArray
+
+if TYPE_CHECKING:
+    from coalesce.arrays.devices import Device
+    from coalesce.common.geometry import Extent
+    from coalesce.launch.kernel import BaseKernel
+
+Progress = bool | Callable[[int, int], object] | None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What `count` found.
+
+    Attributes
+    ----------
+    counts : Counts
+        Of the whole grid; with a sample, of the blocks that were run.
+    arguments : list
+        The launch's arguments as the kernel took them: packed scalars and `HostArray`.
+    arrays : list of TraceArray
+        The memory that has a name.
+    blocks_run, blocks_total : int
+        How many blocks were simulated, and how many the grid has.
+    exemplars : Trace or None
+        Events of each memory instruction, where they were asked for.
+    modelled : Modelled or None
+        What was modelled of the caches and the time; None with a sample or an executor.
+    estimate : Estimate or None
+        With a sample, what it tells of the whole grid.
+    """
+
+    counts: sim.Counts
+    arguments: list[launch_arguments.Argument]
+    arrays: list[TraceArray]
+    blocks_run: int
+    blocks_total: int
+    exemplars: Trace | None
+    modelled: Modelled | None
+    estimate: sampling.Estimate | None = None
+
+
+def count(
+    kernel: BaseKernel,
+    grid: Any,
+    block: Any,
+    arguments: Sequence[Any],
+    *,
+    shared_bytes: Any = 0,
+    device: str | Device | None = None,
+    sample: float | None = None,
+    executor: Executor | None = None,
+    progress: Progress = None,
+    exemplars: int = 0,
+    caches: bool = False,
+) -> Counted:
+    """Simulate a launch and count what it costs.
+
+    Parameters
+    ----------
+    kernel : BaseKernel
+    grid, block : int or tuple of int
+    arguments : sequence
+        The caller's, as for ``kernel[grid, block](*arguments)``. NumPy arrays are as after a
+        launch; GPU arrays are copied to the host and stay as they are.
+    shared_bytes : int
+        Dynamic shared memory, bytes a block.
+    device : str or Device, optional
+        Whose architecture's code to simulate; by default the kernel's own device or, where that is
+        a GPU, ``"sim"``.
+    sample : float, optional
+        The share of the blocks to run, above 0 and below 1, on copies of the arrays; the counts are
+        then those of the sample. Where that would be less than a few dozen blocks, more are run,
+        and all of a small grid.
+    executor : concurrent.futures.Executor, optional
+        Runs ranges of blocks elsewhere, on copies of the arrays.
+    progress : bool or callable, optional
+        Whether to show a bar, or what to call with the numbers of blocks done and in all. By
+        default a bar shows on terminals and in notebooks, for what takes more than two seconds.
+    exemplars : int
+        How many events to keep of each memory instruction.
+    caches : bool
+        Whether to model the caches, where the whole grid is simulated here.
+    """
+    launch = prepare(kernel, grid, block, arguments, shared_bytes, device)
+    if sample is not None or executor is not None:
+        dependencies.refuse(launch, "executor" if sample is None else "sample")
+    chosen = None if sample is None else sampling.choose(launch.blocks, sample)
+    result: Any
+    with reporter(progress, kernel.name) as report:
+        if executor is not None:
+            from coalesce.simulate import remote
+
+            remote.check(executor)
+            jobs = remote.ranges(launch.blocks, executor)
+            if chosen is not None:
+                jobs = [chosen[0][chosen[1] == group] for group in np.unique(chosen[1])]
+            result = remote.run(launch, executor, jobs, exemplars, report)
+        elif chosen is not None:
+            launch = launch.detached()
+            given: dict[str, Any] = {"blocks": chosen[0], "groups": chosen[1]}
+            program = launch.program
+            before = [(v[0], program.read_variable(v[0])) for v in program.variables()]
+            try:
+                result = launch.run(counts=True, exemplars=exemplars, progress=report, **given)
+            finally:  # a sample leaves the module's variables as they were, like the arrays
+                for name, value in before:
+                    program.write_variable(name, value)
+        else:
+            result = launch.run(counts=True, exemplars=exemplars, progress=report, caches=caches)
+            launch.finish()
+    assert result.counts is not None
+    estimate = None
+    if chosen is not None:
+        blocks, groups = chosen
+        sizes = np.bincount(groups).tolist()
+        estimate = sampling.Estimate(len(blocks), launch.blocks, result.groups, sizes)
+    return Counted(
+        counts=result.counts,
+        arguments=launch.arguments,
+        arrays=launch.arrays(result.memory),
+        blocks_run=launch.blocks if estimate is None else estimate.blocks_run,
+        blocks_total=launch.blocks,
+        exemplars=launch.trace(result) if exemplars else None,
+        modelled=Modelled.of(result.model) if result.model and estimate is None else None,
+        estimate=estimate,
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch on the simulator with its arguments checked."""
+
+    kernel: BaseKernel
+    device: Device
+    grid: Extent
+    block: Extent
+    shared_bytes: int
+    arguments: list[launch_arguments.Argument]
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the grid has."""
+        return int(np.prod(self.grid, dtype=np.int64))
+
+    @property
+    def warps(self) -> int:
+        """How many warps a block has."""
+        return -(-int(np.prod(self.block)) // 32)
+
+    @property
+    def program(self) -> sim.Program:
+        """The kernel's module, decoded."""
+        program: sim.Program = self.kernel._program(self.device)
+        return program
+
+    def run(
+        self,
+        undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
+        **options: Any,
+    ) -> sim.LaunchResult:
+        """Simulate it on the arrays as they lie; `options` are those of ``Program.launch``.
+
+        `undefined` has masks of the bytes that were never written, by argument.
+        """
+        return self.program.launch(
+            self.kernel.entry,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            self._packed(undefined or {}),
+            **{
+                "instruction_limit": self.kernel.instruction_limit or 0,
+                **self.kernel._module.modelled(self.device, self.kernel.entry),
+                **options,
+            },
+        )
+
+    def step(self, number: int, **options: Any) -> sim.Stepping:
+        """Start block `number` by itself; `options` are those of ``Program.step``."""
+        return self.program.step(
+            self.kernel.entry,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            self._packed({}),
+            number,
+            **{"gpu": devices.modelled_gpu(self.device), **options},
+        )
+
+    def _packed(
+        self, undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]]
+    ) -> list[sim.Buffer | bytes]:
+        packed: list[sim.Buffer | bytes] = []
+        for number, argument in enumerate(self.arguments):
+            if isinstance(argument, HostArray):
+                mask = undefined.get(number)
+                writable = _writable(argument)
+                packed.append(sim.Buffer(argument.array, argument.name, writable, mask))
+            else:
+                assert isinstance(argument, bytes)
+                packed.append(argument)
+        return packed
+
+    def detached(self) -> Prepared:
+        """Return the launch on copies of the arrays that it may write."""
+        given = [a for a in self.arguments if isinstance(a, HostArray)]
+        copies = iter(Pieces.of([a.array for a in given], [_writable(a) for a in given]).arrays())
+        return replace(
+            self,
+            arguments=[
+                HostArray(a.name, array, array, a.written)
+                if isinstance(a, HostArray) and (array := next(copies)) is not None
+                else a
+                for a in self.arguments
+            ],
+        )
+
+    def finish(self, watched: bool = False) -> None:
+        """Write copies of arrays of other layouts back; `watched`: see `HostArray.finish`."""
+        for argument in self.arguments:
+            if isinstance(argument, HostArray):
+                argument.finish(watched)
+
+    def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
+        """Return what has a name, from a result's `memory`."""
+        found = []
+        for space, name, address, size, argument in sorted(
+            memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])
+        ):
+            shape, dtype = (size,), "uint8"
+            if argument >= 0:
+                array = self.arguments[argument]
+                assert isinstance(array, HostArray)
+                shape, dtype = array.given.shape, str(array.array.dtype)
+                if array.array.dtype.names is not None:  # a structure: its bytes are what counts
+                    dtype = f"V{array.array.dtype.itemsize}"
+            found.append(TraceArray(name, shape, dtype, space, address, argument))
+        return found
+
+    def trace(self, result: sim.LaunchResult) -> Trace:
+        """Return the events that a result recorded."""
+        assert result.counts is not None
+        assert result.events is not None
+        return self.events(result.events, result.counts.table(), result.memory, result.omitted)
+
+    def events(
+        self,
+        columns: dict[str, Any],
+        table: Mapping[str, np.ndarray[Any, Any]],
+        memory: Sequence[tuple[str, str, int, int, int]],
+        omitted: int,
+    ) -> Trace:
+        """Return recorded columns as a trace; `table` has the instructions."""
+        trace = Trace(
+            columns,
+            dict(table),
+            kernel=self.kernel.name,
+            grid=self.grid,
+            block_shape=self.block,
+            arrays=self.arrays(memory),
+            omitted=omitted,
+        )
+        return _with_elements(trace, sum(isinstance(a, HostArray) for a in self.arguments))
+
+
+def prepare(
+    kernel: BaseKernel,
+    grid: Any,
+    block: Any,
+    arguments: Sequence[Any],
+    shared_bytes: Any = 0,
+    device: str | Device | None = None,
+) -> Prepared:
+    """Check a launch that is to be simulated."""
+    extents = geometry.extent("grid", grid), geometry.extent("block", block)
+    geometry.check_block(extents[1])
+    shared = geometry.shared(shared_bytes)
+    if device is None:
+        device = kernel.device if kernel.device.kind == "sim" else "sim"
+    chosen = devices.resolve(device)
+    prepared = launch_arguments.prepare(kernel.signature, [on_host(a) for a in arguments])
+    return Prepared(kernel, chosen, *extents, shared, prepared)
+
+
+def _with_elements(trace: Trace, arguments: int) -> Trace:
+    """Give the variables, which come after the arguments, elements as wide as the accesses."""
+    arrays = list(trace.arrays)
+    for number in range(arguments, len(arrays)):
+        (bytes_,) = arrays[number].shape
+        widths = trace.width[trace.array == number]
+        size = min(int(widths.min()), 8) if widths.size else 1
+        while bytes_ % size:
+            size //= 2
+        arrays[number] = arrays[number]._replace(dtype=f"uint{8 * size}", shape=(bytes_ // size,))
+    return trace._with_arrays(arrays)
+
+
+def _writable(argument: HostArray) -> bool:
+    return bool(argument.array.flags.writeable and argument.given.flags.writeable)
+
+
+def on_host(value: Any) -> Any:
+    """Return an argument, a GPU array as a copy in host memory."""
+    if isinstance(value, np.ndarray) or foreign.look(value) is None:
+        return value
+    from coalesce.arrays.device_array import to_device
+
+    return to_device(value).get()

@@ -1,0 +1,62 @@
+"""Which instructions of a kernel may let its blocks learn of each other.
+
+A block does the same whatever the others do, and may be simulated without them, unless it uses what
+an atomic operation on global memory returned, or loads what others may just have written: volatile,
+relaxed or with acquire. (Plain loads of what another block writes in the same launch are races.)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce.common.errors import LaunchError
+
+if TYPE_CHECKING:
+    from coalesce.simulate.counting import Prepared
+
+_WATCHFUL = {"volatile", "relaxed", "acquire", "mmio"}
+_OWN = {"shared", "shared::cta", "local", "param", "const"}
+
+
+def exchanges(launch: Prepared) -> list[dict[str, Any]]:
+    """Return the rows of the kernel's table of instructions that are such, as dicts."""
+    listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
+    table = listing.table()
+    lines = launch.kernel._module.compiled(launch.device).ptx.splitlines()
+    text = [lines[number - 1] if 0 < number <= len(lines) else "" for number in table["ptx_line"]]
+    found = []
+    for row, opcode in enumerate(table["opcode"].tolist()):
+        parts = set(opcode.split("."))
+        if parts & _OWN or (table["variable"][row] and table["space"][row] == "shared"):
+            continue
+        if opcode.startswith("atom."):
+            same = np.flatnonzero(table["function"] == table["function"][row])
+            others = "\n".join(text[i] for i in same if i != row)
+            used = any(
+                re.search(rf"{re.escape(register)}\b", others)
+                for register in re.findall(r"%\w+", _destination(text[row], opcode))
+            )
+        else:
+            used = opcode.startswith("ld.") and bool(parts & _WATCHFUL)
+        if used:
+            found.append({name: column[row].item() for name, column in table.items()})
+    return found
+
+
+def refuse(launch: Prepared, argument: str) -> None:
+    """Raise LaunchError where blocks cannot be simulated without the others."""
+    for row in exchanges(launch):
+        place = f"line {row['line']}" if row["line"] else f"line {row['ptx_line']} of the PTX"
+        raise LaunchError(
+            f"{launch.kernel.name}: blocks may learn of each other by `{row['opcode']}` in {place},"
+            f" so what one does may depend on the others; leave out {argument} to simulate them "
+            "all together"
+        )
+
+
+def _destination(text: str, opcode: str) -> str:
+    """Return the operands before the address."""
+    return text.partition(opcode)[2].partition("[")[0]

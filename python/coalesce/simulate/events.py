@@ -1,0 +1,467 @@
+"""Traces: the memory instructions that warps executed, one after the other, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+
+from coalesce._core import sim
+
+if TYPE_CHECKING:
+    pass
+
+Array = np.ndarray[Any, Any]
+
+WARP_SIZE = 32
+
+
+class TraceArray(NamedTuple):
+    """Memory with a name that a kernel accesses: an argument, or a variable of the module.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+    dtype : str
+        NumPy's name of the element type. The elements of a variable are not known: they are shown
+        as a row of unsigned integers as wide as the narrowest access to it that was recorded.
+    space : {"global", "constant", "shared"}
+    address : int
+        Of its first byte; of a shared one from the start of the block's shared memory.
+    parameter : int
+        The kernel's parameter that it is the argument of; -1 for a variable.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    space: str = "global"
+    address: int = 0
+    parameter: int = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+    def element(self, address: int) -> str:
+        """Return what is at an address, as ``"a[3, 17]"``."""
+        itemsize = np.dtype(self.dtype).itemsize
+        index, byte = divmod(address - self.address, itemsize)
+        place = ", ".join(str(i) for i in np.unravel_index(index, self.shape or (1,)))
+        text = f"{self.name}[{place}]" if self.shape else self.name
+        return f"{text} + {byte} bytes" if byte else text
+
+
+@dataclass(frozen=True, eq=False)
+class TraceEvent:
+    """One event of a `Trace`: a memory instruction that a warp executed.
+
+    The fields are those of `Trace`, of this one event; lanes that are not active have address 0 and
+    index -1.
+    """
+
+    block: tuple[int, int, int]
+    warp: int
+    step: int
+    execution: int
+    instruction: int
+    line: int
+    opcode: str
+    kind: str
+    space: str
+    width: int
+    mask: int
+    addresses: Array
+    array: int
+    index: Array
+
+
+COLUMNS = tuple(field.name for field in fields(TraceEvent))
+
+
+class Trace:
+    """The memory instructions that warps executed, as arrays with a row for each.
+
+    ``trace[i]`` is event i; ``trace[a:b]`` and ``trace[mask]`` are traces of some events; `select`
+    picks those of a line, an array or a warp. Events are in the order of their blocks and warps,
+    and of execution within a warp.
+
+    Attributes
+    ----------
+    block : ndarray of shape (n, 3), int32
+        blockIdx.
+    warp : ndarray of shape (n,), int32
+        Of its block.
+    step : ndarray of shape (n,), int64
+        How many memory instructions the warp had executed before; -1 where that is not known (an
+        exemplar of an instruction that no watched warp executed).
+    execution : ndarray of shape (n,), int64
+        How many times the warp had executed this instruction before: the iteration of a loop.
+    instruction : ndarray of shape (n,), int32
+        The PTX instruction, a row of ``Counts.table()``.
+    line : ndarray of shape (n,), int32
+        The line of the CUDA source, 0 where it is not known.
+    opcode, kind, space : ndarray of shape (n,), str
+        ``"ld.global.f32"``; ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or
+        ``"async_copy"`` (which has two events, one global and one shared); ``"global"``,
+        ``"shared"``, ``"local"`` or ``"constant"``.
+    width : ndarray of shape (n,), int32
+        Bytes a lane accesses.
+    mask : ndarray of shape (n,), uint32
+        Bit i is set where lane i is active.
+    addresses : ndarray of shape (n, 32), uint64
+        Of each lane, 0 where it is not active. Shared and local ones count from the start of the
+        block's shared and the thread's local memory.
+    array : ndarray of shape (n,), int32
+        Which of `arrays` the first active lane accesses, -1 for none of them.
+    index : ndarray of shape (n, 32), int64
+        The element of that array that each lane accesses, counted in C order; -1 for lanes that are
+        not active or are elsewhere.
+    active : ndarray of shape (n, 32), bool
+        `mask`, a column a lane.
+    thread : ndarray of shape (n, 32, 3), int32
+        threadIdx of each lane, active or not.
+    arrays : list of TraceArray
+        The memory that has a name.
+    kernel : str
+    grid, block_shape : tuple of int
+        The launch's extents (x, y, z).
+    omitted : int
+        How many events were left out because of the limit. Never silently: `repr` tells it.
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, Any],
+        table: dict[str, Array],
+        *,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block_shape: tuple[int, int, int],
+        arrays: Iterable[TraceArray] = (),
+        omitted: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.grid = grid
+        self.block_shape = block_shape
+        self.arrays = list(arrays)
+        self.omitted = omitted
+        self._columns = columns
+        self._table = {name: table[name] for name in ("line", "file", "opcode", "parameter")}
+        self.block: Array = columns["block"]
+        self.warp: Array = columns["warp"]
+        self.step: Array = columns["step"]
+        self.execution: Array = columns["execution"]
+        self.instruction: Array = columns["instruction"]
+        self.width: Array = columns["width"]
+        self.mask: Array = columns["mask"]
+        self.addresses: Array = columns["addresses"]
+
+    @cached_property
+    def line(self) -> Array:
+        """See the class."""
+        return self._table["line"][self.instruction]
+
+    @cached_property
+    def opcode(self) -> Array:
+        """See the class."""
+        return self._table["opcode"][self.instruction]
+
+    @cached_property
+    def kind(self) -> Array:
+        """See the class."""
+        kinds: Array = np.array(sim.KINDS)[self._columns["kind"]]
+        return kinds
+
+    @cached_property
+    def space(self) -> Array:
+        """See the class."""
+        spaces: Array = np.array(sim.SPACES)[self._columns["space"]]
+        return spaces
+
+    @cached_property
+    def active(self) -> Array:
+        """See the class."""
+        return lanes_of(self.mask)
+
+    @cached_property
+    def thread(self) -> Array:
+        """See the class."""
+        linear = self.warp[:, None] * np.int32(WARP_SIZE) + np.arange(WARP_SIZE, dtype=np.int32)
+        x, y, _ = self.block_shape
+        return np.stack([linear % x, linear // x % y, linear // (x * y)], axis=-1)
+
+    @property
+    def array(self) -> Array:
+        """See the class."""
+        return self._place[0]
+
+    @property
+    def index(self) -> Array:
+        """See the class."""
+        return self._place[1]
+
+    @cached_property
+    def _place(self) -> tuple[Array, Array]:
+        """The array that each event accesses, and the element of each lane."""
+        array_of_lane = self._array_of_lanes()
+        first = np.argmax(self.active, axis=1)
+        array = np.take_along_axis(array_of_lane, first[:, None], axis=1)[:, 0]
+        index = np.full(self.addresses.shape, -1, np.int64)
+        for number in np.unique(array[array >= 0]):
+            found = self.arrays[number]
+            there = (array == number)[:, None] & (array_of_lane == number)
+            offset = (self.addresses[there] - np.uint64(found.address)).astype(np.int64)
+            index[there] = offset // np.dtype(found.dtype).itemsize
+        return array, index
+
+    def _array_of_lanes(self) -> Array:
+        """Return the array that each lane of each event accesses, -1 for none."""
+        result = np.full(self.addresses.shape, -1, np.int32)
+        shared = self.space == "shared"
+        for of_shared in (False, True):
+            rows = self.active & (shared == of_shared)[:, None]
+            rows &= (self.space != "local")[:, None]
+            addresses = self.addresses[rows]
+            if addresses.size == 0:
+                continue
+            found = np.full(addresses.shape, -1, np.int32)
+            parameter = np.broadcast_to(
+                self._table["parameter"][self.instruction][:, None], rows.shape
+            )[rows]
+            # Arrays that overlap: the one that the instruction was given, or else the first.
+            for number, array in reversed(list(enumerate(self.arrays))):
+                if (array.space == "shared") == of_shared:
+                    offset = addresses - np.uint64(array.address)  # wraps below it
+                    found[offset < np.uint64(array.nbytes)] = number
+            for number, array in enumerate(self.arrays):
+                if array.parameter >= 0 and not of_shared:
+                    offset = addresses - np.uint64(array.address)
+                    found[(offset < np.uint64(array.nbytes)) & (parameter == array.parameter)] = (
+                        number
+                    )
+            result[rows] = found
+        return result
+
+    def element(self, event: int, lane: int) -> str:
+        """Return what a lane accesses: ``"a[3, 17]"``, or its address where that has no name.
+
+        Raises
+        ------
+        ValueError
+            The lane is not active in this event.
+        """
+        if not self.active[event, lane]:
+            raise ValueError(f"lane {lane} is not active in event {event}")
+        address = int(self.addresses[event, lane])
+        number = int(self[event : event + 1]._array_of_lanes()[0, lane])
+        if number >= 0:
+            found: TraceArray = self.arrays[number]
+            return found.element(address)
+        return f"{self.space[event]} address {address:#x}"
+
+    def select(
+        self,
+        *,
+        line: int | Sequence[int] | None = None,
+        kind: str | Sequence[str] | None = None,
+        space: str | Sequence[str] | None = None,
+        array: str | Sequence[str] | None = None,
+        instruction: int | Sequence[int] | None = None,
+        warp: int | Sequence[int] | None = None,
+        block: tuple[int, ...] | None = None,
+        execution: int | Sequence[int] | None = None,
+    ) -> Trace:
+        """Return the events that have all the given properties.
+
+        Parameters
+        ----------
+        line, kind, space, instruction, warp, execution
+            One value of the column of that name, or several.
+        array : str or sequence of str
+            Names of arrays.
+        block : tuple of int
+            blockIdx, of one to three coordinates.
+
+        Examples
+        --------
+        >>> trace.select(kind="load", array="a", warp=0).index[0]
+        """
+        keep = np.ones(len(self), bool)
+        columns: list[tuple[str, Any]] = [
+            ("line", line),
+            ("kind", kind),
+            ("space", space),
+            ("instruction", instruction),
+            ("warp", warp),
+            ("execution", execution),
+        ]
+        for name, wanted in columns:
+            if wanted is not None:
+                keep &= np.isin(getattr(self, name), np.atleast_1d(np.asarray(wanted)))
+        if array is not None:
+            names = [array] if isinstance(array, str) else list(array)
+            known = [a.name for a in self.arrays]
+            for name in names:
+                if name not in known:
+                    raise ValueError(f"there is no array {name!r}; there are {', '.join(known)}")
+            keep &= np.isin(self.array, [i for i, name in enumerate(known) if name in names])
+        if block is not None:
+            keep &= np.all(self.block == (*block, 0, 0)[:3], axis=1)
+        return self[keep]
+
+    def __len__(self) -> int:
+        return len(self.warp)
+
+    @overload
+    def __getitem__(self, key: int) -> TraceEvent: ...
+    @overload
+    def __getitem__(self, key: slice | Array | Sequence[int]) -> Trace: ...
+    def __getitem__(self, key: int | slice | Array | Sequence[int]) -> TraceEvent | Trace:
+        if isinstance(key, int | np.integer):
+            return self._event(int(key))
+        return self._like({name: column[key] for name, column in self._columns.items()})
+
+    def __iter__(self) -> Iterator[TraceEvent]:
+        return (self._event(i) for i in range(len(self)))
+
+    def _event(self, i: int) -> TraceEvent:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"event {i} of a trace of {len(self)}")
+        x, y, z = self.block[i].tolist()
+        values = {name: getattr(self, name)[i] for name in COLUMNS}
+        plain = {k: v.item() for k, v in values.items() if v.ndim == 0}
+        return TraceEvent(**{**values, **plain, "block": (x, y, z)})
+
+    def _like(self, columns: dict[str, Any], omitted: int | None = None) -> Trace:
+        """Return other events of the same launch."""
+        return Trace(
+            columns,
+            self._table,
+            kernel=self.kernel,
+            grid=self.grid,
+            block_shape=self.block_shape,
+            arrays=self.arrays,
+            omitted=self.omitted if omitted is None else omitted,
+        )
+
+    def _with_arrays(self, arrays: Iterable[TraceArray]) -> Trace:
+        """Return the same events, their memory named otherwise."""
+        same = self._like(self._columns)
+        same.arrays = list(arrays)
+        return same
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        mine, its = ((t.kernel, t.grid, t.block_shape, t.arrays, t.omitted) for t in (self, other))
+        return mine == its and all(
+            np.array_equal(column, other._columns[name]) for name, column in self._columns.items()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        warps = len(np.unique(np.column_stack([self.block, self.warp]), axis=0)) if len(self) else 0
+        blocks = len(np.unique(self.block, axis=0)) if len(self) else 0
+        text = f"<Trace of {self.kernel}: {_many(len(self), 'event')}"
+        if warps:
+            text += f" of {_many(warps, 'warp')} in {_many(blocks, 'block')}"
+        return f"{text}; {self.omitted:,} more omitted>" if self.omitted else f"{text}>"
+
+    def __str__(self) -> str:
+        head = ("block", "warp", "step", "line", "instruction", "lanes", "accesses")
+        rows: list[tuple[str, ...]] = [head]
+        rows += [self._row(i) for i in range(min(len(self), 20))]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        left = len(self) - len(rows) + 1
+        if left:
+            lines.append(f"... and {_many(left, 'event')} more")
+        return "\n".join([repr(self)[1:-1], *lines])
+
+    def _row(self, i: int) -> tuple[str, ...]:
+        lanes = np.flatnonzero(self.active[i])
+        first, last = (self.element(i, lane) for lane in (lanes[0], lanes[-1]))
+        return (
+            str(tuple(self.block[i].tolist())),
+            str(self.warp[i]),
+            str(self.step[i]) if self.step[i] >= 0 else "?",
+            str(self.line[i]) if self.line[i] else "?",
+            str(self.opcode[i]),
+            str(len(lanes)),
+            first if first == last else f"{first} ... {last}",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trace in types that JSON knows.
+
+        Returns
+        -------
+        dict
+            ``kernel``, ``grid``, ``block_shape``, ``omitted``, ``arrays`` (a list of dicts) and
+            ``events``, a dict of equally long lists.
+        """
+        return {
+            "kernel": self.kernel,
+            "grid": list(self.grid),
+            "block_shape": list(self.block_shape),
+            "omitted": self.omitted,
+            "arrays": [{**a._asdict(), "shape": list(a.shape)} for a in self.arrays],
+            "events": {name: getattr(self, name).tolist() for name in COLUMNS},
+        }
+
+    def to_dataframe(self, *, lanes: bool = False) -> Any:
+        """Return the trace as a pandas DataFrame.
+
+        Parameters
+        ----------
+        lanes : bool
+            Whether to have a row for each active lane of each event, with its lane, thread, address
+            and index, instead of one for each event.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_dataframe needs pandas: pip install pandas") from None
+        names = np.array([*(a.name for a in self.arrays), ""], dtype=object)
+        columns: dict[str, Any] = {
+            **{f"block_{axis}": self.block[:, d] for d, axis in enumerate("xyz")},
+            **{n: getattr(self, n) for n in ("warp", "step", "execution", "instruction", "line")},
+            **{n: getattr(self, n) for n in ("opcode", "kind", "space", "width", "mask")},
+            "array": names[self.array],
+        }
+        if not lanes:
+            return pd.DataFrame(columns)
+        event, lane = np.nonzero(self.active)
+        frame = pd.DataFrame({name: column[event] for name, column in columns.items()})
+        frame.insert(0, "event", event)
+        frame["lane"] = lane
+        for d, axis in enumerate("xyz"):
+            frame[f"thread_{axis}"] = self.thread[event, lane, d]
+        frame["address"] = self.addresses[event, lane]
+        frame["index"] = self.index[event, lane]
+        return frame
+
+
+def lanes_of(mask: Any) -> Array:
+    """Return masks as booleans, with a last axis of 32 lanes."""
+    bits = np.asarray(mask, np.uint32)[..., None] >> np.arange(WARP_SIZE, dtype=np.uint32)
+    return (bits & 1).astype(bool)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,0 +1,207 @@
+"""Counting a launch in other processes or on other machines, by ranges of its blocks.
+
+Any `concurrent.futures.Executor` will do. A job carries the PTX, the arguments and the blocks to
+run; its process simulates them on copies of the arrays and sends back counts, which add up to
+exactly those of a run in one piece: every instruction of every block is counted once, wherever.
+What a block writes is not seen by those of other jobs, as a GPU does not promise it either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce._core import sim
+from coalesce.arrays.devices import modelled_gpu
+from coalesce.common.memory import Pieces
+from coalesce.launch.arguments import HostArray
+
+if TYPE_CHECKING:
+    from coalesce.simulate.counting import Prepared
+
+_JOBS_A_WORKER = 4  # so that workers that are done early take over from slow ones
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a job needs to know of a launch."""
+
+    ptx: str
+    source: str
+    listing: str | None  # the machine code's, where it can be had
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    scalars: tuple[bytes | None, ...]  # in the order of the parameters; None for an array
+    names: tuple[str, ...]  # of the arrays
+    pieces: Pieces
+    variables: tuple[tuple[str, bytes], ...]
+    instruction_limit: int
+    gpu: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What jobs found: the attributes of `sim.LaunchResult` of these names."""
+
+    counts: Any
+    events: dict[str, np.ndarray[Any, Any]] | None
+    omitted: int
+    memory: list[tuple[str, str, int, int, int]]
+    groups: list[Any]
+    model: None = None
+
+
+def check(executor: Any) -> None:
+    """Raise TypeError for what is no executor."""
+    if not callable(getattr(executor, "submit", None)):
+        raise TypeError(
+            "executor must be a concurrent.futures.Executor, such as a ProcessPoolExecutor or "
+            f"dask's client.get_executor(); got {type(executor).__name__}"
+        )
+
+
+def ranges(blocks: int, executor: Executor) -> list[np.ndarray[Any, np.dtype[np.uint64]]]:
+    """Cut the blocks of a grid into a range for each job."""
+    client: Any = getattr(executor, "_client", None)  # Dask's executor
+    if hasattr(client, "nthreads"):
+        workers = sum(client.nthreads().values()) or 1
+    else:
+        workers = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    jobs = min(blocks, _JOBS_A_WORKER * int(workers))
+    return list(np.array_split(np.arange(blocks, dtype=np.uint64), jobs))
+
+
+def run(
+    launch: Prepared,
+    executor: Executor,
+    chosen: Sequence[np.ndarray[Any, np.dtype[np.uint64]]],
+    exemplars: int,
+    progress: Callable[[int, int], object] | None,
+) -> Result:
+    """Run each of the lists of blocks as a job; `groups` of the result has the counts of each."""
+    shipped = _shipped(launch)
+    total, done = sum(map(len, chosen)), 0
+    futures = {
+        executor.submit(run_blocks, shipped, blocks, exemplars): number
+        for number, blocks in enumerate(chosen)
+    }
+    found: dict[int, Any] = {}
+    try:
+        for future in as_completed(futures):
+            number = futures[future]
+            found[number] = future.result()
+            done += len(chosen[number])
+            if progress is not None:
+                progress(done, total)
+    finally:  # where one failed, or the user has had enough
+        for future in futures:
+            future.cancel()
+    parts = [found[number] for number in range(len(chosen))]
+    counts = parts[0][0]
+    for part in parts[1:]:
+        counts = counts + part[0]
+    events = _events([part[1] for part in parts], exemplars) if exemplars else None
+    return Result(counts, events, 0, parts[0][2], [part[0] for part in parts])
+
+
+def run_blocks(
+    launch: Launch, blocks: np.ndarray[Any, np.dtype[np.uint64]], exemplars: int
+) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
+    """Simulate some blocks, on one core; return counts, events and the memory's names."""
+    program = _program(launch)
+    for name, value in launch.variables:
+        program.write_variable(name, value)
+    arrays = iter(
+        zip(launch.pieces.copy().arrays(), launch.names, launch.pieces.places, strict=True)
+    )
+    arguments: list[Any] = []
+    for scalar in launch.scalars:
+        if scalar is None:
+            array, name, place = next(arrays)
+            arguments.append(sim.Buffer(array, name, place[4]))
+        else:
+            arguments.append(scalar)
+    result = program.launch(
+        launch.entry,
+        launch.grid,
+        launch.block,
+        launch.shared_bytes,
+        arguments,
+        counts=True,
+        instruction_limit=launch.instruction_limit,
+        workers=1,
+        blocks=blocks,
+        exemplars=exemplars,
+        gpu=launch.gpu,
+    )
+    return result.counts, result.events, result.memory
+
+
+def _shipped(launch: Prepared) -> Launch:
+    module = launch.kernel._module
+    program = launch.program
+    given = [a for a in launch.arguments if isinstance(a, HostArray)]
+    writable = [bool(a.array.flags.writeable and a.given.flags.writeable) for a in given]
+    return Launch(
+        ptx=module.compiled(launch.device).ptx,
+        source=module.text,
+        listing=_machine_code(launch),
+        entry=launch.kernel.entry,
+        grid=launch.grid,
+        block=launch.block,
+        shared_bytes=launch.shared_bytes,
+        scalars=tuple(a if isinstance(a, bytes) else None for a in launch.arguments),
+        names=tuple(a.name for a in given),
+        pieces=Pieces.of([a.array for a in given], writable),
+        variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
+        instruction_limit=launch.kernel.instruction_limit or 0,
+        gpu=modelled_gpu(launch.device),
+    )
+
+
+def _machine_code(launch: Prepared) -> str | None:
+    """Return the text that every job counts by, so that all count the same instructions."""
+    make = launch.kernel._module.disassembly(launch.device)
+    try:
+        return None if make is None else make()
+    except LookupError:
+        return None
+
+
+_programs = threading.local()  # launches of one program wait for each other
+
+
+def _program(launch: Launch) -> Any:
+    """Return the module, parsed once in each thread."""
+    key = hashlib.sha256(launch.ptx.encode()).digest()
+    if getattr(_programs, "key", None) != key:
+        text = launch.listing
+        listing = None if text is None else lambda: text
+        _programs.program = sim.Program(launch.ptx, launch.source, listing)
+        _programs.key = key
+    return _programs.program
+
+
+def _events(
+    parts: Sequence[dict[str, np.ndarray[Any, Any]]], exemplars: int
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Keep up to so many events of each instruction, from jobs all over the grid."""
+    # The first, the last and the middle job, then the others, as far as they are needed.
+    order = [*dict.fromkeys([0, len(parts) - 1, len(parts) // 2, *range(len(parts))])]
+    joined = {name: np.concatenate([parts[i][name] for i in order]) for name in parts[order[0]]}
+    kept: dict[int, int] = {}
+    rows = []
+    for row, instruction in enumerate(joined["instruction"].tolist()):
+        kept[instruction] = kept.get(instruction, 0) + 1
+        if kept[instruction] <= exemplars:
+            rows.append(row)
+    return {name: column[rows] for name, column in joined.items()}

@@ -1,0 +1,88 @@
+"""What a stepped block holds, as NumPy arrays: registers of 32 lanes and shared variables.
+
+They are masked where a lane or an element holds nothing yet, as memory and registers of a GPU have
+no value before one is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce._core import sim
+from coalesce.cxx import signature, variables
+from coalesce.simulate.events import lanes_of
+
+if TYPE_CHECKING:
+    from coalesce.launch.kernel import BaseKernel
+
+Array = np.ndarray[Any, Any]
+
+# NumPy's types for PTX's; packed and bfloat16 ones are shown as the integers of their bits.
+_DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "f16x2": "u4", "bf16": "u2", "bf16x2": "u4"}
+_DTYPES |= {f"{kind}{8 * size}": f"u{size}" for kind in "bu" for size in (1, 2, 4, 8)}
+_DTYPES |= {f"s{8 * size}": f"i{size}" for size in (1, 2, 4, 8)}
+
+
+def is_bare(kind: str) -> bool:
+    """Whether a PTX type says no more than a width."""
+    return kind.startswith("b") and kind[1:].isdigit()
+
+
+def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> Array:
+    """Return a register: its PTX type, the lanes that hold something, the bytes of all lanes.
+
+    `dtype` is what its bits are known to be, if anything.
+    """
+    if kind == "pred":
+        values = lanes_of(int.from_bytes(content, "little"))
+    else:
+        values = np.frombuffer(content, dtype or _DTYPES[kind]).copy()
+    masked: Array = np.ma.array(values, mask=~lanes_of(mask))
+    return masked
+
+
+def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]:
+    """Return the shared variables of a block by name, as masked copies."""
+    data, written = session.shared()
+    place: dict[str, tuple[int, int]] = {}
+    dynamic: tuple[int, int] | None = None
+    for space, name, address, size, _ in session.memory:
+        if space != "shared":
+            continue
+        if name == "dynamic shared memory":
+            dynamic = (address, size)
+        else:
+            place[name] = (address, size)
+    declared: dict[str, variables.Shape] = {}
+    if not kernel.is_ptx:
+        declared = variables.shared_arrays(kernel.source, kernel.options, kernel.signature.name)
+    if dynamic is not None:
+        open_ended = [n for n, d in declared.items() if d[0] == (-1,) and n not in place]
+        place.update(dict.fromkeys(open_ended or ["dynamic shared memory"], dynamic))
+    return {
+        name: _as_declared(data[at : at + size], written[at : at + size], declared.get(name))
+        for name, (at, size) in place.items()
+    }
+
+
+def _as_declared(data: Array, written: Array, declared: variables.Shape | None) -> Array:
+    """Return bytes as the array that they are declared to be."""
+    dtype: np.dtype[Any] = np.dtype(np.uint8)
+    shape: tuple[int, ...] = (data.size,)
+    if declared is not None:
+        extents, item_bytes, spelled = declared
+        codes, _ = signature.element_types(spelled)
+        count = data.size // item_bytes
+        known = int(np.prod([n for n in extents if n > 0], dtype=np.int64))
+        if -1 in extents and count % known == 0:
+            extents = tuple(count // known if n == -1 else n for n in extents)
+        if codes and -1 not in extents and int(np.prod(extents)) * item_bytes == data.size:
+            dtype, shape = np.dtype(codes[0]), tuple(extents)
+            if dtype.itemsize != item_bytes:  # a vector: its components are a last axis
+                shape = (*shape, item_bytes // dtype.itemsize)
+    values = data.view(dtype).reshape(shape)
+    there = written.reshape(-1, dtype.itemsize).all(axis=1).reshape(shape)
+    masked: Array = np.ma.array(values, mask=~there)
+    return masked

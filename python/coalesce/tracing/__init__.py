@@ -1,0 +1,61 @@
+"""Traces: the memory instructions that warps executed, one after the other, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coalesce.simulate.events import WARP_SIZE, Trace, TraceArray, TraceEvent, lanes_of
+from coalesce.tracing import run
+
+if TYPE_CHECKING:
+    from coalesce.arrays.devices import Device
+
+__all__ = ["WARP_SIZE", "Trace", "TraceArray", "TraceEvent", "lanes_of", "trace"]
+
+
+def trace(
+    operation: str,
+    *arrays: Any,
+    device: str | Device = "sim",
+    blocks: Any = None,
+    warps: int | Sequence[int] | None = None,
+    lines: int | Sequence[int] | None = None,
+    limit: int | None = 100_000,
+    progress: bool | Callable[[int, int], object] | None = None,
+    **options: Any,
+) -> Trace:
+    """Run an operation on the simulator and record its kernel's memory instructions.
+
+    Parameters
+    ----------
+    operation : str
+        ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``.
+    *arrays : array
+        Its operands, as for the function of that name.
+    device : str or Device
+        ``"sim"``, or another simulated GPU.
+    blocks, warps, lines, limit, progress
+        Which events to record, as of `Kernel.trace`.
+    **options
+        Of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
+
+    Returns
+    -------
+    Trace
+        Of the operation's own kernel, not of one that prepares its operands.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As the operation; or there is no such block, warp or line, or nothing to launch.
+
+    Examples
+    --------
+    >>> a = np.ones((64, 64), np.float32)
+    >>> t = coalesce.trace("matmul", a, a, variant="naive", blocks=0, warps=0)
+    >>> t.select(array="a").index[0, :4]  # the lanes read down a column of a
+    array([  0,  64, 128, 192])
+    """
+    wanted = run.Wanted(blocks, warps, lines, limit, progress)
+    return run.of_operation(operation, arrays, device, options, wanted)

@@ -1,0 +1,59 @@
+"""Handing a kernel's memory events to a function of the caller's, as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coalesce.common import geometry, progress
+from coalesce.simulate import dependencies
+from coalesce.simulate.counting import Prepared
+from coalesce.simulate.events import Trace
+from coalesce.tracing import run as tracing_run
+
+
+def observe(
+    launch: Prepared,
+    wanted: tracing_run.Wanted,
+    callback: Callable[[Trace], object],
+    batch: int,
+) -> int:
+    """Run a launch and give its events to `callback`; see `Kernel.observe`.
+
+    The blocks run in order, so many at a time that their events are about a batch. Blocks that may
+    wait for each other run all at once, and their events are handed out afterwards.
+    """
+    if not callable(callback):
+        raise TypeError(
+            f"callback must be a function that takes a Trace; got {type(callback).__name__}"
+        )
+    if isinstance(batch, bool) or not isinstance(batch, int | np.integer) or batch < 1:
+        raise ValueError(f"batch must be a positive int, the most events at a time; got {batch!r}")
+    if wanted.blocks is None:
+        blocks = np.arange(launch.blocks, dtype=np.uint64)
+    else:
+        blocks = geometry.block_numbers(wanted.blocks, launch.grid)
+        launch = launch.detached()
+    recording = tracing_run.recording(launch, wanted)
+    at_once = len(blocks) if dependencies.exchanges(launch) else 1
+    start = told = 0
+    with progress.reporter(wanted.progress, launch.kernel.name) as report:
+        while start < len(blocks):
+            part = blocks[start : start + at_once]
+            trace = _events(launch, part, recording)
+            for first in range(0, len(trace), int(batch)):
+                callback(trace[first : first + int(batch)])
+            told += len(trace)
+            start += len(part)
+            if report is not None:
+                report(start, len(blocks))
+            fitting = len(part) * int(batch) // len(trace) if len(trace) else 2 * at_once
+            at_once = max(1, min(fitting, 4 * at_once))
+    launch.finish()
+    return told
+
+
+def _events(launch: Prepared, blocks: Any, recording: Any) -> Trace:
+    return launch.trace(launch.run(blocks=blocks, record=recording))

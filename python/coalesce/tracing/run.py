@@ -1,0 +1,178 @@
+"""Taking a trace: a kernel runs on the simulator, which records its memory events."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce._core import sim
+from coalesce.catalogue.run import launched_by
+from coalesce.common import geometry
+from coalesce.common.errors import LaunchError
+from coalesce.common.progress import reporter
+from coalesce.simulate import counting, dependencies
+from coalesce.simulate.events import Trace
+
+if TYPE_CHECKING:
+    from coalesce.arrays.devices import Device
+    from coalesce.common.geometry import Extent
+    from coalesce.launch.kernel import BaseKernel
+    from coalesce.launch.record import LaunchRecord
+
+
+PATIENCE = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which events to record; see `Kernel.trace`."""
+
+    blocks: Any = None
+    warps: Any = None
+    lines: Any = None
+    limit: int | None = 100_000
+    progress: counting.Progress = None
+
+
+def of_operation(
+    operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any], wanted: Wanted
+) -> Trace:
+    """Call the operation with its kernel traced; see `coalesce.trace`."""
+    import coalesce
+
+    catalogue.check_operation(operation)
+    for name in ("out", "return_timing"):
+        if name in options:
+            raise TypeError(f"trace takes no {name}: it returns the events, not the result")
+    taken: list[Trace] = []
+    asked = operation
+
+    def launch(
+        kernel: BaseKernel,
+        grid: Extent,
+        block: Extent,
+        arguments: Sequence[Any],
+        *,
+        shared_bytes: int,
+        device: Device,
+        operation: str,
+        variant: str,  # noqa: ARG001
+    ) -> LaunchRecord:
+        if operation != asked:  # what comes before, such as a transposition
+            return kernel.launch(grid, block, *arguments, shared_bytes=shared_bytes, device=device)
+        prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+        trace, record = _take(prepared, wanted)
+        taken.append(trace)
+        return record
+
+    with launched_by(launch):
+        getattr(coalesce, operation)(*arrays, device=device, **options)
+    if not taken:
+        shapes = ", ".join(str(np.shape(array)) for array in arrays)
+        raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to trace")
+    return taken[-1]
+
+
+def of_kernel(
+    kernel: BaseKernel,
+    grid: Any,
+    block: Any,
+    arguments: Sequence[Any],
+    shared_bytes: Any,
+    device: Any,
+    wanted: Wanted,
+) -> Trace:
+    """Trace one launch; see `Kernel.trace`."""
+    prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+    return _take(prepared, wanted)[0]
+
+
+def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecord]:
+    from coalesce.launch.record import LaunchRecord
+
+    blocks = None
+    if wanted.blocks is not None:
+        blocks = geometry.block_numbers(wanted.blocks, launch.grid)
+        launch = launch.detached()
+    record = recording(launch, wanted)
+    with reporter(wanted.progress, launch.kernel.name) as report:
+        run = launch.run if blocks is None else functools.partial(run_chosen, launch)
+        result = run(blocks=blocks, record=record, progress=report)
+    launch.finish()
+    done = LaunchRecord(
+        kernel_ms=0.0,
+        spread=0.0,
+        runs=0,
+        h2d_ms=0.0,
+        d2h_ms=0.0,
+        source="modelled",
+        device=launch.device.name,
+    )
+    return launch.trace(result), done
+
+
+def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
+    """Run some blocks of a launch; one that waits for a block that does not run ends in an error.
+
+    That takes as long as `PATIENCE` warp instructions, unless the kernel has a limit of its own.
+    """
+    if launch.kernel.instruction_limit or not dependencies.exchanges(launch):
+        return launch.run(**options)
+    try:
+        return launch.run(instruction_limit=PATIENCE, **options)
+    except LaunchError as error:
+        if "stopped after the limit" not in str(error):
+            raise
+        raise LaunchError(
+            f"{error}. Only the chosen blocks run; it may wait for one that does not"
+        ) from None
+
+
+def recording(launch: counting.Prepared, wanted: Wanted) -> sim.Recording:
+    """Check which events are wanted of a launch."""
+    limit = wanted.limit
+    if limit is not None and (
+        isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1
+    ):
+        raise ValueError(f"limit must be a positive int, or None for all events; got {limit!r}")
+    warps = lines = None
+    if wanted.warps is not None:
+        warps = _whole("warps", wanted.warps)
+        for warp in warps:
+            if not 0 <= warp < launch.warps:
+                raise ValueError(
+                    f"there is no warp {warp}; a block's {launch.warps} warps have the numbers 0 "
+                    f"to {launch.warps - 1}"
+                )
+    if wanted.lines is not None:
+        lines = _whole("lines", wanted.lines)
+        there = _lines_of_accesses(launch)
+        if not set(lines) & set(there):
+            said = ", ".join(map(str, there)) or "none that the PTX names"
+            raise ValueError(
+                f"no memory instruction stands on line{'s' * (len(lines) != 1)} "
+                f"{', '.join(map(str, lines))}; those of {launch.kernel.name} are on lines {said}"
+            )
+    return sim.Recording(warps=warps, lines=lines, limit=None if limit is None else int(limit))
+
+
+def _lines_of_accesses(launch: counting.Prepared) -> list[int]:
+    """Return the lines of the kernel's own file that access memory."""
+    listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
+    table = listing.table()
+    rows = (table["kind"] != "") & (table["line"] > 0) & (table["file"] == listing.source_file)
+    return [int(line) for line in np.unique(table["line"][rows])]
+
+
+def _whole(name: str, value: Any) -> list[int]:
+    """Return one int or several as a list."""
+    items = [value] if isinstance(value, str) or not np.iterable(value) else list(value)
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, int | np.integer):
+            raise TypeError(f"{name} must be an int or several; got {value!r}")
+    return [int(item) for item in items]
