@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from coalesce import catalogue
-from coalesce.catalogue.operands import Operand, array, number, output, same_dtype, tile_of
+from coalesce.catalogue.operands import Operand, array, output, same_dtype, tile_of
 from coalesce.catalogue.run import REAL_NAME, Run, called
+from coalesce.common import checks
 
 # A NumPy array, or a GPU array of any library; what comes out is of the kind that went in.
 Array = Any
@@ -111,7 +112,7 @@ def run_matmul(
     """Do what `matmul` does and return the launches too."""
     entry = catalogue.find("matmul", variant)
     tile = tile_of(entry, tile)
-    alpha, beta = number("alpha", alpha), number("beta", beta)
+    alpha, beta = checks.number("alpha", alpha), checks.number("beta", beta)
     left = array("a", a, "(M, K)", "matmul")
     right = array("b", b, "(K, N)", "matmul")
     dtype = same_dtype(left, right)
@@ -274,8 +275,7 @@ def row_sums(
     >>> coalesce.row_sums(np.ones((2, 5), np.float32))
     array([5., 5.], dtype=float32)
     """
-    if shared not in ("static", "dynamic"):
-        raise ValueError(f'shared must be "static" or "dynamic"; got {shared!r}')
+    checks.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
         if variant not in ("block_per_row", "block_per_row_dynamic"):
             raise ValueError(

@@ -12,6 +12,7 @@ from coalesce.arrays import views
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.run import ELEMENTS, Run, called
+from coalesce.common import checks
 
 _WIDTHS = tuple(ELEMENTS)
 # What each pattern takes.
@@ -153,7 +154,7 @@ def run_access(
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
     source = catalogue_operands.array("x", x, axes, "access", dtypes=())
     item_size = source.dtype.itemsize
-    if item_size not in _WIDTHS or source.dtype.hasobject:
+    if item_size not in _WIDTHS or source.dtype.kind not in "biufcV" or source.dtype.hasobject:
         raise TypeError(
             f"x has dtype {source.dtype}; access takes elements of 1, 2, 4, 8 or 16 bytes"
         )
@@ -190,17 +191,17 @@ Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 def _offset(x: Operand, given: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    offset = catalogue_operands.whole("offset", given.get("offset", min(1, n)), 0, n)
+    offset = checks.whole("offset", given.get("offset", min(1, n)), 0, n)
     return n - offset, {"offset": np.uint64(offset)}, (), []
 
 
 def _stride(x: Operand, given: dict[str, Any]) -> Setup:
-    stride = catalogue_operands.whole("stride", given.get("stride", 2), 1)
+    stride = checks.whole("stride", given.get("stride", 2), 1, 2**63 - 1)
     return -(-x.shape[0] // stride), {"stride": np.uint64(stride)}, (), []
 
 
 def _permuted(x: Operand, given: dict[str, Any]) -> Setup:
-    order = np.asarray(given.get("order", range(31, -1, -1)))
+    order = checks.as_array("order", given.get("order", range(31, -1, -1)))
     if order.dtype.kind not in "iu":
         raise TypeError(f"order must hold integers; got dtype {order.dtype}")
     if sorted(order.ravel().tolist()) != list(range(32)) or order.ndim != 1:
@@ -228,12 +229,12 @@ def _gather(x: Operand, given: dict[str, Any]) -> Setup:
 
 def _far_lane(x: Operand, given: dict[str, Any]) -> Setup:
     n = x.shape[0]
-    distance = catalogue_operands.whole("distance", given.get("distance", n // 2), 0)
+    distance = checks.whole("distance", given.get("distance", n // 2), 0, 2**63 - 1)
     return n, {"distance": np.uint64(distance % n if n else 0)}, (), []
 
 
 def _vector(x: Operand, given: dict[str, Any]) -> Setup:
-    width = catalogue_operands.whole("width", given.get("width", 16), 1, 16)
+    width = checks.whole("width", given.get("width", 16), 1, 16)
     if width not in _WIDTHS:
         raise ValueError(f"width must be one of 1, 2, 4, 8, 16; got {width}")
     size = x.shape[0] * x.dtype.itemsize
@@ -255,7 +256,7 @@ def _soa(x: Operand, given: dict[str, Any]) -> Setup:
 def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
     if fields == 0:
         raise ValueError("x must have at least one field; it has shape with fields = 0")
-    field = catalogue_operands.whole("field", given.get("field", 0), 0, fields - 1)
+    field = checks.whole("field", given.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coalesce.arrays import devices
+from coalesce.common import checks
 from coalesce.profiling.patterns import Pattern, classify
 
 if TYPE_CHECKING:
@@ -131,8 +132,7 @@ def transactions(
     """
     _check_gpu(gpu)
     _check_warp_size(warp_size)
-    if itemsize not in range(1, 17):
-        raise ValueError(f"itemsize must be from 1 to 16 bytes; got {itemsize!r}")
+    itemsize = checks.whole("itemsize", itemsize, 1, 16)
     given = _addresses(addresses)
     active = _active(mask, len(given))
     requests = sectors = lines = ideal = used = 0
@@ -167,17 +167,17 @@ def transactions(
 
 def _check_gpu(gpu: str) -> None:
     known = [name.removeprefix("sim:") for name in devices.SIMULATED]
-    if not isinstance(gpu, str) or gpu.removeprefix("sim:") not in (*known, "sim"):
-        raise ValueError(f"gpu must be one of {', '.join(known)}; got {gpu!r}")
+    name = gpu.removeprefix("sim:") if isinstance(gpu, str) else gpu
+    checks.choice("gpu", name, (*known, "sim"))
 
 
 def _check_warp_size(warp_size: int) -> None:
-    if warp_size not in (32, 64):
+    if checks.integer("warp_size", warp_size) not in (32, 64):
         raise ValueError(f"warp_size must be 32 or 64; got {warp_size!r}")
 
 
 def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    given = np.asarray(addresses)
+    given = checks.as_array("addresses", addresses)
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"addresses must be integers; got dtype {given.dtype}")
     if given.ndim != 1:
@@ -194,7 +194,7 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if not 0 <= mask < 1 << lanes:
             raise ValueError(f"mask names lanes beyond the {lanes} that there are: {mask:#x}")
         return np.array([int(mask) >> lane & 1 for lane in range(lanes)], bool)
-    given = np.asarray(mask)
+    given = checks.as_array("mask", mask)
     if given.shape != (lanes,) or given.dtype != bool:
         raise ValueError(
             f"mask must be an int or {lanes} bools, one for each lane; "
@@ -227,7 +227,7 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
     19
     """
     extents = _extents(blockDim)
-    given = np.asarray(threadIdx)
+    given = checks.as_array("threadIdx", threadIdx)
     if given.dtype.kind not in "iu":
         raise TypeError(f"threadIdx must hold integers; got dtype {given.dtype}")
     if given.ndim == 0:
@@ -236,7 +236,9 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
         raise ValueError(f"threadIdx must have one to three coordinates; got {threadIdx!r}")
     axes = given.shape[-1]
     if np.any(given < 0) or np.any(given >= np.array(extents[:axes])):
-        raise ValueError(f"a block of {' x '.join(map(str, extents))} has no thread {threadIdx!r}")
+        raise ValueError(
+            f"threadIdx: a block of {' x '.join(map(str, extents))} has no thread {threadIdx!r}"
+        )
     strides = np.array([1, extents[0], extents[0] * extents[1]])[:axes]
     found = (given * strides).sum(axis=-1)
     return int(found) if found.ndim == 0 else found
@@ -276,6 +278,7 @@ def warp_of_thread(
 def _extents(block: Any) -> tuple[int, int, int]:
     from coalesce.common import geometry
 
-    extents = geometry.extent("block", block if np.ndim(block) == 0 else tuple(block))
-    geometry.check_block(extents)
+    given = tuple(block.tolist()) if isinstance(block, np.ndarray) and block.ndim == 1 else block
+    extents = geometry.extent("block", given, "blockDim")
+    geometry.check_block(extents, "blockDim")
     return extents

@@ -145,5 +145,5 @@ def test_example():
 def test_mistakes(transposes):
     with pytest.raises(ValueError, match="needs two profiles or more; got 1"):
         coalesce.compare(transposes[0])
-    with pytest.raises(TypeError, match="takes profiles; got dict"):
+    with pytest.raises(TypeError, match="profiles must be of type Profile; got dict"):
         coalesce.compare(transposes[0], {})

@@ -180,7 +180,7 @@ def test_assignments(device: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "error", "message"),
     [
-        (-1, "f4", ValueError, "negative extents"),
+        (-1, "f4", ValueError, "shape must be at least 0"),
         ((2, 2.5), "f4", TypeError, "float"),
         (3, "O", TypeError, "native number type"),
         (3, ">f4", TypeError, "native number type"),

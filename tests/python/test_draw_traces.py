@@ -141,5 +141,7 @@ def test_several_warps_are_too_many():
         draw.steps(trace)
     with pytest.raises(ValueError, match=r"one warp; it has 0$"):
         draw.steps(trace[:0])
-    with pytest.raises(IndexError, match="event"):
+    with pytest.raises(ValueError, match="no event"):
         draw.event(trace[:0])
+    with pytest.raises(ValueError, match=r"number must be from -\d+ to \d+; got 100000"):
+        draw.event(trace, 100_000)

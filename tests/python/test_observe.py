@@ -90,7 +90,7 @@ def test_blocks_that_wait_for_later_ones(on_simulator):
 def test_what_is_wrong_is_told(kernel, arrays):
     with pytest.raises(TypeError, match="callback must be a function that takes a Trace; got int"):
         kernel.observe(GRID, BLOCK, *arrays, N, callback=3)
-    with pytest.raises(ValueError, match="batch must be a positive int"):
+    with pytest.raises(ValueError, match="batch must be at least 1"):
         kernel.observe(GRID, BLOCK, *arrays, N, callback=print, batch=0)
 
 

@@ -103,9 +103,9 @@ class TestSweep:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("strides",), "pattern must be one of stride, offset, vector; got 'strides'"),
+            (("strides",), "pattern must be one of 'stride', 'offset', 'vector'; got 'strides'"),
             (("stride", []), "values must hold at least one number"),
-            (("stride", [-1]), "values must be whole numbers from 0 on; got -1"),
+            (("stride", [-1]), "values must be from 0 to 65536; got -1"),
             (("stride", [0]), "stride must be at least 1"),
         ],
     )
@@ -150,7 +150,7 @@ class TestBars:
             ({"values": {"a": float("nan")}}, "'a' is nan"),
             ({"values": {"a": 1}, "modelled": ["b"]}, "modelled names 'b'"),
             ({"values": {"a": 1}, "highlight": ["b"]}, "highlight names 'b'"),
-            ({"values": {"a": 1}, "theme": "blue"}, "theme must be 'light'.*got 'blue'"),
+            ({"values": {"a": 1}, "theme": "blue"}, "theme must be one of 'light'.*got 'blue'"),
         ],
     )
     def test_bad_input_is_named(self, arguments, message):
@@ -206,11 +206,11 @@ class TestLadder:
         ("variants", "of", "error", "message"),
         [
             ([], "time", ValueError, "no profile was given"),
-            ([3], "time", TypeError, "only profiles can be shown.*got 3"),
-            ([Profile("a"), Profile("a")], "time", ValueError, "two profiles are called 'a'"),
+            ([3], "time", TypeError, "must be profiles, which have a title.*got int 3"),
+            ([Profile("a"), Profile("a")], "time", ValueError, "two profiles called 'a'"),
             ([Profile("a")], "time", ValueError, "'a' has no time"),
             ([Profile("a")], "gflops", ValueError, "'a' has no rate"),
-            ([Profile("a")], "speed", ValueError, "of must be one of time, sectors"),
+            ([Profile("a")], "speed", ValueError, "of must be one of 'time', 'sectors'"),
         ],
     )
     def test_bad_input_is_named(self, variants, of, error, message):

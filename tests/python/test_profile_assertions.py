@@ -99,7 +99,7 @@ def test_what_cannot_be_judged_is_no_pass(padded, call, message):
 
 def test_limits_are_numbers(padded):
     padded.assert_sectors_per_request(load=np.float32(4))
-    with pytest.raises(TypeError, match="load must be a number; got str '4'"):
+    with pytest.raises(TypeError, match="load must be a real number; got str '4'"):
         padded.assert_sectors_per_request(load="4")
 
 

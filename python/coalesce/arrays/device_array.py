@@ -18,7 +18,7 @@ from coalesce._core import cuda as _cuda
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.devices import Device
 from coalesce.arrays.simulated import SimulatedMemory
-from coalesce.common import dtypes
+from coalesce.common import checks, dtypes
 from coalesce.common.errors import LaunchError
 
 
@@ -91,16 +91,13 @@ class DeviceArray:
     ) -> DeviceArray:
         """Make an array with whatever its memory holds; see `coalesce.empty`."""
         chosen = devices.resolve(device)
-        extents = (shape,) if isinstance(shape, int | np.integer) else shape
-        dims = tuple(operator.index(n) for n in extents)
-        if any(n < 0 for n in dims):
-            raise ValueError(f"shape must not have negative extents; got {dims}")
-        dtype = np.dtype(dtype)
-        if dtype.kind not in "biufc" or not dtype.isnative or dtype.itemsize > 16:
-            raise TypeError(f"dtype must be a native number type; got {dtype!r}")
+        dims = checks.shape("shape", shape)
+        dtype = _dtype(dtype)
         size = math.prod(dims) * dtype.itemsize
         if size >= 2**62:
-            raise LaunchError(f"out of memory: an array of shape {dims}, {dtype}, has {size} bytes")
+            raise LaunchError(
+                f"out of memory: an array of shape {dims}, dtype {dtype}, has {size} bytes"
+            )
         if chosen.kind == "sim":
             memory = SimulatedMemory(dims, dtype, chosen.name)
             memory.forget()
@@ -140,6 +137,8 @@ class DeviceArray:
         self._alive()
         if out is None:
             out = np.empty(self.shape, self.dtype)
+        elif not isinstance(out, np.ndarray):
+            raise TypeError(f"out must be a NumPy array; got {checks.told(out)}")
         elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
                 f"out must be C-contiguous of shape {self.shape}, {self.dtype}; "
@@ -154,6 +153,8 @@ class DeviceArray:
     def set(self, values: np.ndarray[Any, Any]) -> None:
         """Copy a NumPy array of the same shape and dtype into this one."""
         self._alive()
+        if not isinstance(values, np.ndarray):
+            raise TypeError(f"values must be a NumPy array; got {checks.told(values)}")
         if values.shape != self.shape or values.dtype != self.dtype:
             raise ValueError(
                 f"values must have shape {self.shape}, {self.dtype}; "
@@ -183,12 +184,15 @@ class DeviceArray:
     def reshape(self, *shape: Any) -> DeviceArray:
         """Return the same memory with another shape; one extent may be -1."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        dims = [operator.index(n) for n in wanted]
+        dims = [checks.integer("shape", n) for n in wanted]
         if dims.count(-1) == 1:
             rest = math.prod(n for n in dims if n != -1)
             dims[dims.index(-1)] = self.size // rest if rest else 0
         if any(n < 0 for n in dims) or math.prod(dims) != self.size:
-            raise ValueError(f"cannot reshape an array of shape {self.shape} to {tuple(wanted)}")
+            raise ValueError(
+                f"shape {tuple(dims)} does not fit an array of shape {self.shape}: it has "
+                f"{self.size} elements"
+            )
         return self._part(tuple(dims), self._address)
 
     def __getitem__(self, index: Any) -> DeviceArray:
@@ -409,11 +413,13 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     """
     wanted = None if device is None else devices.resolve(device).name
     found: DeviceArray | None = a if isinstance(a, DeviceArray) else None
-    if found is None and (seen := foreign.look(a)) is not None:
+    if dtype is not None:
+        dtype = _dtype(dtype)
+    if found is None and (seen := foreign.look(a, "a")) is not None:
         found = _adopted(seen)
     if found is None:
-        return to_device(np.asarray(a, dtype), device)
-    converts = dtype is not None and np.dtype(dtype) != found.dtype
+        return to_device(_host_values(a, dtype), device)
+    converts = dtype is not None and dtype != found.dtype
     if not converts and wanted in (None, found.device):
         return found
     values = found.get()
@@ -450,7 +456,7 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
     >>> coalesce.to_device(np.zeros((2, 3))).shape
     (2, 3)
     """
-    found = foreign.look(a)
+    found = foreign.look(a, "a")
     if found is not None:
         result = DeviceArray.empty(found.shape, found.code, device or f"cuda:{found.ordinal}")
         if result._simulated:
@@ -458,20 +464,15 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
         else:
             copy(a, result)
         return result
-    values = np.asarray(a)
+    values = _host_values(a)
     result = DeviceArray.empty(values.shape, values.dtype, device)
     result.set(values)
     return result
 
 
-def from_dlpack(value: Any) -> Any:
-    """Return a GPU array of any library as an object with `__cuda_array_interface__`, uncopied."""
-    return _Borrowed(foreign.seen(value))
-
-
 def copy(source: Any, target: Any) -> None:
     """Copy between two GPU arrays of the same shape and dtype, of any library, on one GPU."""
-    a, b = foreign.seen(source), foreign.seen(target)
+    a, b = foreign.seen(source, "source"), foreign.seen(target, "target")
     if a.shape != b.shape or a.code != b.code:
         raise ValueError(
             f"source has shape {a.shape}, {dtypes.dtype_name(a.code)}; "
@@ -488,6 +489,33 @@ def copy(source: Any, target: Any) -> None:
     _copy_bytes(a.ordinal, b.address, a.address, a.bytes)
     if others:
         device.synchronize()
+
+
+def _dtype(value: Any) -> np.dtype[Any]:
+    """Return a dtype of numbers that a kernel can use."""
+    if isinstance(value, np.generic | np.ndarray):  # which NumPy would take for its own dtype
+        raise TypeError(f"dtype must name a type of numbers; got {checks.told(value)}")
+    try:
+        if isinstance(value, str) and not value.isprintable():
+            raise ValueError
+        found: np.dtype[Any] = np.dtype(value)
+    except Exception:
+        raise TypeError(
+            f"dtype must name a type of numbers, such as numpy.float32; got {checks.told(value)}"
+        ) from None
+    if found.kind not in "biufc" or not found.isnative or found.itemsize > 16:
+        raise TypeError(f"dtype must be a native number type; got {found!r}")
+    return found
+
+
+def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+    """Return what `numpy.asarray` makes of `a`, which must be numbers."""
+    with checks.asking("a", a):
+        values = np.asarray(a)
+    own = values.dtype
+    if own.kind not in "biufc" or (dtype is None and not (own.isnative and own.itemsize <= 16)):
+        raise TypeError(f"a must hold native numbers of at most 16 bytes; got dtype {own}")
+    return values if dtype is None else values.astype(dtype)
 
 
 def byte_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -551,25 +579,6 @@ class _BorrowedMemory:
     @property
     def lost(self) -> bool:
         return bool(self._device.generation != self._generation)
-
-
-class _Borrowed:
-    """Another library's GPU array, kept alive."""
-
-    def __init__(self, array: foreign.GpuArray):
-        self._array = array
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        a = self._array
-        return {
-            "shape": a.shape,
-            "typestr": "|" + a.code if a.item_bytes == 1 else "<" + a.code,
-            "data": (a.address, a.read_only),
-            "strides": a.strides,
-            "version": 3,
-            "stream": a.stream,
-        }
 
 
 _cuda.register_device_array(DeviceArray)

@@ -8,12 +8,14 @@ than the interface can name.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coalesce._core import cuda
+from coalesce.common import checks
 from coalesce.common.errors import LaunchError
 
 _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
@@ -57,39 +59,43 @@ class GpuArray:
         return True
 
 
-def seen(value: Any) -> GpuArray:
+def seen(value: Any, name: str = "the array") -> GpuArray:
     """Describe a GPU array; TypeError where the value is none."""
-    found = look(value)
+    found = look(value, name)
     if found is None:
         raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
     return found
 
 
-def look(value: Any) -> GpuArray | None:
-    """Describe a GPU array; None for everything else."""
+def look(value: Any, name: str = "the array") -> GpuArray | None:
+    """Describe a GPU array, which errors call `name`; None for everything else."""
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
     if is_device_array(value):
-        return None if value._simulated else _device_array(value)
+        return None if value._simulated else _device_array(value, name)
     if is_torch(value):
         return _torch(value) if value.is_cuda else None
-    try:
-        interface = value.__cuda_array_interface__
-    except AttributeError:
-        interface = None
+    with checks.asking(name, value):
+        interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        return _interface(value, interface)
-    if hasattr(value, "__dlpack_device__"):
-        kind, ordinal = value.__dlpack_device__()
-        if int(kind) in (_DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
-            return _dlpack(value, int(ordinal))
+        return _interface(value, interface, name)
+    with checks.asking(name, value):
+        kind, ordinal = map(int, _dlpack_device(value))
+    if kind in (_DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
+        return _dlpack(value, ordinal, name)
     return None
 
 
-def look_on_host(value: Any) -> np.ndarray[Any, Any] | None:
+def _dlpack_device(value: Any) -> Any:
+    """Return an object's DLPack device, a kind and a number; (0, 0) where it has none."""
+    return value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (0, 0)
+
+
+def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
     """Return a NumPy view of an array in host memory that is none of NumPy's; None for the rest.
 
-    That is another library's array, or a `DeviceArray` in the simulator's memory.
+    That is another library's array, or a `DeviceArray` in the simulator's memory. Errors call the
+    value `name`.
     """
     array: np.ndarray[Any, Any]
     if is_device_array(value):
@@ -100,11 +106,11 @@ def look_on_host(value: Any) -> np.ndarray[Any, Any] | None:
     if is_torch(value):
         array = value.detach().numpy()
         return array
-    if isinstance(value, np.generic) or not hasattr(value, "__dlpack_device__"):
+    if isinstance(value, np.generic | type):
         return None
-    if int(value.__dlpack_device__()[0]) != _DLPACK_CPU:
-        return None
-    return np.from_dlpack(value)
+    with checks.asking(name, value):
+        kind, _ = map(int, _dlpack_device(value))
+        return np.from_dlpack(value) if kind == _DLPACK_CPU else None
 
 
 def is_device_array(value: Any) -> bool:
@@ -119,9 +125,11 @@ def is_torch(value: Any) -> bool:
     )
 
 
-def _device_array(value: Any) -> GpuArray:
+def _device_array(value: Any, name: str) -> GpuArray:
     if value._memory.lost:
-        raise LaunchError("this DeviceArray's memory is lost: a kernel faulted since it was made")
+        raise LaunchError(
+            f"{name}: this DeviceArray's memory is lost: a kernel faulted since it was made"
+        )
     return GpuArray(
         value._address, value.shape, None, value.dtype.str[1:], value._ordinal, None, False, value
     )
@@ -149,39 +157,67 @@ def _torch(tensor: Any) -> GpuArray:
     )
 
 
-def _interface(value: Any, interface: dict[str, Any]) -> GpuArray:
-    typestr = interface["typestr"]
-    if typestr[0] == ">" or interface.get("mask") is not None:
+def _interface(value: Any, interface: Any, name: str) -> GpuArray:
+    """Describe an array by its `__cuda_array_interface__`, each field of which is checked."""
+    where = f"{name} has a __cuda_array_interface__ whose"
+    if not isinstance(interface, Mapping):
         raise TypeError(
-            f"a GPU array with {'a mask' if interface.get('mask') is not None else typestr} "
-            "cannot be used by a kernel"
+            f"{name} has a __cuda_array_interface__ that is no dict, but {checks.told(interface)}"
         )
+    missing = [repr(key) for key in ("shape", "typestr", "data") if key not in interface]
+    if missing:
+        raise TypeError(f"{name} has a __cuda_array_interface__ without {' and '.join(missing)}")
+    typestr = interface["typestr"]
+    try:
+        dtype = np.dtype(checks.text("typestr", typestr))
+    except TypeError:
+        raise TypeError(f"{where} 'typestr' is no type: {checks.told(typestr)}") from None
+    if typestr[:1] == ">" or interface.get("mask") is not None:
+        which = "a mask" if interface.get("mask") is not None else typestr
+        raise TypeError(f"{name} is a GPU array with {which}, which a kernel cannot use")
+    shape = _extents(f"{where} 'shape'", interface["shape"], least=0)
+    data = interface["data"]
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise TypeError(
+            f"{where} 'data' must be a tuple of an address and a bool; got {checks.told(data)}"
+        )
+    strides = interface.get("strides")
+    if strides is not None:
+        strides = _extents(f"{where} 'strides'", strides, least=-(2**63))
+        if len(strides) != len(shape):
+            raise ValueError(f"{where} 'strides' are {len(strides)}; its 'shape' has {len(shape)}")
     stream = interface.get("stream")
     if stream == 0:
-        raise ValueError("__cuda_array_interface__ with stream 0, which its definition disallows")
-    address, read_only = interface["data"]
-    strides = interface.get("strides")
+        raise ValueError(f"{where} 'stream' is 0, which its definition disallows")
+    if stream is not None:
+        stream = checks.whole(f"{where} 'stream'", stream, 1, 2**64 - 1)
     return GpuArray(
-        int(address),
-        tuple(interface["shape"]),
-        tuple(strides) if strides is not None else None,
-        typestr[1:],
+        checks.whole(f"{where} 'data'", data[0], 0, 2**64 - 1),
+        shape,
+        strides,
+        typestr[1:] if typestr[0] in "<|=" else dtype.str[1:],
         _ordinal(value),
         stream,
-        bool(read_only),
+        bool(data[1]),
         value,
     )
 
 
-def _dlpack(value: Any, ordinal: int) -> GpuArray:
+def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
+    items = checks.several(name, value, "a tuple of integers")
+    return tuple(checks.whole(name, item, least, 2**63 - 1) for item in items)
+
+
+def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
     # Asked for the default stream, the producer makes that stream wait for its pending work.
-    try:
-        capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
-    except TypeError:
-        capsule = value.__dlpack__(stream=LEGACY_STREAM)
-    found = cuda.from_dlpack(capsule)
+    with checks.asking(name, value):
+        try:
+            capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
+        except TypeError:
+            capsule = value.__dlpack__(stream=LEGACY_STREAM)
+        found = cuda.from_dlpack(capsule)
     if not found["dtype"]:
-        raise TypeError("a GPU array whose element type NumPy does not have")
+        raise TypeError(f"{name} is a GPU array whose element type NumPy does not have")
     # The capsule keeps the memory alive as long as this description.
     return GpuArray(
         found["address"],

@@ -58,9 +58,9 @@ class GpuView:
         }
 
 
-def view(value: Any) -> GpuView | None:
-    """Describe a GPU array; None for everything else."""
-    found = foreign.look(value)
+def view(value: Any, name: str = "the array") -> GpuView | None:
+    """Describe a GPU array, which errors call `name`; None for everything else."""
+    found = foreign.look(value, name)
     if found is None:
         return None
     dtype = np.dtype(found.code)

@@ -19,6 +19,7 @@ from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.reference import Reference, reference
 from coalesce.catalogue.run import Run
+from coalesce.common import checks
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
 from coalesce.simulate import counting
@@ -52,7 +53,8 @@ def benchmark(
 ) -> Benchmark:
     """Time variants; see `coalesce.benchmark`."""
     catalogue.check_operation(operation)
-    _check_runs(settings.runs)
+    checks.runs(settings.runs)
+    checks.flag("verify", settings.verify)
     options = {name: value for name, value in options.items() if value is not None}
     names = _names(operation, variants, options)
     _check_options(operation, names, options)
@@ -193,7 +195,7 @@ def _names(
         return names
     if isinstance(variants, str):
         raise TypeError(f"variants must be a sequence of names; write [{variants!r}]")
-    names = tuple(variants)
+    names = tuple(checks.texts("variants", variants))
     if not names:
         raise ValueError("variants must name at least one variant")
     for name in names:
@@ -203,7 +205,9 @@ def _names(
             catalogue.find(operation, name)
         except ValueError as error:
             peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
-            raise ValueError(f"{error}" + (f"; and beside them {peers}" if peers else "")) from None
+            raise ValueError(
+                f"variants: {error}" + (f"; and beside them {peers}" if peers else "")
+            ) from None
         if names.count(name) > 1:
             raise ValueError(f"variants names {name!r} twice")
     return names
@@ -227,12 +231,6 @@ def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
     for option in ("alpha", "beta", "c"):
         if option in options:
             raise ValueError(f"variant {peer!r} is timed for a @ b; leave out {option}")
-
-
-def _check_runs(runs: Any) -> None:
-    is_number = isinstance(runs, int) and not isinstance(runs, bool)
-    if runs != "auto" and not (is_number and runs >= 1):
-        raise ValueError(f'runs must be a positive int or "auto"; got {runs!r}')
 
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:

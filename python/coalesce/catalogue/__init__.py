@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from coalesce._core import ops
+from coalesce.common import checks
 
 # Operations of the catalogue that the package uses itself and does not list.
 _INTERNAL = {"layout"}
@@ -172,11 +173,10 @@ def operations() -> tuple[str, ...]:
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
     """Return the catalogue's entry; `argument` is what an error message calls `variant`."""
-    ladder = _ladder(operation)
+    ladder = _ladder(checks.text("operation", operation))
     if not ladder:
         check_operation(operation)
-    if not isinstance(variant, str):
-        raise TypeError(f"{argument} must be a string; got {type(variant).__name__}")
+    checks.text(argument, variant)
     if variant not in ladder:
         raise ValueError(_unknown(f"{argument} of {operation}", variant, ladder))
     return ladder[variant]
@@ -222,9 +222,7 @@ def _ladder(operation: str) -> dict[str, ops.Variant]:
 
 def check_operation(operation: str) -> None:
     """Raise TypeError or ValueError where there is no such operation."""
-    if not isinstance(operation, str):
-        raise TypeError(f"operation must be a string; got {type(operation).__name__}")
-    if operation not in operations():
+    if checks.text("operation", operation) not in operations():
         raise ValueError(_unknown("operation", operation, operations()))
 
 

@@ -6,7 +6,6 @@ until a kernel needs it row by row; only then is a copy made, and only if its la
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from coalesce._core import ops
 from coalesce.arrays import foreign, views
+from coalesce.common import checks
 
 REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -80,41 +80,19 @@ def same_dtype(*operands: Operand) -> np.dtype[Any]:
     return first.dtype
 
 
-def number(name: str, value: Any) -> float:
-    """Check a real number."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} is too large for a float64") from None
-
-
-def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Check an integer in a range."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer; got {type(value).__name__}")
-    found = int(value)
-    if found < least or (most is not None and found > most):
-        limits = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be {limits}; got {found}")
-    return found
-
-
 def tile_of(entry: ops.Variant, tile: Any) -> int:
     """Return a variant's TILE: the one asked for or its default; 0 where it has none."""
     if tile is None:
         return entry.tiles[-1] if entry.tiles else 0
     if not entry.tiles:
         raise ValueError(
-            f"variant {entry.name!r} of {entry.operation} has no tile; got tile={tile}"
+            f"variant {entry.name!r} of {entry.operation} has no tile; got tile={checks.told(tile)}"
         )
-    if isinstance(tile, bool) or not isinstance(tile, numbers.Integral):
-        raise TypeError(f"tile must be an integer; got {type(tile).__name__}")
-    if tile not in entry.tiles:
+    wanted = checks.integer("tile", tile)
+    if wanted not in entry.tiles:
         choices = ", ".join(str(t) for t in entry.tiles)
-        raise ValueError(f"tile must be one of {choices}; got {tile}")
-    return int(tile)
+        raise ValueError(f"tile must be one of {choices}; got {wanted}")
+    return wanted
 
 
 def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) -> Operand | None:
@@ -137,12 +115,14 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) ->
 
 
 def operand(name: str, value: Any) -> Operand:
-    view = views.view(value)
+    view = views.view(value, name)
     if view is not None:
         return Operand(name, value, view, view.shape, view.dtype, True)
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first: {name}.filled(0)")
-    plain = np.asarray(value) if isinstance(value, np.ndarray) else foreign.look_on_host(value)
+    plain = (
+        np.asarray(value) if isinstance(value, np.ndarray) else foreign.look_on_host(value, name)
+    )
     if plain is None:
         raise TypeError(f"{name} must be a NumPy array or a GPU array; got {type(value).__name__}")
     return Operand(name, value, plain, plain.shape, plain.dtype.newbyteorder("="), False)

@@ -15,6 +15,7 @@ from coalesce import catalogue
 from coalesce.arrays import foreign, views
 from coalesce.arrays import simulated as arrays_simulated
 from coalesce.catalogue.operands import Operand
+from coalesce.common import checks
 from coalesce.common.timing import Timing
 
 if TYPE_CHECKING:
@@ -287,7 +288,8 @@ def called(
     run: Callable[[Any], tuple[Any, Run]], device: Any, return_timing: bool, check: bool
 ) -> Any:
     """Return what an operation returns: the result of `run`, with a Timing or Findings if asked."""
-    if not check:
+    checks.flag("return_timing", return_timing)
+    if not checks.flag("check", check):
         result, done = run(device)
         return (result, done.timing()) if return_timing else result
     if return_timing:

@@ -12,6 +12,7 @@ from coalesce.arrays import devices, foreign
 from coalesce.arrays import simulated as arrays_simulated
 from coalesce.catalogue.run import launched_by
 from coalesce.check import Findings, findings_of
+from coalesce.common import checks
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.arguments import HostArray
 from coalesce.simulate import counting
@@ -34,7 +35,9 @@ def of_kernel(
 ) -> Findings:
     """Check one launch; see `Kernel.check`."""
     launch = counting.prepare(kernel, grid, block, given, shared_bytes, simulated(device))
-    masks = _masks(launch, [undefined] if isinstance(undefined, str) else list(undefined))
+    masks = _masks(
+        launch, [undefined] if isinstance(undefined, str) else checks.texts("undefined", undefined)
+    )
     expression = kernel.signature.name
     declared = {} if kernel.is_ptx else shared_arrays(kernel.source, kernel.options, expression)
     result = launch.run(masks, check=declared)

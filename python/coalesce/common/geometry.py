@@ -7,11 +7,11 @@ on the kernel, its registers and its shared memory, is checked where the kernel 
 
 from __future__ import annotations
 
-import operator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from coalesce.common import checks
 from coalesce.common.errors import LaunchError
 
 Extent = tuple[int, int, int]
@@ -23,17 +23,24 @@ _LIMITS = {
 }
 
 
-def extent(name: str, value: Any) -> Extent:
+def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent:
     """Return `value`, an int or one to three of them, as (x, y, z) within CUDA's limits.
+
+    Errors call it `name`, by default its kind.
 
     Raises TypeError for anything else, LaunchError for an extent that no GPU takes.
     """
+    name = name or kind
     items = value if isinstance(value, tuple | list) else (value,)
     if not 1 <= len(items) <= 3:
-        raise TypeError(f"{name} must have one to three extents (x, y, z); got {value!r}")
-    numbers = [_integer(f"{name} {axis}", item) for axis, item in zip("xyz", items, strict=False)]
+        raise TypeError(
+            f"{name} must have one to three extents (x, y, z); got {checks.told(value)}"
+        )
+    numbers = [
+        checks.integer(f"{name} {axis}", item) for axis, item in zip("xyz", items, strict=False)
+    ]
     x, y, z = (*numbers, 1, 1)[:3]
-    for axis, number, most in zip("xyz", (x, y, z), _LIMITS[name], strict=True):
+    for axis, number, most in zip("xyz", (x, y, z), _LIMITS[kind], strict=True):
         if number < 1:
             raise LaunchError(f"{name} {axis} is {number}; it must be at least 1")
         if number > most:
@@ -41,13 +48,13 @@ def extent(name: str, value: Any) -> Extent:
     return x, y, z
 
 
-def check_block(block: Extent) -> None:
+def check_block(block: Extent, name: str = "block") -> None:
     """Raise LaunchError for a block of more threads than any GPU runs."""
     threads = block[0] * block[1] * block[2]
     if threads > MOST_THREADS:
         shape = " x ".join(str(number) for number in block if number > 1)
         raise LaunchError(
-            f"a block of {shape} = {threads} threads; CUDA allows at most {MOST_THREADS}"
+            f"{name}: a block of {shape} = {threads} threads; CUDA allows at most {MOST_THREADS}"
         )
 
 
@@ -68,7 +75,8 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
         raise TypeError(
             "a kernel is launched as kernel[grid, block](...), kernel[grid, block, shared_bytes]"
-            f"(...) or kernel[grid, block, shared_bytes, stream](...); got kernel[{key!r}]"
+            "(...) or kernel[grid, block, shared_bytes, stream](...); "
+            f"got kernel[{checks.told(key)}]"
         )
     grid, block = extent("grid", key[0]), extent("block", key[1])
     check_block(block)
@@ -78,7 +86,7 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
 
 def shared(value: Any) -> int:
     """Return the bytes of dynamic shared memory."""
-    number = _integer("shared_bytes", value)
+    number = checks.integer("shared_bytes", value)
     if number < 0:
         raise LaunchError(f"shared_bytes is {number}; it must not be negative")
     if number > 2**31 - 1:
@@ -93,34 +101,42 @@ def stream(value: Any) -> int | None:
     and cuda-python's (``__cuda_stream__``). 0 and 1 are the legacy default stream, 2 the calling
     thread's own.
     """
-    handle = value
-    if hasattr(value, "__cuda_stream__"):
-        given = value.__cuda_stream__
-        handle = (given() if callable(given) else given)[1]
-    elif hasattr(value, "cuda_stream"):
-        handle = value.cuda_stream  # PyTorch
-    elif hasattr(value, "ptr"):
-        handle = value.ptr  # CuPy
-    elif hasattr(value, "handle"):
-        handle = getattr(value.handle, "value", value.handle)  # Numba
-        handle = 0 if handle is None else handle
+    if value is None:
+        return None
+    with checks.asking("stream", value):
+        handle = _handle(value)
     if handle is None:
         return None
     try:
-        if isinstance(handle, bool):
-            raise TypeError
-        number = operator.index(handle)
+        number = checks.integer("stream", handle)
     except TypeError:
         raise TypeError(
             "stream must be a stream of CuPy, PyTorch, Numba or cuda-python, or its handle; "
-            f"got {type(value).__name__} {value!r}"
+            f"got {checks.told(value)}"
         ) from None
     if not 0 <= number < 2**64:
         raise ValueError(f"stream is {number}, which is no handle of a stream")
     return 0 if number == 1 else number  # both name the legacy default stream
 
 
-def block_numbers(blocks: Any, grid: Extent) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def _handle(value: Any) -> Any:
+    """Return the handle of a library's stream, or the value where it is none."""
+    if hasattr(value, "__cuda_stream__"):
+        given = value.__cuda_stream__
+        return (given() if callable(given) else given)[1]
+    if hasattr(value, "cuda_stream"):
+        return value.cuda_stream  # PyTorch
+    if hasattr(value, "ptr"):
+        return value.ptr  # CuPy
+    if hasattr(value, "handle"):
+        handle = getattr(value.handle, "value", value.handle)  # Numba
+        return 0 if handle is None else handle
+    return value
+
+
+def block_numbers(
+    blocks: Any, grid: Extent, name: str = "blocks"
+) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """Return the linear numbers, x fastest, of the blocks that a caller chose, each once, in order.
 
     An int is a linear number and a tuple a blockIdx of one to three coordinates; a list, a range or
@@ -128,42 +144,32 @@ def block_numbers(blocks: Any, grid: Extent) -> np.ndarray[Any, np.dtype[np.uint
 
     Raises TypeError for anything else, ValueError for a block that the grid does not have.
     """
-    if isinstance(blocks, tuple | str) or not np.iterable(blocks):
-        blocks = [blocks]
-    numbers = sorted({_block_number(block, grid) for block in blocks})
+    chosen = [blocks] if isinstance(blocks, tuple) else checks.one_or_several(name, blocks)
+    numbers = sorted({_block_number(block, grid, name) for block in chosen})
     if not numbers:
-        raise ValueError("blocks is empty; name at least one block")
+        raise ValueError(f"{name} is empty; name at least one block")
     return np.array(numbers, np.uint64)
 
 
-def _block_number(block: Any, grid: Extent) -> int:
+def _block_number(block: Any, grid: Extent, name: str) -> int:
     """Return the linear number of a block given as that or as its blockIdx."""
     if isinstance(block, tuple | list | np.ndarray):
         if not 1 <= len(block) <= 3:
-            raise TypeError(f"a block has one to three coordinates (x, y, z); got {block!r}")
-        index = [_integer("a block's coordinate", item) for item in block] + [0, 0]
+            raise TypeError(
+                f"{name}: a block has one to three coordinates (x, y, z); got {checks.told(block)}"
+            )
+        index = [checks.integer(f"{name}: a block's coordinate", item) for item in block] + [0, 0]
         if any(not 0 <= i < n for i, n in zip(index, grid, strict=False)):
             raise ValueError(
-                f"there is no block {tuple(index[:3])} in a grid of {grid[0]} x {grid[1]} x "
-                f"{grid[2]} blocks"
+                f"{name}: there is no block {tuple(index[:3])} in a grid of {grid[0]} x {grid[1]} "
+                f"x {grid[2]} blocks"
             )
         return index[0] + grid[0] * (index[1] + grid[1] * index[2])
-    number = _integer("blocks", block)
+    number = checks.integer(name, block)
     count = grid[0] * grid[1] * grid[2]
     if not 0 <= number < count:
         raise ValueError(
-            f"there is no block {number}; the grid's {count} blocks have the numbers 0 to "
+            f"{name}: there is no block {number}; the grid's {count} blocks have the numbers 0 to "
             f"{count - 1}"
         )
     return number
-
-
-def _integer(name: str, value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer; got {value!r}")
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"{name} must be an integer; got {type(value).__name__} {value!r}"
-        ) from None

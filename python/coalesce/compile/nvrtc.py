@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from coalesce.common import checks
 from coalesce.common.errors import CompileError
 from coalesce.compile import cache
 from coalesce.compile.headers import PRELUDE, PRELUDE_NAME, STANDARD
@@ -216,11 +217,12 @@ def architecture_name(arch: str | int | None) -> str | None:
     """Return ``arch=`` as the compiler spells it: 80, "80" and "sm_80" are "sm_80"."""
     if arch is None:
         return None
-    text = str(arch) if not isinstance(arch, bool) else ""
+    text = str(arch) if isinstance(arch, str | int) and not isinstance(arch, bool) else ""
     match = re.fullmatch(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", text)
-    if not isinstance(arch, str | int) or match is None:
+    if match is None:
         raise ValueError(
-            f'arch must be a compute capability such as "sm_80", 80 or "compute_80"; got {arch!r}'
+            'arch must be a compute capability such as "sm_80", 80 or "compute_80"; '
+            f"got {checks.told(arch)}"
         )
     return f"{match[1] or 'sm'}_{match[2]}"
 
@@ -229,11 +231,41 @@ def checked_options(options: Iterable[str]) -> list[str]:
     """Return the options as a list; TypeError where one is no string."""
     if isinstance(options, str):
         raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
-    result = list(options)
+    result = checks.texts("options", options)
     for option in result:
-        if not isinstance(option, str):
-            raise TypeError(f"options must be strings; got {type(option).__name__} {option!r}")
+        if "\0" in option:
+            raise ValueError(f"options must have no NUL character; got {option!r}")
     return result
+
+
+def checked_headers(headers: Any) -> dict[str, str]:
+    """Return the texts that ``#include`` finds by name; None is no texts."""
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"headers must map names to texts; got {checks.told(headers)}")
+    for name, text in headers.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            given = f"{checks.told(name)}: {checks.told(text)}"
+            raise TypeError(f"headers must map names to texts; got {given}")
+        if "\0" in name or "\0" in text:
+            raise ValueError(f"headers must have no NUL character; {name!r} has one")
+    return dict(headers)
+
+
+def checked_filename(filename: Any) -> str | None:
+    """Return what messages call a source, checked: it is part of the PTX, too."""
+    if filename is None:
+        return None
+    checks.text("filename", filename)
+    wrong = next((c for c in filename if c in '"\\' or not c.isprintable()), None)
+    if wrong is not None or not filename:
+        why = f"has the character {wrong!r}" if filename else "is empty"
+        raise ValueError(
+            f"filename {why}; it must be a name without quotes, backslashes and control "
+            f"characters; got {filename!r}"
+        )
+    return str(filename)
 
 
 def _without_arch(options: list[str]) -> tuple[list[str], str | None]:

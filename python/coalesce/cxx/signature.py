@@ -234,7 +234,7 @@ def find_entry(entries: Sequence[str], wanted: str | None, source: str = "") -> 
             f'entry="{wanted}<float>"'
         )
     raise ValueError(
-        f"the source has no kernel {wanted!r}; there {'is' if len(entries) == 1 else 'are'} "
+        f"entry: the source has no kernel {wanted!r}; there {'is' if len(entries) == 1 else 'are'} "
         f"{listed}. "
         'Names in parentheses are C++ manglings, which extern "C" avoids.'
     )

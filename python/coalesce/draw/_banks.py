@@ -6,9 +6,10 @@ import string
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from coalesce.common import checks
 from coalesce.draw._axes import Gap, inside, shorten
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, Swatch, number, text_width
-from coalesce.draw._lanes import Kind, Lanes, lanes_of, whole
+from coalesce.draw._lanes import Kind, Lanes, lanes_of
 from coalesce.draw._palette import ALERT, BLUE, FAINT, INK, SOFT, WASH, Paint, group, on
 from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, plural, short_list
 
@@ -170,10 +171,8 @@ def bank_board(
     NVIDIA, CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.0 and later.
     """
     lanes = lanes_of(addresses, itemsize, mask, 32)
-    if kind not in DONE:
-        raise ValueError(f"kind must be 'load', 'store' or 'atomic'; got {kind!r}")
-    if rows not in _MOST_ROWS:
-        raise ValueError(f"rows must be 'wavefronts' or 'words'; got {rows!r}")
+    checks.choice("kind", kind, DONE)
+    checks.choice("rows", rows, _MOST_ROWS)
     if lanes.itemsize not in (1, 2, 4, 8, 16):
         raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {lanes.itemsize}")
     for lane in lanes.numbers:
@@ -182,7 +181,7 @@ def bank_board(
                 f"addresses must be multiples of itemsize, {lanes.itemsize}; lane {lane} has "
                 f"{lanes.address(lane)}"
             )
-    start = whole("base", base, 0)
+    start = checks.whole("base", base, 0)
     if start % (BANKS * WORD_BYTES):
         raise ValueError(f"base must be a multiple of {BANKS * WORD_BYTES}; got {start}")
     board = board_of(lanes, kind)

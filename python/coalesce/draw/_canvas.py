@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
+from coalesce.common import checks
 from coalesce.draw import _palette
 from coalesce.draw._palette import FAINT, INK, PAPER, SOFT, Paint
 
@@ -94,7 +95,7 @@ class Picture:
         ValueError
             The name ends otherwise; a PNG, say, is what a browser or Inkscape makes of the SVG.
         """
-        path = Path(path)
+        path = Path(checks.path("path", path))
         if path.suffix != ".svg":
             raise ValueError(
                 f"path must end in .svg, the one format pictures have; got {path.name!r}"
@@ -230,6 +231,8 @@ class Canvas:
 
     def headline(self, y: float, title: str | None, headline: str, note: str = "") -> float:
         """Write the title, headline and note at the top; return the y below them."""
+        if title is not None:
+            checks.text("title", title)
         if title:
             y += 13
             self.text(MARGIN, y, title, size=12.5, paint=SOFT, most=INNER)

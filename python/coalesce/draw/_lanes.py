@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from coalesce.common import checks
 
 Kind = Literal["load", "store", "atomic"]
 
@@ -66,9 +67,9 @@ def lanes_of(
     ValueError
         There are no or too many lanes, or an address is negative, or none is active.
     """
-    width = whole("itemsize", itemsize, 1, MOST_BYTES)
+    width = checks.whole("itemsize", itemsize, 1, MOST_BYTES)
     if warp_size is not None:
-        warp_size = whole("warp_size", warp_size, 1, MOST_LANES)
+        warp_size = checks.whole("warp_size", warp_size, 1, MOST_LANES)
     values = _integers(addresses)
     most = warp_size or MOST_LANES
     if not 1 <= len(values) <= most:
@@ -85,21 +86,9 @@ def lanes_of(
     return Lanes(np.array(padded, np.uint64), active, width)
 
 
-def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return an integer argument within limits."""
-    try:
-        result = value.__index__()
-    except (AttributeError, TypeError):
-        raise TypeError(f"{name} must be a whole number; got {value!r}") from None
-    if result < low or (high is not None and result > high):
-        limits = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name} must be {limits}; got {result}")
-    return int(result)
-
-
 def power_of_two(name: str, value: Any, low: int, high: int) -> int:
     """Return an integer argument that is a power of two."""
-    result = whole(name, value, low, high)
+    result = checks.whole(name, value, low, high)
     if result & (result - 1):
         raise ValueError(f"{name} must be a power of two; got {result}")
     return result
@@ -115,12 +104,9 @@ def _integers(addresses: Any) -> list[int]:
         if addresses.dtype.kind not in "iu":
             raise TypeError(f"addresses must be integers; got dtype {addresses.dtype}")
         return [int(a) for a in addresses]
-    if not isinstance(addresses, Iterable) or isinstance(addresses, (str, bytes)):
-        raise TypeError(f"addresses must be one for each lane; got {addresses!r}")
-    try:
-        return [int(a.__index__()) for a in addresses]
-    except (AttributeError, TypeError):
-        raise TypeError("addresses must be integers, one for each lane") from None
+    given = [] if isinstance(addresses, set | frozenset) else addresses
+    given = checks.several("addresses", given, "one for each lane, in order")
+    return [checks.integer("addresses", address) for address in given]
 
 
 def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
@@ -128,8 +114,8 @@ def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
     if mask is None:
         active[:given] = True
         return active
-    if hasattr(mask, "__index__") and not isinstance(mask, np.ndarray):
-        bits = int(mask.__index__())
+    if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
+        bits = int(mask)
         if not 0 <= bits < 2**given:
             raise ValueError(
                 f"mask must have a bit for each of the {given} addresses, lane 0 the lowest; "
@@ -137,9 +123,11 @@ def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
             )
         active[:given] = [bits >> lane & 1 for lane in range(given)]
         return active
-    flags = np.asarray(mask)
+    flags = checks.as_array("mask", mask)
     if flags.dtype.kind != "b":
-        raise TypeError(f"mask must be an integer of bits or one bool for each lane; got {mask!r}")
+        raise TypeError(
+            f"mask must be an integer of bits or one bool for each lane; got {checks.told(mask)}"
+        )
     if flags.shape != (given,):
         raise ValueError(f"mask must have shape ({given},), as addresses; got {flags.shape}")
     active[:given] = flags

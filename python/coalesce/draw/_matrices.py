@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coalesce.common import checks
 from coalesce.draw import _panel, _strip
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Picture, Swatch
 from coalesce.draw._matrix import Matrix, window_over
@@ -137,7 +138,9 @@ def _draw(
     strip: Matrix | None,
 ) -> Picture:
     first = list(next(iter(frames.values())))
-    if headline is None:
+    if headline is not None:
+        checks.text("headline", headline)
+    else:
         headline = _count(strip) if strip else _counts(first)
     canvas = Canvas()
     y = canvas.headline(16, title, headline)

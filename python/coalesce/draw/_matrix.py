@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from coalesce.common import checks
 from coalesce.draw._axes import Item, shorten
-from coalesce.draw._lanes import Lanes, whole
+from coalesce.draw._lanes import Lanes
 from coalesce.draw._sectors import Memory, memory_of
 from coalesce.draw._words import percent, plural
 
@@ -62,13 +63,14 @@ class Matrix:
     note: str | None = None
 
     def __post_init__(self) -> None:
+        checks.text("name", self.name)
         rows, cols = self.extents
-        whole("itemsize", self.itemsize, 1, 64)
-        whole("offset", self.offset, 0)
+        checks.whole("itemsize", self.itemsize, 1, 64)
+        checks.whole("offset", self.offset, 0, 2**53)
         if self.memory not in ("global", "shared"):
             raise ValueError(f"memory must be 'global' or 'shared'; got {self.memory!r}")
         if self.pitch is not None:
-            whole("pitch", self.pitch, cols)
+            checks.whole("pitch", self.pitch, cols, 2**31 - 1)
         for r, c in self.cells:
             if not (0 <= r < rows and 0 <= c < cols):
                 raise ValueError(f"{self.name} has shape {rows, cols}; touched names cell {r, c}")
@@ -81,7 +83,7 @@ class Matrix:
     @cached_property
     def extents(self) -> Cell:
         """Rows and columns."""
-        numbers = [whole("shape", extent, 1) for extent in self.shape]
+        numbers = checks.shape("shape", self.shape, 1, 2**31 - 1)
         if len(numbers) not in (1, 2):
             raise ValueError(f"shape must be (rows, columns) or (columns,); got {self.shape!r}")
         return (1, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
@@ -89,7 +91,9 @@ class Matrix:
     @cached_property
     def cells(self) -> list[Cell]:
         """The touched cells, in the order they were given."""
-        cells = np.asarray(self.touched if len(self.touched) else np.empty((0, 2), int))
+        cells = checks.as_array("touched", self.touched)
+        if cells.size == 0:
+            cells = np.empty((0, 2), int)
         if cells.dtype.kind not in "iu":
             raise TypeError(f"touched must hold integers, (row, column); got dtype {cells.dtype}")
         if cells.ndim == 1 and len(self.shape) == 1:

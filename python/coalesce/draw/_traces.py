@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from coalesce.common import checks
 from coalesce.draw._banks import bank_board
 from coalesce.draw._canvas import Picture
-from coalesce.draw._lanes import Kind, whole
+from coalesce.draw._lanes import Kind
 from coalesce.draw._matrices import matrices
 from coalesce.draw._matrix import Matrix
 from coalesce.draw._warp import warp_access
+from coalesce.simulate.events import Trace
 
 if TYPE_CHECKING:
-    from coalesce.simulate.events import Trace, TraceEvent
+    from coalesce.simulate.events import TraceEvent
 
 Events = NDArray[np.intp]
 
@@ -39,10 +41,10 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
 
     Raises
     ------
-    IndexError
-        The trace has no such event.
+    TypeError
+        `trace` is no Trace.
     ValueError
-        The event accesses local or constant memory.
+        The trace has no such event, or the event accesses local or constant memory.
 
     Examples
     --------
@@ -51,7 +53,11 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     >>> print(coalesce.draw.event(t.select(array="in")).headline)
     32 lanes, 4-byte loads → 32 sectors in 32 lines, 12.5 % of the bytes used
     """
-    one = trace[number]
+    if not isinstance(trace, Trace):
+        raise TypeError(f"trace must be a Trace; got {checks.told(trace)}")
+    if not len(trace):
+        raise ValueError("trace has no event to draw")
+    one = trace[checks.whole("number", number, -len(trace), len(trace) - 1)]
     if title is None:
         line = f", line {one.line}" if one.line else ""
         title = f"{trace.kernel}{line}: {one.opcode} of block {one.block}, warp {one.warp}"
@@ -125,7 +131,7 @@ def steps(
     """
     if cells not in ("lane", "thread"):
         raise ValueError(f"cells must be 'lane' or 'thread'; got {cells!r}")
-    wanted = [whole("numbers", number, 0) for number in numbers]
+    wanted = [checks.whole("numbers", number, 0) for number in numbers]
     if not wanted:
         raise ValueError("numbers must hold at least one step")
     for name in shapes or {}:

@@ -17,6 +17,7 @@ import numpy as np
 from coalesce._core import cuda
 from coalesce.arrays import foreign, simulated
 from coalesce.arrays.foreign import GpuArray
+from coalesce.common import checks
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
@@ -78,6 +79,14 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     return result
 
 
+def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
+    """Return what errors call the arguments: the parameters' names, as far as they fit."""
+    parameters: Sequence[Any] = signature.parameters
+    if len(parameters) != len(arguments):
+        return [f"argument {number}" for number in range(1, len(arguments) + 1)]
+    return [f"argument {parameter}" for parameter in parameters]
+
+
 def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
     """Return a value for each parameter: the arguments, but for Numba's arrays their fields."""
     if signature.numba is not None and len(arguments) == len(signature.parameters):
@@ -96,26 +105,32 @@ def _one(parameter: Parameter, value: Any) -> Argument:
     if parameter.kind in ("pointer", "word"):
         if isinstance(value, np.ndarray):
             return _host_array(parameter, value, value)
-        found = foreign.look(value)
+        found = _look(parameter, value)
         if found is not None:
             return _gpu_array(parameter, found)
         if value is None:
             return bytes(8)
-        view = foreign.look_on_host(value)
+        view = foreign.look_on_host(value, f"argument {parameter}")
         if view is not None:
             return _host_array(parameter, view, view)
         if parameter.kind == "pointer":
             raise _no_array(parameter, value)
-    elif isinstance(value, np.ndarray) or foreign.look(value) is not None:
-        kind = "NumPy" if isinstance(value, np.ndarray) else "GPU"
-        advice = "; pass its element: x.item()" if tuple(value.shape) in ((), (1,)) else ""
-        raise TypeError(
-            f"argument {parameter} is a scalar of {parameter.bytes} bytes; got a {kind} array of "
-            f"shape {tuple(value.shape)}{advice}"
-        )
+    else:
+        given = value if isinstance(value, np.ndarray) else _look(parameter, value)
+        if given is not None:
+            kind = "NumPy" if isinstance(value, np.ndarray) else "GPU"
+            advice = "; pass its element: x.item()" if tuple(given.shape) in ((), (1,)) else ""
+            raise TypeError(
+                f"argument {parameter} is a scalar of {parameter.bytes} bytes; got a {kind} array "
+                f"of shape {tuple(given.shape)}{advice}"
+            )
     if parameter.kind == "struct":
         return _structure(parameter, value)
     return _scalar(parameter, value)
+
+
+def _look(parameter: Parameter, value: Any) -> GpuArray | None:
+    return foreign.look(value, f"argument {parameter}")
 
 
 def _no_array(parameter: Parameter, value: Any) -> TypeError:
@@ -126,18 +141,13 @@ def _no_array(parameter: Parameter, value: Any) -> TypeError:
         advice = f"; make one: numpy.array({parameter.name}, dtype=numpy.{dtype})"
     elif isinstance(value, numbers.Number | np.generic):
         advice = "; for a single value make an array of one element"
-    return TypeError(f"argument {parameter} needs {wanted}; got {_told(value)}{advice}")
+    return TypeError(f"argument {parameter} needs {wanted}; got {checks.told(value)}{advice}")
 
 
 def _wanted_array(parameter: Parameter) -> str:
     if not parameter.accepted:
         return "an array"
     return f"an array of {' or '.join(dtype_name(code) for code in parameter.accepted)}"
-
-
-def _told(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text}" if len(text) <= 40 else type(value).__name__
 
 
 def _host_array(
@@ -257,7 +267,7 @@ def _structure(parameter: Parameter, value: Any) -> bytes:
     else:
         raise TypeError(
             f"argument {parameter} is a structure of {parameter.bytes} bytes; pass a NumPy "
-            f"structured scalar or bytes; got {_told(value)}"
+            f"structured scalar or bytes; got {checks.told(value)}"
         )
     if len(packed) != parameter.bytes:
         raise TypeError(
@@ -286,7 +296,7 @@ def _scalar(parameter: Parameter, value: Any) -> bytes:
     elif isinstance(value, bool):
         advice = "; pass 0.0 or 1.0"
     raise TypeError(
-        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {_told(value)}{advice}"
+        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {checks.told(value)}{advice}"
     )
 
 

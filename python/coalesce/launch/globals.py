@@ -12,6 +12,7 @@ import numpy as np
 
 from coalesce._core import cuda, sim
 from coalesce.arrays.devices import Device
+from coalesce.common import checks
 from coalesce.cxx import signature
 from coalesce.cxx.variables import DeclaredVariable, variables_of
 from coalesce.launch.module import Module
@@ -139,7 +140,7 @@ class Globals(Mapping[str, Any]):
 
     def _find(self, name: str) -> Variable:
         if not isinstance(name, str):
-            raise TypeError(f"a variable's name is a string; got {type(name).__name__}")
+            raise TypeError(f"the name of a variable must be a string; got {checks.told(name)}")
         wanted = [v for v in self._variables if name in (v.name, v.symbol)]
         wanted = wanted or [v for v in self._variables if v.name.split("::")[-1] == name]
         if len(wanted) == 1:

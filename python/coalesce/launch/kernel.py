@@ -11,7 +11,7 @@ from coalesce._core import cuda
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.arrays.foreign import GpuArray
-from coalesce.common import geometry
+from coalesce.common import checks, geometry
 from coalesce.common.geometry import Extent
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
@@ -42,14 +42,10 @@ class BaseKernel:
         headers: Mapping[str, str] | None = None,
         filename: str | None = None,
     ) -> None:
-        if entry is not None and not isinstance(entry, str):
-            raise TypeError(f"entry must be a string; got {type(entry).__name__}")
-        if instruction_limit is not None and not isinstance(instruction_limit, int):
-            raise TypeError(
-                f"instruction_limit must be an int; got {type(instruction_limit).__name__}"
-            )
-        if instruction_limit is not None and instruction_limit < 0:
-            raise ValueError(f"instruction_limit must not be negative; got {instruction_limit}")
+        if entry is not None:
+            checks.text("entry", entry)
+        if instruction_limit is not None:
+            instruction_limit = checks.whole("instruction_limit", instruction_limit, 0, 2**64 - 1)
         self.instruction_limit = instruction_limit
         self._wanted = device
         self._device = devices.resolve(device)
@@ -114,8 +110,7 @@ class BaseKernel:
         >>> out
         array([96], dtype=int32)
         """
-        if not isinstance(entry, str):
-            raise TypeError(f"entry must be a string; got {type(entry).__name__}")
+        checks.text("entry", entry)
         if "<" in entry and entry != self._module.expression:
             raise ValueError(
                 f"{entry!r} is another instantiation, which is a module of its own: "
@@ -248,8 +243,8 @@ class BaseKernel:
         """
         extents = geometry.extent("grid", grid), geometry.extent("block", block)
         geometry.check_block(extents[1])
-        if runs is not None and runs != "auto" and (not isinstance(runs, int) or runs < 1):
-            raise ValueError(f'runs must be a positive int, "auto" or None; got {runs!r}')
+        runs = None if runs is None else checks.runs(runs)
+        checks.flag("counts", counts)
         where = None if device is None else devices.resolve(device)
         return self._run(
             *extents,
@@ -258,7 +253,7 @@ class BaseKernel:
             where,
             runs,
             counts,
-            write_only,
+            checks.texts("write_only", write_only),
             geometry.stream(stream),
         )
 

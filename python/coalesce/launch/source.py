@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coalesce.common import checks
 from coalesce.compile import nvrtc
 from coalesce.cxx import signature
 from coalesce.launch.module import Module
@@ -17,9 +18,14 @@ MOST_SOURCE_BYTES = 32 << 20  # CUDA's largest headers together have a fifth of 
 _FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*")
 
 
+def _plain(name: str) -> str:
+    """Return a file's name as it may stand in PTX."""
+    return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
+
+
 def _check_source(source: Any) -> None:
     if not isinstance(source, str):
-        raise TypeError(f"source must be a string or a path; got {type(source).__name__}")
+        raise TypeError(f"source must be a string or a path; got {checks.told(source)}")
     if len(source) > MOST_SOURCE_BYTES:
         raise ValueError(
             f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are taken"
@@ -36,15 +42,15 @@ def _check_source(source: Any) -> None:
 def _read(path: Path) -> tuple[str, list[str]]:
     """Return a file's text and the options that let it include its neighbours."""
     if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a source")
+        raise ValueError(f"source {path} has {path.stat().st_size:,} bytes, too many for a source")
     content = path.read_bytes()
     if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
-        raise ValueError(f"{path} is machine code; the source must be CUDA C++ or PTX")
+        raise ValueError(f"source {path} is machine code; the source must be CUDA C++ or PTX")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path} is not UTF-8 text (line {line})") from None
+        raise ValueError(f"source {path} is not UTF-8 text (line {line})") from None
     own = re.search(r'^[ \t]*#[ \t]*include[ \t]*"', text, re.MULTILINE)
     return text, [f"-I{path.resolve().parent}"] if own else []
 
@@ -59,12 +65,15 @@ def module_of(
 ) -> Module:
     """Make the module of a source; see `coalesce.Kernel` for what it may be."""
     chosen = nvrtc.checked_options(options)
-    if isinstance(source, os.PathLike):
-        path = Path(source)
+    filename = nvrtc.checked_filename(filename)
+    texts = nvrtc.checked_headers(headers)
+    if isinstance(source, os.PathLike) and not isinstance(source, type):
+        path = Path(checks.path("source", source))
         source, found = _read(path)
-        filename = filename or path.name
+        filename = filename or _plain(path.name)
         chosen += found
     _check_source(source)
+    source = source.removeprefix("\ufeff")  # a byte order mark, which editors on Windows write
     is_ptx = signature.is_ptx(source)
     architecture = nvrtc.architecture_name(arch)
     if architecture is not None and is_ptx:
@@ -73,4 +82,4 @@ def module_of(
         )
     name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
     expression = entry if entry is not None and "<" in entry else None
-    return Module(source, tuple(chosen), architecture, headers or {}, name, expression)
+    return Module(source, tuple(chosen), architecture, texts, name, expression)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from coalesce.common import checks
 from coalesce.kernel import Kernel
 from coalesce.profiling import Profile
 from coalesce.profiling.advice import wasteful
@@ -142,9 +143,7 @@ class Exercise:
         if isinstance(kernel, str):
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"kernel must be a Kernel or its CUDA text; got {type(kernel).__name__}"
-            )
+            raise TypeError(f"kernel must be a Kernel or its CUDA text; got {checks.told(kernel)}")
         for even in (False, True):  # the odd shape has edges; the counts are of the even one
             case = self._make(even)
             found = kernel.check(case.grid, case.block, *case.arguments)
@@ -182,11 +181,8 @@ def exercise(name: str) -> Exercise:
     >>> coalesce.lessons.exercise("smooth").launch
     'a thread for each element, blocks of 256'
     """
-    for one in _EXERCISES:
-        if one.name == name:
-            return one
-    known = ", ".join(one.name for one in _EXERCISES)
-    raise ValueError(f"unknown exercise {name!r}; there are: {known}")
+    known = {one.name: one for one in _EXERCISES}
+    return known[checks.choice("name", name, known)]
 
 
 def exercises() -> tuple[Exercise, ...]:

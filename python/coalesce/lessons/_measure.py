@@ -11,6 +11,7 @@ import numpy as np
 
 import coalesce
 from coalesce.arrays.device_array import DeviceArray, to_device
+from coalesce.common import checks
 from coalesce.common.timing import Timing
 from coalesce.kernel import Kernel
 
@@ -31,9 +32,7 @@ def source(name: str) -> str:
     // A tiled product whose tile of `a` has rows of TILE + PAD words.
     """
     known = {file.stem: file for file in sorted(_SOURCES.glob("*.cu"))}
-    if name not in known:
-        raise ValueError(f"unknown lesson kernel {name!r}; there are: {', '.join(known)}")
-    return known[name].read_text(encoding="utf-8")
+    return known[checks.choice("name", name, known)].read_text(encoding="utf-8")
 
 
 def code(operation: str, variant: str) -> str:

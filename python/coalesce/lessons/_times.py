@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from coalesce import catalogue
 from coalesce.arrays import devices
+from coalesce.common import checks
 from coalesce.common.timing import Timing, milliseconds
 from coalesce.lessons import _measure
 from coalesce.lessons._recording import Recording, label, recording
@@ -178,7 +180,9 @@ def times(
     >>> t.recording is None or t.ratio("coalesced", "naive") > 1
     True
     """
-    wanted = [(v, {}) if isinstance(v, str) else (v[0], dict(v[1])) for v in variants]
+    checks.choice("operation", operation, (*catalogue.operations(), "lesson"))
+    n = checks.whole("n", n, 1)
+    wanted = [_variant(one) for one in checks.one_or_several("variants", variants)]
     if not wanted:
         raise ValueError("variants must name at least one variant")
     names = [label(*one) for one in wanted]
@@ -200,6 +204,17 @@ def times(
         recording=known,
         gpu=gpu.description if gpu is not None else "",
     )
+
+
+def _variant(value: Any) -> tuple[str, dict[str, Any]]:
+    """Return a variant's name and options."""
+    if isinstance(value, str):
+        return value, {}
+    if isinstance(value, tuple | list) and len(value) == 2:
+        name, options = value
+        if isinstance(name, str) and isinstance(options, Mapping):
+            return name, dict(options)
+    raise TypeError(f"variants must hold names, or (name, options); got {checks.told(value)}")
 
 
 def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from coalesce.common import checks
 from coalesce.draw import _palette
 from coalesce.plots.axes import (
     COUNTED,
@@ -172,11 +173,13 @@ def bars(
     >>> [int(patch.get_width()) for patch in ax.patches]
     [32, 4]
     """
+    if not isinstance(values, Mapping):
+        raise TypeError(f"values must map names to numbers; got {checks.told(values)}")
     names = list(values)
     if not names:
         raise ValueError("values must hold at least one bar")
     for name, value in values.items():
-        if not math.isfinite(value) or value < 0:
+        if not math.isfinite(checks.number("values", value)) or value < 0:
             raise ValueError(f"values must be finite numbers from 0 on; {name!r} is {value!r}")
     estimated = set(names if modelled is True else [] if modelled is False else modelled)
     special = set(highlight)
@@ -260,9 +263,9 @@ def ladder(
         "gflops": "GFLOP/s",
         "gbps": "GB/s",
     }
-    if of not in labels:
-        raise ValueError(f"of must be one of {', '.join(labels)}; got {of!r}")
-    rungs = named(variants)
+    checks.choice("of", of, labels)
+    checks.choice("kind", kind, ("load", "store"))
+    rungs = named("variants", variants)
     values, modelled = {}, []
     for name, variant in rungs.items():
         values[name], estimate = quantity(name, variant, of, kind)
@@ -322,11 +325,10 @@ def roofline(
     'GFLOP/s'
     """
     for what, peak in (("peak_gflops", peak_gflops), ("peak_gbps", peak_gbps)):
-        if not (math.isfinite(peak) and peak > 0):
-            raise ValueError(f"{what} must be a positive number; got {peak!r}")
+        checks.positive(what, peak)
     points = {
         name: kernel if isinstance(kernel, Work) else work_of(name, kernel, flops)
-        for name, kernel in named(kernels).items()
+        for name, kernel in named("kernels", kernels).items()
     }
     with axes_of(ax, 1, theme, (6.4, 4.4)) as (panel,):
         _roof(panel, points, peak_gflops, peak_gbps)

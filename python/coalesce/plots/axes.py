@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from coalesce.common import checks
 from coalesce.draw import _palette
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ def axes_of(
 ) -> Iterator[np.ndarray[Any, Any]]:
     """Give the Axes to draw into, in the colours of a theme if they are new."""
     plt = _matplotlib()
-    if theme is not None and theme not in _COLOURS:
-        raise ValueError(f"theme must be 'light', 'dark' or 'transparent'; got {theme!r}")
+    if theme is not None:
+        checks.choice("theme", theme, _COLOURS)
     if ax is not None:
         if theme is not None:
             raise ValueError("theme is for new figures; the axes of `ax` have their colours")
         given = np.array([ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object).ravel()
+        for one in given:
+            if not isinstance(one, plt.Axes):
+                raise TypeError(f"ax must be Axes of matplotlib; got {checks.told(one)}")
         if len(given) < panels:
             raise ValueError(f"ax must be {panels} Axes, one for each panel; got {len(given)}")
         yield given[:panels]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from coalesce.common import checks
 
 
 class ProfileLike(Protocol):
@@ -58,26 +59,31 @@ class Work:
 
     def __post_init__(self) -> None:
         for name in ("flops", "dram_bytes", "ms"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number; got {value!r}")
+            checks.positive(name, getattr(self, name))
 
 
-def named(kernels: Any) -> dict[str, Any]:
-    """Return kernels by name: a mapping's keys, or the titles of profiles."""
+def named(argument: str, kernels: Any) -> dict[str, Any]:
+    """Return kernels by name: a mapping's keys, or the titles of profiles.
+
+    Errors call them `argument`.
+    """
     result = dict(kernels) if isinstance(kernels, Mapping) else {}
-    for kernel in () if isinstance(kernels, Mapping) else kernels:
-        title = getattr(kernel, "title", None)
-        if title is None:
+    several = [] if isinstance(kernels, Mapping) else checks.several(argument, kernels, "profiles")
+    for kernel in several:
+        with checks.asking(argument, kernel):
+            title = getattr(kernel, "title", None)
+        if not isinstance(title, str):
             raise TypeError(
-                f"without names, only profiles can be shown, which have a title; got {kernel!r}. "
-                "Give a mapping of names to what is to be shown"
+                f"{argument} without names must be profiles, which have a title; got "
+                f"{checks.told(kernel)}. Give a mapping of names to what is to be shown"
             )
         if title in result:
-            raise ValueError(f"two profiles are called {title!r}; give a mapping of names to them")
+            raise ValueError(
+                f"{argument} has two profiles called {title!r}; give a mapping of names to them"
+            )
         result[title] = kernel
     if not result:
-        raise ValueError("there is nothing to show: no profile was given")
+        raise ValueError(f"{argument} must hold at least one profile: no profile was given")
     return result
 
 
@@ -113,4 +119,6 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     if None in traffic:
         raise ValueError(f"{name!r} has no dram__bytes_read.sum and dram__bytes_write.sum")
     ms, modelled = _time(name, profile)
-    return Work(float(count), float(sum(part or 0 for part in traffic)), ms, not modelled)
+    return Work(
+        checks.number("flops", count), float(sum(part or 0 for part in traffic)), ms, not modelled
+    )

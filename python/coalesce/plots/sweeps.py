@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coalesce.arrays import devices
 from coalesce.arrays.device_array import DeviceArray
+from coalesce.common import checks
 from coalesce.patterns import access, run_access
 
 # The option that a pattern varies by, what its numbers mean, and those shown by default.
@@ -20,6 +21,7 @@ PATTERNS: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "vector": ("width", "bytes a load", (1, 2, 4, 8, 16)),
 }
 _COUNTED_WARPS = 64
+_MOST = 1 << 16  # a stride of so many elements takes gigabytes to try
 _ELEMENTS: dict[int, Any] = {
     1: np.uint8,
     2: np.int16,
@@ -100,13 +102,16 @@ class Sweep:
         >>> coalesce.plots.Sweep.run("stride", [1, 2, 8]).sectors
         array([ 4.,  8., 32.])
         """
-        if pattern not in PATTERNS:
-            raise ValueError(f"pattern must be one of {', '.join(PATTERNS)}; got {pattern!r}")
-        if itemsize not in _ELEMENTS:
+        checks.choice("pattern", pattern, PATTERNS)
+        if checks.integer("itemsize", itemsize) not in _ELEMENTS:
             raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {itemsize!r}")
         timed = devices.resolve(device)
         chosen = None if device is None and timed.kind == "sim" else timed
-        wanted = list(PATTERNS[pattern][2] if values is None else values)
+        given = PATTERNS[pattern][2] if values is None else values
+        wanted = [
+            checks.whole("values", value, 0, _MOST)
+            for value in checks.several("values", given, "whole numbers")
+        ]
         if not wanted:
             raise ValueError("values must hold at least one number")
         sectors = [_sectors(pattern, value, itemsize) for value in wanted]
@@ -138,8 +143,6 @@ def _sectors(pattern: str, value: Any, itemsize: int) -> float:
     """Count on a few warps, which all touch as many."""
     option = PATTERNS[pattern][0]
     threads = 32 * _COUNTED_WARPS
-    if not isinstance(value, (int, np.integer)) or value < 0:
-        raise ValueError(f"values must be whole numbers from 0 on; got {value!r}")
     elements = {"stride": threads * value, "offset": threads + value, "vector": threads * 16}
     x = np.zeros(elements[pattern], _ELEMENTS[itemsize])
     _, run = run_access(x, pattern, {option: value}, device="sim", counts=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from coalesce.common import checks
 from coalesce.profiling.advice import wasteful
 from coalesce.profiling.rows import number
 
@@ -69,9 +69,7 @@ class Assertions:
         if not wanted:
             raise ValueError("assert_sectors_per_request needs load=, store= or both")
         for kind, most in wanted.items():
-            if not isinstance(most, Real):
-                raise TypeError(f"{kind} must be a number; got {type(most).__name__} {most!r}")
-            if not most >= 0:  # nan would let everything pass
+            if not checks.number(kind, most) >= 0:  # nan would let everything pass
                 raise ValueError(f"{kind} must be a number of sectors from 0 on; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
             found = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
@@ -114,7 +112,7 @@ class Assertions:
         >>> coalesce.profile("transpose", a, variant="padded").assert_bytes_used(0.9)
         """
         __tracebackhide__ = True
-        if not 0 <= at_least <= 1:
+        if not 0 <= checks.number("at_least", at_least) <= 1:
             raise ValueError(f"at_least must be a share from 0 to 1; got {at_least!r}")
         judged = self._judged("global", line, _is_global)
         used = sum(a.bytes_used for a in judged) / sum(a.bytes_moved for a in judged)
@@ -152,6 +150,7 @@ class Assertions:
         Of the whole kernel there may be none unless they are `needed`.
         """
         __tracebackhide__ = True
+        line = None if line is None else checks.integer("line", line)
         found = [a for a in self.accesses() if chosen(a)]
         at_line = [a for a in found if line is None or (a.line == line and not a.file)]
         if not at_line and (needed or line is not None):

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coalesce.common import checks
 from coalesce.profiling import Profile
 from coalesce.profiling.rows import Line
 from coalesce.profiling.verdict import Total
@@ -82,7 +83,7 @@ def compare(*profiles: Profile) -> Comparison:
     """
     for given in profiles:
         if not isinstance(given, Profile):
-            raise TypeError(f"compare takes profiles; got {type(given).__name__}")
+            raise TypeError(f"profiles must be of type Profile; got {checks.told(given)}")
     if len(profiles) < 2:
         raise ValueError(f"compare needs two profiles or more; got {len(profiles)}")
     return Comparison(profiles)
@@ -122,6 +123,8 @@ class Comparison:
         float or None
             None where the baseline has none of it.
         """
+        checks.text("name", name)
+        of = self._which(of)
         for row in self._rows:
             if row.name == name:
                 return row.ratio(of)
@@ -129,7 +132,7 @@ class Comparison:
         if any(name in m for m in metrics):
             return Row(name, (metrics[0].get(name), metrics[1].get(name))).ratio(1)
         known = ", ".join(repr(row.name) for row in self._rows)
-        raise ValueError(f"unknown quantity {name!r}; there are {known}, and metrics")
+        raise ValueError(f"name: unknown quantity {name!r}; there are {known}, and metrics")
 
     def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
         """Pair the source lines that access memory with those of the baseline.
@@ -145,7 +148,11 @@ class Comparison:
             The baseline's line and the profile's, in the order of the source. None stands for a
             line that the other source does not have.
         """
+        of = self._which(of)
         return list(_paired(self.profiles[0], self.profiles[of]))
+
+    def _which(self, of: int) -> int:
+        return checks.whole("of", of, -len(self.profiles), len(self.profiles) - 1)
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
         """Return the comparison as text of 80 to 100 columns."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from coalesce.common import checks
 from coalesce.common.version import __version__
 from coalesce.launch.modelled import Modelled
 from coalesce.profiling.rows import Access, Instruction, Line
@@ -91,6 +92,7 @@ def _access(access: Access) -> dict[str, Any]:
 
 def as_dataframe(profile: Profile, by: str) -> Any:
     """Return the rows as a DataFrame; see `Profile.to_dataframe`."""
+    checks.choice("by", by, ("line", "access", "instruction"))
     try:
         import pandas
     except ImportError:
@@ -100,8 +102,6 @@ def as_dataframe(profile: Profile, by: str) -> Any:
         "access": (Access, profile.accesses()),
         "instruction": (Instruction, profile.instructions()),
     }
-    if by not in tables:
-        raise ValueError(f'by must be "line", "access" or "instruction"; got {by!r}')
     kind, rows = tables[by]
     columns = [f.name for f in fields(kind) if f.name not in _NESTED] + list(_DERIVED[kind])
     return pandas.DataFrame([_record(row) for row in rows], columns=columns)

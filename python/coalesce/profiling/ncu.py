@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coalesce.arrays import devices
+from coalesce.common import checks
 from coalesce.common.errors import DeviceUnavailable, LaunchError
 from coalesce.common.geometry import Extent
 
@@ -69,6 +70,7 @@ def measure(
     Raises DeviceUnavailable where ncu, a GPU or the permission to read counters is missing,
     LaunchError where ncu fails otherwise.
     """
+    timeout = checks.positive("timeout", timeout)
     if not (status := devices.gpu_status()):
         raise DeviceUnavailable(f"counters are read from a GPU. {status}\n  {_WHY_NOT_NEEDED}")
     command = find(ncu)

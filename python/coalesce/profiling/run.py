@@ -15,8 +15,8 @@ from coalesce import catalogue
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.catalogue.run import launched_by
-from coalesce.common import geometry
-from coalesce.launch.arguments import HostArray, expanded, prepare
+from coalesce.common import checks, geometry
+from coalesce.launch.arguments import HostArray, expanded, names, prepare
 from coalesce.profiling import ArrayInfo, Profile, atomics, exactness, examples, ncu, rows
 from coalesce.simulate import counting
 
@@ -39,6 +39,9 @@ class Settings:
     executor: Executor | None = None
     progress: counting.Progress = None
     caches: bool = True
+
+    def __post_init__(self) -> None:
+        checks.flag("caches", self.caches)
 
 
 def of_operation(
@@ -209,7 +212,8 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
 
 def _kept(kernel: BaseKernel, given: Sequence[Any]) -> list[Any]:
     """Return the arguments as they are before the kernel runs, for another launch."""
-    on_host = [counting.on_host(value) for value in given]
+    called = names(kernel.signature, given)
+    on_host = [counting.on_host(v, name) for v, name in zip(given, called, strict=True)]
     arguments = prepare(kernel.signature, on_host)
     return [
         (a.array.copy() if a.written else a.array) if isinstance(a, HostArray) else value

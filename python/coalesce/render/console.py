@@ -7,6 +7,8 @@ import shutil
 import sys
 from typing import Any
 
+from coalesce.common import checks
+
 LEAST, MOST = 80, 100  # columns that reports are laid out for
 
 # For streams whose encoding lacks them.
@@ -17,6 +19,8 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
     """Render an item at a width of 80 to 100 columns; without colour as plain text."""
     from rich.console import Console
 
+    width = checks.whole("width", width, 1)
+    color = checks.flag("color", color)
     console = Console(
         file=io.StringIO(),
         width=max(LEAST, min(MOST, width)),

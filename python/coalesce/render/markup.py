@@ -14,6 +14,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coalesce.common import checks
+
 if TYPE_CHECKING:
     from coalesce.draw import Picture
 
@@ -93,8 +95,9 @@ def folded(summary: str, content: str, *, unfolded: bool = False) -> str:
 
 def write(title: str, body: str, path: str | Path | None) -> str | None:
     """Write a page of its own around `body`, or return it where there is no path."""
+    where = None if path is None else checks.path("path", path)
     page = _PAGE.format(title=escape(title), body=body)
-    if path is None:
+    if where is None:
         return page
-    Path(path).write_text(page, encoding="utf-8")
+    Path(where).write_text(page, encoding="utf-8")
     return None

@@ -12,6 +12,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.arrays import devices, foreign
 from coalesce.common import geometry
+from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import Pieces
 from coalesce.common.progress import reporter
 from coalesce.launch import arguments as launch_arguments
@@ -299,7 +300,9 @@ def prepare(
     if device is None:
         device = kernel.device if kernel.device.kind == "sim" else "sim"
     chosen = devices.resolve(device)
-    prepared = launch_arguments.prepare(kernel.signature, [on_host(a) for a in arguments])
+    names = launch_arguments.names(kernel.signature, arguments)
+    here = [on_host(value, name) for value, name in zip(arguments, names, strict=True)]
+    prepared = launch_arguments.prepare(kernel.signature, here)
     return Prepared(kernel, chosen, *extents, shared, prepared)
 
 
@@ -320,10 +323,16 @@ def _writable(argument: HostArray) -> bool:
     return bool(argument.array.flags.writeable and argument.given.flags.writeable)
 
 
-def on_host(value: Any) -> Any:
-    """Return an argument, a GPU array as a copy in host memory."""
-    if isinstance(value, np.ndarray) or foreign.look(value) is None:
+def on_host(value: Any, name: str = "the array") -> Any:
+    """Return an argument, a GPU array as a copy in host memory; errors call it `name`."""
+    if isinstance(value, np.ndarray) or (found := foreign.look(value, name)) is None:
         return value
     from coalesce.arrays.device_array import to_device
 
-    return to_device(value).get()
+    try:
+        return to_device(value).get()
+    except DeviceUnavailable as error:
+        raise DeviceUnavailable(
+            f"{name} is an array in the memory of cuda:{found.ordinal}, which is not usable "
+            f"here\n  {error}"
+        ) from None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from coalesce._core import sim
+from coalesce.common import checks
 
 if TYPE_CHECKING:
     pass
@@ -256,6 +257,8 @@ class Trace:
         ValueError
             The lane is not active in this event.
         """
+        event = checks.whole("event", event, -len(self), len(self) - 1)
+        lane = checks.whole("lane", lane, 0, WARP_SIZE - 1)
         if not self.active[event, lane]:
             raise ValueError(f"lane {lane} is not active in event {event}")
         address = int(self.addresses[event, lane])
@@ -293,26 +296,30 @@ class Trace:
         >>> trace.select(kind="load", array="a", warp=0).index[0]
         """
         keep = np.ones(len(self), bool)
-        columns: list[tuple[str, Any]] = [
-            ("line", line),
-            ("kind", kind),
-            ("space", space),
-            ("instruction", instruction),
-            ("warp", warp),
-            ("execution", execution),
+        columns: list[tuple[str, Any, Callable[[str, Any], Any]]] = [
+            ("line", line, checks.integer),
+            ("kind", kind, partial(checks.choice, choices=sim.KINDS)),
+            ("space", space, partial(checks.choice, choices=sim.SPACES)),
+            ("instruction", instruction, checks.integer),
+            ("warp", warp, checks.integer),
+            ("execution", execution, checks.integer),
         ]
-        for name, wanted in columns:
-            if wanted is not None:
-                keep &= np.isin(getattr(self, name), np.atleast_1d(np.asarray(wanted)))
+        for name, given, checked in columns:
+            if given is not None:
+                wanted = [checked(name, one) for one in checks.one_or_several(name, given)]
+                keep &= np.isin(getattr(self, name), wanted)
         if array is not None:
-            names = [array] if isinstance(array, str) else list(array)
+            names = [checks.text("array", n) for n in checks.one_or_several("array", array)]
             known = [a.name for a in self.arrays]
             for name in names:
                 if name not in known:
                     raise ValueError(f"there is no array {name!r}; there are {', '.join(known)}")
             keep &= np.isin(self.array, [i for i, name in enumerate(known) if name in names])
         if block is not None:
-            keep &= np.all(self.block == (*block, 0, 0)[:3], axis=1)
+            index = [checks.integer("block", n) for n in checks.one_or_several("block", block)]
+            if not 1 <= len(index) <= 3:
+                raise ValueError(f"block must have one to three coordinates; got {block!r}")
+            keep &= np.all(self.block.astype(object) == (*index, 0, 0)[:3], axis=1)
         return self[keep]
 
     def __len__(self) -> int:
@@ -433,6 +440,7 @@ class Trace:
         ImportError
             pandas is not installed.
         """
+        checks.flag("lanes", lanes)
         try:
             import pandas as pd
         except ImportError:

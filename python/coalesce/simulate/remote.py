@@ -20,6 +20,7 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.arrays.devices import modelled_gpu
+from coalesce.common import checks
 from coalesce.common.memory import Pieces
 from coalesce.launch.arguments import HostArray
 
@@ -62,7 +63,9 @@ class Result:
 
 def check(executor: Any) -> None:
     """Raise TypeError for what is no executor."""
-    if not callable(getattr(executor, "submit", None)):
+    with checks.asking("executor", executor):
+        submit = getattr(executor, "submit", None)
+    if isinstance(executor, type) or not callable(submit):
         raise TypeError(
             "executor must be a concurrent.futures.Executor, such as a ProcessPoolExecutor or "
             f"dask's client.get_executor(); got {type(executor).__name__}"

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from coalesce.common import checks
+
 _GROUPS = 16
 _LEAST_BLOCKS = 2 * _GROUPS  # below, the errors would be guesses
 
@@ -85,8 +87,7 @@ def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[A
 
     Returns None where the grid is so small that all its blocks are run.
     """
-    if isinstance(share, bool) or not isinstance(share, int | float | np.number):
-        raise TypeError(f"sample must be a number; got {type(share).__name__}")
+    share = checks.number("sample", share)
     if not 0 < share < 1:
         raise ValueError(
             f"sample must be a share of the blocks, above 0 and below 1; got {share}. "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.common import geometry
+from coalesce.common import checks, geometry
 from coalesce.common.errors import LaunchError
 from coalesce.cxx import declarations, signature
 from coalesce.launch.arguments import HostArray
@@ -337,11 +337,9 @@ class Stepper:
         ValueError
             No instruction came from the line; the message lists those that have some.
         """
-        lines = [line] if isinstance(line, int | np.integer) else list(line)
-        if not lines or any(
-            isinstance(n, bool) or not isinstance(n, int | np.integer) for n in lines
-        ):
-            raise TypeError(f"line must be an int or several; got {line!r}")
+        lines = [checks.integer("line", n) for n in checks.one_or_several("line", line)]
+        if not lines:
+            raise ValueError("line is empty; name at least one")
         own = [(n, i) for n, i in enumerate(self._listing) if i.file == self._file and i.line]
         there = sorted({i.line for _, i in own})
         for n in lines:
@@ -489,15 +487,14 @@ class Stepper:
                 print(said, end="", flush=True)
 
     def _checked_warp(self, warp: Any) -> int:
-        if isinstance(warp, bool) or not isinstance(warp, int | np.integer):
-            raise TypeError(f"warp must be an int; got {warp!r}")
+        number = checks.integer("warp", warp)
         warps = self._open().warps
-        if not 0 <= warp < warps:
+        if not 0 <= number < warps:
             raise ValueError(
-                f"there is no warp {warp}; the block's {warps} warps have the numbers 0 to "
+                f"there is no warp {number}; the block's {warps} warps have the numbers 0 to "
                 f"{warps - 1}"
             )
-        return int(warp)
+        return number
 
     def _text(self, instruction: step_names.Instruction) -> str:
         known = instruction.file == self._file and 0 < instruction.line <= len(self._lines)
@@ -562,11 +559,10 @@ def of_kernel(
 ) -> Stepper:
     """Start walking; see `Kernel.step`."""
     launch = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
-    if limit is not None and (
-        isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1
-    ):
-        raise ValueError(f"limit must be a positive int, or None for all events; got {limit!r}")
+    limit = checks.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):
-        of_block = tuple(int(n) for n in of_block)
-    (number,) = geometry.block_numbers(of_block, launch.grid).tolist()
-    return Stepper(launch, number, None if limit is None else int(limit))
+        of_block = tuple(of_block)
+    elif not isinstance(of_block, tuple):
+        of_block = checks.integer("of_block", of_block)
+    (number,) = geometry.block_numbers(of_block, launch.grid, "of_block").tolist()
+    return Stepper(launch, number, limit)

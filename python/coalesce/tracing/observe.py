@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coalesce.common import geometry, progress
+from coalesce.common import checks, geometry, progress
 from coalesce.simulate import dependencies
 from coalesce.simulate.counting import Prepared
 from coalesce.simulate.events import Trace
@@ -29,8 +29,7 @@ def observe(
         raise TypeError(
             f"callback must be a function that takes a Trace; got {type(callback).__name__}"
         )
-    if isinstance(batch, bool) or not isinstance(batch, int | np.integer) or batch < 1:
-        raise ValueError(f"batch must be a positive int, the most events at a time; got {batch!r}")
+    batch = checks.whole("batch", batch, 1, 2**31 - 1)
     if wanted.blocks is None:
         blocks = np.arange(launch.blocks, dtype=np.uint64)
     else:
@@ -43,13 +42,13 @@ def observe(
         while start < len(blocks):
             part = blocks[start : start + at_once]
             trace = _events(launch, part, recording)
-            for first in range(0, len(trace), int(batch)):
-                callback(trace[first : first + int(batch)])
+            for first in range(0, len(trace), batch):
+                callback(trace[first : first + batch])
             told += len(trace)
             start += len(part)
             if report is not None:
                 report(start, len(blocks))
-            fitting = len(part) * int(batch) // len(trace) if len(trace) else 2 * at_once
+            fitting = len(part) * batch // len(trace) if len(trace) else 2 * at_once
             at_once = max(1, min(fitting, 4 * at_once))
     launch.finish()
     return told

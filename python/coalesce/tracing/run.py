@@ -12,7 +12,7 @@ import numpy as np
 from coalesce import catalogue
 from coalesce._core import sim
 from coalesce.catalogue.run import launched_by
-from coalesce.common import geometry
+from coalesce.common import checks, geometry
 from coalesce.common.errors import LaunchError
 from coalesce.common.progress import reporter
 from coalesce.simulate import counting, dependencies
@@ -135,19 +135,15 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
 
 def recording(launch: counting.Prepared, wanted: Wanted) -> sim.Recording:
     """Check which events are wanted of a launch."""
-    limit = wanted.limit
-    if limit is not None and (
-        isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1
-    ):
-        raise ValueError(f"limit must be a positive int, or None for all events; got {limit!r}")
+    limit = checks.limit("limit", wanted.limit, "events")
     warps = lines = None
     if wanted.warps is not None:
         warps = _whole("warps", wanted.warps)
         for warp in warps:
             if not 0 <= warp < launch.warps:
                 raise ValueError(
-                    f"there is no warp {warp}; a block's {launch.warps} warps have the numbers 0 "
-                    f"to {launch.warps - 1}"
+                    f"warps: there is no warp {warp}; a block's {launch.warps} warps have the "
+                    f"numbers 0 to {launch.warps - 1}"
                 )
     if wanted.lines is not None:
         lines = _whole("lines", wanted.lines)
@@ -155,10 +151,10 @@ def recording(launch: counting.Prepared, wanted: Wanted) -> sim.Recording:
         if not set(lines) & set(there):
             said = ", ".join(map(str, there)) or "none that the PTX names"
             raise ValueError(
-                f"no memory instruction stands on line{'s' * (len(lines) != 1)} "
+                f"lines: no memory instruction stands on line{'s' * (len(lines) != 1)} "
                 f"{', '.join(map(str, lines))}; those of {launch.kernel.name} are on lines {said}"
             )
-    return sim.Recording(warps=warps, lines=lines, limit=None if limit is None else int(limit))
+    return sim.Recording(warps=warps, lines=lines, limit=limit)
 
 
 def _lines_of_accesses(launch: counting.Prepared) -> list[int]:
@@ -171,8 +167,7 @@ def _lines_of_accesses(launch: counting.Prepared) -> list[int]:
 
 def _whole(name: str, value: Any) -> list[int]:
     """Return one int or several as a list."""
-    items = [value] if isinstance(value, str) or not np.iterable(value) else list(value)
-    for item in items:
-        if isinstance(item, bool) or not isinstance(item, int | np.integer):
-            raise TypeError(f"{name} must be an int or several; got {value!r}")
-    return [int(item) for item in items]
+    found = [checks.integer(name, item) for item in checks.one_or_several(name, value)]
+    if not found:
+        raise ValueError(f"{name} is empty; name at least one, or leave it out for all")
+    return found

@@ -1,0 +1,181 @@
+"""Arguments checked by name: every message says which one is wrong, what came and what is needed.
+
+Objects of others may raise anything when they are asked for something, so whatever asks them stands
+in `asking`.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+
+
+@contextmanager
+def asking(name: str, value: Any) -> Iterator[None]:
+    """Turn what an object of others raises into a TypeError that names the argument."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except Exception as error:
+        raise TypeError(
+            f"{name} cannot be read: {type(value).__name__} raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def told(value: Any, most: int = 60) -> str:
+    """Return a value's type and, where it is short, its text, for a message."""
+    kind = type(value).__name__
+    try:
+        text = repr(value)
+    except Exception:
+        return kind
+    return f"{kind} {text}" if len(text) <= most and "\n" not in text else kind
+
+
+def text(name: str, value: Any, *, what: str = "a string") -> str:
+    """Return a string as it is; TypeError otherwise."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be {what}; got {told(value)}")
+    return value
+
+
+def choice(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return a string that is one of `choices`."""
+    wanted = ", ".join(repr(one) for one in choices)
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {wanted}; got {told(value)}")
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {wanted}; got {value!r}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False, also NumPy's."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {told(value)}")
+    return bool(value)
+
+
+def integer(name: str, value: Any) -> int:
+    """Return an integer of any kind, not a bool, as an int."""
+    if not isinstance(value, bool | np.bool_ | float | str | bytes):
+        try:
+            return operator.index(value)
+        except Exception:
+            pass
+    raise TypeError(f"{name} must be an integer; got {told(value)}")
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return an integer in a range."""
+    found = integer(name, value)
+    if found < least or (most is not None and found > most):
+        open_ended = most is None or (found < least and most >= 2**31 - 1)
+        limits = f"at least {least}" if open_ended else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {limits}; got {found}")
+    return found
+
+
+def number(name: str, value: Any) -> float:
+    """Return a real number as a float."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number; got {told(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float64") from None
+
+
+def positive(name: str, value: Any) -> float:
+    """Return a real number that is finite and above 0."""
+    found = number(name, value)
+    if not (math.isfinite(found) and found > 0):
+        raise ValueError(f"{name} must be a positive number; got {found}")
+    return found
+
+
+def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
+    """Return the items of a list, a tuple, an array or anything that can be iterated over."""
+    if isinstance(value, str | bytes | bytearray):
+        raise TypeError(f"{name} must be {what}; got {told(value)}")
+    try:
+        return list(value)
+    except Exception:
+        raise TypeError(f"{name} must be {what}; got {told(value)}") from None
+
+
+def texts(name: str, value: Any) -> list[str]:
+    """Return the strings of a sequence of strings; one string by itself is refused."""
+    found = several(name, value, "a sequence of strings")
+    for item in found:
+        if not isinstance(item, str):
+            raise TypeError(f"{name} must hold strings; got {told(item)}")
+    return found
+
+
+def path(name: str, value: Any) -> str:
+    """Return a file's name, given as a string or a path."""
+    with asking(name, value):
+        found = os.fspath(value)
+    if not isinstance(found, str):
+        raise TypeError(f"{name} must be a string or a path; got {told(value)}")
+    if "\0" in found:
+        raise ValueError(f"{name} has a NUL character: {found!r}")
+    return found
+
+
+def one_or_several(name: str, value: Any) -> list[Any]:
+    """Return the items of what can be iterated over, or the value as the only item."""
+    if isinstance(value, str | bytes | bytearray):
+        return [value]
+    with asking(name, value):
+        try:
+            items = iter(value)
+        except TypeError:
+            return [value]
+        return list(items)
+
+
+def shape(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> tuple[int, ...]:
+    """Return an array's shape, an integer or a sequence of integers, as a tuple."""
+    if isinstance(value, set | frozenset):
+        raise TypeError(f"{name} must be an integer or a sequence of integers; got {told(value)}")
+    return tuple(whole(name, extent, least, most) for extent in one_or_several(name, value))
+
+
+def limit(name: str, value: Any, what: str) -> int | None:
+    """Return a positive integer of at most 64 bits, or None for no limit."""
+    if value is None:
+        return None
+    try:
+        return whole(name, value, 1, 2**63 - 1)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} must be a positive int, or None for all {what}; got {told(value)}"
+        ) from None
+
+
+def runs(value: Any) -> int | Literal["auto"]:
+    """Return how often to time something, a positive int of at most 31 bits or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return "auto"
+    try:
+        return whole("runs", value, 1, 2**31 - 1)
+    except (TypeError, ValueError):
+        raise ValueError(f'runs must be a positive int or "auto"; got {told(value)}') from None
+
+
+def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """Return what ``numpy.asarray`` makes of a value."""
+    if isinstance(value, bytes | bytearray | memoryview | str):
+        raise TypeError(f"{name} must be an array or a sequence of numbers; got {told(value)}")
+    with asking(name, value):
+        return np.asarray(value)

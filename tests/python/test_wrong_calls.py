@@ -1,0 +1,63 @@
+"""Calls that are wrong in one argument, all over the public API: each is refused and names it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import wrong_calls
+
+import coalesce
+
+
+def test_the_calls_are_right_but_for_the_wrong_argument() -> None:
+    for call in wrong_calls.calls():
+        by_place = [a.good for key, a in call.arguments.items() if key.startswith("*")]
+        by_name = {k: a.good for k, a in call.arguments.items() if not k.startswith("*")}
+        call.function(*by_place, **by_name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_wrong_calls_are_refused_by_name(seed: int) -> None:
+    faults = [str(found) for found in wrong_calls.outcomes(300, seed) if found.fault]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("interface", wrong_calls.BROKEN_INTERFACES, ids=str)
+def test_a_broken_array_interface_is_named(interface: object) -> None:
+    broken = wrong_calls.GpuLike(interface)
+    with pytest.raises((TypeError, ValueError, coalesce.DeviceUnavailable), match=r"\ba\b"):
+        coalesce.transpose(broken, device="sim")
+    with pytest.raises((TypeError, ValueError, coalesce.DeviceUnavailable), match="argument `x`"):
+        coalesce.Kernel(wrong_calls.SCALE, device="sim")[1, 32](broken, 2.0, 5)
+
+
+def test_objects_of_others_are_not_asked_for_their_attributes() -> None:
+    """The pytest plugin looks at the type of what is compared, and at nothing else."""
+    from coalesce import _pytest_plugin
+
+    assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_calls.Hostile(), 0) is None
+    p = coalesce.profile("transpose", np.ones((32, 32), np.float32), variant="tiled")
+    shown = _pytest_plugin.pytest_assertrepr_compare("==", p.bank_conflicts, 0)
+    assert shown is not None
+    assert shown[0] == f"{p.bank_conflicts:d} == 0"
+    assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_calls.Hostile(), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("filename", "message"),
+    [
+        ('a"b.cu', "filename has the character '\"'"),
+        ("a\\b.cu", "filename has the character"),
+        ("a\nb.cu", r"filename has the character '\\n'"),
+        ("", "filename is empty"),
+    ],
+)
+def test_file_names_that_break_the_assembler(filename: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        coalesce.Kernel(wrong_calls.SCALE, device="sim", filename=filename)
+
+
+def test_a_source_may_begin_with_a_byte_order_mark() -> None:
+    x = np.ones(3, np.float32)
+    coalesce.Kernel("\ufeff" + wrong_calls.SCALE, device="sim")[1, 32](x, 2.0, 3)
+    assert x.tolist() == [2.0, 2.0, 2.0]
