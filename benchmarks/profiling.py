@@ -23,7 +23,7 @@ from rich.table import Table
 from simulator import processor
 
 import coalesce
-from coalesce import operations
+from coalesce.catalogue import table
 
 OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
 
@@ -56,10 +56,8 @@ def report_counting(n: int, repeats: int) -> Table:
 def times(operation: str, variant: str, arrays: Sequence[Any], repeats: int) -> list[str]:
     """Return a row: seconds plain, counting, their ratio, and of a profile."""
     chosen: dict[str, Any] = {"variant": variant, "device": "sim"}
-    if operation.endswith("sums"):
-        call = functools.partial(operations.run_sums, operation, *arrays, **chosen)
-    else:
-        call = functools.partial(getattr(operations, f"run_{operation}"), *arrays, **chosen)
+    asked = {"variant": variant}
+    call = functools.partial(table.operation(operation).run, arrays, asked, device="sim")
     call(counts=True)  # compiles
     plain = best(call, repeats)
     counting = best(lambda: call(counts=True), repeats)

@@ -22,7 +22,6 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ sys.path.insert(0, str(TESTS))
 import counter_cases  # noqa: E402
 
 from coalesce import _core  # noqa: E402
-from coalesce.catalogue.run import launched_by  # noqa: E402
+from coalesce.catalogue.run import Launcher  # noqa: E402
 from coalesce.kernel import LaunchRecord  # noqa: E402
 from coalesce.launch.modelled import Modelled  # noqa: E402
 from coalesce.simulate import counting  # noqa: E402
@@ -112,13 +111,11 @@ def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> 
     return 1e3 * float(modelled["ms"])
 
 
-def first_rounds(rounds: int) -> AbstractContextManager[None]:
-    """Let operations run only the first blocks: so many rounds of as many as the GPU holds.
+def first_rounds(rounds: int) -> Launcher:
+    """Return what launches only the first blocks: so many rounds of as many as the GPU holds.
 
     What is modelled is of the whole grid, by what the last of these rounds did; results are wrong.
     """
-    if not rounds:
-        return nullcontext()
 
     def launch(kernel: Any, grid: Any, block: Any, arguments: Any, **how: Any) -> LaunchRecord:
         prepared = counting.prepare(
@@ -129,7 +126,7 @@ def first_rounds(rounds: int) -> AbstractContextManager[None]:
         name = prepared.device.name
         return LaunchRecord(modelled.ms, 0, 1, 0, 0, "modelled", name, modelled=modelled)
 
-    return launched_by(launch)
+    return launch
 
 
 def rows(only: str, rounds: int = 0, name: str = "models") -> Iterator[Row]:
@@ -140,8 +137,8 @@ def rows(only: str, rounds: int = 0, name: str = "models") -> Iterator[Row]:
         if not re.search(only, case.name):
             continue
         start = time.perf_counter()
-        with first_rounds(rounds):
-            kernel, record = case.run("sim", timed=True)[-1]
+        how = {"launcher": first_rounds(rounds)} if rounds else {}
+        kernel, record = case.run("sim", timed=True, **how)[-1]
         seconds = time.perf_counter() - start
         launch = recorded[case.name, kernel]
         real, model = measured(launch), record.modelled

@@ -19,7 +19,7 @@ import numpy as np
 import unseen_cases
 
 import coalesce
-from coalesce import operations, patterns
+from coalesce.catalogue.table import OPERATIONS
 
 KERNELS = Path(__file__).parent / "kernels"
 
@@ -80,7 +80,8 @@ def shipped(
                 device: Any, name: str = variant.name, tile: int = tile, **how: bool
             ) -> Any:
                 a, b = matrix(1, m, k, dtype=dtype), matrix(2, k, n, dtype=dtype)
-                return operations.run_matmul(a, b, variant=name, tile=tile, device=device, **how)[1]
+                options = {"variant": name, "tile": tile}
+                return OPERATIONS["matmul"].run((a, b), options, device=device, **how)[1]
 
             shown = "" if tile == 32 else f" tile={tile}"
             yield _case(f"matmul/{variant.name} {size}{shown}", product)
@@ -91,9 +92,8 @@ def shipped(
                 device: Any, operation: str = operation, name: str = variant.name, **how: bool
             ) -> Any:
                 a = matrix(1, m, n, dtype=dtype)
-                if operation == "transpose":
-                    return operations.run_transpose(a, variant=name, device=device, **how)[1]
-                return operations.run_sums(operation, a, variant=name, device=device, **how)[1]
+                options = {"variant": name}
+                return OPERATIONS[operation].run((a,), options, device=device, **how)[1]
 
             yield _case(f"{operation}/{variant.name} {m}x{n} {dtype}", whole)
     for pattern, options in ACCESS:
@@ -109,7 +109,8 @@ def shipped(
                 x = x[: count // 4 * 4].reshape(4, -1)
             elif pattern == "vector":
                 x = x[: count * x.itemsize // 16 * 16 // x.itemsize]
-            return patterns.run_access(x, pattern, {**options, **extra}, device=device, **how)[1]
+            chosen = {"pattern": pattern, **options, **extra}
+            return OPERATIONS["access"].run((x,), chosen, device=device, **how)[1]
 
         shown = "".join(f" {key}={value}" for key, value in options.items())
         yield _case(f"access/{pattern} {m * n} {dtype}{shown}", read)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coalesce
-from coalesce.patterns import run_access
+from coalesce.catalogue.access import run_access
 
 LENGTHS = [0, 1, 31, 32, 33, 100, 1000]
 ORDERS = {
@@ -150,7 +150,7 @@ def test_indices_beyond_32_bits(device):
 )
 def test_sectors(sectors, dtype, pattern, options, on_simulator):
     x = np.zeros(4096 + options.get("offset", 0), dtype)
-    result, run = run_access(x, pattern, options, device=on_simulator, counts=True)
+    result, run = run_access(x, pattern=pattern, **options, device=on_simulator, counts=True)
     counts = run.records[0][1].counts
     warps = result.nbytes // options.get("width", x.itemsize) // 32
     assert counts.global_load_requests == counts.global_store_requests == warps
@@ -160,7 +160,7 @@ def test_sectors(sectors, dtype, pattern, options, on_simulator):
 @pytest.mark.parametrize(("pattern", "sectors"), [("aos", 16), ("soa", 4)])
 def test_sectors_of_structures(pattern, sectors, on_simulator):
     x = np.zeros((256, 4) if pattern == "aos" else (4, 256), np.float32)
-    _, run = run_access(x, pattern, {"field": 2}, device=on_simulator, counts=True)
+    _, run = run_access(x, pattern=pattern, field=2, device=on_simulator, counts=True)
     counts = run.records[0][1].counts
     assert counts.global_load_sectors == sectors * counts.global_load_requests
 
@@ -178,7 +178,7 @@ def test_sectors_of_structures(pattern, sectors, on_simulator):
 def test_sectors_of_a_gather_are_those_the_indices_fall_into(index, sectors, on_simulator):
     x = np.zeros(256, np.float32)
     options = {"index": index.astype(np.int32)}
-    _, run = run_access(x, "gather", options, device=on_simulator, counts=True)
+    _, run = run_access(x, pattern="gather", **options, device=on_simulator, counts=True)
     counts = run.records[0][1].counts
     assert counts.global_load_requests == 2
     assert counts.global_load_sectors == sectors + 4  # and 4 of the indices themselves

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coalesce.operations import run_matmul, run_sums, run_transpose
+from coalesce.catalogue.products import run_matmul, run_sums, run_transpose
 
 N = 64
 

@@ -160,8 +160,8 @@ def accessed(kernel, *arguments, **options):
 
 def test_every_shipped_kernel_names_what_it_accesses(on_simulator):
     """All memory instructions of all variants, and none by a wrong name."""
-    from coalesce.operations import run_matmul, run_sums, run_transpose
-    from coalesce.patterns import run_access
+    from coalesce.catalogue.access import run_access
+    from coalesce.catalogue.products import run_matmul, run_sums, run_transpose
 
     a = np.ones((64, 64), np.float32)
     x = np.arange(128, dtype=np.float32)
@@ -171,8 +171,8 @@ def test_every_shipped_kernel_names_what_it_accesses(on_simulator):
     for operation in ("row_sums", "column_sums"):
         names = coalesce.variants(operation).names
         runs += [run_sums(operation, a, v, **where) for v in names]
-    runs.append(run_access(x, "gather", {"index": np.arange(128)[::-1]}, **where))
-    runs.append(run_access(x, "offset", {}, **where))
+    runs.append(run_access(x, pattern="gather", index=np.arange(128)[::-1], **where))
+    runs.append(run_access(x, pattern="offset", **where))
     for _, run in runs:
         for name, record in run.records:
             table = record.counts.table()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce import operations
 from coalesce.arrays import devices
+from coalesce.catalogue.table import OPERATIONS
 from coalesce.simulate import counting
 
 pytestmark = pytest.mark.usefixtures("machine_code")
@@ -23,12 +23,9 @@ def why_ptx(kernel):
 def call(operation, variant, dtype, shape, **options):
     m, k, n = shape
     a = counter_cases.matrix(1, m, k, dtype=dtype)
-    if operation == "matmul":
-        b = counter_cases.matrix(2, k, n, dtype=dtype)
-        return operations.run_matmul(a, b, variant=variant, device="sim", **options)
-    if operation == "transpose":
-        return operations.run_transpose(a, variant=variant, device="sim", **options)
-    return operations.run_sums(operation, a, variant=variant, device="sim", **options)
+    b = counter_cases.matrix(2, k, n, dtype=dtype)
+    arrays = (a, b) if operation == "matmul" else (a,)
+    return OPERATIONS[operation].run(arrays, {"variant": variant}, device="sim", **options)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -298,7 +298,7 @@ def test_refused(arguments, options, error, message):
 @pytest.mark.parametrize("variant", coalesce.variants("matmul").names)
 def test_wide_indices(variant, device, random, monkeypatch):
     """Matrices that 32 bits cannot index take the kernels with INDEX=size_t."""
-    monkeypatch.setattr("coalesce.operations._MOST_INT", 10)
+    monkeypatch.setattr("coalesce.catalogue.products._MOST_INT", 10)
     a, b = random.random((33, 17), np.float32), random.random((17, 40), np.float32)
     result = coalesce.matmul(a, b, variant=variant, device=device)
     np.testing.assert_allclose(result, a @ b, rtol=1e-5)

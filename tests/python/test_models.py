@@ -13,7 +13,7 @@ import pytest
 import coalesce
 from coalesce import _core
 from coalesce.arrays import devices
-from coalesce.catalogue.run import launched_by
+from coalesce.catalogue.table import OPERATIONS
 from coalesce.launch.modelled import Modelled
 from coalesce.simulate import counting
 
@@ -209,8 +209,8 @@ def test_the_first_rounds_stand_for_the_whole():
             found.append(Modelled.of(result.model))
         return kernel.launch(grid, block, *arguments, device=device)
 
-    with launched_by(launch):
-        coalesce.matmul(a[:, :128], a[:128], variant="tiled", tile=16, device="sim")
+    options = {"variant": "tiled", "tile": 16}
+    OPERATIONS["matmul"].run((a[:, :128], a[:128]), options, device="sim", launcher=launch)
     whole, part = found
     assert whole.share == 1
     assert 0 < part.share < 0.6

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from coalesce import catalogue, operations, patterns
+from coalesce import catalogue
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.devices import Device
 from coalesce.arrays.peaks import peaks_of
 from coalesce.benchmarking import ArrayInfo, Benchmark, BenchmarkRow
 from coalesce.benchmarking.peers import PEERS, Runs, check_peer, run_peer, spread_of
 from coalesce.catalogue import operands as catalogue_operands
+from coalesce.catalogue import products, table
 from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.reference import Reference, reference
 from coalesce.catalogue.run import Run
@@ -27,11 +28,7 @@ from coalesce.simulate import counting
 # What a variant is given: the arrays, by the variant's name.
 Operands = Callable[[str], Sequence[Any]]
 
-_OPERANDS = {"matmul": ("a", "b"), "access": ("x",)}
 _AXES = {"a": "(rows, cols)", "b": "(K, N)"}
-_OPTIONS = {"matmul": ("alpha", "beta", "c", "tile"), "access": tuple(
-    dict.fromkeys(option for options in patterns.OPTIONS.values() for option in options)
-)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -134,17 +131,10 @@ def _run(
     options: Mapping[str, Any],
     settings: Settings,
 ) -> tuple[Any, Run]:
+    asked = table.operation(operation)
+    taken = {o: v for o, v in options.items() if asked.takes(name, o)}
     timed: bool | int = True if settings.runs == "auto" else settings.runs
-    taken = {o: v for o, v in options.items() if catalogue.takes(operation, name, o)}
-    common: dict[str, Any] = {"device": device, "timed": timed}
-    if operation == "matmul":
-        return operations.run_matmul(arrays[0], arrays[1], variant=name, **taken, **common)
-    if operation == "transpose":
-        return operations.run_transpose(arrays[0], variant=name, **common)
-    if operation == "access":
-        return patterns.run_access(arrays[0], name, taken, **common)
-    assert operation in ("row_sums", "column_sums")
-    return operations.run_sums(operation, arrays[0], name, **common)  # type: ignore[arg-type]
+    return asked.run(arrays, {asked.choice: name, **taken}, device=device, timed=timed)
 
 
 def _timing_of_peer(
@@ -153,10 +143,10 @@ def _timing_of_peer(
     item_size = given[0].dtype.itemsize
     rows, cols = given[0].shape
     if operation == "matmul":
-        work = operations.product_work(*operations.product_extents(*given), item_size)
+        work = products.product_work(*products.product_extents(*given), item_size)
     else:
         written = {"transpose": rows * cols, "row_sums": rows, "column_sums": cols}[operation]
-        work = operations.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
+        work = products.pass_work(rows * cols, written, int(operation != "transpose"), item_size)
     kernel_ms = float(np.median(times))
     rate = 1e-6 / kernel_ms if kernel_ms > 0 else 0.0
     return Timing(
@@ -215,7 +205,8 @@ def _names(
 
 def _check_options(operation: str, names: Sequence[str], options: Mapping[str, Any]) -> None:
     """Raise for an option that the operation or each of the variants lacks."""
-    known = _OPTIONS.get(operation, ())
+    asked = table.operation(operation)
+    known = asked.options
     for option in options:
         if option not in known:
             listed = ", ".join(known) or "none"
@@ -224,7 +215,7 @@ def _check_options(operation: str, names: Sequence[str], options: Mapping[str, A
             )
     kernels = [name for name in names if name not in PEERS]
     if kernels:
-        catalogue.check_options(kernels, operation, options)
+        asked.check_options(kernels, options)
 
 
 def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
@@ -235,10 +226,10 @@ def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     """Check what every variant of the operation takes."""
-    names = _OPERANDS.get(operation, ("a",))
+    asked = table.operation(operation)
+    names = asked.arrays
     if len(arrays) != len(names):
-        wanted = f"{len(names)} array{'s' * (len(names) > 1)}, {' and '.join(names)}"
-        raise TypeError(f"benchmark of {operation} takes {wanted}; got {len(arrays)}")
+        raise TypeError(f"benchmark of {operation} takes {asked.operands}; got {len(arrays)}")
     if operation == "access":
         return [catalogue_operands.operand("x", arrays[0])]
     found = [
@@ -247,7 +238,7 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     ]
     catalogue_operands.same_dtype(*found)
     if operation == "matmul":
-        operations.product_extents(*found)
+        products.product_extents(*found)
     if not all(math.prod(o.shape) for o in found):
         shapes = ", ".join(str(o.shape) for o in found)
         raise ValueError(f"{operation} of arrays of shape {shapes}: there is nothing to time")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import html
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 from coalesce._core import ops
 from coalesce.common import checks
@@ -180,22 +180,6 @@ def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant
     if variant not in ladder:
         raise ValueError(_unknown(f"{argument} of {operation}", variant, ladder))
     return ladder[variant]
-
-
-def takes(operation: str, variant: str, option: str) -> bool:
-    """Whether a variant has an option of its operation."""
-    from coalesce import patterns
-
-    if operation == "access":
-        return option in patterns.OPTIONS[variant]
-    return option != "tile" or bool(find(operation, variant).tiles)
-
-
-def check_options(names: Sequence[str], operation: str, options: Mapping[str, Any]) -> None:
-    """Raise ValueError for an option that none of the variants has."""
-    for option in options:
-        if not any(takes(operation, name, option) for name in names):
-            raise ValueError(f"none of the variants {', '.join(names)} takes {option}")
 
 
 @cache

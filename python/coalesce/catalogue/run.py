@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from coalesce import catalogue
-from coalesce.arrays import foreign, views
+from coalesce.arrays import devices, foreign, views
 from coalesce.arrays import simulated as arrays_simulated
+from coalesce.arrays.device_array import DeviceArray, copy, to_device
 from coalesce.catalogue.operands import Operand
-from coalesce.common import checks
 from coalesce.common.timing import Timing
+from coalesce.launch.kernel import BaseKernel
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
-    from coalesce.launch.kernel import BaseKernel
     from coalesce.launch.record import LaunchRecord
 
 # The CUDA type that moves elements of a size, where their values do not matter, and the dtype its
@@ -52,44 +50,32 @@ class Launcher(Protocol):
     ) -> LaunchRecord: ...
 
 
-_launcher: ContextVar[Launcher | None] = ContextVar("launcher", default=None)
-
-
-@contextmanager
-def launched_by(launcher: Launcher) -> Iterator[None]:
-    """Have `launcher` launch the kernels of the operations called in this context."""
-    before = _launcher.set(launcher)
-    try:
-        yield
-    finally:
-        _launcher.reset(before)
-
-
 class Run:
     """The launches of one call.
 
     Parameters
     ----------
-    device : str or None
-        Where to run; None chooses the device of `operands` or else the best there is.
     operands : sequence of Operand
         The arrays the call was given, `out` included.
+    device : str or Device, optional
+        Where to run; by default the device of `operands`, or else the best there is.
     timed : bool or int
         Whether to time the kernels: True as often as a stable median needs, a number that often.
     counts : bool
         Whether the simulator counts requests and sectors.
+    launcher : Launcher, optional
+        What launches the kernels in place of `BaseKernel.launch`.
     """
 
     def __init__(
         self,
-        device: Any,
         operands: Sequence[Operand],
         *,
+        device: Any = None,
         timed: bool | int = False,
         counts: bool = False,
+        launcher: Launcher | None = None,
     ) -> None:
-        from coalesce.arrays import devices
-
         gpu_arrays = [o.array for o in operands if o.on_gpu]
         simulated = {o.given.device: o for o in operands if in_simulated_memory(o)}
         if device is None and simulated and not gpu_arrays:
@@ -114,6 +100,7 @@ class Run:
         if not isinstance(timed, bool):
             self._runs = timed
         self._counts = counts
+        self._launcher = launcher
         self.records: list[tuple[str, LaunchRecord]] = []
 
     def launch(
@@ -134,9 +121,8 @@ class Run:
         kernel = compiled(operation, variant, defines)
         grid, block, shared_bytes = entry.launch(*extents, tile=tile, item_size=item_size)
         arguments = [values[name] for name in entry.arguments]
-        launcher = _launcher.get()
-        if launcher is not None:
-            record = launcher(
+        if self._launcher is not None:
+            record = self._launcher(
                 kernel,
                 grid,
                 block,
@@ -163,8 +149,6 @@ class Run:
         """Return uninitialised memory where the kernels run."""
         if not self.on_gpu:
             return np.empty(shape, dtype)
-        from coalesce.arrays.device_array import DeviceArray
-
         return DeviceArray.empty(shape, dtype, device=self.device)
 
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
@@ -250,14 +234,10 @@ class Run:
         if out is None:
             model = next((o.given for o in operands if o.on_gpu), None)
             if model is None and any(in_simulated_memory(o) for o in operands):
-                from coalesce.arrays.device_array import to_device
-
                 return to_device(written, self.device)
             return written if model is None else views.like(written, model)
         if written is not out.array:
             if out.on_gpu:
-                from coalesce.arrays.device_array import copy
-
                 copy(written, out.array)
             else:
                 out.array[...] = written
@@ -284,28 +264,9 @@ class Run:
         )
 
 
-def called(
-    run: Callable[[Any], tuple[Any, Run]], device: Any, return_timing: bool, check: bool
-) -> Any:
-    """Return what an operation returns: the result of `run`, with a Timing or Findings if asked."""
-    checks.flag("return_timing", return_timing)
-    if not checks.flag("check", check):
-        result, done = run(device)
-        return (result, done.timing()) if return_timing else result
-    if return_timing:
-        raise ValueError("check=True takes no return_timing=True: a checked run is not timed")
-    from coalesce.check import run as check_run
-
-    with check_run.checking() as checked:
-        result, _ = run(check_run.simulated(device))
-    return result, checked.findings()
-
-
 @cache
 def compiled(operation: str, variant: str, defines: tuple[str, ...]) -> BaseKernel:
     """Return a kernel of the catalogue, compiled once for each set of macros."""
-    from coalesce.launch.kernel import BaseKernel
-
     entry = catalogue.find(operation, variant)
     options = tuple(f"-D{define}" for define in defines)
     return BaseKernel(catalogue.read_kernel(entry.file), entry.entry, options=options)

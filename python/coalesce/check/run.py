@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coalesce.arrays import devices, foreign
 from coalesce.arrays import simulated as arrays_simulated
-from coalesce.catalogue.run import launched_by
+from coalesce.catalogue import table
+from coalesce.catalogue.table import title_of
 from coalesce.check import Findings, findings_of
 from coalesce.common import checks
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.arguments import HostArray
+from coalesce.launch.record import LaunchRecord
 from coalesce.simulate import counting
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
     from coalesce.common.geometry import Extent
     from coalesce.launch.kernel import BaseKernel
-    from coalesce.launch.record import LaunchRecord
 
 
 def of_kernel(
@@ -85,23 +85,13 @@ def simulated(device: Any) -> Device:
     return chosen
 
 
-class Checking:
-    """What the kernels of one operation were found to do."""
-
-    def __init__(self, operation: str) -> None:
-        self.title = operation
-        self.taken: list[Findings] = []
-
-    def findings(self) -> Findings:
-        """Return all of them together."""
-        left_out = sum(f.left_out for f in self.taken)
-        return Findings(self.title, [f for found in self.taken for f in found], left_out)
-
-
-@contextlib.contextmanager
-def checking(operation: str = "") -> Iterator[Checking]:
-    """Check every launch of the catalogue's kernels in this context."""
-    all_found = Checking(operation)
+def of_operation(
+    operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any]
+) -> tuple[Any, Findings]:
+    """Run an operation with every launch checked; return its result and the findings."""
+    where = simulated(device)
+    title = operation
+    checked: list[Findings] = []
 
     def launch(
         kernel: BaseKernel,
@@ -114,18 +104,16 @@ def checking(operation: str = "") -> Iterator[Checking]:
         operation: str,
         variant: str,
     ) -> LaunchRecord:
-        from coalesce.launch.record import LaunchRecord
-
-        kind = "pattern" if operation == "access" else "variant"
-        all_found.title = f"{operation}, {kind} {variant}"
+        nonlocal title
+        title = title_of(operation, variant)
         undefined = [
             p.name
             for p, a in zip(kernel.signature.parameters, arguments, strict=True)
             if p.name in ("out", "sums") and not foreign.is_device_array(a)
         ]
-        found = of_kernel(kernel, grid, block, arguments, shared_bytes, device, undefined)
-        all_found.taken.append(found)
+        checked.append(of_kernel(kernel, grid, block, arguments, shared_bytes, device, undefined))
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "modelled", device.name)
 
-    with launched_by(launch):
-        yield all_found
+    result, _ = table.operation(operation).run(arrays, options, device=where, launcher=launch)
+    left_out = sum(findings.left_out for findings in checked)
+    return result, Findings(title, [f for findings in checked for f in findings], left_out)

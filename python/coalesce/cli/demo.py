@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from coalesce import catalogue, operations
+from coalesce import catalogue
 from coalesce.arrays import devices
+from coalesce.catalogue.products import run_matmul
 from coalesce.common.timing import Timing, milliseconds
 
 # What one call may cost: a GPU multiplies in milliseconds what the simulator needs seconds for.
@@ -85,13 +86,11 @@ def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.nda
 def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Row:
     """Run one variant with a timing, check its result and count its sectors."""
     simulated = device.kind == "sim"
-    result, run = operations.run_matmul(
-        a, b, variant=name, device=device.name, timed=True, counts=simulated
-    )
+    result, run = run_matmul(a, b, variant=name, device=device.name, timed=True, counts=simulated)
     counted = run
     if not simulated:
         small = [m[:COUNTED_SIZE, :COUNTED_SIZE] for m in (a, b)]
-        _, counted = operations.run_matmul(*small, variant=name, device="sim", counts=True)
+        _, counted = run_matmul(*small, variant=name, device="sim", counts=True)
     counts = counted.records[-1][1].counts
     shared_requests = counts.shared_load_requests + counts.shared_store_requests
     wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from coalesce import catalogue
+from coalesce.catalogue import table
 from coalesce.cli import demo
 from coalesce.cli.run_file import argument
 from coalesce.profiling import Profile, profile
@@ -62,21 +63,18 @@ def of_operation(
     `given` are further arguments of the operation, as NAME=VALUE.
     """
     names = variants or [catalogue.variants(operation).names[0]]
+    asked = table.operation(operation)
     options = dict(option(text) for text in given)
     for name in names:
         catalogue.find(operation, name)
     # Of several variants each takes what it has; a single one is told what it has not.
     if len(names) > 1:
-        catalogue.check_options(names, operation, options)
+        asked.check_options(names, options)
     found = []
     for name in names:
-        named: dict[str, Any] = {"pattern" if operation == "access" else "variant": name}
+        named: dict[str, Any] = {asked.choice: name}
         arrays = operands(operation, name, n, np.dtype(dtype), options)
-        mine = {
-            k: v
-            for k, v in options.items()
-            if len(names) == 1 or catalogue.takes(operation, name, k)
-        }
+        mine = {k: v for k, v in options.items() if len(names) == 1 or asked.takes(name, k)}
         found.append(profile(operation, *arrays, **named, **mine, **settings))
     return found[0] if len(found) == 1 else compare(*found)
 

@@ -21,6 +21,7 @@ from coalesce.benchmarking import Benchmark
 from coalesce.benchmarking import html as benchmark_html
 from coalesce.benchmarking import run as benchmark_run
 from coalesce.benchmarking.peers import Runs
+from coalesce.catalogue.table import OPERATIONS
 from coalesce.cli import demo, explain
 from coalesce.profiling import Profile, comparison_html, profile
 from coalesce.profiling import html as profile_html
@@ -87,8 +88,9 @@ def report(
 
 
 def _profile(operation: str, name: str, arrays: Sequence[Any], timed: Benchmark) -> Profile:
-    options = {k: v for k, v in timed.options.items() if catalogue.takes(operation, name, k)}
-    options["pattern" if operation == "access" else "variant"] = name
+    asked = OPERATIONS[operation]
+    options = {k: v for k, v in timed.options.items() if asked.takes(name, k)}
+    options[asked.choice] = name
     return profile(operation, *arrays, device=timed.device, **options)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import coalesce
 from coalesce.arrays.device_array import DeviceArray, to_device
+from coalesce.catalogue.table import OPERATIONS
 from coalesce.common import checks
 from coalesce.common.timing import Timing
 from coalesce.kernel import Kernel
@@ -103,12 +104,9 @@ def measure(
     """
     if operation == "lesson":
         return _of_lesson(variant, n, device)
-    count = 2 if operation == "matmul" else 1
-    arrays = [_random((n, n), device) for _ in range(count)]
-    function = getattr(coalesce, operation)
-    _, timing = function(*arrays, variant=variant, device=device, return_timing=True, **options)
-    assert isinstance(timing, Timing)
-    return timing
+    arrays = [_random((n, n), device) for _ in OPERATIONS[operation].arrays]
+    asked = {"variant": variant, **options}
+    return OPERATIONS[operation].run(arrays, asked, device=device, timed=True)[1].timing()
 
 
 def _of_lesson(name: str, n: int, device: Any) -> Timing:

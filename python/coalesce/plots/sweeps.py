@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from coalesce.arrays import devices
 from coalesce.arrays.device_array import DeviceArray
+from coalesce.catalogue.table import OPERATIONS
 from coalesce.common import checks
-from coalesce.patterns import access, run_access
 
 # The option that a pattern varies by, what its numbers mean, and those shown by default.
 PATTERNS: dict[str, tuple[str, str, tuple[int, ...]]] = {
@@ -145,7 +145,8 @@ def _sectors(pattern: str, value: Any, itemsize: int) -> float:
     threads = 32 * _COUNTED_WARPS
     elements = {"stride": threads * value, "offset": threads + value, "vector": threads * 16}
     x = np.zeros(elements[pattern], _ELEMENTS[itemsize])
-    _, run = run_access(x, pattern, {option: value}, device="sim", counts=True)
+    asked = {"pattern": pattern, option: value}
+    _, run = OPERATIONS["access"].run([x], asked, device="sim", counts=True)
     counts = run.records[-1][1].counts
     return float(counts.global_load_sectors / counts.global_load_requests)
 
@@ -162,7 +163,7 @@ def _gbps(
         x = DeviceArray.empty(_TIMED_BYTES // itemsize, dtype, device)
     rates = []
     for value in values:
-        options: dict[str, Any] = {option: value}
-        _, timing = access(x, pattern=pattern, device=device, return_timing=True, **options)
-        rates.append(timing.gbps)
+        asked = {"pattern": pattern, option: value}
+        _, run = OPERATIONS["access"].run([x], asked, device=device, timed=True)
+        rates.append(run.timing().gbps)
     return np.array(rates)

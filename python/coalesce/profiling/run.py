@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import catalogue
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
-from coalesce.catalogue.run import launched_by
+from coalesce.catalogue import table
 from coalesce.common import checks, geometry
 from coalesce.launch.arguments import HostArray, expanded, names, prepare
+from coalesce.launch.record import LaunchRecord
 from coalesce.profiling import ArrayInfo, Profile, atomics, exactness, examples, ncu, rows
 from coalesce.simulate import counting
 
 if TYPE_CHECKING:
     from coalesce.common.geometry import Extent
     from coalesce.launch.kernel import BaseKernel
-    from coalesce.launch.record import LaunchRecord
 
 # Of each instruction: of nine warps the first four executions, and those at powers of two after.
 _EXAMPLES = 9 * 7
@@ -52,10 +51,7 @@ def of_operation(
     settings: Settings,
 ) -> Profile:
     """Call the operation with its launches profiled; see `coalesce.profile`."""
-    import coalesce
-
-    catalogue.check_operation(operation)
-    asked = operation
+    asked = table.operation(operation)
     if "return_timing" in options:
         raise TypeError("profile takes no return_timing: a profile has the times")
     taken: list[Profile] = []
@@ -71,15 +67,14 @@ def of_operation(
         operation: str,
         variant: str,
     ) -> LaunchRecord:
-        title = f"{operation}, {'pattern' if operation == 'access' else 'variant'} {variant}"
         # What comes before is run whole and here: the kernel reads what it made.
-        how = settings if operation == asked else replace(settings, sample=None, executor=None)
+        how = settings if operation == asked.name else replace(settings, sample=None, executor=None)
+        title = table.title_of(operation, variant)
         found, record = of_kernel(kernel, grid, block, arguments, shared_bytes, device, how, title)
         taken.append(found)
         return record
 
-    with launched_by(launch):
-        getattr(coalesce, operation)(*arrays, device=device, **options)
+    asked.run(arrays, options, device=device, launcher=launch)
     if not taken:
         shapes = ", ".join(str(np.shape(array)) for array in arrays)
         raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to profile")
@@ -204,8 +199,6 @@ def _listing(
 
 
 def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
-    from coalesce.launch.record import LaunchRecord
-
     modelled_ms = 0.0 if counted.modelled is None else counted.modelled.ms
     return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce import catalogue
 from coalesce._core import sim
-from coalesce.catalogue.run import launched_by
+from coalesce.catalogue import table
 from coalesce.common import checks, geometry
 from coalesce.common.errors import LaunchError
 from coalesce.common.progress import reporter
+from coalesce.launch.record import LaunchRecord
 from coalesce.simulate import counting, dependencies
 from coalesce.simulate.events import Trace
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
     from coalesce.common.geometry import Extent
     from coalesce.launch.kernel import BaseKernel
-    from coalesce.launch.record import LaunchRecord
 
 
 PATIENCE = 1_000_000_000
@@ -43,14 +42,11 @@ def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any], wanted: Wanted
 ) -> Trace:
     """Call the operation with its kernel traced; see `coalesce.trace`."""
-    import coalesce
-
-    catalogue.check_operation(operation)
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(f"trace takes no {name}: it returns the events, not the result")
     taken: list[Trace] = []
-    asked = operation
+    asked = table.operation(operation)
 
     def launch(
         kernel: BaseKernel,
@@ -63,15 +59,14 @@ def of_operation(
         operation: str,
         variant: str,  # noqa: ARG001
     ) -> LaunchRecord:
-        if operation != asked:  # what comes before, such as a transposition
+        if operation != asked.name:  # what comes before, such as a transposition
             return kernel.launch(grid, block, *arguments, shared_bytes=shared_bytes, device=device)
         prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
         trace, record = _take(prepared, wanted)
         taken.append(trace)
         return record
 
-    with launched_by(launch):
-        getattr(coalesce, operation)(*arrays, device=device, **options)
+    asked.run(arrays, options, device=device, launcher=launch)
     if not taken:
         shapes = ", ".join(str(np.shape(array)) for array in arrays)
         raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to trace")
@@ -93,8 +88,6 @@ def of_kernel(
 
 
 def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecord]:
-    from coalesce.launch.record import LaunchRecord
-
     blocks = None
     if wanted.blocks is not None:
         blocks = geometry.block_numbers(wanted.blocks, launch.grid)

@@ -1,0 +1,189 @@
+"""How `coalesce.access` runs: what each pattern takes and how its kernel is launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce.arrays import views
+from coalesce.catalogue import operands as catalogue_operands
+from coalesce.catalogue.operands import Operand
+from coalesce.catalogue.run import ELEMENTS, Launcher, Run
+from coalesce.common import checks
+
+_WIDTHS = tuple(ELEMENTS)
+# What each pattern takes.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "offset": ("offset",),
+    "stride": ("stride",),
+    "permuted": ("order",),
+    "broadcast": (),
+    "gather": ("index",),
+    "far_lane": ("distance",),
+    "vector": ("width",),
+    "aos": ("field",),
+    "soa": ("field",),
+}
+
+
+def run_access(
+    x: Any,
+    *,
+    pattern: str,
+    out: Any = None,
+    device: Any = None,
+    timed: bool | int = False,
+    counts: bool = False,
+    launcher: Launcher | None = None,
+    **options: Any,
+) -> tuple[Any, Run]:
+    """Run `coalesce.access` and return its launches too.
+
+    `options` are those of the pattern, the others are those of `Run`.
+    """
+    entry = catalogue.find("access", pattern, argument="pattern")
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in OPTIONS[pattern]:
+            takes = ", ".join(OPTIONS[pattern]) or "no option"
+            raise ValueError(f"{name} does not belong to pattern {pattern!r}, which takes {takes}")
+
+    axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
+    source = catalogue_operands.array("x", x, axes, "access", dtypes=())
+    item_size = source.dtype.itemsize
+    if item_size not in _WIDTHS or source.dtype.kind not in "biufcV" or source.dtype.hasobject:
+        raise TypeError(
+            f"x has dtype {source.dtype}; access takes elements of 1, 2, 4, 8 or 16 bytes"
+        )
+    count, values, defines, extra = _PATTERNS[pattern](source, given)
+    operands = [source, *extra]
+    target = catalogue_operands.output(out, (count,), source.dtype, "")
+    run = Run(
+        [*operands, *([target] if target else [])],
+        device=device,
+        timed=timed,
+        counts=counts,
+        launcher=launcher,
+    )
+    width = values.pop("width", item_size)
+    written = run.result((count,), source.dtype, operands, target, alignment=width)
+    threads = count * item_size // width
+    if threads:
+        values.update(
+            x=_as_elements(run.ready(source, alignment=width), width),
+            out=_as_elements(written, width),
+            n=np.uint64(threads),
+            **{o.name: run.ready(o) for o in extra},
+        )
+        run.launch(
+            "access",
+            pattern,
+            (threads, 1),
+            {name: values[name] for name in entry.arguments},
+            item_size=width,
+            defines=(f"ELEMENT={ELEMENTS[width][0]}", *defines),
+        )
+    run.work = (0.0, 2.0 * count * item_size)
+    return run.deliver(written, operands, target), run
+
+
+# Each pattern's meaning: given x and its options, how many elements result, the kernel's other
+# arguments, its macros and any further array it reads.
+Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
+
+
+def _offset(x: Operand, given: dict[str, Any]) -> Setup:
+    n = x.shape[0]
+    offset = checks.whole("offset", given.get("offset", min(1, n)), 0, n)
+    return n - offset, {"offset": np.uint64(offset)}, (), []
+
+
+def _stride(x: Operand, given: dict[str, Any]) -> Setup:
+    stride = checks.whole("stride", given.get("stride", 2), 1, 2**63 - 1)
+    return -(-x.shape[0] // stride), {"stride": np.uint64(stride)}, (), []
+
+
+def _permuted(x: Operand, given: dict[str, Any]) -> Setup:
+    order = checks.as_array("order", given.get("order", range(31, -1, -1)))
+    if order.dtype.kind not in "iu":
+        raise TypeError(f"order must hold integers; got dtype {order.dtype}")
+    if sorted(order.ravel().tolist()) != list(range(32)) or order.ndim != 1:
+        raise ValueError(f"order must be a permutation of 0 to 31; got {order.tolist()}")
+    return x.shape[0], {}, ("ORDER=" + ",".join(map(str, order.tolist())),), []
+
+
+def _broadcast(x: Operand, _: dict[str, Any]) -> Setup:
+    return x.shape[0], {}, (), []
+
+
+def _gather(x: Operand, given: dict[str, Any]) -> Setup:
+    if "index" not in given:
+        raise ValueError("index is missing: pattern 'gather' reads x[index]")
+    wanted = given["index"]
+    if isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu" and wanted.size:
+        low, high = int(wanted.min()), int(wanted.max())
+        if low < 0 or high >= x.shape[0]:
+            wrong = low if low < 0 else high
+            raise ValueError(f"index must be from 0 to {x.shape[0] - 1}; it holds {wrong}")
+        wanted = wanted.astype(np.int32, copy=False)  # NumPy's own indices have 64 bits
+    index = catalogue_operands.array("index", wanted, "(m,)", "access", (np.int32,))
+    return index.shape[0], {}, (), [index]
+
+
+def _far_lane(x: Operand, given: dict[str, Any]) -> Setup:
+    n = x.shape[0]
+    distance = checks.whole("distance", given.get("distance", n // 2), 0, 2**63 - 1)
+    return n, {"distance": np.uint64(distance % n if n else 0)}, (), []
+
+
+def _vector(x: Operand, given: dict[str, Any]) -> Setup:
+    width = checks.whole("width", given.get("width", 16), 1, 16)
+    if width not in _WIDTHS:
+        raise ValueError(f"width must be one of 1, 2, 4, 8, 16; got {width}")
+    size = x.shape[0] * x.dtype.itemsize
+    if size % width:
+        raise ValueError(f"x holds {size} bytes; width must divide it, got {width}")
+    return x.shape[0], {"width": width}, (), []
+
+
+def _aos(x: Operand, given: dict[str, Any]) -> Setup:
+    n, fields = x.shape
+    return n, _field(fields, given), (), []
+
+
+def _soa(x: Operand, given: dict[str, Any]) -> Setup:
+    fields, n = x.shape
+    return n, _field(fields, given), (), []
+
+
+def _field(fields: int, given: dict[str, Any]) -> dict[str, Any]:
+    if fields == 0:
+        raise ValueError("x must have at least one field; it has shape with fields = 0")
+    field = checks.whole("field", given.get("field", 0), 0, fields - 1)
+    return {"fields": np.uint64(fields), "field": np.uint64(field)}
+
+
+_PATTERNS = {
+    "offset": _offset,
+    "stride": _stride,
+    "permuted": _permuted,
+    "broadcast": _broadcast,
+    "gather": _gather,
+    "far_lane": _far_lane,
+    "vector": _vector,
+    "aos": _aos,
+    "soa": _soa,
+}
+
+
+def _as_elements(array: Any, width: int) -> Any:
+    """Return the same memory typed as the kernel's ELEMENT, for the kernel only moves bits."""
+    dtype = ELEMENTS[width][1]
+    if isinstance(array, np.ndarray):
+        # Of its own shape, if that can be, from which a profile sees that rows are structures.
+        return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
+    view = views.view(array)
+    assert view is not None
+    return view.flat(dtype)

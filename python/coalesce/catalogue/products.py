@@ -1,0 +1,201 @@
+"""How the operations on matrices run: their arguments checked, their kernels launched."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce.catalogue.operands import Operand, array, output, same_dtype, tile_of
+from coalesce.catalogue.run import REAL_NAME, Run
+from coalesce.common import checks
+
+# A NumPy array, or a GPU array of any library; what comes out is of the kind that went in.
+Array = Any
+
+_MOST_INT = 2**31 - 1  # elements that an index of 32 bits can count
+
+
+def run_matmul(
+    a: Array,
+    b: Array,
+    *,
+    variant: str = "tiled",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: Array | None = None,
+    out: Array | None = None,
+    tile: int | None = None,
+    **how: Any,
+) -> tuple[Array, Run]:
+    """Run `coalesce.matmul` and return its launches too; `how` has the options of `Run`."""
+    entry = catalogue.find("matmul", variant)
+    tile = tile_of(entry, tile)
+    alpha, beta = checks.number("alpha", alpha), checks.number("beta", beta)
+    left = array("a", a, "(M, K)", "matmul")
+    right = array("b", b, "(K, N)", "matmul")
+    dtype = same_dtype(left, right)
+    m, n, k = product_extents(left, right)
+    # 64-bit indices cost the fastest rungs some percent: only where 32 bits cannot count a matrix.
+    index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
+    operands = [left, right]
+    addend = _addend(c, beta, (m, n), left)
+    if addend is not None:
+        operands.append(addend)
+    target = output(out, (m, n), dtype, "(M, N)")
+
+    run = Run([*operands, *([target] if target else [])], **how)
+    written = run.result((m, n), dtype, operands, target)
+    if alpha == 0:
+        k = 0  # a sum of no products: a and b are not read
+    if m and n:
+        b_ready = _column_major(run, right) if entry.prepares_b else run.ready(right)
+        unread = run.scratch((1,), dtype)
+        with np.errstate(over="ignore"):  # a scalar beyond float32 becomes an infinity, as in BLAS
+            scalars = {"alpha": dtype.type(alpha), "beta": dtype.type(beta)}
+        run.launch(
+            "matmul",
+            variant,
+            (m, n),
+            {
+                "a": run.ready(left) if k else unread,
+                "b": b_ready if k else unread,
+                "c": unread if addend is None or beta == 0 else run.ready(addend),
+                "out": written,
+                "M": np.int32(m),
+                "N": np.int32(n),
+                "K": np.int32(k),
+                **scalars,
+            },
+            item_size=dtype.itemsize,
+            tile=tile,
+            defines=(f"REAL={REAL_NAME[dtype]}", f"INDEX={index}"),
+        )
+    run.work = product_work(m, n, k, dtype.itemsize, adds=beta != 0)
+    return run.deliver(written, operands, target), run
+
+
+def run_transpose(
+    a: Array,
+    *,
+    variant: str = "padded",
+    out: Array | None = None,
+    **how: Any,
+) -> tuple[Array, Run]:
+    """Run `coalesce.transpose` and return its launches too; `how` has the options of `Run`."""
+    catalogue.find("transpose", variant)
+    source = array("a", a, "(rows, cols)", "transpose")
+    rows, cols = source.shape
+    shape = (rows, cols) if variant == "copy" else (cols, rows)
+    return _one_kernel("transpose", variant, source, shape, ("in", "out"), out, 0, how)
+
+
+def run_row_sums(
+    a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
+) -> tuple[Array, Run]:
+    """Run `coalesce.row_sums`; see `run_sums` for the rest."""
+    checks.choice("shared", shared, ("static", "dynamic"))
+    if shared == "dynamic":
+        if variant not in ("block_per_row", "block_per_row_dynamic"):
+            raise ValueError(
+                f"shared belongs to variant 'block_per_row'; got shared='dynamic' with {variant!r}"
+            )
+        variant = "block_per_row_dynamic"
+    return run_sums("row_sums", a, variant, **rest)
+
+
+def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
+    """Run `coalesce.column_sums`; see `run_sums` for the rest."""
+    return run_sums("column_sums", a, variant, **rest)
+
+
+def run_sums(
+    operation: Literal["row_sums", "column_sums"],
+    a: Array,
+    variant: str,
+    out: Array | None = None,
+    **how: Any,
+) -> tuple[Array, Run]:
+    """Run either of the sums and return its launches too; `how` has the options of `Run`."""
+    catalogue.find(operation, variant)
+    source = array("a", a, "(rows, cols)", operation)
+    rows, cols = source.shape
+    shape = (rows,) if operation == "row_sums" else (cols,)
+    return _one_kernel(operation, variant, source, shape, ("x", "sums"), out, 1, how)
+
+
+def _one_kernel(
+    operation: str,
+    variant: str,
+    source: Operand,
+    shape: tuple[int, ...],
+    names: tuple[str, str],
+    out: Array | None,
+    flops: int,
+    how: dict[str, Any],
+) -> tuple[Array, Run]:
+    """Run a kernel of one matrix in and one array out; `names` are its two pointers."""
+    rows, cols = source.shape
+    dtype = source.dtype
+    target = output(out, shape, dtype, "")
+    run = Run([source, *([target] if target else [])], **how)
+    written = run.result(shape, dtype, [source], target)
+    if 0 not in shape:
+        run.launch(
+            operation,
+            variant,
+            (rows, cols),
+            {
+                names[0]: run.ready(source) if rows and cols else run.scratch((1,), dtype),
+                names[1]: written,
+                "rows": np.int32(rows),
+                "cols": np.int32(cols),
+            },
+            item_size=dtype.itemsize,
+            defines=(f"REAL={REAL_NAME[dtype]}",),
+        )
+    run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
+    return run.deliver(written, [source], target), run
+
+
+def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
+    """Return M, N and K of a product."""
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"a has shape {a.shape} and b has shape {b.shape}; "
+            "the columns of a and the rows of b must be as many"
+        )
+    return a.shape[0], b.shape[1], a.shape[1]
+
+
+def product_work(
+    m: int, n: int, k: int, item_size: int, *, adds: bool = False
+) -> tuple[float, float]:
+    """Return the floating-point operations and the bytes of a product, each operand read once."""
+    elements = m * k + k * n + m * n * (2 if adds else 1)
+    return 2.0 * m * n * k, float(elements * item_size)
+
+
+def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
+    """Return the same of one pass over an array, with so many operations an element."""
+    return float(flops * read), float((read + written) * item_size)
+
+
+def _addend(c: Any, beta: float, shape: tuple[int, int], a: Operand) -> Operand | None:
+    if c is None:
+        if beta != 0:
+            raise ValueError(f"c is missing: beta is {beta}, and beta * c is part of the result")
+        return None
+    addend = array("c", c, "(M, N)", "matmul")
+    same_dtype(a, addend)
+    if addend.shape != shape:
+        raise ValueError(f"c has shape {addend.shape}; the result (M, N) has shape {shape}")
+    return addend
+
+
+def _column_major(run: Run, b: Operand) -> Any:
+    """Return b^T row by row: b's own memory where it is Fortran-ordered, else transposed."""
+    turned = b.transposed()
+    return turned.array if turned.row_by_row() else run.transposed(b)

@@ -1,0 +1,107 @@
+"""The table of operations: what each takes, and the function that runs it.
+
+Running, timing, profiling, tracing and checking an operation all start here. They differ in the
+launcher and in the options of `Run` that they pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coalesce import catalogue
+from coalesce.catalogue import access, products
+from coalesce.catalogue.run import Run
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation.
+
+    Attributes
+    ----------
+    name : str
+    arrays : tuple of str
+        The names of its operands.
+    function : callable
+        Runs it: ``function(*arrays, **options, **how)`` returns the result and the `Run`. `how` has
+        the options of `Run`.
+    options : tuple of str
+        What it takes beside its arrays, `out` and the choice of a variant.
+    choice : str
+        What the option is called that chooses a variant.
+    """
+
+    name: str
+    arrays: tuple[str, ...]
+    function: Callable[..., tuple[Any, Run]]
+    options: tuple[str, ...] = ()
+    choice: str = "variant"
+
+    def run(self, arrays: Sequence[Any], options: Mapping[str, Any], **how: Any) -> tuple[Any, Run]:
+        """Run it and return the result and its launches; `how` has the options of `Run`.
+
+        Raises
+        ------
+        TypeError
+            There are too many or too few arrays, or an option that the operation does not have.
+        """
+        if len(arrays) != len(self.arrays):
+            raise TypeError(f"{self.name} takes {self.operands}; got {len(arrays)} arrays")
+        for option in options:
+            if option not in (self.choice, "out", *self.options):
+                known = ", ".join((self.choice, *self.options, "out"))
+                raise TypeError(f"{self.name} has no option {option!r}; its options are {known}")
+        return self.function(*arrays, **options, **how)
+
+    @property
+    def operands(self) -> str:
+        """Its operands in words: "2 arrays, a and b"."""
+        count = len(self.arrays)
+        return f"{count} array{'s' * (count > 1)}, {' and '.join(self.arrays)}"
+
+    def takes(self, variant: str, option: str) -> bool:
+        """Whether a variant has an option of the operation."""
+        if self.name == "access":
+            return option in access.OPTIONS[variant]
+        if option == "shared":
+            return variant == "block_per_row"
+        return option != "tile" or bool(catalogue.find(self.name, variant).tiles)
+
+    def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
+        """Raise ValueError for an option that none of the variants has."""
+        names = list(variants)
+        for option in options:
+            if not any(self.takes(name, option) for name in names):
+                raise ValueError(f"none of the variants {', '.join(names)} takes {option}")
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("matmul", ("a", "b"), products.run_matmul, ("alpha", "beta", "c", "tile")),
+        Operation("transpose", ("a",), products.run_transpose),
+        Operation("row_sums", ("a",), products.run_row_sums, ("shared",)),
+        Operation("column_sums", ("a",), products.run_column_sums),
+        Operation(
+            "access",
+            ("x",),
+            access.run_access,
+            tuple(dict.fromkeys(o for options in access.OPTIONS.values() for o in options)),
+            choice="pattern",
+        ),
+    )
+}
+
+
+def operation(name: str) -> Operation:
+    """Return an operation by name; TypeError or ValueError where there is none."""
+    catalogue.check_operation(name)
+    return OPERATIONS[name]
+
+
+def title_of(name: str, variant: str) -> str:
+    """Return what reports call a launch of the catalogue: "matmul, variant tiled"."""
+    choice = OPERATIONS[name].choice if name in OPERATIONS else "variant"
+    return f"{name}, {choice} {variant}"
