@@ -1,12 +1,10 @@
 // The words of the checker's findings about memory.
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 
 #include "analysis/check_state.hpp"
+#include "ptx/demangle.hpp"
 
 namespace coalesce::analysis {
 
@@ -19,12 +17,7 @@ namespace {
 
 // "tile" of "_ZZ1kPiE4tile".
 std::string plain_name(const std::string& mangled) {
-    if (!mangled.starts_with("_Z")) return mangled;
-    int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> text(
-        abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
-    if (status != 0) return mangled;
-    const std::string name = text.get();
+    const std::string name = ptx::demangled(mangled);
     const size_t colons = name.rfind("::");
     return colons == std::string::npos ? name : name.substr(colons + 2);
 }

@@ -1,11 +1,14 @@
 // coalesce._core: what Python sees of the C++ core, an area a file.
 #include "bindings/bindings.hpp"
+#include "ptx/demangle.hpp"
 
 namespace py = pybind11;
 
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of coalesce: the simulator, the GPU driver and the kernel catalogue.";
     coalesce::bindings::add_errors(m);
+    m.def("demangled", &coalesce::ptx::demangled, py::arg("name"),
+          "The C++ that a mangled name stands for; any other name as it is.");
     coalesce::bindings::add_sim(m.def_submodule("sim", "The warp-level simulator."));
     coalesce::bindings::add_model(m.def_submodule("model", "The GPU table and the time model."));
     coalesce::bindings::add_cuda(

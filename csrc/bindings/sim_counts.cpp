@@ -1,24 +1,17 @@
 // What a launch was counted to do, as Python sees it.
-#include <cxxabi.h>
 #include <pybind11/stl.h>
-
-#include <cstdlib>
 
 #include "analysis/counts.hpp"
 #include "bindings/sim.hpp"
 #include "errors.hpp"
+#include "ptx/demangle.hpp"
 
 namespace py = pybind11;
 
 namespace coalesce::bindings {
 
 std::string plain_name(const std::string& name) {
-    if (!name.starts_with("_Z")) return name;  // "f" would be a float
-    int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> text(
-        abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
-    if (status != 0) return name;
-    const std::string plain = text.get();
+    const std::string plain = ptx::demangled(name);
     const size_t colons = plain.rfind("::");
     return colons == std::string::npos ? plain : plain.substr(colons + 2);
 }

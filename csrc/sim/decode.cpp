@@ -5,15 +5,13 @@
 // family knows, is an UnsupportedInstruction with its CUDA source line.
 #include "sim/decode.hpp"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
 #include "errors.hpp"
+#include "ptx/demangle.hpp"
 #include "sim/memory.hpp"
 
 namespace coalesce::sim {
@@ -54,12 +52,8 @@ std::string one_line(std::string_view text) {
 
 // A mangled name as C++ writes it, without its parameters; any other name as it is.
 std::string readable(const std::string& name) {
-    if (!name.starts_with("_Z")) return name;  // "f" would be a float
-    int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> text(
-        abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
-    if (status != 0) return name;
-    std::string plain = text.get();
+    std::string plain = ptx::demangled(name);
+    if (plain == name) return name;
     plain = plain.substr(0, plain.find('('));
     plain = plain.substr(0, plain.find("[abi:"));  // Numba's numbers and flags
     // A template's name starts with its result's type.

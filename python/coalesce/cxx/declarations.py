@@ -1,8 +1,8 @@
 """Reads the parameters of a kernel off its CUDA C++ declaration.
 
-Not a C++ parser: it knows declarations as kernels have them, follows simple macros (also those of
--D options), `using` and `typedef`, and fills in the arguments of a template's instantiation. Where
-a declaration is beyond it, or two of the same name disagree, it says that it does not know.
+Not a C++ parser: it knows declarations as kernels have them, follows the names that the text
+settles (definitions), and fills in the arguments of a template's instantiation. Where a
+declaration is beyond it, or two of the same name disagree, it says that it does not know.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+from coalesce.cxx import element_types
+from coalesce.cxx.definitions import UNKNOWN, is_conditional, replacements
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Declared:
     type: str  # without const and pointers: "unsigned int"; "" where it is not understood
     pointer: bool = False
     const: bool = False  # what it points to is const
+    certain: bool = True  # whether the text leaves no doubt about the type
 
     @property
     def spelled(self) -> str:
@@ -33,9 +37,6 @@ _COMMENT_OR_TEXT = re.compile(
     r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL
 )
 _CONTINUED = re.compile(r"^(?:[^\n]*\\\n)+[^\n]*", re.MULTILINE)
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n(][^\n]*)$", re.MULTILINE)
-_USING = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]{1,400});")
-_TYPEDEF = re.compile(r"\btypedef\s+([\w\s:<>,]{1,200}?)\s*\b(\w+)\s*;")
 _TEMPLATE = re.compile(r"\btemplate\s*<([^{};]*)>\s*(?:static|inline|extern|\"\"|\s)*$")
 _WITH_ARGUMENTS = {
     "__launch_bounds__",
@@ -72,21 +73,53 @@ def parameters_of(
     text = bare(source)
     known = replacements(text, options)
     found: list[list[Declared]] = []
-    for template, kernel, inside in _kernels(text):
+    for template, kernel, inside, place in _kernels(text):
         if kernel != name:
             continue
         arguments = _template_arguments(template, expression)
         parts = split(inside)
         declared = [_parameter(part, {**known, **arguments}) for part in parts]
+        if is_conditional(text, place):
+            declared = [replace(parameter, certain=False) for parameter in declared]
         if len(declared) == count and declared not in found:
             found.append(declared)
     if not found:
         return None
     first = found[0]
     for other in found[1:]:
-        # Two versions, chosen by a condition of the preprocessor: keep what they share.
-        first = [a if a == b else replace(a, type="") for a, b in zip(first, other, strict=True)]
+        # Two versions, overloaded or under conditions: keep what they share.
+        first = [_shared(a, b) for a, b in zip(first, other, strict=True)]
     return first
+
+
+def is_same(a: Declared, b: Declared) -> bool:
+    """Tell whether two spellings are of one type: "size_t" and "unsigned long"."""
+    if (a.pointer, a.const) != (b.pointer, b.const):
+        return False
+    (dtypes, size), (others, other_size) = map(element_types.element_types, (a.type, b.type))
+    return a.type == b.type or (size == other_size and not set(dtypes).isdisjoint(others))
+
+
+def _shared(a: Declared, b: Declared) -> Declared:
+    if a == b:
+        return a
+    return Declared(a.name if a.name == b.name else "", "", certain=False)
+
+
+def as_compiled(text: str) -> Declared:
+    """Return a type as the compiler writes it, "float const*", without a name."""
+    if "(" in text or "&" in text:
+        return Declared("", "")
+    head, *stars = text.split("*")
+    words = re.findall(r"\w+|[<>:,]", head)
+    base = normalized([word for word in words if word != "const"])
+    if "::" in base.rpartition(">")[2] and ">" in base:  # a member of a template: nothing follows
+        return Declared("", "", certain=False)
+    if not element_types.compiler_shows(base):
+        base = ""
+    if len(stars) > 1:
+        return Declared("", f"{base} *", True)
+    return Declared("", base, bool(stars), bool(stars) and "const" in words)
 
 
 def lines_of(source: str) -> list[str]:
@@ -105,38 +138,19 @@ def bare(source: str) -> str:
     return _CONTINUED.sub(lambda m: m[0].replace("\\\n", " ") + "\n" * m[0].count("\\\n"), text)
 
 
-def replacements(text: str, options: Sequence[str]) -> dict[str, str]:
-    """Return what macros and type names stand for; -D options come before #define."""
-    result: dict[str, str] = {}
-    words = iter(options)
-    for option in words:
-        if not option.startswith(("-D", "--define-macro")):
-            continue
-        body = re.sub(r"^(-D|--define-macro)[= ]?", "", option) or next(words, "")
-        macro, _, value = body.partition("=")
-        result[macro.strip()] = value.strip()
-    for match in _DEFINE.finditer(text):
-        result.setdefault(match[1], match[2].strip())
-    for match in _USING.finditer(text):
-        result.setdefault(match[1], match[2].strip())
-    for match in _TYPEDEF.finditer(text):
-        result.setdefault(match[2], match[1].strip())
-    return result
-
-
 def instantiated(text: str, expression: str | None) -> dict[str, str]:
     """Return what template parameters stand for in the kernel instantiated as `expression`."""
     if not expression or "<" not in expression:
         return {}
     wanted = expression.partition("<")[0].split("::")[-1].strip()
-    for template, kernel, _ in _kernels(text):
+    for template, kernel, *_ in _kernels(text):
         if kernel == wanted:
             return _template_arguments(template, expression)
     return {}
 
 
-def _kernels(text: str) -> list[tuple[str, str, str]]:
-    """Return (template parameters, name, text between the parentheses) of every __global__."""
+def _kernels(text: str) -> list[tuple[str, str, str, int]]:
+    """Return each __global__'s template parameters, name, text in parentheses and place."""
     kernels = []
     for match in re.finditer(r"\b__global__\b", text):
         before = _TEMPLATE.search(text[max(0, match.start() - 500) : match.start()])
@@ -150,7 +164,8 @@ def _kernels(text: str) -> list[tuple[str, str, str]]:
                     place = end + 1
                     continue
                 if end > 0:
-                    kernels.append((before[1] if before else "", name, text[place:end]))
+                    template = before[1] if before else ""
+                    kernels.append((template, name, text[place:end], match.start()))
                 break
             if word in "{};":
                 break
@@ -207,16 +222,30 @@ def _parameter(text: str, known: Mapping[str, str]) -> Declared:
     type_text = replaced(type_text, known)
     if not re.search(r"\w", re.sub(r"\bconst\b", "", type_text)):
         type_text, name = replaced(text, known), ""  # a type without a name
-    if "&" in type_text or "(" in type_text:
-        return Declared(name, "")
+    if "#" in text or UNKNOWN in type_text or "&" in type_text or "(" in type_text:
+        return Declared(name if "#" not in text else "", "", certain=False)
     head, *stars = type_text.split("*")
     pointers = len(stars) + arrays
     words = [w for w in re.findall(r"\w+|[<>:,]", head) if w not in NOT_TYPES]
     const = "const" in words
-    base = normalized([w for w in words if w != "const"])
+    words = [w for w in words if w != "const"]
+    certain = all(is_settled(word, known) for word in words)
+    base = normalized(words)
     if pointers > 1:
         base, const = f"{base} *", False
-    return Declared(name, base, pointers > 0, const and pointers > 0)
+    return Declared(name, base, pointers > 0, const and pointers > 0, certain)
+
+
+_KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "__int128", "auto"}
+
+
+def is_settled(word: str, known: Mapping[str, str]) -> bool:
+    """Tell whether a word of a type, after `replaced`, means what it says."""
+    if not re.match(r"[A-Za-z_]", word):
+        return True
+    if word in known:
+        return known[word] == word  # a class
+    return word in _KEYWORDS or element_types.is_known(word)
 
 
 def replaced(text: str, known: Mapping[str, str]) -> str:

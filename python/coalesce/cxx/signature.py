@@ -1,9 +1,9 @@
 """What a kernel's parameters are: sizes from the PTX, names and C++ types from the source.
 
-PTX says how many bytes each parameter of an entry has, and always tells the truth; it says neither
-a name nor what a pointer points to. The source says both, to whoever can read C++. The reader here
-(_declaration) is a small one, so what it finds is believed only where it agrees with the PTX; else
-the parameters are called arg0, arg1, ... and arrays of every dtype are taken.
+PTX says how many bytes each parameter of an entry has, but neither its name nor what a pointer
+points to. The source says both, to a reader of C++. The reader here (declarations) is a small one.
+Its types are used where the text leaves no doubt; else the compiler's are (compiled_types). Where
+neither tells, the parameters are called arg0, arg1, ... and arrays of every dtype are accepted.
 """
 
 from __future__ import annotations
@@ -14,58 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from coalesce.cxx import declarations
+from coalesce.cxx import compiled_types, declarations
+from coalesce.cxx.compiled_types import Ask
 from coalesce.cxx.declarations import Declared
+from coalesce.cxx.element_types import SCALARS, element_types
 from coalesce.cxx.numba import NumbaArgument, arguments_of
-
-# C++ types by the typestr of the same bytes in NumPy ("V2" is bfloat16, which NumPy lacks).
-SCALARS = {
-    "bool": "b1",
-    "char": "i1",
-    "signed char": "i1",
-    "int8_t": "i1",
-    "unsigned char": "u1",
-    "uint8_t": "u1",
-    "short": "i2",
-    "int16_t": "i2",
-    "unsigned short": "u2",
-    "uint16_t": "u2",
-    "int": "i4",
-    "int32_t": "i4",
-    "unsigned int": "u4",
-    "uint32_t": "u4",
-    "long": "i8",
-    "long long": "i8",
-    "int64_t": "i8",
-    "ptrdiff_t": "i8",
-    "intptr_t": "i8",
-    "unsigned long": "u8",
-    "unsigned long long": "u8",
-    "uint64_t": "u8",
-    "uintptr_t": "u8",
-    "size_t": "u8",
-    "float": "f4",
-    "double": "f8",
-    "__half": "f2",
-    "half": "f2",
-    "__nv_bfloat16": "V2",
-    "nv_bfloat16": "V2",
-    "cuComplex": "c8",
-    "cuFloatComplex": "c8",
-    "cuDoubleComplex": "c16",
-}
-_VECTOR = re.compile(
-    r"(u?char|u?short|u?int|u?long|u?longlong|float|double|__half|half|__nv_bfloat16|nv_bfloat16)"
-    r"([1-4])"
-)
-
-# The dtypes that an array may have, beside its own, by the C++ type of an element or of its parts.
-_ALSO = {
-    "char": ("u1",),
-    "unsigned char": ("b1",),
-    "__nv_bfloat16": ("u2",),
-    "nv_bfloat16": ("u2",),
-}
 
 # A parameter of which only the PTX type is known: what a scalar may be.
 _OF_PTX = {
@@ -246,24 +199,57 @@ def signature_of(
     source: str = "",
     options: Sequence[str] = (),
     expression: str | None = None,
+    ask: Ask | None = None,
 ) -> Signature:
     """Return what is known of an entry's parameters.
 
-    `expression` is the template instantiation that the entry was asked for by, if any.
+    `expression` is the template instantiation that the entry was asked for by, if any. `ask`
+    returns the compiler's types of C++ expressions.
     """
     name = plain_name(entry)
     base = name.split("::")[-1]
-    declared = declarations.parameters_of(source, base, len(parameters), options, expression)
     numba = arguments_of(entry, len(parameters)) if not source else None
     if numba is not None:
         return Signature(entry, name, tuple(_of_numba(numba, parameters)), numba)
-    if declared is None:
-        found = [_from_ptx(f"arg{i}", p) for i, p in enumerate(parameters)]
-    else:
-        found = [
-            _agreed(d, p, i) for i, (d, p) in enumerate(zip(declared, parameters, strict=True))
-        ]
+    declared = declarations.parameters_of(source, base, len(parameters), options, expression)
+    compiled = compiled_types.of_mangled(entry) if source else None
+    doubtful = declared is None or not all(d.certain for d in declared)
+    if doubtful and source and ask is not None and not _all_known(compiled):
+        compiled = compiled_types.of_function(expression or name, ask)
+    found = [
+        _agreed(d, p, i)
+        for i, (d, p) in enumerate(
+            zip(_merged(declared, compiled, len(parameters)), parameters, strict=True)
+        )
+    ]
     return Signature(entry, expression or name, tuple(found))
+
+
+def _all_known(compiled: Sequence[Declared] | None) -> bool:
+    return compiled is not None and all(c.certain for c in compiled)
+
+
+def _merged(
+    declared: Sequence[Declared] | None, compiled: Sequence[Declared] | None, count: int
+) -> list[Declared]:
+    """Return names from the source; types from the compiler, in the source's spelling if certain.
+
+    Types that neither tells are "".
+    """
+    unknown = Declared("", "", certain=False)
+    result = []
+    for i in range(count):
+        from_text = unknown if declared is None else declared[i]
+        known = compiled is not None and len(compiled) == count and compiled[i].certain
+        from_compiler = compiled[i] if known and compiled is not None else unknown
+        if from_compiler.certain:
+            same = from_text.certain and declarations.is_same(from_text, from_compiler)
+            result.append(from_text if same else replace(from_compiler, name=from_text.name))
+        elif from_text.certain:
+            result.append(from_text)
+        else:
+            result.append(replace(unknown, name=from_text.name))
+    return result
 
 
 def _of_numba(
@@ -312,18 +298,3 @@ def _from_ptx(name: str, ptx: PtxParameter) -> Parameter:
         return Parameter(name, "struct", ptx.bytes)
     kind: Literal["word", "scalar"] = "word" if ptx.type in ("u64", "b64") else "scalar"
     return Parameter(name, kind, ptx.bytes, _OF_PTX.get(ptx.type, ()))
-
-
-def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
-    """Return the dtypes that fit an array of this C++ type, and the bytes of one; () is any."""
-    if code := SCALARS.get(spelled):
-        return (code, *_ALSO.get(spelled, ())), int(code[1:])
-    if vector := _VECTOR.fullmatch(spelled):
-        base, lanes = vector[1], int(vector[2])
-        base = {"longlong": "long long", "ulonglong": "unsigned long long"}.get(
-            base, "unsigned " + base[1:] if base.startswith("u") else base
-        )
-        code = SCALARS[base]
-        pairs = {"f4": ("c8",), "f8": ("c16",)}.get(code, ()) if lanes == 2 else ()
-        return (code, *_ALSO.get(base, ()), *pairs), int(code[1:]) * lanes
-    return (), 0

@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coalesce.cxx import declarations, signature
+from coalesce.cxx import declarations, definitions, element_types
+from coalesce.cxx.definitions import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class DeclaredVariable:
     type: str  # "unsigned int", "float4", "Particle"; "" where it is not understood
     extents: tuple[int | None, ...] = ()  # of an array; None where one is not understood
     const: bool = False
+    certain: bool = True  # whether the text leaves no doubt about the type
 
 
 _IN_MEMORY = re.compile(r"\b__(?:device|constant|managed)__\b")
@@ -35,10 +37,6 @@ _NOT_PART_OF_A_TYPE = declarations.NOT_TYPES | {
     "inline",
     "C",
 }
-_CONSTANT = re.compile(
-    r"\b(?:constexpr|const)\s+(?:static\s+)?(?:unsigned\s+)?"
-    r"(?:int|long|unsigned|size_t|short|auto)\s+(\w+)\s*=\s*([^;,{}]{1,200});"
-)
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
 
 
@@ -54,10 +52,10 @@ def variables_of(
     kind. `expression` is the instantiation of a template that they may be in.
     """
     text = declarations.bare(source)
-    known = declarations.replacements(text, options)
-    known.update(declarations.instantiated(text, expression))
-    for match in _CONSTANT.finditer(text):
-        known.setdefault(match[1], f"({match[2].strip()})")
+    known = {
+        **definitions.replacements(text, options),
+        **declarations.instantiated(text, expression),
+    }
     text = _ALIGNMENT.sub(" ", _DIRECTIVE.sub(lambda m: " " * len(m[0]), text))
     found: dict[str, DeclaredVariable] = {}
     for match in qualifier.finditer(text):
@@ -65,11 +63,21 @@ def variables_of(
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
         for name, variable in _declarators(qualifier.sub(" ", statement), known):
-            # Two of one name, in namespaces or under conditions: only what they share is known.
+            # Two of one name, in namespaces or under conditions: the text does not tell which.
             first = found.setdefault(name, variable)
             if first != variable:
-                found[name] = DeclaredVariable("", (), first.const and variable.const)
+                found[name] = DeclaredVariable("", certain=False)
     return found
+
+
+def as_compiled(text: str) -> DeclaredVariable:
+    """Return a type as the compiler writes it: "float const [3][4]"."""
+    base, _, rest = text.partition(" [")
+    extents = tuple(int(extent) for extent in re.findall(r"(\d+)\]", rest))
+    parameter = declarations.as_compiled(base)
+    if parameter.pointer:
+        return DeclaredVariable(base, extents)
+    return DeclaredVariable(parameter.type, extents, "const" in base.split())
 
 
 def _statement_end(text: str, place: int) -> int:
@@ -88,7 +96,7 @@ def _statement_end(text: str, place: int) -> int:
 def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, DeclaredVariable]]:
     """Return the variables of ``float a[N] = {...}, b``."""
     found: list[tuple[str, DeclaredVariable]] = []
-    base, const = "", False
+    base, const, settled = "", False, True
     for part in declarations.split(statement):
         head = re.split(r"[={]", part, maxsplit=1)[0].strip()
         match = re.search(r"(\w+)\s*((?:\[[^\]]*\]\s*)*)$", head)
@@ -98,14 +106,18 @@ def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, De
         if not found:
             words = re.findall(r"\w+|[<>:,*]", declarations.replaced(before, known))
             const = "const" in words or "constexpr" in words
-            base = declarations.normalized([w for w in words if w not in _NOT_PART_OF_A_TYPE])
+            words = [w for w in words if w not in _NOT_PART_OF_A_TYPE]
+            settled = all(declarations.is_settled(word, known) for word in words)
+            base = declarations.normalized(words) if settled else UNKNOWN
         if not base:
             break
         extents = tuple(
             _value(declarations.replaced(extent, known))
             for extent in re.findall(r"\[([^\]]*)\]", match[2])
         )
-        found.append((match[1], DeclaredVariable(base, extents, const)))
+        type_ = base if settled else ""
+        certain = settled and extents.count(None) < 2  # one follows from the bytes
+        found.append((match[1], DeclaredVariable(type_, extents, const, certain)))
     return found
 
 
@@ -153,7 +165,7 @@ def shared_arrays(
     found: dict[str, Shape] = {}
     for name, v in variables_of(source, options, _SHARED, expression).items():
         extents = [-1 if n is None or n < 1 else n for n in v.extents] or [1]
-        item_bytes = signature.element_types(v.type)[1] if v.type else 0
+        item_bytes = element_types.element_types(v.type)[1] if v.type else 0
         if item_bytes and extents.count(-1) <= 1:
             found[name] = tuple(extents), item_bytes, v.type
     return found

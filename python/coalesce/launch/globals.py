@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,9 @@ import numpy as np
 from coalesce._core import cuda, sim
 from coalesce.arrays.devices import Device
 from coalesce.common import checks
-from coalesce.cxx import signature
+from coalesce.cxx import signature, variables
+from coalesce.cxx.compiled_types import Ask
+from coalesce.cxx.element_types import SCALARS, element_types
 from coalesce.cxx.variables import DeclaredVariable, variables_of
 from coalesce.launch.module import Module
 
@@ -83,7 +86,12 @@ class Globals(Mapping[str, Any]):
             if device.kind == "sim"
             else sim.Program(module.compiled(device).ptx)
         )
-        self._variables = _variables(self._program.variables(), module.text, module.options)
+        self._variables = _variables(
+            self._program.variables(),
+            module.text,
+            module.options,
+            functools.partial(module.types, device),
+        )
 
     def on(self, device: str | Device) -> Globals:
         """Return the variables of another device, such as ``"sim"``."""
@@ -133,7 +141,7 @@ class Globals(Mapping[str, Any]):
         for v in self._variables:
             qualifier = "__constant__" if v.space == "constant" else "__device__"
             extents = "".join(f"[{n}]" for n in v.shape)
-            if v.dtype == np.uint8 and v.spelled and v.spelled not in signature.SCALARS:
+            if v.dtype == np.uint8 and v.spelled and v.spelled not in SCALARS:
                 extents = f" ({v.bytes} bytes)"  # a structure or what is not understood
             lines.append(f"  {qualifier} {v.spelled or v.dtype} {v.name}{extents}")
         return "\n".join(lines)
@@ -155,27 +163,40 @@ class Globals(Mapping[str, Any]):
 
 
 def _variables(
-    found: Sequence[tuple[str, str, str, int, int]], source: str, options: Sequence[str]
+    found: Sequence[tuple[str, str, str, int, int]],
+    source: str,
+    options: Sequence[str],
+    ask: Ask,
 ) -> list[Variable]:
     """Return the variables of a module, without what the compiler and CUDA's headers add."""
     declared = variables_of(source, options)
-    variables = []
+    known: dict[str, DeclaredVariable] = {}  # by symbol
+    for symbol, *_ in found:
+        base = signature.plain_name(symbol).split("::")[-1]
+        if not symbol.startswith(("$", "__const", "_ZT")) and (not source or base in declared):
+            known[symbol] = declared.get(base, DeclaredVariable(""))
+    doubtful = {
+        symbol: signature.plain_name(symbol) for symbol, v in known.items() if not v.certain
+    }
+    types = ask(list(doubtful.values())) if doubtful else {}
+    for symbol, name in doubtful.items():
+        known[symbol] = (
+            variables.as_compiled(types[name]) if name in types else DeclaredVariable("")
+        )
+    listed = []
     for symbol, space, ptx_type, size, _ in found:
-        name = signature.plain_name(symbol)
-        base = name.split("::")[-1]
-        if symbol.startswith(("$", "__const", "_ZT")) or (source and base not in declared):
-            continue
-        known = declared.get(base, DeclaredVariable(""))
-        dtype, shape = _as_numpy(known, ptx_type, size)
-        variables.append(Variable(symbol, name, space, shape, dtype, known.type, known.const))
-    return variables
+        if (v := known.get(symbol)) is not None:
+            dtype, shape = _as_numpy(v, ptx_type, size)
+            name = signature.plain_name(symbol)
+            listed.append(Variable(symbol, name, space, shape, dtype, v.type, v.const))
+    return listed
 
 
 def _as_numpy(
     declared: DeclaredVariable, ptx_type: str, size: int
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return the dtype and shape of a variable, the declaration's where it explains the size."""
-    accepted, item = signature.element_types(declared.type)
+    accepted, item = element_types(declared.type)
     if accepted and item and size % item == 0:
         dtype = np.dtype("u2" if accepted[0] == "V2" else accepted[0])
         lanes = (item // dtype.itemsize,) if item > dtype.itemsize else ()

@@ -87,7 +87,12 @@ class BaseKernel:
         self.entry = signature.find_entry(self.entries, entry, module.source)
         self._expression = module.expression if self.entry == instance else None
         self.signature = signature.signature_of(
-            self.entry, found[self.entry], module.text, module.options, self._expression
+            self.entry,
+            found[self.entry],
+            module.text,
+            module.options,
+            self._expression,
+            functools.partial(module.types, self._device),
         )
 
     def get_function(self, entry: str) -> Self:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coalesce._core import cuda, sim
 from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.compile import cubin, disassembler, nvrtc
-from coalesce.cxx import signature
+from coalesce.cxx import compiled_types, signature
 
 
 class Module:
@@ -95,6 +95,22 @@ class Module:
                     expressions=() if self.expression is None else (self.expression,),
                 )
             return self._compiled[arch]
+
+    def types(self, device: Device, expressions: Sequence[str]) -> dict[str, str]:
+        """Return the compiler's types of C++ expressions, without those that it refuses."""
+
+        def lowered(probe: str, wanted: Sequence[str]) -> Mapping[str, str]:
+            return nvrtc.compile_cuda(
+                self.source + probe,
+                # PTX is enough, of the very architecture: code may ask for it.
+                arch=self.compiled(device).arch.replace("sm_", "compute_"),
+                options=self.options,
+                name=self.filename,
+                headers=self.headers,
+                expressions=wanted,
+            ).lowered
+
+        return compiled_types.asked(expressions, lowered)
 
     def modelled(self, device: Device, entry: str) -> dict[str, Any]:
         """Return what the models need to know of a kernel: options of ``Program.launch``."""

@@ -13,7 +13,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coalesce.cxx import declarations, signature
+from coalesce.cxx import declarations, definitions
+from coalesce.cxx.element_types import SCALARS
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def variables_of(
         The number of the source among the files of `listing`.
     """
     text = declarations.bare(source)
-    known = declarations.replacements(text, options)
+    known = definitions.replacements(text, options)
     types = _types_of(text, known)
     by_line: dict[int, list[Instruction]] = {}
     for instruction in listing:
@@ -92,6 +93,7 @@ def _types_of(text: str, known: Mapping[str, str]) -> dict[str, str]:
         words = re.findall(r"\w+|[<>:,*]", declarations.replaced(match["type"], known))
         skipped = {"const", "volatile", "static", "register"}
         spelled = declarations.normalized([w for w in words if w not in skipped])
+        spelled = "" if definitions.UNKNOWN in words else spelled
         for part in declarations.split(match["names"]):
             name = re.match(r"\s*([A-Za-z_]\w*)", part)
             if name is not None and types.setdefault(name[1], spelled) != spelled:
@@ -132,7 +134,7 @@ def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
 
 def _fits(register: str, spelled: str, listing: Sequence[Instruction]) -> bool:
     """Whether a register's width, by how it is written, can be that of a type; "" is any."""
-    code = signature.SCALARS.get(spelled)
+    code = SCALARS.get(spelled)
     if code is None:
         return spelled in ("", "auto")
     size = 8 * max(2, int(code[1:]))

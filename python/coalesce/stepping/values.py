@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.cxx import signature, variables
+from coalesce.cxx import variables
+from coalesce.cxx.element_types import element_types
 from coalesce.simulate.events import lanes_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _as_declared(data: Array, written: Array, declared: variables.Shape | None) 
     shape: tuple[int, ...] = (data.size,)
     if declared is not None:
         extents, item_bytes, spelled = declared
-        codes, _ = signature.element_types(spelled)
+        codes, _ = element_types(spelled)
         count = data.size // item_bytes
         known = int(np.prod([n for n in extents if n > 0], dtype=np.int64))
         if -1 in extents and count % known == 0:

@@ -1,0 +1,71 @@
+"""The types of parameters and variables as the compiler sees them.
+
+The mangled name of a C++ kernel holds the types of its parameters. A kernel or a variable declared
+`extern "C"` has no such name, and that of a variable holds no type. For these, the source is
+compiled once more, with a template at its end that is instantiated with ``decltype(...)``: the
+mangled names of the instances hold the types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from coalesce._core import demangled
+from coalesce.common.errors import CompileError
+from coalesce.cxx import declarations
+from coalesce.cxx.declarations import Declared
+
+# Returns the types of C++ expressions, as the compiler writes them; without those it refuses.
+Ask = Callable[[Sequence[str]], Mapping[str, str]]
+
+_PROBE = "coalesce_probe_"
+_TEMPLATE = f"\nnamespace {_PROBE} {{ template <class> __device__ char type; }}\n"
+
+
+def asked(
+    expressions: Sequence[str], lowered: Callable[[str, Sequence[str]], Mapping[str, str]]
+) -> dict[str, str]:
+    """Return the types of C++ expressions.
+
+    `lowered` compiles the source with a text added to its end, and returns the mangled names of
+    expressions. An expression that the compiler refuses is left out.
+    """
+    probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}
+    try:
+        mangled = lowered(_TEMPLATE, list(probes))
+    except CompileError:
+        if len(expressions) == 1:
+            return {}
+        return {e: t for one in expressions for e, t in asked([one], lowered).items()}
+    types = {}
+    for probe, name in mangled.items():
+        found = re.fullmatch(rf"{_PROBE}::type<(.*)>", demangled(name), re.DOTALL)
+        if found is not None:
+            types[probes[probe]] = found[1].strip()
+    return types
+
+
+def of_mangled(entry: str) -> list[Declared] | None:
+    """Return the parameters that a mangled name tells: ``_Z1kPKfi`` has (float const*, int)."""
+    text = demangled(entry) if entry.startswith("_Z") else ""
+    return _parameters(text) if text.endswith(")") else None
+
+
+def of_function(name: str, ask: Ask) -> list[Declared] | None:
+    """Return the parameters of a function, asked of the compiler."""
+    expression = f"&{name}"
+    return _parameters(ask([expression]).get(expression, "").removesuffix(" noexcept"))
+
+
+def _parameters(function: str) -> list[Declared] | None:
+    """Return the parameters of a function's name or type, the last parentheses of its text."""
+    depth = 0
+    for place in range(len(function) - 1, -1, -1):
+        depth += (function[place] == ")") - (function[place] == "(")
+        if depth == 0:
+            if function[place] != "(":
+                return None
+            parts = declarations.split(function[place + 1 : -1])
+            return [declarations.as_compiled(part) for part in parts]
+    return None

@@ -1,0 +1,125 @@
+"""What the names in CUDA C++ stand for, as far as the text alone tells.
+
+Macros, `typedef`, `using`, classes and integer constants are read. A name is settled only if the
+text leaves no doubt: it is defined once in the whole text, in whatever scope, under no condition of
+the preprocessor, and is none that headers may define, too. Every other name stands for `UNKNOWN`,
+and whoever needs its type asks the compiler (compiled_types).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from coalesce.cxx import element_types
+
+UNKNOWN = "__coalesce_unknown__"
+
+_TOKEN = re.compile(
+    r"^[ \t]*\#[ \t]*(?P<directive>\w+)(?P<rest>[^\n]*)$"
+    r"|\b(?P<alias>using)\s+(?P<name>\w+)\s*=\s*(?P<value>[^;{}]{1,400});"
+    r"|\b(?P<typedef>typedef)\b(?P<declared>[^;{}#]{0,400})(?P<end>[;{]?)"
+    r"|\b(?P<class>struct|class|union|enum(?:\s+(?:class|struct))?)\s+"
+    r"(?:(?:alignas|__align__)\s*\([^()]*\)\s*)?(?P<tag>\w+)\s*(?=[:{;]|final\b)"
+    r"|\btemplate\s*<(?P<template>[^{};]{0,500}?)>\s*(?=\w)"
+    r"|\b(?:constexpr|const)\s+(?:static\s+)?(?:unsigned\s+)?"
+    r"(?:int|long|unsigned|size_t|short|auto)\s+(?P<constant>\w+)\s*=\s*(?P<number>[^;,{}]{1,200});",
+    re.MULTILINE,
+)
+# Headers that define nothing that kernels call otherwise.
+_KNOWN_HEADER = re.compile(
+    r"\s*<(?:(?:cuda|cub|thrust|nv|crt|cooperative_groups)/[\w./]+"
+    r"|cuda(?:_(?:fp(?:16|8|6|4)|bf16|pipeline\w*|awbarrier\w*|runtime|runtime_api))?\.h(?:pp)?"
+    r"|(?:cooperative_groups|mma|curand_kernel|cuComplex|vector_types|vector_functions|math_constants"
+    r"|device_functions|device_launch_parameters)\.h|(?:math|assert|float|limits|std\w+|string)\.h"
+    r"|c(?:math|assert|float|limits|std\w+|string)|limits|type_traits|utility)>\s*"
+)
+_TYPE_WORDS = {"const", "volatile", "unsigned", "signed", "struct", "class", "union", "enum"}
+_READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include")
+
+
+def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
+    """Return what names of a bare text stand for: text, or `UNKNOWN`; a class is itself."""
+    found: dict[str, list[str]] = {}
+    for name, value in _of_options(options):
+        found.setdefault(name, []).append(value)
+    given = set(found)
+    for name, value in _of_text(text, given):
+        found.setdefault(name, []).append(value)
+    others = _includes_others(text, options)
+    for name, values in found.items():
+        if others or element_types.is_known(name):
+            values.append(UNKNOWN)
+    return {name: values[0] if len(set(values)) == 1 else UNKNOWN for name, values in found.items()}
+
+
+def is_conditional(text: str, place: int) -> bool:
+    """Tell whether a place of a bare text is under a condition of the preprocessor."""
+    found = re.findall(r"^[ \t]*#[ \t]*(if|endif)", text[:place], re.MULTILINE)
+    return found.count("if") != found.count("endif")
+
+
+def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    words = iter(options)
+    for option in words:
+        if match := re.match(r"(?:-D|--define-macro)[= ]?", option):
+            macro, _, value = (option[match.end() :] or next(words, "")).partition("=")
+            name, function, _ = macro.partition("(")
+            yield name.strip(), UNKNOWN if function else value.strip()
+        elif match := re.match(r"(?:-U|--undefine-macro)[= ]?", option):
+            yield (option[match.end() :] or next(words, "")).strip(), UNKNOWN
+
+
+def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield each definition; `given` are the macros of options, which ``#ifndef`` leaves alone."""
+    conditions: list[str] = []  # the name of #ifndef; "" for any other condition
+    for match in _TOKEN.finditer(text):
+        if directive := match["directive"]:
+            rest = match["rest"].strip()
+            if directive in ("define", "undef"):
+                name = re.match(r"\w*", rest)[0]  # type: ignore[index]
+                value = rest[len(name) :]
+                plain = directive == "define" and not value.startswith("(")
+                # #ifndef NAME, #define NAME value, #endif: the value of an option comes first.
+                default = conditions == [name]
+                if not (default and name in given):
+                    yield name, value.strip() if plain and (default or not conditions) else UNKNOWN
+            elif directive in ("if", "ifdef", "ifndef"):
+                conditions.append(rest if directive == "ifndef" else "")
+            elif directive in ("else", "elif", "elifdef", "elifndef") and conditions:
+                conditions[-1] = ""
+            elif directive == "endif" and conditions:
+                conditions.pop()
+        elif match["alias"]:
+            # In "const T x", where T is a pointer, const is about the pointer: no text can say so.
+            simple = not conditions and not re.search(r"[*&(\[]", match["value"])
+            yield match["name"], match["value"].strip() if simple else UNKNOWN
+        elif match["typedef"]:
+            yield from _of_typedef(match["declared"], not conditions and match["end"] == ";")
+        elif match["tag"]:
+            tag = match["tag"]
+            yield tag, UNKNOWN if element_types.is_known(tag) else tag
+        elif match["constant"]:
+            yield match["constant"], UNKNOWN if conditions else f"({match['number'].strip()})"
+        elif match["template"] is not None:
+            for parameter in match["template"].split(","):
+                if words := re.findall(r"\w+", parameter.partition("=")[0]):
+                    yield words[-1], UNKNOWN
+
+
+def _of_typedef(declared: str, settled: bool) -> Iterator[tuple[str, str]]:
+    simple = re.fullmatch(r"\s*([\w\s:<>,]{1,200}?)\s*\b(\w+)\s*", declared)
+    if simple is not None and simple[1].strip() and ("," not in declared or "<" in declared):
+        yield simple[2], simple[1] if settled else UNKNOWN
+    else:  # of pointers, arrays, functions, or several
+        for name in re.findall(r"[A-Za-z_]\w*", declared):
+            if name not in _TYPE_WORDS and not element_types.is_known(name):
+                yield name, UNKNOWN
+
+
+def _includes_others(text: str, options: Sequence[str]) -> bool:
+    """Tell whether headers are included that may define what the text uses."""
+    if any(_READING_OPTION.match(option) for option in options):
+        return True
+    included = re.findall(r"^[ \t]*#[ \t]*include\b([^\n]*)$", text, re.MULTILINE)
+    return not all(_KNOWN_HEADER.fullmatch(header) for header in included)

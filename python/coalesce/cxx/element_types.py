@@ -1,0 +1,83 @@
+"""Which NumPy dtypes hold a C++ type."""
+
+from __future__ import annotations
+
+import re
+
+# C++ types by the typestr of the same bytes in NumPy ("V2" is bfloat16, which NumPy lacks).
+_BUILT_IN = {
+    "bool": "b1",
+    "char": "i1",
+    "signed char": "i1",
+    "unsigned char": "u1",
+    "short": "i2",
+    "unsigned short": "u2",
+    "int": "i4",
+    "unsigned int": "u4",
+    "long": "i8",
+    "long long": "i8",
+    "unsigned long": "u8",
+    "unsigned long long": "u8",
+    "float": "f4",
+    "double": "f8",
+    "__half": "f2",
+    "__nv_bfloat16": "V2",
+}
+# Names that the headers of C++ and CUDA give to such types. The compiler itself shows none of them.
+_NAMED = {
+    "int8_t": "i1",
+    "uint8_t": "u1",
+    "int16_t": "i2",
+    "uint16_t": "u2",
+    "int32_t": "i4",
+    "uint32_t": "u4",
+    "int64_t": "i8",
+    "ptrdiff_t": "i8",
+    "intptr_t": "i8",
+    "uint64_t": "u8",
+    "uintptr_t": "u8",
+    "size_t": "u8",
+    "half": "f2",
+    "nv_bfloat16": "V2",
+    "cuComplex": "c8",
+    "cuFloatComplex": "c8",
+    "cuDoubleComplex": "c16",
+}
+SCALARS = {**_BUILT_IN, **_NAMED}
+_VECTOR = re.compile(
+    r"(u?char|u?short|u?int|u?long|u?longlong|float|double|__half|half|__nv_bfloat16|nv_bfloat16)"
+    r"([1-4])"
+)
+
+# The dtypes that an array may have, beside its own, by the C++ type of an element or of its parts.
+_ALSO = {
+    "char": ("u1",),
+    "unsigned char": ("b1",),
+    "__nv_bfloat16": ("u2",),
+    "nv_bfloat16": ("u2",),
+}
+
+
+def is_known(name: str) -> bool:
+    """Tell whether a name is one of those that C++ and CUDA define."""
+    return name in SCALARS or _VECTOR.fullmatch(name) is not None
+
+
+def compiler_shows(name: str) -> bool:
+    """Tell whether the compiler shows this name for the known type, and not for a user's own."""
+    return name not in _NAMED
+
+
+def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
+    """Return the dtypes that fit an array of this C++ type, and the bytes of one; () is any."""
+    if code := SCALARS.get(spelled):
+        return (code, *_ALSO.get(spelled, ())), int(code[1:])
+    if vector := _VECTOR.fullmatch(spelled):
+        base, lanes = vector[1], int(vector[2])
+        base = {"longlong": "long long", "ulonglong": "unsigned long long"}.get(
+            base, "unsigned " + base[1:] if base.startswith("u") else base
+        )
+        code = SCALARS[base]
+        pairs = {"f4": ("c8",), "f8": ("c16",)}.get(code, ()) if lanes == 2 else ()
+        return (code, *_ALSO.get(base, ()), *pairs), int(code[1:]) * lanes
+    return (), 0

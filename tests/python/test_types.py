@@ -1,0 +1,355 @@
+"""Types of parameters and variables are those that the compiler saw. Needs NVRTC, no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce.cxx import compiled_types, definitions, signature
+from coalesce.cxx.declarations import bare
+from coalesce.cxx.variables import shared_arrays
+from coalesce.launch.module import Module
+
+
+def parameter(source: str, options: Sequence[str] = (), **settings: object) -> str:
+    """The first parameter as messages show it: "float *x"."""
+    kernel = coalesce.Kernel(source, options=options, device="sim", **settings)  # type: ignore[arg-type]
+    found = kernel.signature.parameters[0]
+    return f"{found.spelled} {found.name}".replace("* ", "*")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The C++ expressions whose types the compiler was asked for."""
+    expressions: list[str] = []
+    ask = Module.types
+
+    def watched(self: Module, device: object, wanted: Sequence[str]) -> dict[str, str]:
+        expressions.extend(wanted)
+        return ask(self, device, wanted)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Module, "types", watched)
+    return expressions
+
+
+K = 'extern "C" __global__ void k(real *x) { if (x) x[threadIdx.x] += 1; }\n'
+
+# Each gives `real` one type, which is not what a reader of the first or last line would say.
+FLOAT = {
+    "the other branch of #if": "#if 0\ntypedef double real;\n#else\ntypedef float real;\n#endif\n",
+    "the first branch of #if": "#if 1\ntypedef float real;\n#else\ntypedef double real;\n#endif\n",
+    "#elif": "#if 0\nusing real = int;\n#elif 1\nusing real = float;\n#else\nusing real = char;\n"
+    "#endif\n",
+    "#ifdef": "#ifdef WIDE\ntypedef double real;\n#else\ntypedef float real;\n#endif\n",
+    "#if of the architecture": (
+        "#if __CUDA_ARCH__ < 900\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
+    ),
+    "#if of the compiler": (
+        "#ifndef __CUDACC_RTC__\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
+    ),
+    "a chain": "typedef float a; typedef a b; using c = b; typedef c real;\n",
+    "a chain with a condition": (
+        "#if 0\ntypedef double a;\n#else\ntypedef float a;\n#endif\ntypedef a b; using real = b;\n"
+    ),
+    "a macro": "#define real float\n",
+    "a macro of a macro": "#define wide double\n#define narrow float\n#define real narrow\n",
+    "a macro defined again": "#define real double\n#undef real\n#define real float\n",
+    "a macro with arguments": "#define PICK(a, b) b\ntypedef PICK(double, float) real;\n",
+    "a macro that makes the type": "#define MAKE(t) typedef t real;\nMAKE(float)\n",
+    "a namespace": "namespace a { typedef double real; }\nnamespace b { typedef float real; }\n"
+    "using b::real;\n",
+    "a class": "struct A { typedef double real; };\nstruct B { using real = float; };\n"
+    "typedef B::real real;\n",
+    "a member of a template": (
+        "template <class T> struct V { using type = T; };\ntypedef V<float>::type real;\n"
+    ),
+    "decltype": "__device__ float y;\ntypedef decltype(y) real;\n",
+    "an expression": "template <bool B> struct If { typedef float t; };\n"
+    "template <> struct If<true> { typedef double t; };\ntypedef If<(1 > 2)>::t real;\n",
+    "another order of words": "typedef float const volatile cv;\nfloat typedef real;\n",
+    "several at once": "typedef float real, *pointer;\n",
+    "a typedef in a kernel before": (
+        "__device__ void f() { typedef double real; real y = 1; }\ntypedef float real;\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FLOAT)
+def test_a_name_is_what_the_compiler_saw(case: str) -> None:
+    source = FLOAT[case] + K
+    assert parameter(source) == "float *x"
+    kernel = coalesce.Kernel(source, device="sim")
+    x = np.zeros(4, np.float32)
+    kernel[1, 4](x)
+    assert x.tolist() == [1, 1, 1, 1]
+    with pytest.raises(TypeError, match=r"`x` \(float \*\)"):
+        kernel[1, 4](np.zeros(4))
+
+
+CONDITION = "#if WIDE > 1\ntypedef double real;\n#elif defined(INTEGER)\ntypedef int real;\n#else\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "spelled"),
+    [
+        ([], "float *x"),
+        (["-DWIDE=2"], "double *x"),
+        (["-DWIDE=1", "-DINTEGER"], "int *x"),
+        (["-D", "WIDE=2"], "double *x"),
+        (["--define-macro=WIDE=2"], "double *x"),
+        (["-DWIDE=2", "-UWIDE"], "float *x"),
+    ],
+    ids=str,
+)
+def test_options_choose_the_branch(options: list[str], spelled: str) -> None:
+    source = CONDITION + "typedef float real;\n#endif\n" + K
+    assert parameter(source, options) == spelled
+
+
+def test_an_option_comes_before_a_default(asked: list[str]) -> None:
+    default = "#ifndef real\n#define real float\n#endif\n"
+    assert parameter(default + K) == "float *x"
+    assert parameter(default + K, ["-Dreal=double"]) == "double *x"
+    assert parameter(K, ["-Dreal=short"]) == "short *x"
+    assert not asked, "the text settles these, at no cost"
+    defined = "#undef real\n#define real float\n"
+    assert parameter(defined + K, ["-Dreal=double"]) == "float *x"
+    assert asked
+
+
+def test_headers() -> None:
+    header = {"real.h": "#define real float"}
+    assert parameter('#include "real.h"\n' + K, headers=header) == "float *x"
+    changes = {"real.h": "#undef real\n#define real float"}
+    assert parameter('#define real double\n#include "real.h"\n' + K, headers=changes) == "float *x"
+
+
+@pytest.mark.parametrize(
+    ("declared", "spelled"),
+    [
+        ("const real *x", "const float *x"),
+        ("real const *__restrict__ const x", "const float *x"),
+        ("real x[]", "float *x"),
+        ("pointer x", "float *x"),
+        ("const pointer x", "float *x"),
+        ("real4 *x", "float4 *x"),
+        ("half_ *x", "__half *x"),
+        ("complex_ *x", "float2 *x"),
+        ("word x", "unsigned int x"),
+        ("P *x", "P *x"),
+        ("ns::Q<real> *x", "ns::Q<float> *x"),
+    ],
+)
+def test_what_the_compiler_says_is_read(declared: str, spelled: str) -> None:
+    source = f"""
+        #include <cuda_fp16.h>
+        #include <cuComplex.h>
+        #if 1
+        typedef float real; typedef float4 real4; typedef float *pointer; typedef half half_;
+        typedef cuFloatComplex complex_; typedef unsigned word; struct P {{ int i; }};
+        namespace ns {{ template <class T> struct Q {{ T t; }}; }}
+        #endif
+        extern "C" __global__ void k({declared}) {{}}
+    """
+    assert parameter(source) == spelled
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'extern "C" __global__ void k(const float *x, int n) {}',
+        'typedef float real; extern "C" __global__ void k(const real *x, int n) {}',
+        '#include <cuda_fp16.h>\nextern "C" __global__ void k(const half *x, size_t n) {}',
+        'struct P { int i; }; extern "C" __global__ void k(const P *x, P y) {}',
+        "#if A\ntypedef int t;\n#else\ntypedef float t;\n#endif\n__global__ void k(t *x) {}",
+        "template <class T> __global__ void k(T *x) {}\ntemplate __global__ void k<int>(int *);",
+    ],
+)
+def test_the_compiler_is_not_asked_needlessly(source: str, asked: list[str]) -> None:
+    coalesce.Kernel(source, device="sim")
+    assert not asked
+
+
+def test_the_mangled_name_is_believed_first() -> None:
+    source = "#if 0\ntypedef double t;\n#else\ntypedef float t;\n#endif\n"
+    kernel = "__global__ void k(const t *x, t *y) {}"
+    assert str(coalesce.Kernel(source + kernel, device="sim").signature) == (
+        "k(const float *x, float *y)"
+    )
+    scoped = "namespace a { namespace b { " + kernel + " } }"
+    assert str(coalesce.Kernel(source + scoped, "k", device="sim").signature) == (
+        "a::b::k(const float *x, float *y)"
+    )
+
+
+def test_a_template_parameter() -> None:
+    source = """
+        template <class T> struct Twice { typedef T type; };
+        template <> struct Twice<float> { typedef double type; };
+        template <class T, int N = 2> __global__ void k(const T *x, typename Twice<T>::type *y) {}
+    """
+    kernel = coalesce.Kernel(source, "k<float>", device="sim")
+    assert str(kernel.signature) == "k<float>(const float *x, double *y)"
+    kernel = coalesce.Kernel(source, "k<int, 3>", device="sim")
+    assert str(kernel.signature) == "k<int, 3>(const int *x, int *y)"
+
+
+def test_overloads_keep_their_types() -> None:
+    source = "__global__ void k(float *x, int n) {}\n__global__ void k(double *x, int m) {}"
+    kernel = coalesce.Kernel(source, "_Z1kPdi", device="sim")
+    assert [p.spelled for p in kernel.signature.parameters] == ["double *", "int"]
+    assert [p.name for p in kernel.signature.parameters] == ["x", "arg1"], "only names both have"
+
+
+def test_a_kernel_under_a_condition() -> None:
+    source = (
+        '#if 0\nextern "C" __global__ void k(double *x, int n) {}\n'
+        '#else\nextern "C" __global__ void k(float *y, int n) {}\n#endif\n'
+    )
+    found = coalesce.Kernel(source, device="sim").signature.parameters
+    assert [(p.name, p.spelled) for p in found] == [("arg0", "float *"), ("n", "int")]
+
+
+def test_a_kernel_made_by_a_macro() -> None:
+    source = '#define MAKE(name, t) extern "C" __global__ void name(t *x, int n) {}\nMAKE(k, float)'
+    found = coalesce.Kernel(source, device="sim").signature.parameters
+    assert [(p.name, p.spelled) for p in found] == [("arg0", "float *"), ("arg1", "int")]
+
+
+def test_where_no_type_is_known_sizes_are() -> None:
+    """A kernel in a namespace cannot be asked for by its C name."""
+    source = (
+        "#if 0\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
+        'namespace a { extern "C" __global__ void k(real *x, int n, real y) { *x = n + y; } }'
+    )
+    kernel = coalesce.Kernel(source, device="sim")
+    assert [p.spelled for p in kernel.signature.parameters] == ["", "int", ""]
+    x = np.zeros(1, np.float32)
+    kernel[1, 1](x, 2, 0.5)
+    assert x[0] == 2.5
+
+
+def test_a_class_with_the_name_of_a_known_type() -> None:
+    source = (
+        "namespace a { struct half { float x, y; }; }\nusing a::half;\n"
+        'extern "C" __global__ void k(half *x) { x->y = 3; }'
+    )
+    x = np.zeros(2, np.float32)
+    coalesce.Kernel(source, device="sim")[1, 1](x)
+    assert x.tolist() == [0, 3]
+
+
+def test_variables() -> None:
+    source = """
+        #if 0
+        typedef double real; enum { R = 2, C = 6 };
+        #else
+        typedef float real; enum { R = 3, C = 4 };
+        #endif
+        __device__ real table[R][C] = {{1, 2, 3, 4}};
+        namespace ns { __constant__ real one = 7; }
+        __device__ const real fixed[2] = {5, 6};
+        typedef real *pointer;
+        __device__ pointer p;
+        extern "C" __global__ void k(real *x, int i) {
+            x[0] = table[0][i] + ns::one + fixed[i] + (p ? *p : 0);
+        }
+    """
+    found = coalesce.Kernel(source, device="sim").globals
+    assert found["table"].shape == (3, 4)
+    assert found["table"].dtype == np.float32
+    assert found["table"][0].tolist() == [1, 2, 3, 4]
+    assert found["ns::one"] == np.float32(7)
+    assert found["fixed"].tolist() == [5, 6]
+    with pytest.raises(ValueError, match="`fixed` is const"):
+        found["fixed"] = [1, 2]
+    assert "float table[3][4]" in repr(found)
+    assert found["p"] == 0
+
+
+def test_a_variable_that_cannot_be_asked_for_hides_no_other() -> None:
+    source = """
+        #if 1
+        typedef float real;
+        #endif
+        template <class T> __device__ real of_a_template[2] = {1, 2};
+        __device__ real plain[2] = {3, 4};
+        extern "C" __global__ void k(float *x) { x[0] = of_a_template<int>[0] + plain[1]; }
+    """
+    found = coalesce.Kernel(source, device="sim").globals
+    assert found["plain"].dtype == np.float32
+    assert found["plain"].tolist() == [3, 4]
+    (other,) = (found[name] for name in found if name != "plain")
+    assert other.nbytes == 8
+
+
+def test_shared_arrays_that_are_in_doubt_are_left_out() -> None:
+    text = "__global__ void k() {{ __shared__ {} a[4][N]; __shared__ float b[8]; }}"
+    const = "constexpr int N = 2;\n"
+    assert shared_arrays(const + text.format("float")) == {
+        "a": ((4, 2), 4, "float"),
+        "b": ((8,), 4, "float"),
+    }
+    doubt = "#if X\ntypedef float real;\n#else\ntypedef double real;\n#endif\n"
+    assert set(shared_arrays(const + doubt + text.format("real"))) == {"b"}
+    either = "#if X\nconstexpr int N = 2;\n#else\nconstexpr int N = 4;\n#endif\n"
+    assert shared_arrays(either + text.format("float"))["a"] == ((4, -1), 4, "float")
+
+
+@pytest.mark.parametrize(
+    ("mangled", "types"),
+    [
+        ("_Z1kPKfi", ["const float *", "int"]),
+        ("_Z1kv", []),
+        ("_ZN1a1kEPmPhx", ["unsigned long *", "unsigned char *", "long long"]),
+        ("_Z1kIfLi4EEvPT_PKS0_", ["float *", "const float *"]),
+        ("_Z1kPPfPFviE", ["float * *", ""]),
+        ("_Z1kP4half", [""]),
+        ("_Z1kP6__half", ["__half *"]),
+        ("_Z1kN1a1VIfLi3EEE", ["a::V<float,3>"]),
+        ("_Zoo", None),
+        ("plain", None),
+    ],
+)
+def test_parameters_of_mangled_names(mangled: str, types: list[str] | None) -> None:
+    found = compiled_types.of_mangled(mangled)
+    assert (None if found is None else [p.spelled for p in found]) == types
+
+
+def test_definitions() -> None:
+    text = bare("""
+        #define A float
+        #define B  // nothing
+        #define F(x) x
+        #if 0
+        #define C int
+        #endif
+        #ifndef D
+        #define D double
+        #endif
+        #ifndef E
+        #define E double
+        #endif
+        typedef unsigned long word; using real = A; using pointer = float*;
+        typedef float row[4]; struct P { int i; }; struct P; template <class T> struct V {};
+        constexpr int N = 4; typedef unsigned char uint8_t;
+    """)
+    unknown = definitions.UNKNOWN
+    expected = {"A": "float", "B": "", "F": unknown, "C": unknown, "D": "short", "E": "double"}
+    expected |= {"word": "unsigned long", "real": "A", "pointer": unknown, "row": unknown}
+    expected |= {"P": "P", "V": "V", "T": unknown, "N": "(4)", "uint8_t": unknown}
+    assert definitions.replacements(text, ["-DD=short"]) == expected
+
+
+def test_no_type_is_believed_that_the_ptx_contradicts() -> None:
+    pointer, integer = (
+        signature.PtxParameter("u64", 8, 8, False),
+        signature.PtxParameter("u32", 4, 4, False),
+    )
+    found = signature.signature_of(
+        "_Z1kfPf", [pointer, integer], "__global__ void k(float, float*)"
+    )
+    assert [p.kind for p in found.parameters] == ["word", "scalar"]
