@@ -8,6 +8,7 @@
 
 #include "bindings/bindings.hpp"
 #include "bindings/dlpack.hpp"
+#include "bindings/gil.hpp"
 #include "bindings/launcher.hpp"
 #include "cuda/device.hpp"
 #include "cuda/launch.hpp"
@@ -63,7 +64,7 @@ class Arguments {
 py::object status_of_driver() {
     static constexpr const char* names[] = {"ok", "no driver", "failed", "no device"};
     const cuda::Driver& driver = [&]() -> const cuda::Driver& {
-        const py::gil_scoped_release release;
+        const ReleasedGil release;
         return cuda::Driver::get();
     }();
     py::dict result;
@@ -88,7 +89,7 @@ py::dict resources_of(cuda::Function& function) {
 void launch(cuda::Function& function, Triple grid, Triple block, unsigned shared,
             const Values& values, uint64_t stream) {
     Arguments arguments(values);
-    const py::gil_scoped_release release;
+    const ReleasedGil release;
     cuda::launch(function, {grid, block, shared}, arguments.addresses(), stream_of(stream));
 }
 
@@ -97,10 +98,10 @@ py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned sha
     Arguments arguments(values);
     cuda::Timing timing;
     {
-        const py::gil_scoped_release release;
+        const ReleasedGil release;
         timing = cuda::time(function, {grid, block, shared}, arguments.addresses(),
                             stream_of(stream), runs, [] {
-                                const py::gil_scoped_acquire acquire;
+                                const HeldGil acquire;
                                 if (PyErr_CheckSignals() != 0) throw py::error_already_set();
                             });
     }
@@ -146,7 +147,7 @@ void add_compiler(py::module_& m) {
                const std::vector<std::string>& expressions) {
                 cuda::Compilation result;
                 {
-                    const py::gil_scoped_release release;
+                    const ReleasedGil release;
                     result = nvrtc.compile(source, name, options, headers, expressions);
                 }
                 return py::make_tuple(result.ptx, py::bytes(result.cubin), result.log,
@@ -161,7 +162,7 @@ void add_devices(py::module_& m) {
     m.def("needed_driver", &cuda::needed_driver, "13 -> \"580\"; \"\" if not known.");
     py::class_<cuda::Device, std::unique_ptr<cuda::Device, py::nodelete>>(m, "Device")
         .def(py::init([](int ordinal) { return &cuda::Device::get(ordinal); }), py::arg("ordinal"),
-             py::call_guard<py::gil_scoped_release>())
+             py::call_guard<ReleasedGil>())
         .def_property_readonly("ordinal", &cuda::Device::ordinal)
         .def_property_readonly("name", &cuda::Device::name)
         .def_property_readonly("compute_capability", &cuda::Device::compute_capability)
@@ -174,25 +175,23 @@ void add_devices(py::module_& m) {
                 device.synchronize(stream_of(stream), what);
             },
             py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
-            py::call_guard<py::gil_scoped_release>())
+            py::call_guard<ReleasedGil>())
         .def(
             "order",
             [](cuda::Device& device, uint64_t first, uint64_t second) {
                 device.order(stream_of(first), stream_of(second));
             },
-            py::arg("first"), py::arg("second"), py::call_guard<py::gil_scoped_release>(),
+            py::arg("first"), py::arg("second"), py::call_guard<ReleasedGil>(),
             "Has later work on `second` wait for what is on `first` now.")
         .def(
             "fill",
             [](cuda::Device& device, uint64_t target, int value, size_t bytes) {
                 device.fill(target, static_cast<unsigned char>(value), bytes, nullptr);
             },
-            py::arg("target"), py::arg("value"), py::arg("bytes"),
-            py::call_guard<py::gil_scoped_release>())
+            py::arg("target"), py::arg("value"), py::arg("bytes"), py::call_guard<ReleasedGil>())
         .def("allocate", &cuda::Device::allocate, py::arg("bytes"), py::arg("what"),
-             py::call_guard<py::gil_scoped_release>())
-        .def("prepare_staging", &cuda::Device::prepare_staging,
-             py::call_guard<py::gil_scoped_release>())
+             py::call_guard<ReleasedGil>())
+        .def("prepare_staging", &cuda::Device::prepare_staging, py::call_guard<ReleasedGil>())
         .def("trim",
              [](cuda::Device& device) {
                  const cuda::Device::Scope scope(device);
@@ -207,7 +206,7 @@ void add_devices(py::module_& m) {
             "to_device",
             [](cuda::Device& device, uint64_t target, const py::object& source, uint64_t stream) {
                 const Buffer buffer(source, false);
-                const py::gil_scoped_release release;
+                const ReleasedGil release;
                 device.to_device(target, buffer.data(), buffer.size(), stream_of(stream));
             },
             py::arg("target"), py::arg("source"), py::arg("stream") = 0)
@@ -215,7 +214,7 @@ void add_devices(py::module_& m) {
             "to_host",
             [](cuda::Device& device, const py::object& target, uint64_t source, uint64_t stream) {
                 const Buffer buffer(target, true);
-                const py::gil_scoped_release release;
+                const ReleasedGil release;
                 device.to_host(buffer.data(), source, buffer.size(), stream_of(stream));
             },
             py::arg("target"), py::arg("source"), py::arg("stream") = 0)
@@ -223,7 +222,7 @@ void add_devices(py::module_& m) {
             "prefault",
             [](cuda::Device& device, const py::object& target) {
                 const Buffer buffer(target, true);
-                const py::gil_scoped_release release;
+                const ReleasedGil release;
                 device.prefault(buffer.data(), buffer.size());
             },
             py::arg("target"))
@@ -232,7 +231,7 @@ void add_devices(py::module_& m) {
             [](cuda::Device& device, uint64_t target, uint64_t source, size_t bytes,
                uint64_t stream) { device.copy(target, source, bytes, stream_of(stream)); },
             py::arg("target"), py::arg("source"), py::arg("bytes"), py::arg("stream") = 0,
-            py::call_guard<py::gil_scoped_release>());
+            py::call_guard<ReleasedGil>());
     py::class_<cuda::Memory, std::shared_ptr<cuda::Memory>>(m, "Memory")
         .def_property_readonly("address", &cuda::Memory::address)
         .def_property_readonly("ordinal",
@@ -245,7 +244,7 @@ void add_launches(py::module_& m) {
     py::class_<cuda::Module, std::shared_ptr<cuda::Module>>(m, "Module")
         .def(py::init([](int ordinal, const py::bytes& image, const std::string& name) {
                  const auto text = static_cast<std::string>(image);
-                 const py::gil_scoped_release release;
+                 const ReleasedGil release;
                  return std::make_shared<cuda::Module>(cuda::Device::get(ordinal), text, name);
              }),
              py::arg("ordinal"), py::arg("image"), py::arg("name"))
@@ -258,7 +257,7 @@ void add_launches(py::module_& m) {
             py::arg("name"), "-> (address, bytes) of a __device__ or __constant__ variable");
     py::class_<cuda::Function, std::shared_ptr<cuda::Function>>(m, "Function")
         .def(py::init<std::shared_ptr<cuda::Module>, std::string>(), py::arg("module"),
-             py::arg("name"), py::call_guard<py::gil_scoped_release>())
+             py::arg("name"), py::call_guard<ReleasedGil>())
         .def_property_readonly("name", &cuda::Function::name)
         .def("resources", resources_of);
     m.def(

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.hpp"
 #include "bindings/known_types.hpp"
 #include "bindings/scalars.hpp"
 #include "cuda/launch.hpp"
@@ -279,8 +280,8 @@ inline PyObject* call(PyObject* self, PyObject* const* arguments, size_t count, 
     for (size_t i = 0; i < given; ++i) pointers[i] = &values[i];
     std::string failure;
     const char* type = nullptr;
-    PyThreadState* state = PyEval_SaveThread();
     try {
+        const ReleasedGil released;
         cuda::launch(*plan.function, plan.geometry, pointers,
                      reinterpret_cast<cuda::Stream>(stream));
     } catch (const CompileError& error) {
@@ -290,7 +291,6 @@ inline PyObject* call(PyObject* self, PyObject* const* arguments, size_t count, 
         type = "LaunchError";
         failure = error.what();
     }
-    PyEval_RestoreThread(state);
     if (type != nullptr) return raise(type, failure.c_str());
     Py_RETURN_NONE;
 }

@@ -16,6 +16,7 @@
 #include "analysis/step.hpp"
 #include "analysis/trace.hpp"
 #include "bindings/bindings.hpp"
+#include "fork.hpp"
 #include "model/time.hpp"
 #include "sim/address_space.hpp"
 #include "sim/heap.hpp"
@@ -115,7 +116,7 @@ struct StepSession {
     sim::Dim3 grid;
     pybind11::list layout;
     std::optional<analysis::Stepper> stepper;
-    std::mutex running;
+    ForkSafe<std::mutex> running;
 };
 
 void add_sim_step(pybind11::module_& m);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "bindings/gil.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
 
@@ -172,7 +173,7 @@ LaunchResult Program::launch(const std::string& entry, std::array<uint64_t, 3> g
     Attendant attendant(launch, std::move(progress));
     const auto start = std::chrono::steady_clock::now();
     try {
-        const py::gil_scoped_release no_gil;
+        const ReleasedGil no_gil;
         const auto lock = turn();
         if (check) {
             checked = analysis::run_checked(program, launch, memory, shapes);
@@ -237,9 +238,9 @@ std::unique_ptr<StepSession> Program::step(const std::string& entry, std::array<
         checked(program, named_gpu(gpu_name), grid, block, shared_bytes, instruction_limit);
     std::unique_ptr<StepSession> session;
     {
-        std::unique_lock<std::timed_mutex> lock;
+        std::unique_lock<Turn> lock;
         {
-            const py::gil_scoped_release no_gil;
+            const ReleasedGil no_gil;
             lock = turn();
         }
         session =

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "bindings/gil.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
 
@@ -54,7 +55,7 @@ py::bytes Program::read_variable(const std::string& name) {
     const std::span<std::byte> bytes = variable(name);
     std::string copy;
     {
-        const py::gil_scoped_release no_gil;
+        const ReleasedGil no_gil;
         const auto lock = turn();
         copy.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
@@ -66,7 +67,7 @@ void Program::write_variable(const std::string& name, const std::string& value) 
     if (value.size() != bytes.size())
         throw LaunchError("variable `" + name + "` has " + std::to_string(bytes.size()) +
                           " bytes; got " + std::to_string(value.size()));
-    const py::gil_scoped_release no_gil;
+    const ReleasedGil no_gil;
     const auto lock = turn();
     std::memcpy(bytes.data(), value.data(), value.size());
 }
@@ -75,7 +76,7 @@ Counts Program::no_counts(const std::string& entry, bool of_ptx) {
     const sim::Program& program = decoded(entry, of_ptx ? Purpose::trace : Purpose::count);
     Counts counts;
     counts.instructions.resize(program.instructions.size());
-    const py::gil_scoped_release no_gil;
+    const ReleasedGil no_gil;
     const auto lock = turn();
     counts.listing = listing_of(program);
     return counts;
@@ -87,10 +88,10 @@ std::string Program::why_ptx(const std::string& entry) {
     return reason == why_ptx_.end() ? "" : reason->second;
 }
 
-std::unique_lock<std::timed_mutex> Program::turn() {
+std::unique_lock<Program::Turn> Program::turn() {
     std::unique_lock lock(*running_, std::defer_lock);
     while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
-        const py::gil_scoped_acquire gil;
+        const HeldGil gil;
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
     return lock;
@@ -133,8 +134,10 @@ std::optional<sim::Program> Program::lift(const std::string& entry, const sim::E
     const ptx::Function& function = find(entry);
     try {
         if (!machine_ && !make_listing_.is_none()) {
-            const py::object made = std::exchange(make_listing_, py::none())();
+            // Not forgotten before it is read: another thread may ask meanwhile, or be forked off.
+            const py::object made = py::object(make_listing_)();
             machine_ = sass::read(made.cast<std::string>());
+            make_listing_ = py::none();
         }
         if (!machine_) throw UnsupportedInstruction(no_machine_);
         return sass::lift(*machine_, module_, function, memory_, engine);

@@ -19,6 +19,7 @@
 
 #include "analysis/engines.hpp"
 #include "bindings/sim.hpp"
+#include "fork.hpp"
 #include "model/time.hpp"
 #include "sass/lift.hpp"
 
@@ -77,7 +78,8 @@ class Program {
   private:
     // Module variables belong to the program: one launch at a time. Called without the GIL; waiting
     // ends with Ctrl-C, as another thread's launch may never end.
-    [[nodiscard]] std::unique_lock<std::timed_mutex> turn();
+    using Turn = ForkSafe<std::timed_mutex>;
+    [[nodiscard]] std::unique_lock<Turn> turn();
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);
     [[nodiscard]] const ptx::Function& find(const std::string& entry) const;
     const sim::Program& decoded(const std::string& entry, Purpose purpose);
@@ -101,7 +103,7 @@ class Program {
     std::string no_machine_ = "there is no machine code";
     std::map<std::string, std::string> why_ptx_;  // by entry
     std::map<const sim::Program*, std::shared_ptr<const analysis::Listing>> listings_;
-    std::unique_ptr<std::timed_mutex> running_ = std::make_unique<std::timed_mutex>();
+    std::unique_ptr<Turn> running_ = std::make_unique<Turn>();
 };
 
 }  // namespace coalesce::bindings

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "bindings/gil.hpp"
 #include "bindings/sim.hpp"
 #include "errors.hpp"
 
@@ -46,7 +47,7 @@ class Turn {
     }
 
   private:
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<ForkSafe<std::mutex>> lock_;
 };
 
 const char* name_of(Position::State state) {
@@ -93,7 +94,7 @@ bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optiona
     for (;;) {
         Stepper::Outcome outcome{};
         {
-            const py::gil_scoped_release no_gil;
+            const ReleasedGil no_gil;
             outcome = s.stepper->run(until, instructions_at_once);
         }
         if (outcome != Stepper::Outcome::paused) return outcome == Stepper::Outcome::reached;

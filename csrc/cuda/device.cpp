@@ -14,6 +14,10 @@ std::string in_mebibytes(size_t bytes) {
     return std::to_string(bytes >> 20) + " MiB";
 }
 
+constexpr const char* forked =
+    "this process was forked from one that uses the GPU, and CUDA does not work across a fork.\n"
+    "  Start processes by multiprocessing's \"spawn\" method; device=\"sim\" works in this one.";
+
 }  // namespace
 
 Memory::Memory(Device& device, Pool::Block block)
@@ -33,11 +37,12 @@ bool Memory::lost() const { return generation_ != device_.generation(); }
 Device& Device::get(int ordinal) {
     const Driver& driver = Driver::get();
     if (driver.status != Driver::Status::ok) throw DeviceUnavailable(driver.detail);
+    if (fork::count() != driver.forks) throw DeviceUnavailable(forked);
     if (ordinal < 0 || ordinal >= driver.devices)
         throw DeviceUnavailable("there is no GPU cuda:" + std::to_string(ordinal) +
                                 "; the driver sees " + std::to_string(driver.devices));
     // Never destroyed: arrays may outlive everything else at interpreter exit.
-    static std::mutex mutex;
+    static auto& mutex = *new ForkSafe<std::mutex>;
     static auto& devices = *new std::vector<Device*>;
     const std::lock_guard lock(mutex);
     devices.resize(static_cast<size_t>(driver.devices));
@@ -77,6 +82,8 @@ int Device::attribute(int number) const {
 std::pair<int, int> Device::compute_capability() const { return {attribute(75), attribute(76)}; }
 
 Device::Scope::Scope(const Device& device) : driver_(device.driver_) {
+    if (fork::count() != device.forks_)
+        throw LaunchError(device.label() + " cannot be used: " + forked);
     ContextHandle current = nullptr;
     driver_.context_current(&current);
     if (current == device.context_) return;

@@ -19,6 +19,7 @@
 #include "cuda/driver.hpp"
 #include "cuda/pool.hpp"
 #include "cuda/staging.hpp"
+#include "fork.hpp"
 
 namespace coalesce::cuda {
 
@@ -58,11 +59,14 @@ class Device {
     [[nodiscard]] size_t total_memory() const { return total_memory_; }  // bytes
     [[nodiscard]] int attribute(int number) const;                       // a CU_DEVICE_ATTRIBUTE
     [[nodiscard]] std::pair<int, int> compute_capability() const;        // {9, 0}
-    [[nodiscard]] uint64_t generation() const { return generation_.load(); }
+    [[nodiscard]] uint64_t generation() const {
+        return generation_.load() + ((fork::count() - forks_) << 32);
+    }
     [[nodiscard]] const Driver& driver() const { return driver_; }
 
     // Makes the device's context current for a scope, and what was current again after it. A thread
-    // without a context keeps this one.
+    // without a context keeps this one. Throws LaunchError in a process that was forked since the
+    // device was opened.
     class Scope {
       public:
         explicit Scope(const Device& device);
@@ -84,7 +88,10 @@ class Device {
     void to_host(void* target, Address source, size_t bytes, Stream stream);
     void copy(Address target, Address source, size_t bytes, Stream stream);
     void fill(Address target, unsigned char value, size_t bytes, Stream stream);
-    void prefault(void* target, size_t bytes) { staging_.prefault(target, bytes); }
+    void prefault(void* target, size_t bytes) {
+        const Scope scope(*this);
+        staging_.prefault(target, bytes);
+    }
     void prepare_staging();  // now rather than in the first large copy
     void synchronize(Stream stream, const std::string& what = "waiting for the GPU");
 
@@ -109,7 +116,8 @@ class Device {
     size_t total_memory_ = 0;
     ContextHandle context_ = nullptr;
     std::atomic<uint64_t> generation_{1};
-    std::mutex recovery_;
+    const uint64_t forks_ = fork::count();  // when it was opened; CUDA does not work in a child
+    ForkSafe<std::mutex> recovery_;
     std::string broken_by_;  // empty: it works
     Pool pool_;
     Staging staging_;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cuda/explain.hpp"
+#include "fork.hpp"
 
 namespace coalesce::cuda {
 
@@ -88,6 +89,7 @@ struct Driver {
     std::string detail;  // why not, in the loader's or the driver's words
     int version = 0;     // the newest CUDA the driver supports: 13000 is 13.0; 0 if unknown
     int devices = 0;     // how many
+    const uint64_t forks = fork::count();  // when it was loaded; it does not work in a child
 
     // "CUDA_ERROR_ILLEGAL_ADDRESS (700): it read or wrote memory outside every allocation"
     [[nodiscard]] std::string describe(Result result) const;

@@ -9,6 +9,7 @@
 
 #include "cuda/device.hpp"
 #include "cuda/driver.hpp"
+#include "fork.hpp"
 
 namespace coalesce::cuda {
 
@@ -35,7 +36,7 @@ class Module {
     Device& device_;
     std::string image_;  // with the terminator that PTX text needs
     std::string name_;
-    std::mutex mutex_;
+    ForkSafe<std::mutex> mutex_;
     ModuleHandle handle_ = nullptr;
     uint64_t generation_ = 0;  // of the device when loaded; 0: never
 };
@@ -73,7 +74,7 @@ class Function {
 
     std::shared_ptr<Module> module_;
     std::string name_;
-    std::mutex mutex_;
+    ForkSafe<std::mutex> mutex_;
     FunctionHandle handle_ = nullptr;
     std::atomic<uint64_t> generation_{0};  // of the device when loaded; 0: never
     unsigned dynamic_shared_ = 48 * 1024;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cuda/driver.hpp"
+#include "fork.hpp"
 
 namespace coalesce::cuda {
 
@@ -56,7 +57,7 @@ class Pool {
     size_t trim_locked();
 
     Source source_;
-    mutable std::mutex mutex_;
+    mutable ForkSafe<std::mutex> mutex_;
     std::map<size_t, std::vector<Address>> free_;  // by size class
     Usage usage_;
 };

@@ -22,6 +22,7 @@
 
 #include "cuda/driver.hpp"
 #include "cuda/workers.hpp"
+#include "fork.hpp"
 
 namespace coalesce::cuda {
 
@@ -66,7 +67,7 @@ class Staging {
     [[nodiscard]] bool is_pinned(const void* pointer) const;
 
     const Driver& driver_;
-    std::mutex mutex_;
+    ForkSafe<std::mutex> mutex_;
     std::array<Slot, slot_count> slots_;
     std::unique_ptr<Workers> workers_;
 };

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -190,11 +189,7 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
         }
         --i;
     }
-    if (w.block->launch->print) {
-        static std::mutex mutex;
-        const std::lock_guard lock(mutex);
-        w.block->launch->print(out);
-    }
+    if (w.block->launch->print) w.block->launch->print(out);
     return count;
 }
 

@@ -32,7 +32,7 @@ struct Launch {
     // Called every 50 ms on the launching thread while the grid runs, with the number of blocks
     // that have ended; may throw to stop it.
     std::function<void(uint64_t)> poll;
-    // Receives what the kernel prints, in whole calls of printf.
+    // Receives what the kernel prints, in whole calls of printf, from any worker at any time.
     std::function<void(const std::string&)> print;
 };
 

@@ -8,14 +8,13 @@ or conda, and is looked for when something is first compiled.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coalesce.common import checks
+from coalesce.common import checks, forks
 from coalesce.common.errors import CompileError
 from coalesce.compile import cache
 from coalesce.compile.headers import PRELUDE, PRELUDE_NAME, STANDARD
@@ -28,7 +27,7 @@ DEFAULT_ARCH = "sm_90"
 
 _remembered: dict[str, Compiled] = {}  # by cache key, the newest last
 _REMEMBERED_AT_MOST = 256
-_lock = threading.Lock()
+_lock = forks.Lock()
 
 
 @dataclass(frozen=True)

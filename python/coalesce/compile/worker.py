@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
+from coalesce.common import forks
 from coalesce.common.errors import CompileError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Compiler:
         self._path = path
         self._here: _cuda.Nvrtc = cuda.Nvrtc(path)
         self._idle: list[_Child] = []
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
         self._childless = not sys.executable
         atexit.register(self._close)
         os.register_at_fork(after_in_child=self._forget)
@@ -109,7 +110,7 @@ class Compiler:
         """After a fork: the children are those of the other process."""
         for child in self._idle:
             child.process.returncode = 0
-        self._idle, self._lock = [], threading.Lock()
+        self._idle = []
 
 
 class _Child:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coalesce._core import cuda, sim
 from coalesce.arrays.devices import Device, modelled_gpu
+from coalesce.common import forks
 from coalesce.compile import cubin, disassembler, nvrtc
 from coalesce.cxx import compiled_types, signature
 
@@ -58,7 +58,7 @@ class Module:
         self._loaded: dict[str, Any] = {}  # on a GPU, by device
         # Two threads that launch a new kernel must end up with one module, or each would have its
         # own variables.
-        self._lock = threading.RLock()
+        self._lock = forks.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Kernels that are pickled together share their module again.
