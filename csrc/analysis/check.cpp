@@ -251,8 +251,7 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
     if (cell.is(Cell::has_strong)) {
         const Location& l = location(at);
         const bool harmless = l.atomic_write && at.instruction.guesses;
-        if (l.write.time && !harmless && !at.ordered(l.write, l.write.lane))
-            conflict(at, l.write, l.write.lane, false);
+        if (!harmless) conflict_with(at, l.write, false);
     }
     keep_read(at, cell, other);
 }
@@ -299,14 +298,18 @@ void CheckObserver::write(const Place& at, Cell& cell) {
     }
     if (cell.is(Cell::has_strong)) {
         Location& l = location(at);
-        if (l.write.time && !at.ordered(l.write, l.write.lane))
-            conflict(at, l.write, l.write.lane, true);
-        if (l.read.time && !at.ordered(l.read, l.read.lane))
-            conflict(at, l.read, l.read.lane, false);
+        conflict_with(at, l.write, true);
+        conflict_with(at, l.read, false);
         l = {};
     }
     cell = {at.me, {}};
     initialise(at, cell);
+}
+
+void CheckObserver::conflict_with(const Place& at, const Recent& recent, bool both_write) {
+    for (const Stamp* s : {&recent.last, &recent.other}) {
+        if (s->time && !at.ordered(*s, s->lane)) conflict(at, *s, s->lane, both_write);
+    }
 }
 
 Location& CheckObserver::location(const Place& at) {
@@ -322,8 +325,8 @@ void CheckObserver::read_strong(const Place& at, Cell& cell) {
     const Stamp& w = cell.write;
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
         conflict(at, w, w.lane, false);
-    check_strong(at, l.write, l.block_scope, l.atomic_write);
-    l.read = at.me;
+    check_strong(at, l.write.last, l.block_scope, l.atomic_write);
+    l.read.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
 }
 
 void CheckObserver::write_strong(const Place& at, Cell& cell) {
@@ -344,13 +347,13 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
         else if (r.extra != r.lane && !at.ordered(r, r.extra))
             conflict(at, r, r.extra, false);
     }
-    check_strong(at, l.write, l.block_scope, l.atomic_write);
-    check_strong(at, l.read, false, false);
+    check_strong(at, l.write.last, l.block_scope, l.atomic_write);
+    check_strong(at, l.read.last, false, false);
     // What a plain strong write replaces is no longer there to be read.
     if (!atomic) l.published = {};
     at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.scope,
                            at.instruction.releases);
-    l.write = at.me;
+    l.write.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
     l.atomic_write = atomic;
     l.block_scope = at.instruction.scope == Scope::block;
     initialise(at, cell);

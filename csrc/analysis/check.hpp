@@ -114,6 +114,8 @@ class CheckObserver : public sim::SilentObserver {
     void keep_read(const Place& at, Cell& cell, uint32_t other);
     Location& location(const Place& at);
 
+    // A plain access against the strong ones before it.
+    void conflict_with(const Place& at, const Recent& recent, bool both_write);
     // Two accesses that nothing orders.
     void conflict(const Place& at, const Stamp& then, uint32_t lane_then, bool both_write);
     // Two strong accesses do not race, unless one's scope leaves the other out; but their order may

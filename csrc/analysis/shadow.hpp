@@ -31,12 +31,27 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 36);
 
+// The last strong access to a location and, where nothing orders it before that one, an earlier
+// one by another thread; best one of another block. A reader that updates the location itself must
+// not hide what others did.
+struct Recent {
+    Stamp last, other;
+    // `ordered`: whether an access happens before the new one.
+    template <class Ordered>
+    void keep(const Stamp& now, Ordered&& ordered) {
+        if (other.time && ordered(other)) other = {};
+        const bool own = last.block == now.block && last.warp == now.warp && last.lane == now.lane;
+        if (last.time && !own && !ordered(last) && (!other.time || last.block != now.block))
+            other = last;
+        last = now;
+    }
+};
+
 // What is kept of a location that atomics, volatile or otherwise strong accesses touch.
 struct Location {
-    Stamp write, read;          // the last of each
-    bool atomic_write = false;  // `write` was an atomic
-    bool block_scope = false;   // `write` was of block scope
-    bool read_block_scope = false;
+    Recent write, read;
+    bool atomic_write = false;  // the last write was an atomic
+    bool block_scope = false;   // it was of block scope
     Published published;
 };
 

@@ -330,6 +330,23 @@ PLANTED = {
         lambda: (9, 64, zeros(9), zeros(1), zeros(1)),
         RACE,
     ),
+    "an element that its reader updates, too": (
+        """extern "C" __global__ void k(int *sum, int *flag, int *out) {
+            if (threadIdx.x) return;
+            if (blockIdx.x != 0) {
+                atomicAdd(sum, 1);
+                HOLE
+                atomicAdd(flag, 1);
+                return;
+            }
+            while (atomicAdd(flag, 0) < gridDim.x - 1) {}
+            atomicAdd(sum, 1);
+            *out = *sum;
+        }""",
+        "__threadfence();",
+        lambda: (5, 32, zeros(1), zeros(1), zeros(1)),
+        RACE,
+    ),
     "the last block of a barrier too few": (
         """extern "C" __global__ void k(int *partial, int *count, int *out) {
             __shared__ bool last;
