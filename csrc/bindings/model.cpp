@@ -138,8 +138,12 @@ void add_model(py::module_ m) {
            const std::map<std::string, double>& work) {
             model::Work w;
             for_each_field(w, [&](const char* name, auto& value) {
-                if (const auto at = work.find(name); at != work.end())
-                    value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
+                const auto at = work.find(name);
+                if (at == work.end()) return;
+                if (!(at->second >= 0 && at->second < 0x1p63))
+                    throw py::value_error(std::string("work: ") + name +
+                                          " must be from 0 to 2**63");
+                value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
             });
             const model::Gpu& g = found(gpu);
             return as_dict(

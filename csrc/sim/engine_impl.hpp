@@ -284,7 +284,7 @@ template <class Observer>
 void run_grid(const Program& program, const Launch& launch, AddressSpace& memory,
               void* const* observers) {
     GridState grid;
-    grid.instructions_left = int64_t(launch.instruction_limit);
+    grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
     grid.running = workers;
     std::vector<std::thread> threads;

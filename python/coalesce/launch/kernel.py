@@ -45,7 +45,7 @@ class BaseKernel:
         if entry is not None:
             checks.text("entry", entry)
         if instruction_limit is not None:
-            instruction_limit = checks.whole("instruction_limit", instruction_limit, 0, 2**64 - 1)
+            instruction_limit = checks.whole("instruction_limit", instruction_limit, 0, 2**63 - 1)
         self.instruction_limit = instruction_limit
         self._wanted = device
         self._device = devices.resolve(device)
