@@ -46,7 +46,7 @@ sim::Program Lifter::lift() {
     program_.reconvergence.clear();
     program_.calls.clear();
     program_.tables.clear();
-    program_.constants.clear();
+    program_.constants = {};
     program_.function_of_address.clear();
     program_.recursive = false;
     program_.local_bytes = stack_bytes();

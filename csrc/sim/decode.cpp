@@ -34,10 +34,8 @@ Type unsigned_of(uint32_t bytes) {
     return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
 }
 
-// Static shared memory of a block (ptxas: "uses too much shared data"), and local memory of a
-// thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+// Static shared memory of a block (ptxas: "uses too much shared data").
 constexpr uint64_t most_static_shared_bytes = 48 * 1024;
-constexpr uint64_t most_local_bytes = 512 * 1024;
 
 // An instruction's text for messages: one line, of characters that can be printed.
 std::string one_line(std::string_view text) {
@@ -98,7 +96,9 @@ Program Decoder::decode(const ptx::Function& entry) {
                               " bytes; at most " + std::to_string(most_static_shared_bytes) +
                               " may be static (more with extern __shared__ and a launch's "
                               "shared_bytes)");
-        program_.shared_variables.emplace(v.name, std::pair{offset, uint32_t(v.bytes())});
+        const auto [at, fresh] =
+            program_.shared_variables.emplace(v.name, std::pair{offset, uint32_t(v.bytes())});
+        if (!fresh) throw UnsupportedInstruction("two shared variables have the name " + at->first);
         offset += uint32_t(v.bytes());
     };
     for (const ptx::Variable& v : module_.variables) place(v);
@@ -114,7 +114,8 @@ Program Decoder::decode(const ptx::Function& entry) {
     finish_depth();
     for (size_t i = 0; i < module_.functions.size(); ++i) {
         const auto found = index_of_.find(module_.functions[i].name);
-        if (found != index_of_.end()) program_.function_of_address[i + 1] = found->second;
+        if (found != index_of_.end() && found->second != 0)  // a kernel cannot be called
+            program_.function_of_address[i + 1] = found->second;
     }
 
     program_.segment_end.resize(program_.ops.size());
@@ -123,7 +124,15 @@ Program Decoder::decode(const ptx::Function& entry) {
         if (program_.ops[i].control != Control::none) end = uint32_t(i) + 1;
         program_.segment_end[i] = end;
     }
+    poison(program_.constants.data(), constant_zones_);
     return std::move(program_);
+}
+
+// Where the next register may lie behind one of `size` bytes at `at`.
+uint32_t Decoder::with_red_zone(uint32_t at, uint32_t size) {
+    const uint32_t next = round_up(at + size + red_zone_bytes, slot_alignment);
+    scope_->red_zones.emplace_back(at + size, next);
+    return next;
 }
 
 void Decoder::decode_function(uint32_t index) {
@@ -197,6 +206,7 @@ void Decoder::decode_function(uint32_t index) {
     info.name = readable(f.name);
     info.entry = scope.op_of[0];
     info.register_bytes = round_up(scope.frame_bytes, slot_alignment);
+    info.red_zones = std::move(scope.red_zones);
     program_.functions.resize(queue_.size());
     callees_.resize(queue_.size());
     callees_[index] = scope.callees;
@@ -227,7 +237,10 @@ void Decoder::allocate_registers(Scope& scope) {
         }
         const uint32_t size = slot_bytes(registers[r].type);
         auto& list = free[size];
-        if (list.empty()) {
+        if (list.empty() && red_zone_bytes) {
+            list.push_back(bytes);
+            bytes = with_red_zone(bytes, size);
+        } else if (list.empty()) {
             // Predicates come sixteen to a line, everything else is aligned for vector loads.
             const uint32_t piece = std::max(size, slot_alignment);
             bytes = round_up(bytes, std::min(piece, 2 * slot_alignment));
@@ -257,15 +270,16 @@ void Decoder::lay_out_frame(uint32_t index) {
     if (index != 0) {
         // The callee's arguments and results lie first, where argument_layout() says.
         std::vector<uint32_t> offsets;
-        offset = argument_layout(f, offsets);
+        grow(argument_layout(f, offsets));
+        program_.functions[index].argument_bytes = offset;
         size_t n = 0;
         for (const ptx::Parameter& p : f.parameters) scope_->formals.emplace(p.name, offsets[n++]);
         for (const ptx::Parameter& p : f.results) scope_->formals.emplace(p.name, offsets[n++]);
     }
     for (const ptx::Variable& v : f.variables) {
-        offset = round_up(offset, std::max({1u, v.alignment, ptx::size_of(v.type)}));
-        scope_->variables.push_back(offset);
         const bool in_frame = v.space == ptx::Space::local || v.space == ptx::Space::param;
+        if (in_frame) offset = round_up(offset, std::max({1u, v.alignment, ptx::size_of(v.type)}));
+        scope_->variables.push_back(offset);
         if (v.space == ptx::Space::local)
             program_.functions[index].locals.push_back({offset, uint32_t(v.bytes())});
         if (in_frame) grow(std::max<uint64_t>(1, v.bytes()));
@@ -275,6 +289,7 @@ void Decoder::lay_out_frame(uint32_t index) {
 
 void Decoder::decode_instruction(uint32_t at) {
     const ptx::Instruction& in = scope_->function->body[at];
+    instruction_ = &in;
     pc_ = uint32_t(program_.instructions.size());
     InstructionInfo& info = program_.instructions.emplace_back();
     info.text = one_line(in.text);
@@ -290,7 +305,7 @@ void Decoder::decode_instruction(uint32_t at) {
     try {
         if (decode_control(at) || decode_memory(in) || decode_lanewise(in)) return;
     } catch (const std::out_of_range&) {
-        unsupported(in, "operands are missing");
+        malformed("operands are missing");
     }
     unsupported(in);
 }
@@ -313,7 +328,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
             const bool join = s.kind == Operand::Kind::vector;
             const auto& elements = (join ? s : d).elements;
-            if (elements.empty() || elements.size() > 4) return false;
+            if (elements.empty() || elements.size() > 4) malformed("a vector has 2 or 4 elements");
             const uint32_t part = ptx::size_of(selection.types[0]) / uint32_t(elements.size());
             const Type part_type = part == 4 ? Type::b32 : part == 2 ? Type::b16 : Type::b8;
             for (size_t n = 0; n < elements.size(); ++n) {
@@ -327,6 +342,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         }
     }
 
+    if (selection.types.size() > std::size(op.operand)) malformed("it has too many operands");
     // Pairs (d|p) count as two destinations; a single one leaves the second empty.
     size_t next = 0;
     size_t operand = 0;
@@ -342,9 +358,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         next = 1;
     }
     for (; operand < selection.types.size(); ++operand) {
-        if (next >= in.operands.size()) {
-            unsupported(in, "it has " + std::to_string(in.operands.size()) + " operands");
-        }
+        if (next >= in.operands.size()) malformed("operands are missing");
         const Operand& o = in.operands[next++];
         const Type type = selection.types[operand];
         if (operand < selection.destinations) {
@@ -360,6 +374,12 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             }
         }
     }
+    // The table of lop3 and the special register of a mov belong to the handler.
+    const bool with_handler =
+        in.opcode == "lop3" || (in.opcode == "mov" && in.operands.size() == 2 &&
+                                in.operands[1].kind == Operand::Kind::special);
+    if (next < in.operands.size() && !selection.types.empty() && !with_handler)
+        malformed("it has too many operands");
     resize_operands(in, op, selection);
     return true;
 }
@@ -369,9 +389,11 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
 void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection& selection) {
     Op widen;
     for (size_t n = 0; n < in.operands.size() && n < selection.types.size(); ++n) {
-        const uint32_t have = register_bytes(in.operands[n]);
         const uint32_t need = ptx::size_of(selection.types[n]);
-        if (in.opcode != "cvt" || have == 0 || have == need) continue;
+        // What is no register has lanes of 16 bits at least.
+        uint32_t have = register_bytes(in.operands[n]);
+        if (have == 0) have = std::max(2u, need);
+        if (in.opcode != "cvt" || have == need) continue;
         const Locator narrow = scratch();
         if (n < selection.destinations) {
             widen.run = engine_.ops->resize(
@@ -402,7 +424,7 @@ Op& Decoder::append(Op op) {
 
 Op& Decoder::emit(const ptx::Instruction& in, Op op) {
     if (in.guard >= 0 && op.guard == no_operand) {
-        op.guard = slot(in.guard);
+        op.guard = slot(in.guard, Type::pred);
         op.guard_negated = in.guard_negated;
         if (op.run) {
             op.inner = op.run;

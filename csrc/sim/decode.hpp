@@ -19,6 +19,10 @@ namespace coalesce::sim {
 inline constexpr uint32_t resolved_op = 1u << 31;
 static_assert(no_op == ptx::no_block);
 
+// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability").
+inline constexpr uint64_t most_local_bytes = 512 * 1024;
+
 // Registers start at multiples of this, for vector loads.
 inline constexpr uint32_t slot_alignment = 64;
 
@@ -52,11 +56,13 @@ class Decoder {
         std::vector<Locator> scratch;
         size_t spare = 0;  // of them in use by this instruction
         std::vector<uint32_t> callees;
+        RedZones red_zones;
     };
 
     // decode.cpp
     void decode_function(uint32_t index);
     void allocate_registers(Scope& scope);
+    uint32_t with_red_zone(uint32_t at, uint32_t size);
     void lay_out_frame(uint32_t index);
     void decode_instruction(uint32_t at);
     bool decode_lanewise(const ptx::Instruction& in);
@@ -69,6 +75,8 @@ class Decoder {
     bool decode_atomic(const ptx::Instruction& in);
     bool decode_async_copy(const ptx::Instruction& in);
     void set_address(Op& op, const ptx::Operand& address, ptx::Space space);
+    [[nodiscard]] ptx::Space space_of(const ptx::Operand& symbol) const;
+    void check_parameter_access(const ptx::Operand& address, uint32_t bytes) const;
     void describe(ptx::Space space, Access access, uint8_t bytes);
 
     // decode_control.cpp
@@ -77,15 +85,24 @@ class Decoder {
     void decode_barrier(const ptx::Instruction& in);
     void emit_control(const ptx::Instruction& in, Op op, uint32_t reconvergence);
     uint32_t argument_layout(const ptx::Function& f, std::vector<uint32_t>& offsets) const;
+    void check_call(const ptx::Function& f, const std::vector<ptx::Operand>& arguments,
+                    const std::vector<ptx::Operand>& results) const;
+    [[nodiscard]] const ptx::Variable& passed(const ptx::Operand& operand) const;
+    void call_builtin(CallSite& site, std::string_view name) const;
 
     // Operands
+    static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
     Locator source(const ptx::Operand& operand, ptx::Type type);
     Locator destination(const ptx::Operand& operand, ptx::Type type);
     Locator constant(uint64_t bits, uint32_t width);  // width in bytes a lane; 0: a predicate
     Locator scratch();                                // 8 bytes a lane
     Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
-    [[nodiscard]] Locator slot(int32_t reg) const { return scope_->slots[size_t(reg)]; }
+    // Where a register lies that the instruction reads or writes as `type`. The only way to a
+    // register: here its width and class are checked, for every operand of every instruction.
+    [[nodiscard]] Locator slot(int32_t reg, ptx::Type type) const;
+    // As slot(), for an address: an integer of 32 or 64 bits.
+    [[nodiscard]] Locator address_slot(int32_t reg) const;
     uint64_t address_of_symbol(const ptx::Operand& operand);
     bool find_local(const ptx::Operand& symbol, uint32_t& offset) const;
     [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
@@ -96,8 +113,7 @@ class Decoder {
     // Appends an op of the current instruction; `emit` applies the instruction's guard to it.
     Op& append(Op op);
     Op& emit(const ptx::Instruction& in, Op op);
-    void check_register(const ptx::Operand& operand, ptx::Type type) const;
-    // As unsupported(), for the instruction that is being decoded.
+    // The instruction that is being decoded is not PTX: throws PtxError with its line and column.
     [[noreturn]] void malformed(const std::string& why) const;
     [[noreturn]] void unsupported(const ptx::Instruction& in, const std::string& why = "") const;
 
@@ -107,12 +123,14 @@ class Decoder {
     Program program_;
     Scope* scope_ = nullptr;
     uint32_t function_ = 0;
-    uint32_t pc_ = 0;  // of the instruction being decoded
+    const ptx::Instruction* instruction_ = nullptr;  // being decoded, and
+    uint32_t pc_ = 0;                                // its number
     bool first_op_ = true;
     std::vector<const ptx::Function*> queue_;
     std::unordered_map<std::string, uint32_t> index_of_;
     std::vector<std::vector<uint32_t>> callees_;
     std::map<std::pair<uint64_t, uint32_t>, Locator> constants_;
+    RedZones constant_zones_;
 };
 
 }  // namespace coalesce::sim

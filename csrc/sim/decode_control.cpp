@@ -13,20 +13,30 @@ using ptx::Type;
 namespace {
 
 // The offset of the next argument; advances `at`.
-uint32_t place_argument(const ptx::Variable& v, uint32_t& at) {
-    const uint32_t alignment = std::max({1u, v.alignment, std::min(16u, ptx::size_of(v.type))});
-    const uint32_t offset = round_up(at, alignment);
-    at = offset + std::max<uint32_t>(1, uint32_t(v.bytes()));
-    return offset;
+uint32_t place_argument(const ptx::Variable& v, uint64_t& at) {
+    const uint64_t alignment = std::max({1u, v.alignment, std::min(16u, ptx::size_of(v.type))});
+    const uint64_t offset = (at + alignment - 1) / alignment * alignment;
+    at = offset + std::max<uint64_t>(1, v.bytes());
+    if (at > most_local_bytes)
+        throw LaunchError("the arguments of a function take more than the " +
+                          std::to_string(most_local_bytes) +
+                          " bytes of local memory that a thread of a GPU has");
+    return uint32_t(offset);
 }
 
 }  // namespace
 
 uint32_t Decoder::argument_layout(const ptx::Function& f, std::vector<uint32_t>& offsets) const {
-    uint32_t at = 0;
-    for (const ptx::Parameter& p : f.parameters) offsets.push_back(place_argument(p, at));
-    for (const ptx::Parameter& p : f.results) offsets.push_back(place_argument(p, at));
-    return at;
+    uint64_t at = 0;
+    for (const auto* list : {&f.parameters, &f.results}) {
+        for (const ptx::Parameter& p : *list) {
+            if (p.space != ptx::Space::param)
+                throw UnsupportedInstruction("the function " + f.name + " takes `" + p.name +
+                                             "` in a register; only .param is simulated");
+            offsets.push_back(place_argument(p, at));
+        }
+    }
+    return uint32_t(at);
 }
 
 // Emits a control op. A guard on anything but a branch becomes a branch around it.
@@ -36,7 +46,7 @@ void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_rec
         const bool leaves = op.control == Control::exit || op.control == Control::ret;
         Op skip;
         skip.control = Control::branch;
-        skip.guard = slot(in.guard);
+        skip.guard = slot(in.guard, Type::pred);
         skip.guard_negated = !in.guard_negated;
         skip.extra = 1;  // the target is an op already
         skip.target = leaves ? at + 2 : at + 3;
@@ -62,7 +72,7 @@ bool Decoder::decode_control(uint32_t at) {
         op.control = Control::branch;
         op.target = in.operands.at(0).target;
         if (in.guard >= 0) {
-            op.guard = slot(in.guard);
+            op.guard = slot(in.guard, Type::pred);
             op.guard_negated = in.guard_negated;
         }
         append(op);
@@ -116,28 +126,26 @@ void Decoder::decode_call(const ptx::Instruction& in) {
         arguments = in.operands[next].elements;
     }
 
-    uint32_t at = 0;
+    // A function lays its arguments out; what a pointer leads to is asked when it is called.
+    uint64_t at = 0;
     const auto copies = [&](const std::vector<Operand>& values, std::vector<CallSite::Copy>& out) {
         for (const Operand& value : values) {
+            const ptx::Variable& v = passed(value);
             uint32_t offset = 0;
-            if (value.kind != Operand::Kind::symbol || value.variable < 0 ||
-                !find_local(value, offset)) {
-                unsupported(in, "an argument that is not a .param variable");
-            }
-            const ptx::Variable& v = scope_->function->variables[size_t(value.variable)];
+            find_local(value, offset);
             const uint32_t there = place_argument(v, at);
             out.push_back({offset, there, uint32_t(v.bytes())});
         }
     };
     copies(arguments, site.arguments);
     copies(results, site.results);
+    site.argument_bytes = uint32_t(at);
 
     Op op;
     op.target = uint32_t(program_.calls.size());
-    using enum CallSite::Builtin;
     if (callee.kind == Operand::Kind::reg) {
         op.control = Control::call_indirect;
-        op.operand[1] = slot(callee.reg);
+        op.operand[1] = slot(callee.reg, Type::u64);
         program_.recursive = true;
         // Any function of the module may be meant.
         for (const ptx::Function& f : module_.functions) {
@@ -148,20 +156,73 @@ void Decoder::decode_call(const ptx::Instruction& in) {
         const std::string_view name = callee.name;
         const ptx::Function* f = module_.find_function(name);
         if (!f || f->external) {
-            if (name == "vprintf")
-                site.builtin = vprintf;
-            else if (name == "__assertfail")
-                site.builtin = assertfail;
-            else
-                unsupported(
-                    in, "a call of " + std::string(name) + ", which has no body in this module");
+            call_builtin(site, name);
         } else {
+            check_call(*f, arguments, results);
             site.function = function_index(name);
             scope_->callees.push_back(site.function);
         }
     }
     program_.calls.push_back(std::move(site));
     emit_control(in, op, ptx::no_block);
+}
+
+// The .param variable of this function that a call passes.
+const ptx::Variable& Decoder::passed(const Operand& operand) const {
+    const bool variable =
+        operand.kind == Operand::Kind::symbol && operand.variable >= 0 && operand.offset == 0;
+    if (variable) {
+        const ptx::Variable& v = scope_->function->variables[size_t(operand.variable)];
+        if (v.space == ptx::Space::param) return v;
+    }
+    unsupported(*instruction_, "an argument that is not a .param variable");
+}
+
+void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arguments,
+                         const std::vector<Operand>& results) const {
+    if (f.entry) malformed("`" + f.name + "` is a kernel, which cannot be called");
+    const auto check = [&](const char* what, const std::vector<Operand>& given,
+                           const std::vector<ptx::Parameter>& wanted) {
+        if (given.size() != wanted.size())
+            malformed("`" + f.name + "` has " + std::to_string(wanted.size()) + " " + what +
+                      "s, the call " + std::to_string(given.size()));
+        for (size_t n = 0; n < given.size(); ++n) {
+            const ptx::Variable& v = passed(given[n]);
+            const ptx::Parameter& p = wanted[n];
+            uint64_t here = 0, there = 0;
+            const bool alike = v.bytes() == p.bytes() &&
+                               (place_argument(v, here = 1) == place_argument(p, there = 1));
+            if (!alike)
+                malformed(std::string("the ") + what + " `" + v.name + "` has " +
+                          std::to_string(v.bytes()) + " bytes or an alignment that `" + p.name +
+                          "` of `" + f.name + "`, which has " + std::to_string(p.bytes()) +
+                          " bytes, has not");
+        }
+    };
+    check("argument", arguments, f.parameters);
+    check("result", results, f.results);
+}
+
+// Functions of the driver's that the simulator brings along, and what they take and return.
+void Decoder::call_builtin(CallSite& site, std::string_view name) const {
+    using enum CallSite::Builtin;
+    const auto takes = [&](std::initializer_list<uint32_t> arguments, size_t results) {
+        bool fits = site.arguments.size() == arguments.size() && site.results.size() <= results;
+        size_t n = 0;
+        for (const uint32_t bytes : arguments) fits = fits && site.arguments[n++].bytes == bytes;
+        for (const CallSite::Copy& result : site.results) fits = fits && result.bytes == 4;
+        if (!fits) malformed("the arguments or results are not those of " + std::string(name));
+    };
+    if (name == "vprintf") {
+        takes({8, 8}, 1);
+        site.builtin = vprintf;
+    } else if (name == "__assertfail") {
+        takes({8, 8, 4, 8, 8}, 0);
+        site.builtin = assertfail;
+    } else {
+        unsupported(*instruction_,
+                    "a call of " + std::string(name) + ", which has no body in this module");
+    }
 }
 
 void Decoder::decode_barrier(const ptx::Instruction& in) {

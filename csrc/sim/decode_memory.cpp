@@ -68,30 +68,68 @@ bool Decoder::decode_memory(const ptx::Instruction& in) {
     return false;
 }
 
+// The state space of a variable or parameter; of any other name, `reg`.
+Space Decoder::space_of(const Operand& symbol) const {
+    const ptx::Function& f = *scope_->function;
+    if (symbol.variable >= 0) return f.variables[size_t(symbol.variable)].space;
+    if (find_shared(symbol.name)) return Space::shared;
+    for (const auto* list : {&f.parameters, &f.results}) {
+        for (const ptx::Parameter& p : *list) {
+            if (p.name == symbol.name) return p.space;
+        }
+    }
+    const ptx::Variable* v = module_.find_variable(symbol.name);
+    return v ? v->space : Space::reg;
+}
+
 void Decoder::set_address(Op& op, const Operand& address, Space space) {
-    if (address.kind != Operand::Kind::address) throw LaunchError("an address operand is missing");
+    if (address.kind != Operand::Kind::address) malformed("an address [...] is missing");
+    if (!address.elements.empty()) malformed("an address is a register or a name, and an offset");
     op.immediate = address.offset;
     if (address.reg >= 0) {
-        op.operand[5] = slot(address.reg);
+        op.operand[5] = address_slot(address.reg);
         op.narrow_address =
             ptx::size_of(scope_->function->registers[size_t(address.reg)].type) == 4;
         return;
     }
     if (!address.name.empty()) {
+        const Space named = space_of(address);
+        const bool reached = named == space || (space == Space::generic && named != Space::param);
+        if (!reached)
+            malformed("`" + std::string(address.name) + "` is not in the state space that the " +
+                      "instruction names");
         uint32_t offset = 0;
         if (find_local(address, offset)) {
             op.frame_relative = true;
-            op.immediate += offset;
+            op.immediate = int64_t(uint64_t(op.immediate) + offset);
         } else {
             Operand symbol = address;
             symbol.offset = 0;
-            op.immediate += int64_t(address_of_symbol(symbol));
+            uint64_t at = uint64_t(op.immediate) + address_of_symbol(symbol);
             // A generic access by name is to the variable's own space.
-            if (space == Space::generic && find_shared(address.name))
-                op.immediate += int64_t(shared_window);
+            if (space == Space::generic && find_shared(address.name)) at += shared_window;
+            op.immediate = int64_t(at);
         }
     }
     op.operand[5] = constant(0, 8);
+}
+
+// Parameters of a function, and those of a call, lie in a frame among other data: an access by name
+// stays within the parameter that it names. (A kernel's are bounded when they are read.)
+void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) const {
+    const auto check = [&](const ptx::Variable& v) {
+        const uint64_t size = v.bytes(), offset = uint64_t(address.offset);
+        if (offset <= size && bytes <= size - offset) return;
+        malformed(std::to_string(bytes) + " bytes at offset " + std::to_string(address.offset) +
+                  " are not within `" + v.name + "`, which has " + std::to_string(size) + " bytes");
+    };
+    const ptx::Function& f = *scope_->function;
+    if (address.variable >= 0) return check(f.variables[size_t(address.variable)]);
+    for (const auto* list : {&f.parameters, &f.results}) {
+        for (const ptx::Parameter& p : *list) {
+            if (p.name == address.name) return check(p);
+        }
+    }
 }
 
 // What reports say of the instruction being decoded.
@@ -106,6 +144,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const bool is_load = in.opcode != "st";
     Modifiers m(in);
     Space space = take_space(m);
+    const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);
     const std::string_view vector = m.take_one({"v2", "v4", "v8"});
     const Type type = m.take_type();
@@ -113,30 +152,41 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const int elements = vector.empty() ? 1 : vector[1] - '0';
     const Operand& address = in.operands[is_load ? 1 : 0];
     const Operand& data = in.operands[is_load ? 0 : 1];
+    if (type == Type::pred) malformed("predicates cannot be loaded or stored");
+    if (in.operands.size() > (hinted ? 3 : 2)) malformed("it has too many operands");
 
     Op op;
+    if (ptx::size_of(type) > 8 || ptx::size_of(type) * uint32_t(elements) > 16) return false;
     op.bytes = uint8_t(ptx::size_of(type) * uint32_t(elements));
-    if (op.bytes > 16) return false;
     if (space != Space::param) describe(space, is_load ? Access::load : Access::store, op.bytes);
     set_address(op, address, space);
 
     const std::vector<Operand> single{data};
     const std::vector<Operand>& values =
         data.kind == Operand::Kind::vector ? data.elements : single;
-    if (int(values.size()) != elements) return false;
+    if (int(values.size()) != elements)
+        malformed("it moves " + std::to_string(elements) + " elements and names " +
+                  std::to_string(values.size()));
+    // The registers may be wider than the type, but not one wider than another.
     uint32_t width = 0;
-    for (int n = 0; n < elements; ++n) {
-        const Operand& v = values[size_t(n)];
-        op.operand[n] = is_load ? destination(v, type) : source(v, type);
-        width = std::max(width, register_bytes(v));
+    for (const Operand& v : values) {
+        const uint32_t bytes = register_bytes(v);
+        if (width != 0 && bytes != 0 && bytes != width)
+            malformed("the vector's registers have different widths");
+        width = std::max(width, bytes);
     }
     if (width == 0) width = std::max(2u, ptx::size_of(type));  // immediates, or all sinks
-    if (!is_load) {
-        // Immediates among registers were made as wide as the type; bring them to the registers'.
-        for (int n = 0; n < elements; ++n) {
-            const Operand& v = values[size_t(n)];
-            if (v.kind == Operand::Kind::integer) op.operand[n] = constant(v.bits, width);
-        }
+    const Type as_wide = width == 8 ? Type::b64 : width == 4 ? Type::b32 : Type::b16;
+    for (int n = 0; n < elements; ++n) {
+        const Operand& v = values[size_t(n)];
+        if (is_load)
+            op.operand[n] = destination(v, type);
+        else if (v.kind == Operand::Kind::reg || width == ptx::size_of(type))
+            op.operand[n] = source(v, type);
+        else  // a value as wide as the registers beside it
+            op.operand[n] = v.kind == Operand::Kind::f32 || v.kind == Operand::Kind::f64
+                                ? constant(immediate_bits(v, type), width)
+                                : source(v, as_wide);
     }
     op.mover =
         (is_load ? engine_.ops->load_mover : engine_.ops->store_mover)(type, width, elements);
@@ -145,9 +195,13 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     // The .param space of a kernel holds the launch's arguments; that of a function, and of the
     // calls a function makes, lies in the frame.
     if (space == Space::param) {
+        const uint64_t at = uint64_t(op.immediate), end = program_.parameter_bytes;
         if (op.frame_relative) {
+            check_parameter_access(address, op.bytes);
             space = Space::local;
-        } else if (is_load && address.reg < 0) {
+        } else if (function_ != 0) {
+            space = Space::local;  // its parameters are in the frame, also where a register points
+        } else if (is_load && address.reg < 0 && at <= end && op.bytes <= end - at) {
             op.run = engine_.memory.load_parameter;
             emit(in, op);
             return true;
@@ -167,6 +221,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     const bool returns = in.opcode == "atom";
     Modifiers m(in);
     const Space space = take_space(m);
+    const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);
     m.take("noftz");
     const std::string_view operation =
@@ -180,8 +235,9 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
                : ptx::size_of(type) == 4 ? Type::b32
                                          : Type::b64;
     }
-    const size_t first = returns ? 1 : 0;
-    if (in.operands.size() < first + (operation == "cas" ? 3 : 2)) return false;
+    const size_t first = returns ? 1 : 0, wanted = first + (operation == "cas" ? 3 : 2);
+    if (in.operands.size() < wanted) malformed("operands are missing");
+    if (in.operands.size() > wanted + (hinted ? 1 : 0)) malformed("it has too many operands");
     Op op;
     op.bytes = uint8_t(ptx::size_of(type));
     op.mover = engine_.ops->atomic_mover(operation, type);
@@ -203,12 +259,12 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
         return o.kind == Operand::Kind::vector ? o.elements.size() : 0;
     };
     if (elements_of(values) != elements || (returns && elements_of(in.operands[0]) != elements))
-        return false;
+        malformed("a vector has not as many elements as the instruction says");
     for (size_t n = 0; n < elements; ++n) {
         if (returns) op.operand[0] = destination(in.operands[0].elements[n], type);
         op.operand[1] = source(values.elements[n], type);
         emit(in, op);
-        op.immediate += op.bytes;
+        op.immediate = int64_t(uint64_t(op.immediate) + op.bytes);
     }
     return true;
 }
@@ -223,8 +279,10 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         op.run = engine_.memory.async_wait;
         op.immediate = -1;
     } else if (m.take("wait_group")) {
+        if (in.operands.at(0).kind != Operand::Kind::integer || in.operands[0].bits >> 32)
+            malformed("the number of groups is a constant from 0 on");
         op.run = engine_.memory.async_wait;
-        op.immediate = int64_t(in.operands.at(0).bits);
+        op.immediate = int64_t(in.operands[0].bits);
     } else {
         drop_hints(m);
         if (!(m.take("shared") || m.take("shared::cta")) || !m.take("global") || !m.empty())
@@ -238,12 +296,14 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         set_address(op, in.operands[1], Space::global);
         op.operand[0] = destination.operand[5];
         op.extra = destination.narrow_address;
+        if (destination.immediate != int32_t(destination.immediate))
+            malformed("the shared address's offset has more than 32 bits");
         op.target = uint32_t(destination.immediate);
         if (in.operands.size() > 3) {
             // The size of the source, or a predicate to ignore it.
             const Operand& size = in.operands[3];
             if (size.kind == Operand::Kind::reg && register_bytes(size) == 0) {
-                op.operand[2] = slot(size.reg);
+                op.operand[2] = slot(size.reg, Type::pred);
                 if (size.negated) op.extra |= 2;
             } else {
                 op.operand[1] = source(size, Type::u32);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "errors.hpp"
+#include "ptx/lexer.hpp"
 #include "sim/decode.hpp"
 
 namespace coalesce::sim {
@@ -12,10 +13,8 @@ namespace coalesce::sim {
 using ptx::Operand;
 using ptx::Type;
 
-namespace {
-
 // An immediate as the bits of a lane of the type.
-uint64_t immediate_bits(const Operand& operand, Type type) {
+uint64_t Decoder::immediate_bits(const Operand& operand, Type type) {
     const auto as_double = [&] {
         if (operand.kind == Operand::Kind::f32)
             return double(std::bit_cast<float>(uint32_t(operand.bits)));
@@ -35,8 +34,6 @@ uint64_t immediate_bits(const Operand& operand, Type type) {
     }
 }
 
-}  // namespace
-
 Locator Decoder::constant(uint64_t bits, uint32_t width) {
     if (width > 0 && width < 8) bits &= (uint64_t{1} << (8 * width)) - 1;
     const auto [it, fresh] = constants_.try_emplace({bits, width}, 0);
@@ -52,6 +49,11 @@ Locator Decoder::constant(uint64_t bits, uint32_t width) {
         for (int i = 0; i < warp_size; ++i)
             std::memcpy(&program_.constants[at + size_t(i) * width], &bits, width);
     }
+    if (red_zone_bytes) {
+        const size_t end = program_.constants.size();
+        program_.constants.resize(end + red_zone_bytes);
+        constant_zones_.emplace_back(uint32_t(end), uint32_t(end + red_zone_bytes));
+    }
     return it->second = Locator(at << 1 | 1);
 }
 
@@ -61,7 +63,7 @@ Locator Decoder::scratch() {
     ++scope_->spare;
     scope_->frame_bytes = round_up(scope_->frame_bytes, slot_alignment);
     const uint32_t at = scope_->frame_bytes;
-    scope_->frame_bytes += 8 * warp_size;
+    scope_->frame_bytes = red_zone_bytes ? with_red_zone(at, 8 * warp_size) : at + 8 * warp_size;
     scope_->scratch.push_back(at << 1);
     return at << 1;
 }
@@ -82,11 +84,13 @@ uint32_t Decoder::register_bytes(const Operand& operand) const {
 }
 
 Locator Decoder::source(const Operand& operand, Type type) {
+    if (type == Type::pred &&
+        (operand.kind == Operand::Kind::special || operand.kind == Operand::Kind::symbol))
+        malformed("`" + std::string(operand.name) + "` is no predicate");
     const uint32_t width = type == Type::pred ? 0 : std::max(2u, ptx::size_of(type));
     switch (operand.kind) {
         case Operand::Kind::reg:
-            check_register(operand, type);
-            return slot(operand.reg);
+            return slot(operand.reg, type);
         case Operand::Kind::integer:
         case Operand::Kind::f32:
         case Operand::Kind::f64:
@@ -107,7 +111,7 @@ Locator Decoder::source(const Operand& operand, Type type) {
             if (find_local(operand, offset)) {
                 Op op;
                 op.run = engine_.ops->local_address;
-                op.immediate = int64_t(offset) + operand.offset;
+                op.immediate = int64_t(offset + uint64_t(operand.offset));
                 op.extra = uint8_t(width);
                 op.operand[0] = scratch();
                 return append(op).operand[0];
@@ -122,25 +126,44 @@ Locator Decoder::source(const Operand& operand, Type type) {
 Locator Decoder::destination(const Operand& operand, Type type) {
     if (operand.kind == Operand::Kind::sink) return scratch();  // written, never read
     if (operand.kind != Operand::Kind::reg) malformed("a result is not a register");
-    check_register(operand, type);
-    return slot(operand.reg);
+    return slot(operand.reg, type);
 }
 
-// A register has at least the size of the instruction's type, and is a predicate where that is.
-void Decoder::check_register(const Operand& operand, Type type) const {
-    if (type == Type::none) return;
-    const ptx::Register& r = scope_->function->registers[size_t(operand.reg)];
-    const bool predicate = r.type == Type::pred;
-    if (predicate != (type == Type::pred) || ptx::size_of(r.type) < ptx::size_of(type))
+// A register is a predicate where the operand is one, and as wide as the operand. Only ld, st and
+// cvt take wider ones (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
+Locator Decoder::slot(int32_t reg, Type type) const {
+    const ptx::Register& r = scope_->function->registers[size_t(reg)];
+    const std::string_view opcode = instruction_->opcode;
+    const bool widens = opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "cvt";
+    const uint32_t have = ptx::size_of(r.type), need = ptx::size_of(type);
+    const bool fits = type == Type::pred ? r.type == Type::pred
+                                         : need > 0 && (widens ? have >= need : have == need);
+    if (!fits)
         malformed("register " + r.name + " has type ." + std::string(ptx::name_of(r.type)) +
-                  ", the operand ." + std::string(ptx::name_of(type)));
+                  ", the operand needs " +
+                  (need == 0 && type != Type::pred
+                       ? "a type that the instruction does not name"
+                       : (widens && type != Type::pred ? "at least ." : ".") +
+                             std::string(ptx::name_of(type))));
+    const Locator at = scope_->slots[size_t(reg)];
+    if (at == no_operand) malformed("register " + r.name + " is neither written nor read here");
+    return at;
+}
+
+Locator Decoder::address_slot(int32_t reg) const {
+    const Type type = scope_->function->registers[size_t(reg)].type;
+    const bool real =
+        type == Type::f32 || type == Type::f64 || type == Type::f16x2 || type == Type::bf16x2;
+    if (real || (ptx::size_of(type) != 4 && ptx::size_of(type) != 8))
+        malformed("register " + scope_->function->registers[size_t(reg)].name + " has type ." +
+                  std::string(ptx::name_of(type)) +
+                  ", an address needs an integer of 32 or 64 bits");
+    return slot(reg, type);
 }
 
 void Decoder::malformed(const std::string& why) const {
-    const InstructionInfo& in = program_.instructions.at(pc_);
-    throw UnsupportedInstruction("the simulator cannot execute `" + in.text + "` (" + why +
-                                 ")\n  kernel " + program_.kernel + "; line " +
-                                 std::to_string(in.ptx_line) + " of the PTX");
+    throw ptx::error_at(*module_.text, instruction_->position,
+                        "`" + program_.instructions.at(pc_).text + "`: " + why);
 }
 
 bool Decoder::find_local(const Operand& symbol, uint32_t& offset) const {

@@ -54,6 +54,12 @@ inline void read_addresses(Warp& w, const Op& op) {
     }
 }
 
+// Whether a space of `size` bytes holds `bytes` from `at` on. Of consecutive addresses both ends
+// are to be asked for: they may run across the end of the 64-bit numbers.
+inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
+    return at <= size && bytes <= size - at;
+}
+
 // base + by, also for lanes that are not active, whose addresses mean nothing.
 inline std::byte* displaced(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
@@ -149,11 +155,9 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
         if (read_only) return fault(Fault::read_only, read_only);
     } else if constexpr (space == ptx::Space::local) {
         const uint64_t size = w.block->program->local_bytes;
-        if (high + bytes > size || high + bytes < high) {
-            return fault(Fault::outside, lanes_where(w, [&](uint64_t a) {
-                             return a + bytes > size || a + bytes < a;
-                         }));
-        }
+        if (!holds(size, low, bytes) || !holds(size, high, bytes))
+            return fault(Fault::outside,
+                         lanes_where(w, [&](uint64_t a) { return !holds(size, a, bytes); }));
         r.shape = Shape::scattered;
         std::byte* const base = w.local.data();
         for (int i = 0; i < warp_size; ++i)
@@ -164,11 +168,9 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
             shared ? w.block->shared : const_cast<std::byte*>(w.block->launch->parameters.data());
         const uint64_t size = shared ? w.block->shared_bytes : w.block->launch->parameters.size();
         if (writes && !shared) return fault(Fault::read_only, w.mask);
-        if (high + bytes > size || high + bytes < high) {
-            return fault(Fault::outside, lanes_where(w, [&](uint64_t a) {
-                             return a + bytes > size || a + bytes < a;
-                         }));
-        }
+        if (!holds(size, low, bytes) || !holds(size, high, bytes))
+            return fault(Fault::outside,
+                         lanes_where(w, [&](uint64_t a) { return !holds(size, a, bytes); }));
         if (r.shape != Shape::scattered) {
             r.host = base + low;
         } else {
@@ -276,7 +278,7 @@ void load_bank(Warp& w, const Op& op) {
     read_addresses(w, op);
     for_each_lane(w.mask, [&](int i) {
         const uint64_t at = w.address[i];
-        const bool within = at + op.bytes <= bank.size();
+        const bool within = holds(bank.size(), at, op.bytes);
         r.lane[i] = const_cast<std::byte*>(within ? bank.data() + at : nothing);
         w.address[i] = bank_address(code, op.extra, at);
     });
@@ -364,7 +366,7 @@ void async_copy(Warp& w, const Op& op) {
     Op destination = op;
     destination.operand[5] = op.operand[0];
     destination.narrow_address = op.extra & 1;
-    destination.immediate = op.target;
+    destination.immediate = int32_t(op.target);
     w.mask = given & ~faulty;
     if (w.mask) {
         read_addresses(w, destination);

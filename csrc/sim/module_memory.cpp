@@ -10,6 +10,8 @@ namespace coalesce::sim {
 namespace {
 
 constexpr uint64_t most_variable_bytes = uint64_t{1} << 30;
+// CUDA C++ Programming Guide, "Kernel parameters", from compute capability 7.0 on.
+constexpr uint64_t most_parameter_bytes = 32764;
 
 uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
@@ -29,7 +31,8 @@ std::shared_ptr<ModuleMemory> lay_out_memory(const ptx::Module& module) {
                               std::to_string(most_variable_bytes >> 20) +
                               " MiB, so pass it as an array");
         const uint64_t address = round_up(next, std::max<uint64_t>(256, v.alignment));
-        memory->address_of.emplace(v.name, address);
+        if (!memory->address_of.emplace(v.name, address).second)
+            throw UnsupportedInstruction("two variables have the name " + v.name);
         memory->items.push_back(
             {v.name, address, std::vector<std::byte>(v.bytes()), v.space == ptx::Space::global});
         variables.push_back(&v);
@@ -92,6 +95,9 @@ std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry, uint32
             {p.name, p.type, uint32_t(offset), uint32_t(p.bytes()), alignment, p.pointer});
         offset += p.bytes();
     }
+    if (offset > most_parameter_bytes)
+        throw LaunchError(entry.name + ": the parameters take " + std::to_string(offset) +
+                          " bytes; a kernel has at most " + std::to_string(most_parameter_bytes));
     total_bytes = uint32_t(offset);
     return parameters;
 }

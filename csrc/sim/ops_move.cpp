@@ -218,8 +218,13 @@ void read_special(Warp& w, const Op& op) {
     }
 }
 
-// mov.b64 {lo, hi}, d and the like: operand[4] split into `extra` elements.
-template <class Whole, class Part>
+// The lowest `bits` bits.
+template <class Part, int bits>
+inline constexpr Part low = Part(Part(~Part{0}) >> (8 * sizeof(Part) - bits));
+
+// mov.b64 {lo, hi}, d and the like: operand[4] split into `extra` elements. Parts of 8 bits have
+// lanes of 16, as all registers of 8 bits.
+template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void unpack(Warp& w, const Op& op) {
     const Whole* s = w.lanes<const Whole>(op.operand[4]);
     alignas(64) Whole source[warp_size];
@@ -227,21 +232,21 @@ void unpack(Warp& w, const Op& op) {
     for (int n = 0; n < op.extra; ++n) {
         if (op.operand[n] == no_operand) continue;
         Part* d = w.lanes<Part>(op.operand[n]);
-        const int shift = int(8 * sizeof(Part)) * n;
+        const int shift = bits * n;
         const LaneMask mask = w.mask;
         for (int i = 0; i < warp_size; ++i)
-            d[i] = has_lane(mask, i) ? Part(source[i] >> shift) : d[i];
+            d[i] = has_lane(mask, i) ? Part(Part(source[i] >> shift) & low<Part, bits>) : d[i];
     }
 }
 
 // mov.b64 d, {lo, hi}: `extra` elements in operands 1 to 4 joined into operand 0.
-template <class Whole, class Part>
+template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void pack(Warp& w, const Op& op) {
     alignas(64) Whole value[warp_size] = {};
     for (int n = 0; n < op.extra; ++n) {
         const Part* s = w.lanes<const Part>(op.operand[1 + n]);
-        const int shift = int(8 * sizeof(Part)) * n;
-        for (int i = 0; i < warp_size; ++i) value[i] |= Whole(s[i]) << shift;
+        const int shift = bits * n;
+        for (int i = 0; i < warp_size; ++i) value[i] |= Whole(s[i] & low<Part, bits>) << shift;
     }
     Whole* d = w.lanes<Whole>(op.operand[0]);
     const LaneMask mask = w.mask;
@@ -301,9 +306,9 @@ Handler packing(Type whole, size_t parts, bool join) {
         case 42:
             return join ? &pack<uint32_t, uint16_t> : &unpack<uint32_t, uint16_t>;
         case 44:
-            return join ? &pack<uint32_t, uint8_t> : &unpack<uint32_t, uint8_t>;
+            return join ? &pack<uint32_t, uint16_t, 8> : &unpack<uint32_t, uint16_t, 8>;
         case 22:
-            return join ? &pack<uint16_t, uint8_t> : &unpack<uint16_t, uint8_t>;
+            return join ? &pack<uint16_t, uint16_t, 8> : &unpack<uint16_t, uint16_t, 8>;
         default:
             return nullptr;
     }

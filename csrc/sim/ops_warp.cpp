@@ -209,6 +209,7 @@ Selection select_warp(const ptx::Instruction& in, Modifiers& m) {
         const bool sync = m.take("sync");
         const std::string_view mode = m.take_one({"up", "down", "bfly", "idx"});
         const Type t = m.take_type();
+        if (ptx::size_of(t) != 4) return {};
         Selection s = synchronizing(&shuffle, {t, Type::pred, t, Type::u32, Type::u32}, 2,
                                     mode == "up"     ? up
                                     : mode == "down" ? down
@@ -222,6 +223,7 @@ Selection select_warp(const ptx::Instruction& in, Modifiers& m) {
         if (!m.take("sync")) return {};
         const std::string_view what = m.take_one({"all", "any", "uni", "ballot"});
         const Type t = m.take_type();
+        if (t != (what == "ballot" ? Type::b32 : Type::pred)) return {};
         return synchronizing(&vote, {t, Type::pred, Type::u32}, 1,
                              what == "all"   ? all_vote
                              : what == "any" ? any_vote
@@ -233,6 +235,7 @@ Selection select_warp(const ptx::Instruction& in, Modifiers& m) {
         const bool all = m.take_one({"any", "all"}) == "all";
         const Type t = m.take_type();
         const bool wide = ptx::size_of(t) == 8;
+        if (!wide && ptx::size_of(t) != 4) return {};
         if (all)
             return synchronizing(wide ? &match_all<uint64_t> : &match_all<uint32_t>,
                                  {Type::b32, Type::pred, t, Type::u32}, 2);
@@ -243,7 +246,7 @@ Selection select_warp(const ptx::Instruction& in, Modifiers& m) {
         m.take("sync");
         const std::string_view what = m.take_one({"add", "min", "max", "and", "or", "xor"});
         const Type t = m.take_type();
-        if (t == Type::f32) return {};
+        if (ptx::size_of(t) != 4 || t == Type::f32) return {};
         return synchronizing(t == Type::s32 ? reduction<int32_t>(what) : reduction<uint32_t>(what),
                              {t, t, Type::u32}, 1);
     }

@@ -22,6 +22,7 @@
 #include "ptx/origins.hpp"
 #include "sim/address_space.hpp"
 #include "sim/lanes.hpp"
+#include "sim/red_zones.hpp"
 
 namespace coalesce::sim {
 
@@ -109,7 +110,9 @@ struct FunctionInfo {
     uint32_t entry = 0;                 // op
     uint32_t register_bytes = 0;        // of a frame, all lanes
     uint32_t local_bytes = 0;           // of a frame, a lane: .local variables and .param space
+    uint32_t argument_bytes = 0;        // of that, its arguments and results, which lie first
     std::vector<VariablePlace> locals;  // the .local variables among them
+    RedZones red_zones;                 // of a frame's registers
 };
 
 // A function call: which bytes of the caller's .param space go to the callee's (arguments laid out
@@ -121,7 +124,8 @@ struct CallSite {
     };
     std::vector<Copy> arguments;
     std::vector<Copy> results;
-    uint32_t function = 0;  // of a direct call
+    uint32_t argument_bytes = 0;  // all arguments and results
+    uint32_t function = 0;        // of a direct call
     enum class Builtin : uint8_t { none, vprintf, assertfail } builtin = Builtin::none;
 };
 

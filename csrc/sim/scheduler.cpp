@@ -146,8 +146,14 @@ void run_path(Warp& w, const Path& path) {
     const Program& program = *w.block->program;
     const size_t needed =
         path.frame.registers + program.functions[path.frame.function].register_bytes;
-    if (w.registers.size() < needed) w.registers.resize(std::max(needed, w.registers.size() * 2));
+    if (w.registers.size() < needed) {
+        unpoison(w.registers.data(), w.registers.size());
+        w.registers.resize(std::max(needed, w.registers.size() * 2));
+    }
     w.bank[0] = w.registers.data() + path.frame.registers;
+    const FunctionInfo& function = program.functions[path.frame.function];
+    unpoison(w.bank[0], function.register_bytes);
+    poison(w.bank[0], function.red_zones);
     w.bank[1] = const_cast<std::byte*>(w.block->constants);
 }
 
@@ -266,7 +272,14 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
                           where(program, op) + "\n  " +
                           thread_name(w, std::countr_zero(w.current.mask)));
     }
-    enter(w, program.calls[op.target], found->second, at + 1);
+    const CallSite& site = program.calls[op.target];
+    const FunctionInfo& function = program.functions[found->second];
+    if (site.argument_bytes != function.argument_bytes)
+        throw LaunchError("a call through a pointer passes " + std::to_string(site.argument_bytes) +
+                          " bytes of arguments and results; " + function.name + " takes " +
+                          std::to_string(function.argument_bytes) + "\n  " + where(program, op) +
+                          "\n  " + thread_name(w, std::countr_zero(w.current.mask)));
+    enter(w, site, found->second, at + 1);
 }
 
 void branch_table(Warp& w, const Op& op, uint32_t at) {

@@ -185,7 +185,8 @@ def test_an_instruction_limit_holds_for_many_short_blocks() -> None:
 @pytest.mark.parametrize(
     ("instruction", "message"),
     [
-        ("add.f64 d, d", "it has 2 operands"),
+        ("add.f64 d, d", "operands are missing"),
+        ("add.f64 d, d, d, d", "too many operands"),
         ("add.f64 d, d, r", "register r has type .b32"),
         ("add.f64 r, d, d", "register r has type .b32"),
         ("add.s32 1, r, r", "a result is not a register"),

@@ -1,0 +1,41 @@
+// Gaps between registers that nothing may touch, in builds with AddressSanitizer only.
+//
+// A warp's registers are one piece of memory, so an operation that reads or writes more than its
+// operand's width would only meet the neighbour, and AddressSanitizer would not see it. There, each
+// register and each constant is followed by a gap that is poisoned while the frame is in use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace coalesce::sim {
+
+// From and to, in bytes from the start of a frame or of the constants.
+using RedZones = std::vector<std::pair<uint32_t, uint32_t>>;
+
+#if defined(__SANITIZE_ADDRESS__)
+
+inline constexpr uint32_t red_zone_bytes = 64;
+
+inline void unpoison(const void* at, size_t bytes) { __asan_unpoison_memory_region(at, bytes); }
+
+inline void poison(const std::byte* at, const RedZones& zones) {
+    for (const auto& [first, end] : zones) __asan_poison_memory_region(at + first, end - first);
+}
+
+#else
+
+inline constexpr uint32_t red_zone_bytes = 0;
+
+inline void unpoison(const void*, size_t) {}
+inline void poison(const std::byte*, const RedZones&) {}
+
+#endif
+
+}  // namespace coalesce::sim
