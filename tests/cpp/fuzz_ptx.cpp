@@ -1,6 +1,6 @@
 // No text may make the parser, the control flow, the live ranges, the decoder or a launch crash,
 // hang or run out of memory: whatever comes, the answer is a result or one of the errors of
-// errors.hpp.
+// errors.hpp. And what runs must give one result: plainly, counted and checked alike.
 //
 // With clang it is a libFuzzer target:
 //   cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCOALESCE_FUZZ=ON -DCOALESCE_BASELINE=ON
@@ -8,12 +8,15 @@
 //   cmake --build build/fuzz --target fuzz_ptx
 //   build/fuzz/tests/cpp/fuzz_ptx -max_total_time=600 -timeout=25 -rss_limit_mb=2048 corpus
 //     tests/cpp/fuzz_corpus
-// Without libFuzzer (COALESCE_LIBFUZZER not defined) it has a main of its own, which mutates the
-// corpus and the files it is given:
-//   fuzz_ptx [iterations] [seed] [file.ptx ...]
-// Each text is first written to the file that FUZZ_PTX_LAST in the environment names, to be found
-// there after a crash.
+// Without libFuzzer (COALESCE_LIBFUZZER not defined) it has a main of its own. Of three texts it
+// mutates one from the corpus and the files it is given; two are made by ptx_generator.hpp, and one
+// of these is mutated, too:
+//   fuzz_ptx [iterations | SECONDSs] [seed] [file.ptx ...]
+// A text depends on the seed and its number only. Each is first written to the file that
+// FUZZ_PTX_LAST in the environment names, to be found there after a crash. A text that takes more
+// than ten seconds ends the run.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -33,8 +36,10 @@
 #include "analysis/engines.hpp"
 #include "analysis/step.hpp"
 #include "errors.hpp"
+#include "fuzz_main.hpp"
 #include "ptx/control_flow.hpp"
 #include "ptx/module.hpp"
+#include "ptx_generator.hpp"
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
 #include "sim/registers.hpp"
@@ -43,11 +48,8 @@ namespace {
 
 namespace ptx = coalesce::ptx;
 
-void check(bool condition, const char* what) {
-    if (condition) return;
-    std::fprintf(stderr, "fuzz_ptx: %s\n", what);
-    std::abort();
-}
+using coalesce::fuzz::check;
+using coalesce::fuzz::check_message;
 
 void check_module(const ptx::Module& module) {
     for (const ptx::Function& function : module.functions) {
@@ -61,12 +63,6 @@ void check_module(const ptx::Module& module) {
         check(ranges.size() == function.registers.size(), "a register without a range");
     }
     (void)ptx::dump(module);
-}
-
-void check_message(const coalesce::Error& error) {
-    for (const char* c = error.what(); *c; ++c) {
-        check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
-    }
 }
 
 namespace sim = coalesce::sim;
@@ -145,16 +141,20 @@ void step_through(const sim::Program& program, const sim::RegisterMap& registers
 
 enum class How : uint8_t { plainly, counted, checked, stepped };
 
-void run_kernel(const ptx::Module& module, const ptx::Function& function,
-                const std::shared_ptr<sim::ModuleMemory>& variables, How how, Dice dice) {
+// What a kernel leaves in memory; nothing where it was not run to its end.
+using Left = std::optional<std::vector<std::byte>>;
+
+Left run_kernel(const ptx::Module& module, const ptx::Function& function, How how, Dice dice) {
+    const std::shared_ptr<sim::ModuleMemory> variables = sim::lay_out_memory(module);
     static std::vector<std::byte> data(4096);
+    for (size_t i = 0; i < data.size(); ++i) data[i] = std::byte(i * 7 >> 3);
     sim::RegisterMap registers;
     const sim::Engine& engine = how == How::plainly   ? analysis::silent_engine()
                                 : how == How::counted ? analysis::counting_engine()
                                 : how == How::checked ? analysis::checking_engine()
                                                       : analysis::stepping_engine();
     const sim::Program program = sim::decode(module, function, variables, engine, registers);
-    if (program.local_bytes > 4096 || program.parameter_bytes > 4096) return;
+    if (program.local_bytes > 4096 || program.parameter_bytes > 4096) return std::nullopt;
     sim::AddressSpace memory;
     program.memory->map_into(memory);
     sim::Buffer buffer;
@@ -165,18 +165,29 @@ void run_kernel(const ptx::Module& module, const ptx::Function& function,
     sim::Launch launch = launch_of(program, dice, address);
     switch (how) {
         case How::plainly:
-            return analysis::run(program, launch, memory);
+            analysis::run(program, launch, memory);
+            break;
         case How::counted:
-            return (void)analysis::run_counted(program, launch, memory);
-        case How::checked:
-            for (const analysis::Finding& f :
-                 analysis::run_checked(program, launch, memory, {}).findings)
+            (void)analysis::run_counted(program, launch, memory);
+            break;
+        case How::checked: {
+            const analysis::Checked checked = analysis::run_checked(program, launch, memory, {});
+            for (const analysis::Finding& f : checked.findings)
                 check(!f.title.empty() && f.count > 0, "an empty finding");
-            return;
+            if (!checked.findings.empty()) return std::nullopt;  // it leaves faults out and goes on
+            break;
+        }
         case How::stepped:
-            return step_through(program, registers, std::move(launch), memory, dice);
+            step_through(program, registers, std::move(launch), memory, dice);
+            return std::nullopt;
     }
+    std::vector<std::byte> left = data;
+    for (const sim::ModuleMemory::Item& item : variables->items)
+        left.insert(left.end(), item.bytes.begin(), item.bytes.end());
+    return left;
 }
+
+long ran = 0;  // kernels, to their end
 
 // Decodes every kernel of the module and runs it on a tiny grid, in every way there is.
 void run_module(const ptx::Module& module) {
@@ -186,12 +197,17 @@ void run_module(const ptx::Module& module) {
         bytes += v.bytes();
     }
     if (bytes > (1u << 20)) return;
-    const auto variables = sim::lay_out_memory(module);
+    const bool has_clock = module.text->find("%clock") != std::string::npos ||
+                           module.text->find("%globaltimer") != std::string::npos;
     for (const ptx::Function& function : module.functions) {
         if (!function.entry) continue;
+        Left first;
         for (const How how : {How::plainly, How::counted, How::checked, How::stepped}) {
             try {
-                run_kernel(module, function, variables, how, Dice(*module.text));
+                const Left left = run_kernel(module, function, how, Dice(*module.text));
+                if (!first) first = left;
+                check(!left || has_clock || *left == *first, "another result than a plain run's");
+                ran += left && how == How::plainly;
             } catch (const coalesce::Error& error) {
                 check_message(error);
             }
@@ -316,12 +332,10 @@ std::string mutated(const std::vector<std::string>& corpus, std::mt19937& random
 }  // namespace
 
 int main(int argc, char** argv) {
-    const char* const last = std::getenv("FUZZ_PTX_LAST");
-    const long iterations = argc > 1 ? std::atol(argv[1]) : 20000;
-    std::mt19937 random(argc > 2 ? static_cast<unsigned>(std::atol(argv[2])) : 1u);
     std::vector<std::filesystem::path> files;
-    for (const auto& entry : std::filesystem::directory_iterator(COALESCE_FUZZ_CORPUS))
-        files.push_back(entry.path());
+    for (const auto& entry : std::filesystem::directory_iterator(COALESCE_FUZZ_CORPUS)) {
+        if (entry.path().extension() == ".ptx") files.push_back(entry.path());
+    }
     std::sort(files.begin(), files.end());
     files.insert(files.end(), argv + std::min(argc, 3), argv + argc);
     std::vector<std::string> corpus;
@@ -330,12 +344,16 @@ int main(int argc, char** argv) {
         corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     }
     for (const std::string& text : corpus) check_module(ptx::parse(text));
-    for (long i = 0; i < iterations; ++i) {
-        const std::string text = mutated(corpus, random);
-        if (last != nullptr) std::ofstream(last, std::ios::binary) << text;
-        LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-    }
-    std::printf("fuzz_ptx: %ld texts\n", iterations);
-    return 0;
+    return coalesce::fuzz::main(
+        "fuzz_ptx", "FUZZ_PTX_LAST", argc, argv,
+        [&](std::mt19937& random, long n) {
+            if (n % 3 == 0) return mutated(corpus, random);
+            const std::string text = coalesce::PtxGenerator(random).module();
+            return n % 3 == 1 ? text : mutated({text}, random);
+        },
+        [](const std::string& text) {
+            LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+        },
+        [] { std::printf("fuzz_ptx: %ld kernels ran to their end\n", ran); });
 }
 #endif

@@ -1,0 +1,61 @@
+// What the fuzz targets share: texts by number until a count or a time is up, and what is asked of
+// messages.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "errors.hpp"
+
+namespace coalesce::fuzz {
+
+inline void check(bool condition, const char* what) {
+    if (condition) return;
+    std::fprintf(stderr, "fuzz: %s\n", what);
+    std::abort();
+}
+
+inline void check_message(const Error& error) {
+    for (const char* c = error.what(); *c; ++c)
+        check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
+}
+
+// program [iterations | SECONDSs] [seed] [...]; `make` makes text number n, `run` tries it.
+inline int main(const char* name, const char* last_file, int argc, char** argv,
+                const std::function<std::string(std::mt19937&, long)>& make,
+                const std::function<void(const std::string&)>& run,
+                const std::function<void()>& finish) {
+    using Clock = std::chrono::steady_clock;
+    const std::string amount = argc > 1 ? argv[1] : "20000";
+    const bool timed = amount.ends_with('s');
+    const long most = timed ? INT64_MAX : std::atol(amount.c_str());
+    const auto start = Clock::now(), end = start + std::chrono::seconds(std::atol(amount.c_str()));
+    const auto seed = uint32_t(argc > 2 ? std::atol(argv[2]) : 1);
+    const char* const last = std::getenv(last_file);
+    double slowest = 0;
+    long n = 0;
+    for (; n < most && (!timed || Clock::now() < end); ++n) {
+        std::mt19937 random(seed ^ uint32_t(uint64_t(n) * 2654435761u));
+        const std::string text = make(random, n);
+        if (last != nullptr) std::ofstream(last, std::ios::binary) << text;
+        const auto before = Clock::now();
+        run(text);
+        slowest = std::max(slowest, std::chrono::duration<double>(Clock::now() - before).count());
+        check(slowest < 10, "a text that takes more than ten seconds");
+    }
+    finish();
+    std::printf(
+        "%s: %ld texts of seed %u in %.0f s, no crash, no hang, no wrong result; the "
+        "slowest took %.2f s\n",
+        name, n, seed, std::chrono::duration<double>(Clock::now() - start).count(), slowest);
+    return 0;
+}
+
+}  // namespace coalesce::fuzz

@@ -1,0 +1,184 @@
+// Launches at the same time, each with several workers, watched by the engine's own observers: to
+// be built with -fsanitize=thread, which ends the program where two threads touch the same memory
+// in no order. Results must be those of a launch alone.
+//   threads [rounds]
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "analysis/cache_replay.hpp"
+#include "analysis/check.hpp"
+#include "analysis/counts.hpp"
+#include "analysis/engines.hpp"
+#include "analysis/step.hpp"
+#include "analysis/trace.hpp"
+#include "model/gpu.hpp"
+#include "model/time.hpp"
+#include "ptx/module.hpp"
+#include "sim/heap.hpp"
+#include "sim/launch.hpp"
+#include "sim/program.hpp"
+
+namespace {
+
+using namespace coalesce;
+
+constexpr uint32_t blocks = 24, threads_per_block = 96;
+constexpr uint32_t count = blocks * threads_per_block;
+
+// Sums through shared memory and a barrier, a function, a loop, atomics between blocks, printf.
+constexpr const char* text = R"(
+.version 8.5
+.target sm_90
+.address_size 64
+.global .align 4 .u32 total;
+.global .align 1 .b8 format[4] = {37, 100, 10, 0};
+.shared .align 4 .b8 tile[384];
+.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);
+.func (.param .b32 r) twice(.param .b32 a)
+{
+ .reg .b32 %x; ld.param.u32 %x, [a]; add.u32 %x, %x, %x; st.param.b32 [r], %x; ret;
+}
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+ .reg .pred %p<3>; .reg .b32 %r<12>; .reg .b64 %d<8>; .local .align 8 .b8 args[8];
+ ld.param.u64 %d1, [in]; ld.param.u64 %d2, [out];
+ mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;
+ mad.lo.u32 %r4, %r2, %r3, %r1; mul.wide.u32 %d3, %r4, 4;
+ add.u64 %d4, %d1, %d3; add.u64 %d5, %d2, %d3;
+ ld.global.u32 %r5, [%d4];
+ shl.b32 %r6, %r1, 2; mov.u32 %r7, tile; add.u32 %r7, %r7, %r6;
+ st.shared.u32 [%r7], %r5;
+ bar.sync 0;
+ xor.b32 %r6, %r6, 4; mov.u32 %r8, tile; add.u32 %r8, %r8, %r6;
+ ld.shared.u32 %r9, [%r8];
+ { .param .b32 a; .param .b32 r; st.param.b32 [a], %r9; call (r), twice, (a);
+   ld.param.b32 %r9, [r]; }
+ mov.u32 %r10, 0;
+LOOP:
+ add.u32 %r9, %r9, %r10; add.u32 %r10, %r10, 1; and.b32 %r11, %r1, 7;
+ setp.lt.u32 %p1, %r10, %r11;
+ @%p1 bra LOOP;
+ st.global.u32 [%d5], %r9;
+ red.global.add.u32 [total], 1;
+ setp.ne.u32 %p2, %r1, 0;
+ @%p2 bra DONE;
+ mov.u64 %d6, args; st.local.u32 [%d6], %r2; cvta.local.u64 %d6, %d6;
+ { .param .b64 f; .param .b64 a; .param .b32 r; mov.u64 %d7, format; cvta.global.u64 %d7, %d7;
+   st.param.b64 [f], %d7; st.param.b64 [a], %d6; call (r), vprintf, (f, a); }
+DONE:
+ ret;
+}
+)";
+
+uint32_t expected(uint32_t i) {
+    const uint32_t steps = i % threads_per_block & 7, partner = i ^ 1;
+    uint32_t value = 2 * (partner * 3);
+    for (uint32_t n = 0; n < std::max(1u, steps); ++n) value += n;
+    return value;
+}
+
+void check(bool condition, const char* what) {
+    if (condition) return;
+    std::fprintf(stderr, "threads: %s\n", what);
+    std::abort();
+}
+
+enum class How : uint8_t { plainly, counted, recorded, replayed, checked, stepped };
+
+// Everything a launch needs, its own; the module's text and the engines are everybody's.
+void launch_once(const ptx::Module& module, How how) {
+    const auto variables = sim::lay_out_memory(module);
+    const ptx::Function& entry = *module.find_function("k");
+    sim::RegisterMap registers;
+    const sim::Engine& engine = how == How::plainly   ? analysis::silent_engine()
+                                : how == How::checked ? analysis::checking_engine()
+                                : how == How::stepped ? analysis::stepping_engine()
+                                                      : analysis::counting_engine();
+    const sim::Program program = sim::decode(module, entry, variables, engine, registers);
+    std::vector<uint32_t> in(count), out(count);
+    for (uint32_t i = 0; i < count; ++i) in[i] = 3 * i;
+    sim::AddressSpace memory;
+    program.memory->map_into(memory);
+    const auto add = [&](const char* name, std::vector<uint32_t>& values) {
+        sim::Buffer b;
+        b.name = name;
+        b.bytes = values.size() * 4;
+        b.host = reinterpret_cast<std::byte*>(values.data());
+        return memory.add(b);
+    };
+    const uint64_t addresses[] = {add("in", in), add("out", out)};
+    const auto device_array = sim::allocate_array({16}, 4, "float32");
+    check(!sim::live_arrays().empty(), "the device array is not there");
+    sim::Launch launch;
+    launch.grid = {blocks, 1, 1};
+    launch.block = {threads_per_block, 1, 1};
+    launch.workers = 4;
+    launch.parameters.resize(sizeof addresses);
+    std::memcpy(launch.parameters.data(), addresses, sizeof addresses);
+    std::atomic<uint32_t> printed{0};
+    launch.print = [&](const std::string&) { ++printed; };
+    const model::Gpu& gpu = *model::find_gpu("h200");
+    const model::Occupancy occupancy = model::occupancy(gpu, threads_per_block, 32, 384);
+    switch (how) {
+        case How::plainly:
+            analysis::run(program, launch, memory);
+            break;
+        case How::counted:
+            check(analysis::run_counted(program, launch, memory).executed() > 0, "no counts");
+            break;
+        case How::recorded: {
+            analysis::Recording wanted;
+            wanted.limit = 1000;
+            analysis::Recorder recorder(wanted, program);
+            (void)analysis::run_counted(program, launch, memory, nullptr, &recorder);
+            check(recorder.finish().events.size() == 1000, "events are missing");
+            break;
+        }
+        case How::replayed: {
+            analysis::CacheReplay replay(program, launch, gpu, occupancy);
+            (void)analysis::run_counted(program, launch, memory, nullptr, nullptr, &replay);
+            check(replay.finish().counts.l1_loads > 0, "no cache was asked");
+            break;
+        }
+        case How::checked:
+            check(analysis::run_checked(program, launch, memory, {}).findings.empty(),
+                  "a finding in a correct kernel");
+            break;
+        case How::stepped: {
+            analysis::Stepper stepper(program, registers, launch, memory, 3, 64);
+            while (stepper.step(std::nullopt)) {
+            }
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < count; ++i) check(out[i] == expected(i), "a wrong result");
+    uint32_t total = 0;
+    for (const sim::ModuleMemory::Item& item : variables->items) {
+        if (item.name == "total") std::memcpy(&total, item.bytes.data(), 4);
+    }
+    check(total == count, "an atomic was lost");
+    check(printed == blocks, "something printed was lost");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const int rounds = argc > 1 ? std::atoi(argv[1]) : 3;
+    const ptx::Module module = ptx::parse(text);
+    std::vector<std::thread> launching;
+    constexpr How ways[] = {How::plainly,  How::counted, How::recorded,
+                            How::replayed, How::checked, How::stepped};
+    for (const How how : ways) {
+        launching.emplace_back([&, how] {
+            for (int n = 0; n < rounds; ++n) launch_once(module, how);
+        });
+    }
+    for (std::thread& t : launching) t.join();
+    std::printf("threads: %zu threads, %d launches each, no race, no wrong result\n",
+                std::size(ways), rounds);
+    return 0;
+}

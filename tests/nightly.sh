@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# What takes too long for every change: the fuzz targets under AddressSanitizer and
+# UndefinedBehaviorSanitizer for ten minutes each, and launches beside launches under
+# ThreadSanitizer. The last lines are the report; docs/reliability.md has those of the last run.
+#
+#   tests/nightly.sh [SECONDS] [SEED] [FOLDER]
+#
+# SECONDS (600) is for each fuzz target. SEED (today's date) makes the same texts again. FOLDER
+# (build/nightly) is where it builds; a text that ends a fuzz target lies there as last.ptx or
+# last.sass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-600} seed=${2:-$(date +%Y%m%d)} folder=${3:-build/nightly}
+
+build() {  # name, sanitizers, targets...
+    local name=$1 sanitizers=$2
+    shift 2
+    cmake -S . -B "$folder/$name" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DCMAKE_CXX_FLAGS_RELWITHDEBINFO='-O1 -g1' -DCOALESCE_TESTS=ON -DCOALESCE_PYTHON=OFF \
+        -DCOALESCE_BASELINE=ON -DCOALESCE_SANITIZE="$sanitizers"
+    cmake --build "$folder/$name" --target "$@"
+}
+build addresses address,undefined fuzz_ptx fuzz_sass
+build threads thread threads
+
+report=$folder/report.txt
+: >"$report"
+run() {  # command...
+    { printf '\n$ %s\n' "${*#"$folder"/}"; "$@"; } 2>&1 | tee -a "$report"
+}
+export FUZZ_PTX_LAST=$folder/last.ptx FUZZ_SASS_LAST=$folder/last.sass
+run "$folder/addresses/tests/cpp/fuzz_ptx" "${seconds}s" "$seed"
+run "$folder/addresses/tests/cpp/fuzz_sass" "${seconds}s" "$seed"
+run "$folder/threads/tests/cpp/threads" 20
+
+printf '\ncommit %s, %s, %s cores, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" \
+    "$(uname -m)" "$(nproc)" "$(date -u +%Y-%m-%d)"
+cat "$report"
