@@ -9,6 +9,7 @@
 
 #include "analysis/engines.hpp"
 #include "errors.hpp"
+#include "sim/device_print.hpp"
 #include "sim/engine_impl.hpp"
 
 namespace coalesce::analysis {
@@ -104,7 +105,7 @@ struct Stepper::Impl {
     const sim::Launch launch;
     StepObserver observer;
     sim::generic::GridState grid;
-    std::string output;
+    sim::Printed output;
     std::unique_ptr<OneBlock> worker;
     uint32_t current = 0;  // warp
     uint64_t steps = 0;
@@ -117,7 +118,7 @@ struct Stepper::Impl {
     Impl(const sim::Program& p, const sim::RegisterMap& r, sim::Launch l, sim::AddressSpace& memory,
          uint64_t number)
         : program(p), registers(r), launch([&] {
-              l.print = [this](const std::string& text) { output += text; };
+              l.print = [this](const std::string& text) { output.add(text); };
               return std::move(l);
           }()) {
         worker = std::make_unique<OneBlock>(program, launch, memory, observer, grid, number);
@@ -351,7 +352,7 @@ const std::vector<bool>& Stepper::shared_written() const { return impl_->observe
 
 Trace Stepper::take_events() { return std::exchange(impl_->observer.trace, {}); }
 
-std::string Stepper::take_output() { return std::exchange(impl_->output, {}); }
+std::string Stepper::take_output() { return impl_->output.take(); }
 
 const sim::Engine& stepping_engine() {
     static const sim::Engine engine = [] {

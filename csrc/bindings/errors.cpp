@@ -1,6 +1,10 @@
 // Every error type of errors.hpp becomes a Python exception of the same name.
 #include "errors.hpp"
 
+#include <new>
+#include <string>
+#include <system_error>
+
 #include "bindings/bindings.hpp"
 
 namespace py = pybind11;
@@ -15,6 +19,21 @@ void add_errors(py::module_& m) {
     py::register_exception<LaunchError>(m, "LaunchError", base);
     py::register_exception<DeviceUnavailable>(m, "DeviceUnavailable", base);
     py::register_exception<MemoryFault>(m, "MemoryFault", base);
+    // In the place of pybind11's own translations, whose messages are a type's name.
+    py::register_exception_translator([](std::exception_ptr error) {
+        try {
+            if (error) std::rethrow_exception(error);
+        } catch (const std::bad_alloc&) {
+            PyErr_SetString(PyExc_MemoryError,
+                            "out of memory: this process may not have as much host memory as the "
+                            "call needs (ulimit -v, or a container's limit)");
+        } catch (const std::system_error& failure) {
+            const std::string message = std::string("the system refused a thread or a file: ") +
+                                        failure.what() + " (ulimit -a shows this process's limits)";
+            PyErr_SetString(py::module_::import("coalesce._core").attr("LaunchError").ptr(),
+                            message.c_str());
+        }
+    });
 }
 
 }  // namespace coalesce::bindings

@@ -19,6 +19,7 @@
 #include "fork.hpp"
 #include "model/time.hpp"
 #include "sim/address_space.hpp"
+#include "sim/device_print.hpp"
 #include "sim/heap.hpp"
 #include "sim/launch.hpp"
 
@@ -78,7 +79,7 @@ class Attendant {
     uint64_t blocks_;
     std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
     std::mutex mutex_;
-    std::string printed_;
+    sim::Printed printed_;
 };
 
 // A variable's name as its declaration has it: "tile" of "_ZZ5tiledE4tile".

@@ -10,7 +10,7 @@ Attendant::Attendant(sim::Launch& launch, py::object progress)
     : progress_(std::move(progress)), blocks_(launch.block_count()) {
     launch.print = [this](const std::string& text) {
         const std::lock_guard lock(mutex_);
-        printed_ += text;
+        printed_.add(text);
     };
     launch.poll = [this](uint64_t finished) { poll(finished); };
 }
@@ -31,7 +31,7 @@ void Attendant::flush() {
     std::string text;
     {
         const std::lock_guard lock(mutex_);
-        text.swap(printed_);
+        text = printed_.take();
     }
     if (!text.empty()) py::print(text, py::arg("end") = "", py::arg("flush") = true);
 }

@@ -1,5 +1,6 @@
 #include "sim/device_print.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -60,18 +61,39 @@ class Arguments {
     uint64_t at_ = 0;
 };
 
+// A specification whose width and precision are bounded: no number in it is above 65535. What is
+// printed with it ends in "[cut]" where that changed it.
+std::string bounded(const std::string& spec) {
+    std::string result;
+    for (size_t i = 0; i < spec.size();) {
+        const size_t digits = spec.find_first_not_of("0123456789", i);
+        const size_t end = digits == std::string::npos ? spec.size() : digits;
+        if (end == i) {
+            result += spec[i++];
+            continue;
+        }
+        const size_t first = std::min(spec.find_first_not_of('0', i), end);
+        const bool large = end - first > 5 || (end - first == 5 && spec.substr(first, 5) > "65535");
+        result += large ? spec.substr(i, first - i) + "65535" : spec.substr(i, end - i);
+        i = end;
+    }
+    return result;
+}
+
 template <class T>
 void print_one(std::string& out, const std::string& spec, T value) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #pragma GCC diagnostic ignored "-Wformat-security"
-    const int n = std::snprintf(nullptr, 0, spec.c_str(), value);
-    if (n <= 0) return;
+    const std::string safe = bounded(spec);
+    const int n = std::snprintf(nullptr, 0, safe.c_str(), value);
+    if (n <= 0 || out.size() > most_printed_by_a_call) return;
     const size_t before = out.size();
     out.resize(before + size_t(n) + 1);  // snprintf ends it with a zero
-    std::snprintf(&out[before], size_t(n) + 1, spec.c_str(), value);
+    std::snprintf(&out[before], size_t(n) + 1, safe.c_str(), value);
 #pragma GCC diagnostic pop
     out.pop_back();
+    if (safe != spec) out += "[cut]";
 }
 
 // An integer argument of the conversion's length: 'h' twice, once, none, 'l' once or twice.
@@ -87,6 +109,21 @@ uint64_t unsigned_argument(Arguments& arguments, int length) {
 }
 
 }  // namespace
+
+void Printed::add(const std::string& text) {
+    const uint64_t room = most_printed - kept_;
+    text_.append(text, 0, room);
+    kept_ += std::min<uint64_t>(text.size(), room);
+    cut_ = cut_ || text.size() > room;
+}
+
+std::string Printed::take() {
+    std::string text = std::exchange(text_, {});
+    if (cut_ && !std::exchange(told_, true))
+        text += "\n[coalesce: the kernel printed more than " + std::to_string(most_printed >> 20) +
+                " MiB; the rest is left out]\n";
+    return text;
+}
 
 int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t argument_address) {
     const std::optional<std::string> format = read_string(w, lane, format_address);
@@ -188,6 +225,10 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
             }
         }
         --i;
+    }
+    if (out.size() > most_printed_by_a_call) {
+        out.resize(most_printed_by_a_call);
+        out += "[cut]\n";
     }
     if (w.block->launch->print) w.block->launch->print(out);
     return count;

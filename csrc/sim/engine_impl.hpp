@@ -16,6 +16,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -297,7 +298,20 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
         const std::lock_guard lock(grid.mutex);
         if (--grid.running == 0) grid.done.notify_all();
     };
-    for (uint32_t n = 0; n < workers; ++n) threads.emplace_back(work, n);
+    threads.reserve(workers);
+    for (uint32_t n = 0; n < workers; ++n) {
+        try {
+            threads.emplace_back(work, n);
+        } catch (const std::system_error&) {  // no memory or no thread left: do with fewer
+            const std::lock_guard lock(grid.mutex);
+            grid.running -= workers - n;
+            if (threads.empty())
+                throw LaunchError(
+                    "the system starts no thread to simulate with: too little memory (ulimit -v) "
+                    "or too many threads (ulimit -u)");
+            break;
+        }
+    }
     {
         std::unique_lock lock(grid.mutex);
         while (!grid.done.wait_for(lock, std::chrono::milliseconds(50),

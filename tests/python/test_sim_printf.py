@@ -134,3 +134,23 @@ except coalesce.MemoryFault:
         [sys.executable, "-c", source], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["before", "fault"]
+
+
+def test_what_a_kernel_prints_is_bounded(printed) -> None:
+    wide = 'extern "C" __global__ void k() { printf("%999999999d|%.*f|", 7, 900000000, 0.5); }'
+    text = printed(wide)
+    assert len(text) < 200_000
+    assert text.count("[cut]") == 2
+    assert text.startswith(" " * 65534 + "7[cut]|0.5000")
+
+    long = """extern "C" __global__ void k() {
+        for (int i = 0; i < 40; ++i) printf("%60000d\\n", i);
+    }"""
+    text = printed(long, grid=64, block=32)
+    assert 16 << 20 <= len(text) < (16 << 20) + 200
+    assert text.endswith("[coalesce: the kernel printed more than 16 MiB; the rest is left out]\n")
+
+
+def test_a_field_as_wide_as_may_be_is_not_cut(printed) -> None:
+    text = printed('extern "C" __global__ void k() { printf("%065535d", 7); }')
+    assert text == "0" * 65534 + "7"

@@ -13,6 +13,7 @@ from coalesce.catalogue import table
 from coalesce.catalogue.table import title_of
 from coalesce.check import Findings, findings_of
 from coalesce.common import checks
+from coalesce.common.progress import reporter
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.record import LaunchRecord
@@ -40,7 +41,8 @@ def of_kernel(
     )
     expression = kernel.signature.name
     declared = {} if kernel.is_ptx else shared_arrays(kernel.source, kernel.options, expression)
-    result = launch.run(masks, check=declared)
+    with reporter(None, f"checks of {kernel.name}") as report:
+        result = launch.run(masks, check=declared, progress=report)
     launch.finish(watched=True)
     assert result.findings is not None
     return findings_of(kernel.name, result.findings)

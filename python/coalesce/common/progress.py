@@ -1,16 +1,23 @@
-"""A bar that tells how far a long simulation is and how long it will still take."""
+"""A bar that says how far a long simulation or compilation is, and how to stop it."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 # Shorter launches show nothing.
 PATIENCE_SECONDS = 2.0
+# From then on the bar says how to stop what runs, also where nothing can be counted; and where
+# nobody watches, a line on stderr says what runs.
+NOTICE_SECONDS = 10.0
+SECONDS = "seconds"  # the unit of what can only say how long it has run, and may run at most
+_STOP = "Ctrl-C stops it"
+_STOP_CELL = "interrupting the cell stops it"
 
 Report = Callable[[int, int], object]
 
@@ -25,7 +32,8 @@ def reporter(
     ----------
     progress : bool or callable, optional
         False shows nothing, True a bar; a callable is called itself. By default there is a bar
-        where somebody watches, a terminal or a notebook, after two seconds.
+        where somebody watches, a terminal or a notebook, after two seconds, and elsewhere a line on
+        stderr after ten. Only what runs in the main thread is shown, one at a time.
     what : str
         What the bar says is being simulated, or done.
     unit : str
@@ -48,16 +56,21 @@ def reporter(
 
 
 def _bar(what: str, unit: str, always: bool) -> _Bar | None:
+    if not always and threading.current_thread() is not threading.main_thread():
+        return None
     patience = 0.0 if always else PATIENCE_SECONDS
     if _in_notebook():
         return _NotebookBar(what, unit, patience)
-    if always or sys.stderr.isatty():
+    if always or (sys.stderr is not None and sys.stderr.isatty()):
         return _TerminalBar(what, unit, patience)
-    return None
+    return _Line(what, unit, NOTICE_SECONDS)
 
 
 class _Bar:
     """Shows itself when it has been called for longer than `patience` seconds."""
+
+    _shown: ClassVar[_Bar | None] = None  # the one on the screen: one inside another is not shown
+    stop = _STOP
 
     def __init__(self, what: str, unit: str, patience: float) -> None:
         self.what = f"simulating {what}" if unit == "blocks" else what
@@ -66,14 +79,62 @@ class _Bar:
         self.patience = patience
 
     def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self.start >= self.patience and total > 1:
+        seconds = time.monotonic() - self.start
+        countable = total > 1 and self.unit != SECONDS
+        if seconds < (self.patience if countable else max(self.patience, _notice(self.patience))):
+            return
+        if _Bar._shown is None:
+            _Bar._shown = self
+        if _Bar._shown is self:
             self.show(done, total)
+
+    def counted(self, done: int, total: int) -> str:
+        """Return "1,234 of 5,678 blocks", or how long it runs where that says more."""
+        seconds = time.monotonic() - self.start
+        if self.unit == SECONDS:
+            text = f"{done:,} of at most {total:,} seconds"
+        elif total > 1:
+            text = f"{done:,} of {total:,} {self.unit}"
+        else:
+            text = f"for {clock(seconds)}"
+        return f"{text}; {self.stop}" if seconds >= NOTICE_SECONDS else text
+
+    def left(self, done: int, total: int) -> str:
+        """Return how long the rest takes, where that can be said."""
+        if self.unit == SECONDS or total <= 1:
+            return ""
+        return time_left(time.monotonic() - self.start, done, total)
 
     def show(self, done: int, total: int) -> None:
         raise NotImplementedError
 
     def close(self) -> None:
+        """Take it off the screen."""
+        if _Bar._shown is self:
+            _Bar._shown = None
+            self.clear()
+
+    def clear(self) -> None:
         raise NotImplementedError
+
+
+def _notice(patience: float) -> float:
+    """Return after how many seconds to show what cannot be counted."""
+    return 0.0 if patience == 0 else NOTICE_SECONDS
+
+
+class _Line(_Bar):
+    """One line on stderr, for logs."""
+
+    _said = False
+
+    def show(self, done: int, total: int) -> None:
+        if not self._said and sys.stderr is not None:
+            self._said = True
+            print(f"coalesce: {self.what}: {self.counted(done, total)}", file=sys.stderr)
+
+    def clear(self) -> None:
+        pass
 
 
 class _TerminalBar(_Bar):
@@ -89,17 +150,17 @@ class _TerminalBar(_Bar):
             self._progress = progress.Progress(
                 progress.TextColumn("{task.description}"),
                 progress.BarColumn(),
-                progress.TextColumn(f"{{task.completed:,}} of {{task.total:,}} {self.unit}"),
+                progress.TextColumn("{task.fields[counted]}"),
                 progress.TextColumn("{task.fields[left]}"),
                 console=Console(stderr=True),
                 transient=True,
             )
             self._progress.start()
-            self._task = self._progress.add_task(self.what, total=total, left="")
-        left = time_left(time.monotonic() - self.start, done, total)
-        self._progress.update(self._task, completed=done, left=left)
+            self._task = self._progress.add_task(self.what, total=total, counted="", left="")
+        counted, left = self.counted(done, total), self.left(done, total)
+        self._progress.update(self._task, completed=done, counted=counted, left=left)
 
-    def close(self) -> None:
+    def clear(self) -> None:
         if self._progress is not None:
             self._progress.stop()
 
@@ -108,15 +169,15 @@ class _NotebookBar(_Bar):
     """An HTML bar that a notebook updates in place, gone when it is done."""
 
     _handle: Any = None
+    stop = _STOP_CELL
 
     def show(self, done: int, total: int) -> None:
-        left = time_left(time.monotonic() - self.start, done, total)
         self._display(
             f'{self.what} <progress value="{done}" max="{total}"></progress> '
-            f"{done:,} of {total:,} {self.unit} {left}"
+            f"{self.counted(done, total)} {self.left(done, total)}"
         )
 
-    def close(self) -> None:
+    def clear(self) -> None:
         if self._handle is not None:
             self._display("")
 
@@ -132,10 +193,14 @@ def time_left(seconds: float, done: int, total: int) -> str:
     """Say how long the rest takes if it goes on as in these seconds: ``"1:05 left"``."""
     if done == 0:
         return ""
-    left = round(seconds / done * (total - done))
-    hours, minutes = left // 3600, left // 60 % 60
-    clock = f"{hours}:{minutes:02}:{left % 60:02}" if hours else f"{minutes}:{left % 60:02}"
-    return f"{clock} left"
+    return f"{clock(seconds / done * (total - done))} left"
+
+
+def clock(seconds: float) -> str:
+    """Return a time as ``"1:05"``, minutes and seconds."""
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
 def _in_notebook() -> bool:

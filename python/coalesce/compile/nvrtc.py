@@ -156,9 +156,15 @@ def nvrtc() -> Compiler:
     try:
         path = load_nvidia_dynamic_lib("nvrtc").abs_path
     except (DynamicLibNotFoundError, RuntimeError, OSError) as error:
+        why = str(error).splitlines()[0]
+        if "cannot allocate" in why or "failed to map" in why:
+            raise CompileError(
+                "the CUDA compiler NVRTC is installed and cannot be loaded: this process may not "
+                f"have as much memory (ulimit -v)\n  {why}"
+            ) from None
         raise CompileError(
             "the CUDA compiler NVRTC is not installed: pip install nvidia-cuda-nvrtc "
-            f"(it needs no GPU and no driver)\n  {str(error).splitlines()[0]}"
+            f"(it needs no GPU and no driver)\n  {why}"
         ) from None
     return Compiler(str(path))
 

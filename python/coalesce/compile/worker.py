@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from coalesce.common import forks
 from coalesce.common.errors import CompileError
+from coalesce.common.progress import PATIENCE_SECONDS, SECONDS, reporter
 
 if TYPE_CHECKING:
     from coalesce._core import cuda as _cuda
@@ -147,7 +148,7 @@ class _Child:
         """Return what the compiler made, or its log as a string."""
         try:
             self._connection.send(request)
-            if not self._connection.poll(seconds):
+            if not self._waited(request[1], seconds):
                 raise CompileError(
                     f"{request[1]}: the compiler did not end within {seconds:g} s "
                     "(COALESCE_COMPILE_SECONDS in the environment sets the limit)"
@@ -155,6 +156,19 @@ class _Child:
             return self._connection.recv()
         except (EOFError, ConnectionError):
             raise CompileError(f"{request[1]}: {self._why_dead()}") from None
+
+    def _waited(self, name: str, seconds: float) -> bool:
+        """Wait for an answer, with a sign of life; return whether it came in time."""
+        if self._connection.poll(min(seconds, PATIENCE_SECONDS)):
+            return True
+        started = time.monotonic() - PATIENCE_SECONDS
+        with reporter(None, f"compiling {name}", SECONDS) as report:
+            while (passed := time.monotonic() - started) < seconds:
+                if report is not None:
+                    report(int(passed), int(seconds))
+                if self._connection.poll(min(0.5, seconds - passed)):
+                    return True
+        return False
 
     def kill(self) -> None:
         """End it now."""
@@ -165,7 +179,12 @@ class _Child:
 
     def _why_dead(self) -> str:
         status = self.process.wait()
-        if status in (-signal.SIGABRT, -signal.SIGKILL, -signal.SIGBUS):
+        if status == -signal.SIGKILL:  # nothing says by whom
+            return (
+                "the compiler was killed (SIGKILL), by another program or by the system for want "
+                "of memory; run it again, or with more memory"
+            )
+        if status in (-signal.SIGABRT, -signal.SIGBUS):
             return f"the compiler ran out of memory (it may take {_MOST_BYTES >> 30} GiB)"
         number = -status if status < 0 else None
         reason = signal.Signals(number).name if number else f"exit status {status}"

@@ -10,6 +10,7 @@ from coalesce.arrays import simulated
 from coalesce.arrays.devices import Device
 from coalesce.arrays.foreign import GpuArray
 from coalesce.common.geometry import Extent
+from coalesce.common.progress import reporter
 from coalesce.cxx.signature import Signature
 from coalesce.launch.arguments import Argument, HostArray
 from coalesce.launch.modelled import Modelled
@@ -38,17 +39,20 @@ def run(
         else:
             packed.append(argument)
     timed = runs is not None
-    result = kernel._program(device).launch(
-        kernel.entry,
-        grid,
-        block,
-        shared,
-        packed,
-        counts=counts or timed,
-        caches=timed,
-        instruction_limit=kernel.instruction_limit or 0,
-        **kernel._module.modelled(device, kernel.entry),
-    )
+    program = kernel._program(device)
+    with reporter(None, kernel.name) as report:
+        result = program.launch(
+            kernel.entry,
+            grid,
+            block,
+            shared,
+            packed,
+            counts=counts or timed,
+            caches=timed,
+            instruction_limit=kernel.instruction_limit or 0,
+            progress=report,
+            **kernel._module.modelled(device, kernel.entry),
+        )
     for argument in arguments:
         if isinstance(argument, HostArray):
             argument.finish()

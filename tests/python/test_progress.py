@@ -1,0 +1,189 @@
+"""What long runs show: a bar, how long they have run, and how to stop them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce.common import progress
+from coalesce.compile import nvrtc
+from coalesce.compile.worker import Compiler
+
+Capture = pytest.CaptureFixture[str]
+DOUBLING = "#define M0 1\n" + "".join(f"#define M{i} M{i - 1}+M{i - 1}\n" for i in range(1, 50))
+ENDLESS = DOUBLING + "__global__ void k(int *x) { x[0] = M49; }"
+FOREVER = 'extern "C" __global__ void forever(volatile int *x) { while (x[0] == 0) {} }'
+
+
+class Clock:
+    """Time that goes on when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress, "time", made)
+    return made
+
+
+def test_a_log_gets_one_line_after_ten_seconds(clock: Clock, capsys: Capture) -> None:
+    with progress.reporter(None, "k") as report:
+        assert report is not None
+        report(1, 4)
+        assert capsys.readouterr().err == ""
+        clock.now += 10
+        report(2, 4)
+        report(3, 4)
+    assert capsys.readouterr().err == "coalesce: simulating k: 2 of 4 blocks; Ctrl-C stops it\n"
+
+
+def test_what_cannot_be_counted_says_how_long_it_has_run(clock: Clock, capsys: Capture) -> None:
+    with progress.reporter(None, "k") as report:
+        assert report is not None
+        clock.now += 75
+        report(0, 1)
+    assert capsys.readouterr().err == "coalesce: simulating k: for 1:15; Ctrl-C stops it\n"
+
+
+def test_a_bar_inside_another_is_not_shown(clock: Clock, capsys: Capture) -> None:
+    with progress.reporter(None, "outer") as outer, progress.reporter(None, "inner") as inner:
+        assert outer is not None
+        assert inner is not None
+        clock.now += 20
+        outer(0, 2)
+        inner(0, 2)
+        outer(1, 2)
+    assert capsys.readouterr().err.count("coalesce: ") == 1
+    with progress.reporter(None, "next") as report:
+        assert report is not None
+        clock.now += 20
+        report(0, 2)
+    assert "simulating next" in capsys.readouterr().err
+
+
+def test_other_threads_show_nothing() -> None:
+    found: list[object] = []
+
+    def look() -> None:
+        with progress.reporter(None, "k") as report:
+            found.append(report)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [None]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_bar_of_a_terminal(
+    clock: Clock, capsys: Capture, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with progress.reporter(None, "k") as report:
+        assert report is not None
+        clock.now += 3
+        report(1, 4)
+        shown = capsys.readouterr().err
+        clock.now += 20
+        report(2, 4)
+    assert ("simulating k" in shown) == terminal
+    assert "2 of 4 blocks; Ctrl-C stops it" in capsys.readouterr().err
+
+
+def test_a_long_compilation_gives_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    class Bar(progress._Line):
+        def show(self, done: int, total: int) -> None:
+            said.append(f"{self.what}: {self.counted(done, total)}")
+
+    monkeypatch.setattr(progress, "_Line", Bar)
+    monkeypatch.setattr(progress, "NOTICE_SECONDS", 0.0)
+    monkeypatch.setenv("COALESCE_COMPILE_SECONDS", "4")
+    with pytest.raises(coalesce.CompileError, match="did not end within 4 s"):
+        coalesce.Kernel(ENDLESS, device="sim")
+    assert said
+    assert said[-1].startswith("compiling kernel.cu: ")
+    assert said[-1].endswith(" of at most 4 seconds; Ctrl-C stops it")
+
+
+def test_an_endless_launch_says_what_runs_and_ends_with_ctrl_c() -> None:
+    code = (
+        "import numpy as np, coalesce\n"
+        "from coalesce.common import progress\n"
+        "progress.NOTICE_SECONDS = 0.5\n"
+        f"k = coalesce.Kernel({FOREVER!r}, device='sim')\n"
+        "k[1, 32](np.zeros(1, np.int32))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr is not None
+        line = child.stderr.readline()
+        assert line.startswith("coalesce: simulating forever: for 0:0"), line
+        assert line.endswith("; Ctrl-C stops it\n")
+        child.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in child.stderr.read()
+
+
+def test_a_compiler_that_was_killed_is_not_said_to_lack_memory() -> None:
+    compiler = Compiler(nvrtc.nvrtc()._path)
+    child = compiler._take()
+    assert child is not None
+    child.process.kill()
+    with pytest.raises(coalesce.CompileError, match=r"k.cu: the compiler was killed \(SIGKILL\)"):
+        child.ask(("", "k.cu", [], [], []), 10)
+    compiler._close()
+
+
+_SHORT_OF_MEMORY = """
+import resource, sys
+import numpy as np, coalesce
+k = coalesce.Kernel('extern "C" __global__ void k(int *x) { x[blockIdx.x] = 1; }', device="sim")
+x = np.zeros(64, np.int32)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    k[64, 32](x)
+    print("ran", x.sum())
+except (coalesce.LaunchError, MemoryError) as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and limits memory as Linux does")
+@pytest.mark.parametrize("room", [1 << 16, 1 << 20, 9 << 20, 12 << 20, 40 << 20, 200 << 20])
+def test_too_little_memory_for_threads(room: int) -> None:
+    """No abort and no bare RuntimeError: fewer threads, or an error that says what is short."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SHORT_OF_MEMORY, str(room)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    expected = ("ran 64", "LaunchError the system", "MemoryError out of memory: this process")
+    assert done.stdout.startswith(expected), done.stdout
+
+
+def test_a_launch_is_shown_only_when_it_takes_long(capfd: pytest.CaptureFixture[str]) -> None:
+    started = time.monotonic()
+    k = coalesce.Kernel('extern "C" __global__ void k(int *x) { x[0] = 1; }', device="sim")
+    k[1, 1](np.zeros(1, np.int32))
+    if time.monotonic() - started < progress.NOTICE_SECONDS:
+        assert capfd.readouterr().err == ""
