@@ -1,6 +1,9 @@
 #include "cuda/device.hpp"
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <mutex>
 #include <vector>
 
 #include "errors.hpp"
@@ -17,6 +20,36 @@ std::string in_mebibytes(size_t bytes) {
 constexpr const char* forked =
     "this process was forked from one that uses the GPU, and CUDA does not work across a fork.\n"
     "  Start processes by multiprocessing's \"spawn\" method; device=\"sim\" works in this one.";
+
+constexpr const char* reset_note =
+    "\n  The GPU was reset: arrays in its memory are lost, new calls work.";
+
+constexpr const char* how_to_go_on =
+    "\n  GPUs cannot be used any more in this process; device=\"sim\" can."
+    "\n  Start a new process (in a notebook: restart the kernel)."
+    "\n  docs/reliability.md shows how to launch a kernel in a process of its own, so that a fault "
+    "ends no other.";
+
+// A fault as its message says it, the GPU it was on and when it was found. The driver reports one
+// GPU's fault in calls for the process's others, too, so the last one is kept for all of them.
+struct Fault {
+    uint64_t number = 0;  // 1 is the process's first
+    int ordinal = -1;
+    std::string what;
+    std::chrono::steady_clock::time_point when = std::chrono::steady_clock::now();
+
+    [[nodiscard]] std::string ago() const {
+        using namespace std::chrono;
+        const auto passed = duration_cast<seconds>(steady_clock::now() - when).count();
+        return passed < 2 ? "just now" : std::to_string(passed) + " s ago";
+    }
+};
+ForkSafe<std::mutex> fault_mutex;
+std::atomic<uint64_t> fault_number{0};
+Fault& last_fault() {
+    static auto& fault = *new Fault;
+    return fault;
+}
 
 }  // namespace
 
@@ -161,25 +194,52 @@ void Device::free_memory(size_t& free, size_t& total) const {
 }
 
 void Device::check(Result result, const std::string& what) {
-    if (result == success) return;
+    if (result == success) {  // so no fault elsewhere has ended this GPU
+        if (const uint64_t number = fault_number; number != seen_fault_) seen_fault_ = number;
+        return;
+    }
     if (!is_sticky(result))
         throw LaunchError(what + " failed on " + label() + ": " + driver_.describe(result));
 
     const std::lock_guard lock(recovery_);
     if (!broken_by_.empty())
         throw LaunchError(label() + " cannot be used any more in this process, because " +
-                          broken_by_ +
-                          ".\n  Start a new process (in a notebook: restart the kernel); "
-                          "device=\"sim\" works in this one.");
+                          broken_by_ + "." + how_to_go_on);
     const std::string failure = what + " failed on " + label() + ": " + driver_.describe(result);
+    const std::lock_guard one_at_a_time(fault_mutex);
+    Fault& fault = last_fault();
+    const bool from_elsewhere = fault.ordinal != ordinal_ && fault.number > seen_fault_;
+    if (!from_elsewhere) {
+        const std::string kernel = last_kernel();
+        fault = {fault.number + 1, ordinal_, failure};
+        if (!kernel.empty() && what.find("`" + kernel + "`") == std::string::npos)
+            fault.what += "\n  The last kernel that was launched there is `" + kernel + "`.";
+        fault_number = fault.number;
+    }
+    seen_fault_ = fault.number;
     const bool recovered = recover();
+    const char* next = recovered ? reset_note : how_to_go_on;
+    if (from_elsewhere) {
+        if (!recovered) broken_by_ = "of the fault on cuda:" + std::to_string(fault.ordinal);
+        throw LaunchError(failure + "\n  This call is not the cause, but a fault on another GPU, " +
+                          fault.ago() + ":\n  " + fault.what + next);
+    }
     if (!recovered) broken_by_ = what + " failed with " + driver_.describe(result);
     throw LaunchError(
-        failure +
+        fault.what +
         "\n  A kernel faulted: this one, or one launched before it that was still running."
         "\n  Run the same call with device=\"sim\" to learn which access, in which line." +
-        (recovered ? "\n  The GPU was reset: arrays in its memory are lost, new calls work."
-                   : "\n  The GPU cannot be used any more in this process; device=\"sim\" can."));
+        next);
+}
+
+void Device::launches(const std::string& kernel) {
+    const std::lock_guard lock(launched_);
+    last_kernel_ = kernel;
+}
+
+std::string Device::last_kernel() {
+    const std::lock_guard lock(launched_);
+    return last_kernel_;
 }
 
 bool Device::recover() {

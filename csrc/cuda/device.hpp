@@ -99,8 +99,12 @@ class Device {
     void order(Stream first, Stream second);
 
     // Throws LaunchError unless the result is success. `what` says what was tried ("kernel
-    // `naive`"). After a fault it resets the context first, so that later calls work.
+    // `naive`"). After a fault it resets the context first, so that later calls work. The message
+    // names the kernel and the GPU: drivers report one GPU's fault in calls for others, too.
     void check(Result result, const std::string& what);
+
+    // Notes the kernel that is launched, for the message of a fault that a later call meets.
+    void launches(const std::string& kernel);
 
     [[nodiscard]] Pool& pool() { return pool_; }
     void free_memory(size_t& free, size_t& total) const;  // bytes
@@ -108,6 +112,7 @@ class Device {
   private:
     Device(const Driver& driver, int ordinal);
     [[nodiscard]] bool recover();  // whether the device works again
+    [[nodiscard]] std::string last_kernel();
 
     const Driver& driver_;
     int ordinal_;
@@ -118,7 +123,10 @@ class Device {
     std::atomic<uint64_t> generation_{1};
     const uint64_t forks_ = fork::count();  // when it was opened; CUDA does not work in a child
     ForkSafe<std::mutex> recovery_;
-    std::string broken_by_;  // empty: it works
+    std::string broken_by_;                // empty: it works
+    std::atomic<uint64_t> seen_fault_{0};  // what happened until then did not end this GPU
+    ForkSafe<std::mutex> launched_;
+    std::string last_kernel_;
     Pool pool_;
     Staging staging_;
 };

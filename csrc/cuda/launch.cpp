@@ -53,6 +53,7 @@ void admit(Function& function, const Geometry& geometry) {
 void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream) {
     Device& device = function.device();
     const Device::Scope scope(device);
+    device.launches(function.name());
     const auto& [grid, block, shared] = geometry;
     const Result result =
         device.driver().launch(function.handle(), grid[0], grid[1], grid[2], block[0], block[1],

@@ -251,7 +251,7 @@ FAKE cuModuleGetGlobal_v2(Address* address, size_t* size, void*, const char* nam
 FAKE cuFuncGetAttribute(int* value, int attribute, void*) {
     constexpr int max_threads = 0, registers = 4;
     *value = attribute == max_threads ? 512 : attribute == registers ? 128 : 0;
-    return ok;
+    return state().broken;
 }
 FAKE cuFuncSetAttribute(void*, int, int value) { return value > 232448 ? invalid_value : ok; }
 FAKE cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,

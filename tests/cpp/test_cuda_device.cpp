@@ -14,9 +14,15 @@
 namespace coalesce::cuda {
 namespace {
 
-Device& device() {
-    setenv("COALESCE_CUDA_DRIVER", COALESCE_FAKE_DRIVER, 1);
-    return Device::get(0);
+Device& device(int ordinal = 0) {
+    static const bool opened = [] {  // all of them while all work
+        setenv("COALESCE_CUDA_DRIVER", COALESCE_FAKE_DRIVER, 1);
+        setenv("FAKE_DRIVER_DEVICES", "3", 1);
+        for (int i = 0; i < 3; ++i) Device::get(i);
+        return true;
+    }();
+    (void)opened;
+    return Device::get(ordinal);
 }
 
 template <class F>
@@ -55,7 +61,7 @@ TEST(Driver, NoDeviceIsAStatus) {
 TEST(Device, IsDescribed) {
     EXPECT_EQ(device().label(), "cuda:0 (Fake GPU)");
     EXPECT_EQ(device().compute_capability(), std::make_pair(9, 0));
-    EXPECT_THROW(Device::get(1), DeviceUnavailable);
+    EXPECT_THROW(Device::get(3), DeviceUnavailable);
 }
 
 TEST(Device, CopiesOfAnySizeArrive) {
@@ -176,7 +182,7 @@ TEST(Workers, EveryWorkerRunsTheTaskOnce) {
     EXPECT_THROW(workers.run([] {}, [] { throw LaunchError("x"); }), LaunchError);
 }
 
-// The last test of this program: the device stays broken.
+// After this test cuda:0 stays broken.
 TEST(RecoveryFailure, EveryLaterCallSaysWhatBrokeTheDevice) {
     setenv("FAKE_DRIVER_NO_RECOVERY", "1", 1);
     Function fault(device(), "image", "fault");
@@ -186,6 +192,36 @@ TEST(RecoveryFailure, EveryLaterCallSaysWhatBrokeTheDevice) {
     const std::string later = message_of([&] { launch(fault, {}, nullptr, nullptr); });
     EXPECT_NE(later.find("because waiting for the GPU failed"), std::string::npos) << later;
     EXPECT_NE(later.find("Start a new process"), std::string::npos) << later;
+}
+
+// The contexts of the fake driver share their state, as faults show that those of real ones do.
+TEST(RecoveryFailure, AFaultOfAnotherGpuIsNotToldAsOnesOwn) {
+    unsetenv("FAKE_DRIVER_NO_RECOVERY");
+    (void)message_of([] { device(1).synchronize(nullptr); });  // resets what the tests before left
+    device(1).synchronize(nullptr);
+    Function fault(device(1), "image", "fault");
+    launch(fault, {}, nullptr, nullptr);
+    const std::string own = message_of([] { device(1).synchronize(nullptr); });
+    EXPECT_NE(own.find("waiting for the GPU failed on cuda:1"), std::string::npos) << own;
+    EXPECT_NE(own.find("last kernel that was launched there is `fault`"), std::string::npos) << own;
+    EXPECT_EQ(own.find("another GPU"), std::string::npos) << own;
+    device(1).synchronize(nullptr);
+    Function scale(device(2), "image", "scale");
+    (void)scale.resources();  // it worked since: a later fault is its own
+
+    setenv("FAKE_DRIVER_NO_RECOVERY", "1", 1);
+    launch(fault, {}, nullptr, nullptr);
+    (void)message_of([] { device(1).synchronize(nullptr); });
+    const std::string elsewhere = message_of([&] { (void)scale.resources(); });
+    EXPECT_NE(elsewhere.find("cuFuncGetAttribute failed on cuda:2"), std::string::npos)
+        << elsewhere;
+    EXPECT_NE(elsewhere.find("but a fault on another GPU, just now"), std::string::npos)
+        << elsewhere;
+    EXPECT_NE(elsewhere.find("failed on cuda:1"), std::string::npos) << elsewhere;
+    EXPECT_NE(elsewhere.find("`fault`"), std::string::npos) << elsewhere;
+    EXPECT_NE(elsewhere.find("docs/reliability.md"), std::string::npos) << elsewhere;
+    const std::string later = message_of([] { device(2).synchronize(nullptr); });
+    EXPECT_NE(later.find("because of the fault on cuda:1"), std::string::npos) << later;
 }
 
 }  // namespace

@@ -1,0 +1,277 @@
+"""A soak: threads, forks, interrupts, compilations, profiles, checks and wrong calls for an hour.
+
+    python tests/soak.py --minutes 60
+
+Memory, threads and open files must stay flat after the first fifth of the time, which fills caches.
+The figures are printed every minute. The exit status is 1 if something failed or grew.
+It needs no GPU and runs on Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import coalesce
+
+MOST_GROWTH = 64 << 20  # bytes an hour, of resident memory
+WORKERS = 3
+
+SCALE = """
+extern "C" __global__ void scale(float *x, float factor, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= factor;
+}
+"""
+TILE = """
+extern "C" __global__ void tile(const float *a, float *out, int n) {
+    __shared__ float s[256];
+    int i = blockIdx.x * 256 + threadIdx.x;
+    s[threadIdx.x] = i < n ? a[i] : 0.f;
+    __syncthreads();
+    if (i < n) out[i] = s[255 - threadIdx.x] + 1.f;
+}
+"""
+FOREVER = 'extern "C" __global__ void forever(volatile int *x) { while (x[0] == 0) {} }'
+FAULT = 'extern "C" __global__ void fault(int *x) { x[1 << 20] = 1; }'
+
+counts: Counter[str] = Counter()
+failures: list[str] = []
+_lock = threading.Lock()
+_stop = threading.Event()
+
+
+def launch(random: Random) -> None:
+    n = random.randrange(1, 20_000)
+    x = np.arange(n, dtype=np.float32)
+    coalesce.Kernel(SCALE, device="sim")[-(-n // 256), 256](x, 2.0, n)
+    assert (x == 2 * np.arange(n, dtype=np.float32)).all()
+
+
+def device_arrays(random: Random) -> None:
+    n = random.randrange(1, 20_000)
+    x = coalesce.asarray(np.ones(n, np.float32), device="sim")
+    coalesce.Kernel(SCALE, device="sim")[-(-n // 256), 256](x, 3.0, n)
+    assert (x.get() == 3).all()
+
+
+def operation(random: Random) -> None:
+    m, k, n = (random.randrange(1, 65) for _ in range(3))
+    a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
+    variant = random.choice(["naive", "coalesced", "tiled"])
+    assert (coalesce.matmul(a, b, variant=variant, device="sim") == k).all()
+
+
+def profile(random: Random) -> None:
+    a = np.ones((random.randrange(1, 100), random.randrange(1, 100)), np.float32)
+    p = coalesce.profile("transpose", a, variant=random.choice(["tiled", "padded"]))
+    assert p.metrics()
+    assert p.to_html()
+    assert str(p)
+
+
+def check(random: Random) -> None:
+    n = random.randrange(1, 5000)
+    a, out = np.ones(n, np.float32), np.zeros(n, np.float32)
+    found = coalesce.Kernel(TILE, device="sim").check(-(-n // 256), 256, a, out, n)
+    assert not found.errors, found
+
+
+def trace(random: Random) -> None:
+    n = random.randrange(1, 3000)
+    found = coalesce.Kernel(SCALE, device="sim").trace(
+        -(-n // 256), 256, np.ones(n, np.float32), 2.0, n
+    )
+    assert len(found)
+    with coalesce.Kernel(SCALE, device="sim").step(1, 64, np.ones(64, np.float32), 2.0, 64) as s:
+        s.finish()
+
+
+def compile_anew(random: Random) -> None:
+    """A source that no cache has; the caches in memory and on disk have bounds of their own."""
+    kernel = coalesce.Kernel(SCALE, device="sim", options=[f"-DSEED={random.getrandbits(60)}"])
+    assert kernel.name == "scale"
+
+
+def fault(random: Random) -> None:
+    del random
+    try:
+        coalesce.Kernel(FAULT, device="sim")[1, 32](np.zeros(8, np.int32))
+    except coalesce.MemoryFault as error:
+        assert "`x`" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("no MemoryFault")
+
+
+def wrong_call(random: Random) -> None:
+    wrong: Any = random.choice([None, "x", 2**70, float("nan"), object(), [None]])
+    try:
+        coalesce.Kernel(SCALE, device="sim")[1, 32](np.ones(4, np.float32), 2.0, wrong)
+    except (TypeError, ValueError) as error:
+        assert "`n`" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError(f"n={wrong!r} was accepted")
+
+
+def fork(random: Random) -> None:
+    """A child uses the kernels that other threads of its parent are using."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for action in (launch, operation):
+                action(random)
+            status = 0
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert status == 0, f"a forked child ended with {status}"
+            return
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    raise AssertionError("a forked child did not end within 60 s")
+
+
+class _InterruptError(Exception):
+    pass
+
+
+def interrupt(random: Random) -> None:
+    """A signal ends an endless launch, whatever watches it."""
+
+    def raise_it(*_: Any) -> None:
+        raise _InterruptError
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    kernel = coalesce.Kernel(FOREVER, device="sim")
+    x = np.zeros(1, np.int32)
+    calls = [kernel[1, 32], lambda a: kernel.profile(1, 32, a), lambda a: kernel.check(1, 32, a)]
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05 + 0.2 * random.random())
+        random.choice(calls)(x)
+        raise AssertionError("an endless kernel ended")
+    except _InterruptError:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+EVERYWHERE = [
+    launch,
+    device_arrays,
+    operation,
+    profile,
+    check,
+    trace,
+    compile_anew,
+    fault,
+    wrong_call,
+]
+MAIN_ONLY = [fork, interrupt]
+
+
+def act(action: Any, random: Random) -> None:
+    try:
+        action(random)
+    except Exception:
+        with _lock:
+            failures.append(f"{action.__name__}: {traceback.format_exc()}")
+    with _lock:
+        counts[action.__name__] += 1
+
+
+def worker(seed: int) -> None:
+    mine = Random(seed)
+    while not _stop.is_set():
+        act(mine.choice(EVERYWHERE), mine)
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def threads() -> int:
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    mine = Random(options.seed)
+    for action in [*EVERYWHERE, *MAIN_ONLY]:  # what is made once is made
+        act(action, mine)
+
+    started, seconds = time.monotonic(), 60 * options.minutes
+    workers = [
+        threading.Thread(target=worker, args=(options.seed + n,), daemon=True)
+        for n in range(1, WORKERS + 1)
+    ]
+    for thread in workers:
+        thread.start()
+    samples: list[tuple[float, int]] = []
+    next_sample = next_report = 0.0
+    while (passed := time.monotonic() - started) < seconds:
+        act(mine.choice(EVERYWHERE + 2 * MAIN_ONLY), mine)
+        if passed >= next_sample:
+            gc.collect()
+            samples.append((passed, resident()))
+            next_sample = passed + seconds / 200
+        if passed >= next_report:
+            report(passed, samples)
+            next_report = passed + 60
+    _stop.set()
+    for thread in workers:
+        thread.join(60)
+    stuck = [thread for thread in workers if thread.is_alive()]
+
+    settled = [(t, memory) for t, memory in samples if t >= seconds / 5]
+    growth = 0.0
+    if len(settled) > 2:  # bytes a second, by least squares
+        growth = float(np.polyfit(*zip(*settled, strict=True), 1)[0])
+    report(time.monotonic() - started, samples)
+    print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    print(f"actions: {sum(counts.values()):,}: {dict(counts.most_common())}")
+    print(f"memory grows by {growth * 3600 / 2**20:+.1f} MiB an hour (limit {MOST_GROWTH >> 20})")
+    print(f"failures: {len(failures)}; threads that did not end: {len(stuck)}")
+    for failure in failures[:5]:
+        print(failure)
+    # A short soak cannot tell a slope: its noise, some MiB, is much an hour.
+    allowed = max(MOST_GROWTH * seconds / 3600, 16 << 20)
+    return 1 if failures or stuck or growth * 0.8 * seconds > allowed else 0
+
+
+def report(passed: float, samples: list[tuple[float, int]]) -> None:
+    print(
+        f"{passed / 60:6.1f} min: {sum(counts.values()):8,} actions, {len(failures)} failures, "
+        f"{samples[-1][1] / 2**20:.0f} MiB resident, {threads()} threads, {open_files()} files",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
