@@ -46,7 +46,7 @@ void add_ops(py::module_ m) {
         .def(
             "static_shared_bytes",
             [](const ops::Variant& v, uint32_t tile, uint32_t item_size) {
-                return v.shared_elements(tile == 0 ? 32 : tile) * item_size;
+                return v.shared_bytes(tile == 0 ? 32 : tile, item_size);
             },
             py::arg("tile") = 0, py::arg("item_size") = 4)
         .def("launch", &launch, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,

@@ -27,7 +27,7 @@ struct Variant {
     std::string_view sentence;   // the idea and its cost
     std::string_view topic;      // where the idea is taught
     Geometry geometry;
-    SharedElements shared_elements;
+    SharedBytes shared_bytes;
     std::span<const uint32_t> tiles;  // values TILE may take, the default last; empty: no TILE
     Preparation preparation;
 

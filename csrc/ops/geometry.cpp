@@ -34,6 +34,14 @@ Launch tiles_flat_block(const Shape& s) {
     return {grid_of(ceil_div(s.rows, s.tile), ceil_div(s.cols, s.tile)), {s.tile * s.tile}};
 }
 
+Launch blocks_of_64_by_64(const Shape& s) {
+    return {grid_of(ceil_div(s.cols, 64), ceil_div(s.rows, 64)), {512}};
+}
+
+Launch blocks_of_128_by_128(const Shape& s) {
+    return {grid_of(ceil_div(s.cols, 128), ceil_div(s.rows, 128)), {threads}};
+}
+
 Launch tiles_of_32_by_8(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 32), ceil_div(s.rows, 32)), {32, 8}};
 }

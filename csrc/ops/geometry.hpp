@@ -43,6 +43,8 @@ using Geometry = Launch (*)(const Shape&);
 Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x runs down rows
 Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x runs along columns
 Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimension; rows on x
+Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
+Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
 Launch tiles_of_32_by_8(const Shape&);      // 32 x 8 threads, four elements each; columns on x
 Launch threads_over_rows(const Shape&);     // 256 threads a block, one a row
 Launch threads_over_columns(const Shape&);  // 256 threads a block, one a column
@@ -51,14 +53,24 @@ Launch block_for_each_row_dynamic(const Shape&);  // the same, and an element of
 Launch warp_for_each_row(const Shape&);           // 8 warps a block, one a row
 Launch block_for_32_columns(const Shape&);        // 32 x 32 threads for 32 columns
 
-// Static shared memory of a kernel, in elements, as a function of TILE.
-using SharedElements = uint32_t (*)(uint32_t tile);
+// Static shared memory of a kernel, in bytes, as a function of TILE and of an element's bytes.
+using SharedBytes = uint32_t (*)(uint32_t tile, uint32_t item_size);
 
-inline uint32_t no_shared(uint32_t) { return 0; }
-inline uint32_t one_tile(uint32_t tile) { return tile * tile; }
-inline uint32_t one_padded_tile(uint32_t tile) { return tile * (tile + 1); }
-inline uint32_t two_tiles(uint32_t tile) { return 2 * tile * tile; }
-inline uint32_t two_tiles_one_padded(uint32_t tile) { return tile * tile + tile * (tile + 1); }
-inline uint32_t one_a_thread(uint32_t) { return 256; }
+inline uint32_t no_shared(uint32_t, uint32_t) { return 0; }
+inline uint32_t one_tile(uint32_t tile, uint32_t item) { return tile * tile * item; }
+inline uint32_t one_padded_tile(uint32_t tile, uint32_t item) { return tile * (tile + 1) * item; }
+inline uint32_t two_tiles(uint32_t tile, uint32_t item) { return 2 * tile * tile * item; }
+inline uint32_t two_tiles_one_padded(uint32_t tile, uint32_t item) {
+    return tile * (2 * tile + 1) * item;
+}
+inline uint32_t one_a_thread(uint32_t, uint32_t item) { return 256 * item; }
+
+// Eight steps of k of the block-tiled products: strips of A and of B, as wide as the block.
+inline uint32_t strips_of_64(uint32_t, uint32_t item) { return 8 * (64 + 64) * item; }
+inline uint32_t strips_of_128(uint32_t, uint32_t item) { return 8 * (128 + 128) * item; }
+inline uint32_t strips_of_128_padded(uint32_t, uint32_t item) { return 8 * (132 + 128) * item; }
+inline uint32_t stages_of_strips(uint32_t, uint32_t item) {
+    return (item == 4 ? 4 : 2) * strips_of_128_padded(0, item);
+}
 
 }  // namespace coalesce::ops

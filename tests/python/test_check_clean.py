@@ -25,7 +25,7 @@ def test_matmul(random, variant):
     for m, k, n in SHAPES:
         a = random.random((m, k), np.float32)
         b = random.random((k, n), np.float32)
-        for tile in (8, 32):
+        for tile in (8, 32) if coalesce.variants("matmul")[variant].tiles else (None,):
             c, found = coalesce.matmul(a, b, variant=variant, tile=tile, check=True)
             assert not found, str(found)
             np.testing.assert_allclose(c, a @ b, rtol=1e-4)

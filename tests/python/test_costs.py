@@ -55,6 +55,25 @@ def test_matmul(variant, tile, costs, on_simulator):
     assert ratios(run.records[-1][1].counts) == costs
 
 
+@pytest.mark.parametrize(
+    ("variant", "costs", "shared_loads"),
+    [
+        ("blocktiled_1d", (4, 4, 1, 1), 40960),
+        ("blocktiled_2d", (4, 32, 3.2, 1), 10240),
+        ("vectorized", (16, 32, 5, 1.6), 4096),
+        ("warptiled", (16, 16, 3, 1.6), 4096),
+        ("pipelined", (0, 16, 3, 0), 4096),  # cp.async is neither a load nor a store
+    ],
+)
+def test_block_tiled_matmul(variant, costs, shared_loads, on_simulator):
+    """On 128 x 128 x 128, a full block tile; `tiled` has 131072 loads from shared memory."""
+    a = matrix(128)
+    _, run = run_matmul(a, a, variant=variant, device=on_simulator, counts=True)
+    counts = run.records[-1][1].counts
+    assert ratios(counts) == costs
+    assert counts.shared_load_requests == shared_loads
+
+
 def test_a_tile_is_loaded_once_for_all_its_threads(on_simulator):
     a = matrix()
     _, tiled = run_matmul(a, a, variant="tiled", device=on_simulator, counts=True)

@@ -138,7 +138,8 @@ def test_the_shipped_recording_was_measured():
         pytest.skip("there is no recording")
     assert known.command == "python benchmarks/lessons.py"
     for n in known.sizes("matmul"):
-        assert set(coalesce.variants("matmul").names) <= set(known.times("matmul", n))
+        taught = {v.name for v in coalesce.variants("matmul") if v.tiles}
+        assert taught <= set(known.times("matmul", n))
     assert all(t.source == "measured" for t in known.times("transpose", 4096).values())
 
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import coalesce
 
 VARIANTS = coalesce.variants("matmul").names
+TILED = [v.name for v in coalesce.variants("matmul") if v.tiles]
+BLOCK_TILED = ("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined")
 
 SHAPES = [  # M, N, K
     (1, 1, 1),
@@ -53,8 +55,27 @@ def test_product(variant, shape, dtype, device, random):
     assert_product(coalesce.matmul(a, b, variant=variant, device=device), a, b)
 
 
+@pytest.mark.parametrize("shape", [(130, 140, 40), (129, 127, 9), (200, 132, 33)], ids=str)
+@pytest.mark.parametrize("variant", BLOCK_TILED)
+def test_product_of_several_block_tiles(variant, shape, dtype, device, random):
+    """Shapes larger than a block's tile, whose rows allow 16-byte loads or not."""
+    a, b = operands(random, *shape, dtype)
+    c = random.normal(size=shape[:2]).astype(dtype)
+    arguments = {"alpha": 0.5, "beta": 2.0, "c": c}
+    result = coalesce.matmul(a, b, variant=variant, device=device, **arguments)
+    assert_product(result, a, b, 0.5, 2.0, c)
+
+
+@pytest.mark.parametrize("variant", BLOCK_TILED)
+def test_operands_that_are_not_aligned_for_vectors(variant, dtype, device, random):
+    """Rows allow 16-byte loads, but the arrays begin between two multiples of 16 bytes."""
+    base = random.normal(size=2 * 32 * 32 + 2).astype(dtype)
+    a, b = base[1 : 1 + 32 * 32].reshape(32, 32), base[-32 * 32 :].reshape(32, 32)
+    assert_product(coalesce.matmul(a, b, variant=variant, device=device), a, b)
+
+
 @pytest.mark.parametrize("tile", [8, 16, 32])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", TILED)
 def test_product_at_every_tile(variant, tile, device, random):
     a, b = operands(random, 37, 41, 19, np.float32)
     assert_product(coalesce.matmul(a, b, variant=variant, tile=tile, device=device), a, b)
@@ -62,7 +83,7 @@ def test_product_at_every_tile(variant, tile, device, random):
 
 @given(
     shape=st.tuples(*[st.integers(0, 70)] * 3),
-    variant=st.sampled_from(VARIANTS),
+    variant=st.sampled_from(TILED),
     tile=st.sampled_from([8, 16, 32]),
 )
 def test_product_of_any_shape(shape, variant, tile, device):
