@@ -13,9 +13,9 @@ namespace {
 py::tuple extent(const ops::Extent3& e) { return py::make_tuple(e.x, e.y, e.z); }
 
 py::tuple launch(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
-                 uint32_t item_size) {
+                 uint32_t item_size, uint32_t multiprocessors) {
     if (tile == 0) tile = 32;
-    const ops::Launch l = variant.geometry({rows, cols, tile, item_size});
+    const ops::Launch l = variant.geometry({rows, cols, tile, item_size, multiprocessors});
     return py::make_tuple(extent(l.grid), extent(l.block), l.shared_bytes);
 }
 
@@ -43,6 +43,10 @@ void add_ops(py::module_ m) {
         .def_property_readonly(
             "prepares_b",
             [](const ops::Variant& v) { return v.preparation == ops::Preparation::transpose_b; })
+        .def_property_readonly(
+            "packs_a",
+            [](const ops::Variant& v) { return v.preparation == ops::Preparation::pack_a; })
+        .def_readonly("hopper", &ops::Variant::hopper)
         .def(
             "static_shared_bytes",
             [](const ops::Variant& v, uint32_t tile, uint32_t item_size) {
@@ -50,7 +54,7 @@ void add_ops(py::module_ m) {
             },
             py::arg("tile") = 0, py::arg("item_size") = 4)
         .def("launch", &launch, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
-             py::arg("item_size") = 4,
+             py::arg("item_size") = 4, py::arg("multiprocessors") = 132,
              "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
 
     m.def(

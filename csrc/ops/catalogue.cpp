@@ -7,16 +7,25 @@ namespace {
 
 constexpr uint32_t tiles_8_16_32[] = {8, 16, 32};
 constexpr std::span<const uint32_t> any_tile{tiles_8_16_32};
+constexpr uint32_t tiles_32_64_128[] = {32, 64, 128};
+constexpr std::span<const uint32_t> tile_of_split_k{tiles_32_64_128};
 constexpr std::span<const uint32_t> no_tile{};
 
 #define VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, topic, \
                 sentence)                                                                      \
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation},
+// One that needs instructions of compute capability 9.0, which no simulated GPU has.
+#define HOPPER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, \
+                       topic, sentence)                                                        \
+    Variant{#operation, #name,    file,   arguments, sentence,                                 \
+            topic,      geometry, shared, tiles,     Preparation::preparation,                 \
+            true},
 constexpr Variant table[] = {
 #include "ops/variants.inc"
 };
 #undef VARIANT
+#undef HOPPER_VARIANT
 
 }  // namespace
 

@@ -17,6 +17,7 @@ namespace coalesce::ops {
 enum class Preparation : uint8_t {
     none,
     transpose_b,  // b is wanted column-major; transposed by transpose/05_padded.cu unless it is
+    pack_a,       // a is wanted in strips (layout/02_packed.cu), rows of b at multiples of 16 bytes
 };
 
 struct Variant {
@@ -30,6 +31,7 @@ struct Variant {
     SharedBytes shared_bytes;
     std::span<const uint32_t> tiles;  // values TILE may take, the default last; empty: no TILE
     Preparation preparation;
+    bool hopper = false;  // float32 only, on GPUs of compute capability 9.0 and newer only
 
     // Its place on the operation's ladder, the number its file begins with.
     [[nodiscard]] uint32_t rung() const;

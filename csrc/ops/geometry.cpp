@@ -1,5 +1,6 @@
 #include "ops/geometry.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace coalesce::ops {
@@ -42,6 +43,29 @@ Launch blocks_of_128_by_128(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 128), ceil_div(s.rows, 128)), {threads}};
 }
 
+Launch block_for_each_multiprocessor(const Shape& s) {
+    constexpr uint32_t stages = 4, steps = 32, tile_rows = 128, tile_cols = 256;
+    grid_of(s.cols, s.rows);  // for the errors
+    return {{s.multiprocessors}, {threads}, stages * steps * (tile_rows + tile_cols) * 4};
+}
+
+Launch split_k_tiles(const Shape& s) {
+    const uint32_t rows = s.tile, cols = s.tile == 128 ? 64 : 32, steps = s.tile == 32 ? 16 : 32;
+    const uint32_t groups = s.tile == 128 ? 2 : 4, cluster = s.tile == 128 ? 1 : 2;
+    const uint32_t ring = 4 * steps * (rows + 4 + cols), sums = groups * rows * cols;
+    return {grid_of(ceil_div(s.cols, cols) * cluster, ceil_div(s.rows, rows)),
+            {s.tile == 128 ? 256u : 128u},
+            4 * std::max(ring, sums)};
+}
+
+Launch tiles_of_64(const Shape& s) {
+    return {grid_of(ceil_div(s.cols, 64), ceil_div(s.rows, 64)), {threads}};
+}
+
+Launch strips_of_128_by_32(const Shape& s) {
+    return {grid_of(ceil_div(s.rows, 128) * ceil_div(s.cols, 32)), {threads}};
+}
+
 Launch tiles_of_32_by_8(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 32), ceil_div(s.rows, 32)), {32, 8}};
 }
@@ -60,6 +84,19 @@ Launch block_for_each_row_dynamic(const Shape& s) {
 
 Launch warp_for_each_row(const Shape& s) {
     return {grid_of(ceil_div(s.rows, threads / 32)), {threads}};
+}
+
+Launch warps_or_blocks_over_rows(const Shape& s) {
+    if (s.cols <= 8192) return {grid_of(ceil_div(s.rows, 8)), {32, 8}};
+    return {grid_of(s.rows), {threads}};
+}
+
+// As many slices as make some 2112 blocks, 16 for each multiprocessor of an H200, with at least 512
+// rows each. It is the same on every GPU, so that the order of additions is.
+Launch slices_of_columns(const Shape& s) {
+    const uint64_t blocks = ceil_div(s.cols, 32 * (16 / s.item_size));
+    const uint64_t slices = std::min(2112 / blocks, s.rows / 512);
+    return {{grid_of(blocks).x, uint32_t(std::max<uint64_t>(slices, 1))}, {32, 8}};
 }
 
 Launch block_for_32_columns(const Shape& s) { return {grid_of(ceil_div(s.cols, 32)), {32, 32}}; }

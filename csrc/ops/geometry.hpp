@@ -33,8 +33,9 @@ struct Launch {
 struct Shape {
     uint64_t rows = 0;
     uint64_t cols = 0;
-    uint32_t tile = 32;      // the kernel's TILE
-    uint32_t item_size = 4;  // bytes of an element
+    uint32_t tile = 32;              // the kernel's TILE
+    uint32_t item_size = 4;          // bytes of an element
+    uint32_t multiprocessors = 132;  // of the GPU, for kernels that stay until all is done
 };
 
 // Throws std::invalid_argument for an empty shape: there is nothing to launch.
@@ -45,13 +46,20 @@ Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x 
 Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimension; rows on x
 Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
 Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
+Launch block_for_each_multiprocessor(const Shape&);  // 256 threads that walk through tiles
+Launch split_k_tiles(
+    const Shape&);  // a tile per cluster of 1 or 2 blocks; its shape goes with TILE
 Launch tiles_of_32_by_8(const Shape&);      // 32 x 8 threads, four elements each; columns on x
+Launch tiles_of_64(const Shape&);           // 256 threads for 64 x 64 elements; columns on x
+Launch strips_of_128_by_32(const Shape&);   // 256 threads for 128 rows x 32 columns; all on x
 Launch threads_over_rows(const Shape&);     // 256 threads a block, one a row
 Launch threads_over_columns(const Shape&);  // 256 threads a block, one a column
 Launch block_for_each_row(const Shape&);    // 256 threads for each row
 Launch block_for_each_row_dynamic(const Shape&);  // the same, and an element of shared memory each
 Launch warp_for_each_row(const Shape&);           // 8 warps a block, one a row
+Launch warps_or_blocks_over_rows(const Shape&);   // a warp per row; 256 threads for long rows
 Launch block_for_32_columns(const Shape&);        // 32 x 32 threads for 32 columns
+Launch slices_of_columns(const Shape&);  // 32 x 8 threads, 16 bytes of a row each; slices on y
 
 // Static shared memory of a kernel, in bytes, as a function of TILE and of an element's bytes.
 using SharedBytes = uint32_t (*)(uint32_t tile, uint32_t item_size);
@@ -63,6 +71,11 @@ inline uint32_t two_tiles(uint32_t tile, uint32_t item) { return 2 * tile * tile
 inline uint32_t two_tiles_one_padded(uint32_t tile, uint32_t item) {
     return tile * (2 * tile + 1) * item;
 }
+inline uint32_t one_a_warp(uint32_t, uint32_t item) { return 8 * item; }
+inline uint32_t vector_a_thread(uint32_t, uint32_t) { return 256 * 16; }
+inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return 64 * 65 * item; }
+inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
+inline uint32_t ring_barriers(uint32_t, uint32_t) { return 64; }
 inline uint32_t one_a_thread(uint32_t, uint32_t item) { return 256 * item; }
 
 // Eight steps of k of the block-tiled products: strips of A and of B, as wide as the block.

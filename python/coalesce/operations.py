@@ -37,7 +37,7 @@ def matmul(
         Variants that want b column-major (`variants` says which) use a Fortran-ordered b as it
         lies and otherwise transpose it first, with a kernel that counts into the time.
     variant : str
-        One of ``variants("matmul").names``.
+        One of ``variants("matmul").names``, or ``"best"``, the fastest.
     alpha, beta : float
         Scalars with the meaning they have in BLAS: with alpha 0, a and b are not read; with beta 0,
         c is not read, so a NaN in it does not show.
@@ -108,8 +108,8 @@ def transpose(
     a : array of shape (rows, cols), float32 or float64
         NumPy or GPU array in any layout. Any extent may be 0.
     variant : str
-        One of ``variants("transpose").names``. ``"copy"``, the yardstick, does not transpose: it
-        returns a copy of shape (rows, cols).
+        One of ``variants("transpose").names``, or ``"best"``, the fastest. ``"copy"``, the
+        yardstick, does not transpose: it returns a copy of shape (rows, cols).
     out : array of shape (cols, rows), of the dtype of `a`
         Where to put the result; may overlap `a`.
     device : str or Device, optional
@@ -160,7 +160,7 @@ def row_sums(
     a : array of shape (rows, cols), float32 or float64
         NumPy or GPU array in any layout. A row of no elements has the sum 0.
     variant : str
-        One of ``variants("row_sums").names``.
+        One of ``variants("row_sums").names``, or ``"best"``, the fastest.
     shared : {"static", "dynamic"}
         Of ``variant="block_per_row"``: whether its shared memory has a size fixed in the kernel or
         given by the launch (the variant ``"block_per_row_dynamic"``).
@@ -208,7 +208,7 @@ def column_sums(
     a : array of shape (rows, cols), float32 or float64
         NumPy or GPU array in any layout. A column of no elements has the sum 0.
     variant : str
-        One of ``variants("column_sums").names``.
+        One of ``variants("column_sums").names``, or ``"best"``, the fastest.
     out : array of shape (cols,), of the dtype of `a`
         Where to put the result.
     device, return_timing, check

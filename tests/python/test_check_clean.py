@@ -20,7 +20,7 @@ def clean(source, grid, block, *arguments, entry="k", **options):
 SHAPES = [(1, 1, 1), (33, 17, 65), (64, 64, 64), (7, 129, 3), (40, 1, 31)]
 
 
-@pytest.mark.parametrize("variant", coalesce.variants("matmul").names)
+@pytest.mark.parametrize("variant", [v.name for v in coalesce.variants("matmul") if not v.hopper])
 def test_matmul(random, variant):
     for m, k, n in SHAPES:
         a = random.random((m, k), np.float32)

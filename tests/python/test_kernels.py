@@ -28,6 +28,8 @@ def ids(value):
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize("entry", ENTRIES, ids=ids)
 def test_compiles_for_every_architecture(entry, arch):
+    if entry.hopper and arch == "sm_75":
+        pytest.skip("needs sm_90")
     text = catalogue.read_kernel(entry.file)
     compiled = nvrtc.compile_cuda(text, arch=arch)
     assert f".entry {entry.name}(" in compiled.ptx

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import coalesce
 
-VARIANTS = coalesce.variants("matmul").names
-TILED = [v.name for v in coalesce.variants("matmul") if v.tiles]
+VARIANTS = [v.name for v in coalesce.variants("matmul") if not v.hopper]
+TILED = [v.name for v in coalesce.variants("matmul") if v.tiles and not v.hopper]
+HOPPER = [v.name for v in coalesce.variants("matmul") if v.hopper]
 BLOCK_TILED = ("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined")
 
 SHAPES = [  # M, N, K
@@ -316,10 +317,79 @@ def test_refused(arguments, options, error, message):
         coalesce.matmul(*arguments, **{"device": "sim", **options})
 
 
-@pytest.mark.parametrize("variant", coalesce.variants("matmul").names)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_wide_indices(variant, device, random, monkeypatch):
     """Matrices that 32 bits cannot index take the kernels with INDEX=size_t."""
     monkeypatch.setattr("coalesce.catalogue.products._MOST_INT", 10)
     a, b = random.random((33, 17), np.float32), random.random((17, 40), np.float32)
     result = coalesce.matmul(a, b, variant=variant, device=device)
     np.testing.assert_allclose(result, a @ b, rtol=1e-5)
+
+
+# ---- rungs that need Hopper, and "best" ----
+
+
+@pytest.fixture
+def hopper(device):
+    """Skip where there is no GPU of compute capability 9.0 or newer."""
+    if device != "cuda" or coalesce.devices()[0].compute_capability < (9, 0):
+        pytest.skip("needs a GPU of compute capability 9.0")
+    return device
+
+
+HOPPER_SHAPES = [
+    *SHAPES,
+    (128, 256, 32),
+    (257, 300, 77),
+    (1000, 1000, 1000),
+    (129, 4097, 513),
+    (2048, 1024, 640),
+    (64, 4096, 1024),
+]
+
+
+@pytest.mark.parametrize("shape", HOPPER_SHAPES, ids=lambda s: "x".join(map(str, s)))
+@pytest.mark.parametrize(
+    ("variant", "tile"), [("tma", None), *(("split_k", t) for t in (32, 64, 128))]
+)
+@pytest.mark.usefixtures("hopper")
+def test_product_on_hopper(variant, tile, shape, random):
+    a, b = operands(random, *shape, np.float32)
+    c = random.normal(size=shape[:2]).astype(np.float32)
+    plain = coalesce.matmul(a, b, variant=variant, tile=tile, c=np.full_like(c, np.nan))
+    assert_product(plain, a, b)
+    scaled = coalesce.matmul(a, b, variant=variant, tile=tile, alpha=-1.5, beta=0.25, c=c)
+    assert_product(scaled, a, b, -1.5, 0.25, c)
+    again = coalesce.matmul(a, b, variant=variant, tile=tile)
+    np.testing.assert_array_equal(plain, again)  # the order of additions is fixed
+
+
+@pytest.mark.parametrize("variant", HOPPER)
+@pytest.mark.usefixtures("hopper")
+def test_operands_that_share_memory_on_hopper(variant, random):
+    base = random.normal(size=70 * 64).astype(np.float32)
+    a, b = base[: 64 * 64].reshape(64, 64), base[5 : 5 + 64 * 64].reshape(64, 64)
+    assert_product(coalesce.matmul(a, b, variant=variant), a, b)
+    turned = coalesce.to_device(np.ascontiguousarray(a.T))
+    result = coalesce.matmul(turned.T, coalesce.to_device(b), variant=variant).get()
+    assert_product(result, a, b)
+
+
+@pytest.mark.parametrize("variant", HOPPER)
+def test_rungs_for_hopper_say_what_they_need(variant):
+    with pytest.raises(coalesce.DeviceUnavailable, match=r"needs a GPU of compute capability 9\.0"):
+        coalesce.matmul(A, B, variant=variant, device="sim")
+    with pytest.raises(TypeError, match=r"takes float32; got float64; use variant \"best\""):
+        coalesce.matmul(A.astype(float), B.astype(float), variant=variant, device="sim")
+    assert "compute capability 9.0" in coalesce.variants("matmul")[variant].needs
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 3), (64, 65, 40), (0, 3, 2), (3, 4, 0)], ids=str)
+def test_best(shape, dtype, device, random):
+    a, b = operands(random, *shape, dtype)
+    assert_product(coalesce.matmul(a, b, variant="best", device=device), a, b)
+
+
+def test_best_takes_no_tile():
+    with pytest.raises(ValueError, match="'best' chooses its tile; got tile=16"):
+        coalesce.matmul(A, B, variant="best", tile=16, device="sim")

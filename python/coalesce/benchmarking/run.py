@@ -178,7 +178,7 @@ def _names(
     operation: str, variants: Sequence[str] | None, options: Mapping[str, Any]
 ) -> tuple[str, ...]:
     if variants is None:
-        names = catalogue.variants(operation).names
+        names = tuple(v.name for v in catalogue.variants(operation) if not v.hopper)
         if operation == "access":  # those that read a vector as it is
             left = {"aos", "soa"} | (set() if "index" in options else {"gather"})
             names = tuple(name for name in names if name not in left)
@@ -189,7 +189,7 @@ def _names(
     if not names:
         raise ValueError("variants must name at least one variant")
     for name in names:
-        if name in PEERS:
+        if name in PEERS or (name == catalogue.BEST and operation != "access"):
             continue
         try:
             catalogue.find(operation, name)

@@ -8,13 +8,22 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, Any, overload
 
 from coalesce._core import ops
 from coalesce.common import checks
+from coalesce.common.errors import DeviceUnavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from coalesce.arrays.devices import Device
 
 # Operations of the catalogue that the package uses itself and does not list.
 _INTERNAL = {"layout"}
+
+# What an operation takes as a variant besides its rungs: the fastest of them (catalogue/best.py).
+BEST = "best"
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,9 @@ class Variant:
         The kernel's file below ``csrc/kernels``.
     tiles : tuple of int
         What `tile` may be, the default last; empty where the variant has no tile.
+    hopper : bool
+        Whether the variant needs a GPU of compute capability 9.0 or newer (H100, H200). Such a
+        variant takes float32 only, and the simulator does not run it.
     """
 
     operation: str
@@ -47,6 +59,7 @@ class Variant:
     topic: str
     file: str
     tiles: tuple[int, ...]
+    hopper: bool
 
     @property
     def source(self) -> str:
@@ -133,7 +146,7 @@ def variants(operation: str | None = None) -> VariantTable:
     Examples
     --------
     >>> coalesce.variants("transpose").names
-    ('copy', 'naive_read', 'naive_write', 'tiled', 'padded', 'swizzled')
+    ('copy', 'naive_read', 'naive_write', 'tiled', 'padded', 'swizzled', 'vectorized')
     """
     if operation is None:
         entries = [entry for name in operations() for entry in _ladder(name).values()]
@@ -162,6 +175,36 @@ def source(operation: str, variant: str) -> str:
     // One thread for each element of the result, and the lanes of a warp step down the rows.
     """
     return read_kernel(find(operation, variant).file)
+
+
+def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str, ...]:
+    """Return the names of the variants that a device runs for a dtype."""
+    check_operation(operation)
+    return tuple(
+        name for name, entry in _ladder(operation).items() if _why_not(entry, device, dtype) is None
+    )
+
+
+def check_runs(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> None:
+    """Raise TypeError or DeviceUnavailable where a device does not run a variant for a dtype."""
+    if (error := _why_not(entry, device, dtype)) is not None:
+        raise error
+
+
+def _why_not(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> Exception | None:
+    if not entry.hopper:
+        return None
+    what, instead = f"variant {entry.name!r} of {entry.operation}", 'use variant "best"'
+    if dtype.name != "float32":
+        return TypeError(f"{what} takes float32; got {dtype.name}; {instead}")
+    if device.kind == "cuda" and device.compute_capability >= (9, 0):
+        return None
+    has = (
+        "is simulated" if device.kind != "cuda" else "has {}.{}".format(*device.compute_capability)
+    )
+    return DeviceUnavailable(
+        f"{what} needs a GPU of compute capability 9.0 or newer; {device.name} {has}; {instead}"
+    )
 
 
 @cache
@@ -226,6 +269,7 @@ def _described(entry: ops.Variant) -> Variant:
         topic=entry.topic,
         file=entry.file,
         tiles=entry.tiles,
+        hopper=entry.hopper,
     )
 
 
@@ -241,4 +285,6 @@ def _needs(entry: ops.Variant) -> str:
         parts.append("tile " + "/".join(str(tile) for tile in entry.tiles))
     if entry.prepares_b:
         parts.append("b column-major")
+    if entry.hopper:
+        parts.append("compute capability 9.0, float32")
     return ", ".join(parts)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coalesce import catalogue
+from coalesce.catalogue import best, pack
 from coalesce.catalogue.operands import Operand, array, output, same_dtype, tile_of
 from coalesce.catalogue.run import REAL_NAME, Run
 from coalesce.common import checks
@@ -31,8 +32,11 @@ def run_matmul(
     **how: Any,
 ) -> tuple[Array, Run]:
     """Run `coalesce.matmul` and return its launches too; `how` has the options of `Run`."""
-    entry = catalogue.find("matmul", variant)
-    tile = tile_of(entry, tile)
+    entry = None if variant == catalogue.BEST else catalogue.find("matmul", variant)
+    if entry is not None:
+        tile = tile_of(entry, tile)
+    elif tile is not None:
+        raise ValueError(f"variant 'best' chooses its tile; got tile={tile}: leave it out")
     alpha, beta = checks.number("alpha", alpha), checks.number("beta", beta)
     left = array("a", a, "(M, K)", "matmul")
     right = array("b", b, "(K, N)", "matmul")
@@ -47,21 +51,32 @@ def run_matmul(
     target = output(out, (m, n), dtype, "(M, N)")
 
     run = Run([*operands, *([target] if target else [])], **how)
+    if entry is None:
+        name, tile = best.of_matmul(m, n, k, dtype, run.device)
+        entry = catalogue.find("matmul", name)
+    catalogue.check_runs(entry, run.device, dtype)
     written = run.result((m, n), dtype, operands, target)
     if alpha == 0:
         k = 0  # a sum of no products: a and b are not read
+    if not k and entry.packs_a:  # which has nothing to pack
+        entry, tile = catalogue.find("matmul", "tiled"), 0
     if m and n:
-        b_ready = _column_major(run, right) if entry.prepares_b else run.ready(right)
         unread = run.scratch((1,), dtype)
+        if not k:
+            factors = {"a": unread, "b": unread}
+        elif entry.packs_a:
+            factors = pack.packed(run, left, right, run.multiprocessors)
+        else:
+            b_ready = _column_major(run, right) if entry.prepares_b else run.ready(right)
+            factors = {"a": run.ready(left), "b": b_ready}
         with np.errstate(over="ignore"):  # a scalar beyond float32 becomes an infinity, as in BLAS
             scalars = {"alpha": dtype.type(alpha), "beta": dtype.type(beta)}
         run.launch(
             "matmul",
-            variant,
+            entry.name,
             (m, n),
             {
-                "a": run.ready(left) if k else unread,
-                "b": b_ready if k else unread,
+                **factors,
                 "c": unread if addend is None or beta == 0 else run.ready(addend),
                 "out": written,
                 "M": np.int32(m),
@@ -70,7 +85,7 @@ def run_matmul(
                 **scalars,
             },
             item_size=dtype.itemsize,
-            tile=tile,
+            tile=tile or 0,
             defines=(f"REAL={REAL_NAME[dtype]}", f"INDEX={index}"),
         )
     run.work = product_work(m, n, k, dtype.itemsize, adds=beta != 0)
@@ -85,6 +100,7 @@ def run_transpose(
     **how: Any,
 ) -> tuple[Array, Run]:
     """Run `coalesce.transpose` and return its launches too; `how` has the options of `Run`."""
+    variant = best.of_one_matrix(variant)
     catalogue.find("transpose", variant)
     source = array("a", a, "(rows, cols)", "transpose")
     rows, cols = source.shape
@@ -119,6 +135,7 @@ def run_sums(
     **how: Any,
 ) -> tuple[Array, Run]:
     """Run either of the sums and return its launches too; `how` has the options of `Run`."""
+    variant = best.of_one_matrix(variant)
     catalogue.find(operation, variant)
     source = array("a", a, "(rows, cols)", operation)
     rows, cols = source.shape
@@ -142,21 +159,29 @@ def _one_kernel(
     target = output(out, shape, dtype, "")
     run = Run([source, *([target] if target else [])], **how)
     written = run.result(shape, dtype, [source], target)
-    if 0 not in shape:
+    run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
+    entry = catalogue.find(operation, variant)
+    given = run.ready(source) if rows and cols else run.scratch((1,), dtype)
+    while 0 not in shape:
+        _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
+        sliced = operation == "column_sums" and slices > 1  # their sums are added up next
+        result = run.scratch((slices, cols), dtype) if sliced else written
         run.launch(
             operation,
             variant,
             (rows, cols),
             {
-                names[0]: run.ready(source) if rows and cols else run.scratch((1,), dtype),
-                names[1]: written,
+                names[0]: given,
+                names[1]: result,
                 "rows": np.int32(rows),
                 "cols": np.int32(cols),
             },
             item_size=dtype.itemsize,
             defines=(f"REAL={REAL_NAME[dtype]}",),
         )
-    run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
+        if not sliced:
+            break
+        given, rows = result, slices
     return run.deliver(written, [source], target), run
 
 

@@ -95,6 +95,7 @@ class Run:
                 f"{on_gpu} is a GPU array and device is {self.device.name!r}, which has no GPU "
                 "memory; copy the array to NumPy first"
             )
+        self.multiprocessors = self.device.multiprocessors or 132
         self.work = (0.0, 0.0)  # floating-point operations and bytes of the whole call
         self._runs: int | Literal["auto"] | None = "auto" if timed else None
         if not isinstance(timed, bool):
@@ -119,7 +120,9 @@ class Run:
         if tile:
             defines = (*defines, f"TILE={tile}")
         kernel = compiled(operation, variant, defines)
-        grid, block, shared_bytes = entry.launch(*extents, tile=tile, item_size=item_size)
+        grid, block, shared_bytes = entry.launch(
+            *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
+        )
         arguments = [values[name] for name in entry.arguments]
         if self._launcher is not None:
             record = self._launcher(

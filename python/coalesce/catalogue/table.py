@@ -67,7 +67,9 @@ class Operation:
             return option in access.OPTIONS[variant]
         if option == "shared":
             return variant == "block_per_row"
-        return option != "tile" or bool(catalogue.find(self.name, variant).tiles)
+        if option != "tile":
+            return True
+        return variant != catalogue.BEST and bool(catalogue.find(self.name, variant).tiles)
 
     def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
         """Raise ValueError for an option that none of the variants has."""

@@ -43,7 +43,7 @@ def run_demo(
     """Print the table; return whether every result was right."""
     chosen = devices.resolve(device)
     n = size or DEFAULT_SIZE[chosen.kind]
-    names = variants or catalogue.variants("matmul").names
+    names = variants or catalogue.runnable("matmul", chosen, np.dtype(dtype))
     for name in names:
         catalogue.find("matmul", name)
     a, b = operands(n, np.dtype(dtype))

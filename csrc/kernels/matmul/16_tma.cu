@@ -1,0 +1,344 @@
+// Hopper's copy engine fills the ring, and the warps do nothing but multiply. float32 only.
+//
+// In 15_pipelined every thread spends instructions on copies, and the GPU has no instructions to
+// spare: a multiprocessor issues 4 warp instructions per clock, and each of them can be 32
+// multiply-adds. Here bulk copies (cp.async.bulk, carried out by the TMA unit) bring a stage: 16 KB
+// of A with one instruction, and 1 KB of B per lane with another. The warps take turns at starting
+// them. A thread executes 128 multiply-adds for 6 loads of 16 bytes.
+//
+// THE RING holds 4 stages of 32 steps of k. Each stage has two barriers: `full` counts the bytes
+// that arrive, `empty` the warps that are done. A warp waits for the next stage when it begins the
+// one before, and starts copies into a stage that was left two stages ago, so it hardly ever waits.
+// The loop body is one basic block of 8 steps, 17 KB of instructions, which the instruction cache
+// holds; its trip count is hidden from the compiler, which would unroll it. The order of the
+// multiply-adds, along a row to the right and along the next to the left, keeps an operand in the
+// register cache and avoids bank conflicts in the register file.
+//
+// THE SCHEDULE. One block per multiprocessor stays until all is done. Whole rounds of tiles are
+// dealt out one tile per block. What is left, between one and two tiles per block, is divided
+// evenly by stages instead (stream-K): a block ends one tile and begins another. The block that
+// ends a tile leaves its sums in `partial`; the block that began it adds them and writes the
+// result. A block ends its first tile before it begins the next, so the sums are there when they
+// are needed. The order of additions is always the same.
+//
+// `a` is packed: strips of 128 rows, each transposed, filled up with zeros (layout/02_packed).
+// Rows of `b` lie b_cols elements apart, a multiple of 4.
+
+#define BLOCK_ROWS 128
+#define BLOCK_COLS 256
+#define STAGE 32  // steps of k
+#define STAGES 4
+#define UNROLLED 8  // steps in the body of the loop
+#define THREADS 256
+#define WARPS 8
+#define ROWS 16  // per thread
+#define COLS 8
+#define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
+#ifndef ORDER
+#define ORDER 0
+#endif
+#ifndef LOADS
+#define LOADS 0
+#endif
+
+#define A_BYTES (4 * STAGE * BLOCK_ROWS)
+#define B_BYTES (4 * STAGE * BLOCK_COLS)
+
+__device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+
+// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+
+__device__ void barrier_init(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+__device__ void barrier_arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ void barrier_expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+__device__ bool barrier_done(unsigned barrier, int parity) {
+    unsigned done;
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+    return done != 0;
+}
+
+// Starts a copy of `bytes` (a multiple of 16) that `barrier` counts when they arrive.
+__device__ void bulk_copy(unsigned to, const float* from, int bytes, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(to),
+        "l"(from), "r"(bytes), "r"(barrier)
+        : "memory");
+}
+
+// ---- the schedule ----
+
+// Part of a tile: stages [begin, end) of it.
+struct Part {
+    int tile, begin, end;
+};
+
+struct Schedule {
+    int stages;     // of a tile
+    int dealt;      // tiles that are dealt out whole
+    int next_tile;  // the next of them for this block
+    int shares;     // blocks that divide the other tiles
+    int at, end;    // this block's stages of them
+    int rank, blocks;
+
+    __device__ Schedule(int tiles, int stages) : stages(stages), blocks(gridDim.x) {
+        // A block needs what blocks of higher rank leave. Blocks start in the order of their
+        // index, so counting backwards means never to wait for a block that has not started.
+        rank = blocks - 1 - blockIdx.x;
+        const int left = tiles % blocks;
+        const bool divide = left != 0 && (long long)(blocks - left) * stages >= 2ll * blocks;
+        dealt = !divide ? tiles : tiles >= blocks ? tiles - left - blocks : 0;
+        next_tile = rank;
+        shares = int(min((long long)blocks, ((tiles - dealt) * (long long)stages + 3) / 4));
+        at = first_stage(tiles, rank);
+        end = first_stage(tiles, rank + 1);
+    }
+    // Stages of this block.
+    __device__ int total() const {
+        const int whole = dealt > rank ? (dealt - rank + blocks - 1) / blocks : 0;
+        return whole * stages + end - at;
+    }
+    // The first of the divided stages that belongs to a rank.
+    __device__ int first_stage(int tiles, int r) const {
+        if (shares == 0) return 0;
+        return int((long long)(tiles - dealt) * stages * min(r, shares) / shares);
+    }
+    __device__ bool next(Part& part) {
+        if (next_tile < dealt) {
+            part = {next_tile, 0, stages};
+            next_tile += blocks;
+            return true;
+        }
+        if (at >= end) return false;
+        const int begin = at % stages, length = min(stages - begin, end - at);
+        part = {dealt + at / stages, begin, begin + length};
+        at += length;
+        return true;
+    }
+};
+
+struct Place {
+    int row, col;  // of a tile, in tiles
+};
+__device__ Place place_of(int tile, int tile_rows, int tile_cols) {
+    const int group = tile / (GROUP * tile_cols), in_group = tile % (GROUP * tile_cols);
+    const int rows = min(GROUP, tile_rows - group * GROUP);
+    return {group * GROUP + in_group % rows, in_group / rows};
+}
+
+// ---- the kernel ----
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    tma(const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ c,
+        float* __restrict__ out, int M, int N, int K, float alpha, float beta, int b_cols,
+        float* __restrict__ partial, int* __restrict__ ready) {
+    extern __shared__ __align__(128) char ring[];  // STAGES of A, STAGES of B
+    __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
+    const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
+    const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
+    const int tiles = tile_rows * tile_cols, stages = (K + STAGE - 1) / STAGE;
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            barrier_init(full + 8 * s, 1);
+            barrier_init(empty + 8 * s, WARPS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+
+    Schedule schedule(tiles, stages);
+    const int total = schedule.total();
+    if (total == 0) return;
+
+    // Starts the copies of the block's next stage into the ring, from the lanes of one warp.
+    Schedule copied(tiles, stages);
+    Part copying = {0, 0, 0};
+    bool more = true;
+    const float* zeros = a + size_t(tile_rows) * BLOCK_ROWS * stages * STAGE;
+    const auto start_copies = [&](int slot, int parity, bool mine) {
+        if (copying.begin == copying.end) more = more && copied.next(copying);
+        const int k = copying.begin++ * STAGE;
+        if (!more || !mine) return;
+        const Place place = place_of(copying.tile, tile_rows, tile_cols);
+        const int width = 4 * min(BLOCK_COLS, b_cols - place.col * BLOCK_COLS);
+        while (!barrier_done(empty + 8 * slot, parity)) {
+        }
+        if (lane == 0) {
+            barrier_expect(full + 8 * slot, A_BYTES + STAGE * width);
+            bulk_copy(
+                a_ring + slot * A_BYTES, a + (size_t(place.row) * stages * STAGE + k) * BLOCK_ROWS,
+                A_BYTES, full + 8 * slot);
+        }
+        const float* row = b + size_t(k + lane) * b_cols + place.col * BLOCK_COLS;
+        bulk_copy(
+            b_ring + slot * B_BYTES + lane * 4 * BLOCK_COLS, k + lane < K ? row : zeros, width,
+            full + 8 * slot);
+    };
+
+    // The tile of a warp is 128 x 32, its lanes lie 8 x 4. A thread owns 4 x 4 elements in each of
+    // 4 x 2 blocks of 32 x 16.
+    const int t = threadIdx.x;
+    const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
+    const char* a_own = ring + 4 * own_row;
+    const char* b_own = ring + STAGES * A_BYTES + 4 * own_col;
+    float4 a_values[2][4], b_values[2][2];
+    // Reads the operands of step k after `from`, a position in the ring counted in steps.
+    const auto read_a = [&](unsigned from, int k, int x) {
+        a_values[k % 2][x] = *reinterpret_cast<const float4*>(
+            a_own + from * (4 * BLOCK_ROWS) + k * (4 * BLOCK_ROWS) + 128 * x);
+    };
+    const auto read_b = [&](unsigned from, int k, int x) {
+        b_values[k % 2][x] = *reinterpret_cast<const float4*>(
+            b_own + from * (4 * BLOCK_COLS) + k * (4 * BLOCK_COLS) + 64 * x);
+    };
+    const auto word = [](const float4& v, int i) {
+        return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+    };
+    float sum[ROWS][COLS] = {};
+    int rounds = STAGE / UNROLLED;
+    asm volatile("mov.u32 %0, %0;" : "+r"(rounds));  // hides the number
+
+    start_copies(0, 1, warp == 0);
+    start_copies(1, 1, warp == 0);
+    while (!barrier_done(full, 0)) {
+    }
+#pragma unroll
+    for (int x = 0; x < 4; ++x) read_a(0, 0, x);
+#pragma unroll
+    for (int x = 0; x < 2; ++x) read_b(0, 0, x);
+    Part part;
+    int count = 0;  // stages so far
+    while (schedule.next(part)) {
+#pragma unroll 1
+        for (int stage = part.begin; stage < part.end; ++stage, ++count) {
+            const int s = count % STAGES, next = (count + 1) % STAGES;
+            start_copies((count + 2) % STAGES, (count + 2) / STAGES % 2 ^ 1, warp == count % WARPS);
+            if (count + 1 < total) {
+                while (!barrier_done(full + 8 * next, (count + 1) / STAGES % 2)) {
+                }
+            }
+            unsigned from = s * STAGE;
+#pragma unroll 1
+            for (int round = 0; round < rounds; ++round) {
+                const unsigned after = round == rounds - 1 ? next * STAGE : from + UNROLLED;
+#pragma unroll
+                for (int k = 0; k < UNROLLED; ++k) {
+                    const unsigned base = k + 1 == UNROLLED ? after : from;
+                    const int ahead = (k + 1) % UNROLLED;
+#if LOADS == 0
+#pragma unroll
+                    for (int x = 0; x < 2; ++x) read_b(base, ahead, x);
+#endif
+#pragma unroll
+                    for (int x = 0; x < 4; ++x) read_a(base, ahead, x);
+#if LOADS == 1
+#pragma unroll
+                    for (int x = 0; x < 2; ++x) read_b(base, ahead, x);
+#endif
+#pragma unroll
+                    for (int n = 0; n < ROWS * COLS; ++n) {
+#if ORDER == 0
+                        const int i = n / COLS, j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
+#elif ORDER == 1
+                        const int i = n / COLS, j = i % 2 ? n % COLS : COLS - 1 - n % COLS;
+#elif ORDER == 2
+                        const int i = ROWS - 1 - n / COLS,
+                                  j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
+#elif ORDER == 3
+                        const int i = ROWS - 1 - n / COLS,
+                                  j = i % 2 ? n % COLS : COLS - 1 - n % COLS;
+#elif ORDER == 4
+                        const int j = n / ROWS, i = j % 2 ? ROWS - 1 - n % ROWS : n % ROWS;
+#else
+                        const int j = n / ROWS, i = j % 2 ? n % ROWS : ROWS - 1 - n % ROWS;
+#endif
+                        sum[i][j] = fmaf(
+                            word(a_values[k % 2][i / 4], i % 4),
+                            word(b_values[k % 2][j / 4], j % 4), sum[i][j]);
+                    }
+                }
+                from = after;
+            }
+            __syncwarp();
+            if (lane == 0) barrier_arrive(empty + 8 * s);
+        }
+
+        // One float at a time: vectors would force sums into groups of registers, and the
+        // multiply-adds would have bank conflicts.
+        const auto partial_of = [&](int rank) {
+            return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
+        };
+        if (part.begin > 0) {  // another block began this tile and writes it
+            float* to = partial_of(schedule.rank);
+#pragma unroll
+            for (int n = 0; n < ROWS * COLS; ++n) to[n * THREADS] = sum[n / COLS][n % COLS];
+            __threadfence();
+            __syncthreads();
+            if (t == 0) atomicExch(&ready[schedule.rank], 1);
+        } else {
+            for (int covered = part.end, rank = schedule.rank + 1; covered < stages; ++rank) {
+                covered +=
+                    schedule.first_stage(tiles, rank + 1) - schedule.first_stage(tiles, rank);
+                if (t == 0) {
+                    while (atomicAdd(&ready[rank], 0) == 0) __nanosleep(100);
+                    atomicExch(&ready[rank], 0);  // as it was, for the next launch
+                    __threadfence();
+                }
+                __syncthreads();
+                const float* from = partial_of(rank);
+#pragma unroll
+                for (int n = 0; n < ROWS * COLS; ++n) {
+                    sum[n / COLS][n % COLS] += __ldcg(from + n * THREADS);
+                }
+            }
+            const Place place = place_of(part.tile, tile_rows, tile_cols);
+            const bool aligned = N % 4 == 0 && (size_t(out) | size_t(c)) % 16 == 0;
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+                const int row = place.row * BLOCK_ROWS + i / 4 * 32 + own_row + i % 4;
+#pragma unroll
+                for (int x = 0; x < 2; ++x) {
+                    const int col = place.col * BLOCK_COLS + own_col + 16 * x;
+                    if (row >= M || col >= N) continue;
+                    const size_t at = size_t(row) * N + col;
+                    float v[4];
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) {
+                        v[j] = alpha * sum[i][4 * x + j];
+                        if (beta != 0 && col + j < N) v[j] += beta * c[at + j];
+                    }
+                    if (aligned) {
+                        *reinterpret_cast<float4*>(out + at) = make_float4(v[0], v[1], v[2], v[3]);
+                    } else {
+#pragma unroll
+                        for (int j = 0; j < 4; ++j) {
+                            if (col + j < N) out[at + j] = v[j];
+                        }
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+            for (int j = 0; j < COLS; ++j) sum[i][j] = 0;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// Column sums with 16-byte loads, eight of them under way per thread, and the rows in slices.
+//
+// A warp reads 512 contiguous bytes of a row (float): each lane holds 4 neighbouring columns. The 8
+// warps of a block take rows in turn, 8 at a time each, so 64 rows are under way. Where there are
+// few columns, blocks along y take slices of the rows; their sums form a matrix of as many rows as
+// there are slices, and a second launch of the same kernel adds those up. No atomics: the order of
+// additions is fixed, and every run gives the same bits.
+//
+// Where rows do not begin at multiples of 16 bytes, each lane's four columns are loaded one by one.
+
+#ifndef REAL
+#define REAL float
+#endif
+#define WARPS 8
+#define ROWS 8                          // under way per thread
+#define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
+
+struct alignas(16) Vector {
+    REAL v[WIDTH];
+};
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+    vectorized(const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {
+    __shared__ Vector partial[WARPS][32];
+    const int lane = threadIdx.x, warp = threadIdx.y;
+    const int col = (blockIdx.x * 32 + lane) * WIDTH;
+    const int slice = (rows + gridDim.y - 1) / gridDim.y;
+    const int begin = min(rows, int(blockIdx.y) * slice), end = min(rows, begin + slice);
+    const bool aligned = cols % WIDTH == 0 && size_t(x) % 16 == 0;
+
+    Vector sum = {};
+    for (int row = begin + warp * ROWS; row < end && col < cols; row += WARPS * ROWS) {
+        Vector values[ROWS] = {};
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            const REAL* from = x + size_t(row + i) * cols + col;
+            if (row + i >= end) continue;
+            if (aligned) {
+                values[i] = *reinterpret_cast<const Vector*>(from);
+            } else {
+#pragma unroll
+                for (int v = 0; v < WIDTH; ++v) {
+                    if (col + v < cols) values[i].v[v] = from[v];
+                }
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < WIDTH; ++v) {  // in pairs, then to the sum so far
+#pragma unroll
+            for (int half = ROWS / 2; half > 0; half /= 2) {
+#pragma unroll
+                for (int i = 0; i < half; ++i) values[i].v[v] += values[i + half].v[v];
+            }
+            sum.v[v] += values[0].v[v];
+        }
+    }
+    partial[warp][lane] = sum;
+    __syncthreads();
+
+    if (warp > 0) return;
+#pragma unroll
+    for (int v = 0; v < WIDTH; ++v) {
+        REAL total = 0;
+        for (int w = 0; w < WARPS; ++w) total += partial[w][lane].v[v];
+        if (col + v < cols) sums[size_t(blockIdx.y) * cols + col + v] = total;
+    }
+}

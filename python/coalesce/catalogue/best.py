@@ -1,0 +1,49 @@
+"""``variant="best"``: the fastest rung for a shape and a GPU, from a table that was measured.
+
+`best.json` holds the winners that benchmarks/best.py measured on an H200, by shape. A call takes
+the winner of the nearest measured shape; nearness counts doublings of M, N and K alike. GPUs
+without the instructions of compute capability 9.0, the simulator and float64 take the rung below.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce.arrays.devices import Device
+
+
+def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
+    """Return variant and tile (0: the variant has none) for a product of M x K and K x N."""
+    if dtype == np.float32 and device.kind == "cuda" and device.compute_capability >= (9, 0):
+        return _nearest(m, n, k)
+    return ("pipelined", 0) if min(m, n) >= 64 else ("tiled", 32)
+
+
+def of_one_matrix(variant: str) -> str:
+    """Return the variant of transpose or of a sum: itself, or the best, the same for any shape."""
+    return "vectorized" if variant == catalogue.BEST else variant
+
+
+def _nearest(m: int, n: int, k: int) -> tuple[str, int]:
+    wanted = [math.log2(max(extent, 1)) for extent in (m, n, k)]
+
+    def distance(row: list[Any]) -> float:
+        return sum((math.log2(have) - want) ** 2 for have, want in zip(row, wanted, strict=False))
+
+    *_, variant, tile = min(_table(), key=distance)
+    return variant, tile
+
+
+@cache
+def _table() -> list[list[Any]]:
+    """Return rows of M, N, K, the fastest variant and its tile."""
+    path = Path(__file__).with_name("best.json")
+    rows: list[list[Any]] = json.loads(path.read_text(encoding="utf-8"))["float32"]
+    return rows
