@@ -1,5 +1,7 @@
 // Comparisons and selections (PTX ISA, "Comparison and Selection Instructions").
+#include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "sim/floats.hpp"
 #include "sim/lanewise.hpp"
@@ -11,90 +13,33 @@ namespace {
 
 using ptx::Type;
 
-// Ordered comparisons are false, unordered ones (the u of equ, ...) true if an operand is a NaN.
-struct eq {
-    template <class T>
-    static bool of(T a, T b) {
-        return a == b;
-    }
+// How two values may relate. A comparison is the set of relations for which it is true: ordered
+// comparisons are false, unordered ones (the u of equ, ...) true if an operand is a NaN.
+enum Relation : uint8_t { less = 1, equal = 2, greater = 4, unordered = 8 };
+
+struct Comparison {
+    std::string_view name;
+    uint8_t relations;
 };
-struct ne {
-    template <class T>
-    static bool of(T a, T b) {
-        return a < b || a > b;
-    }
-};
-struct lt {
-    template <class T>
-    static bool of(T a, T b) {
-        return a < b;
-    }
-};
-struct le {
-    template <class T>
-    static bool of(T a, T b) {
-        return a <= b;
-    }
-};
-struct gt {
-    template <class T>
-    static bool of(T a, T b) {
-        return a > b;
-    }
-};
-struct ge {
-    template <class T>
-    static bool of(T a, T b) {
-        return a >= b;
-    }
-};
-struct equ {
-    template <class T>
-    static bool of(T a, T b) {
-        return !(a < b || a > b);
-    }
-};
-struct neu {
-    template <class T>
-    static bool of(T a, T b) {
-        return a != b;
-    }
-};
-struct ltu {
-    template <class T>
-    static bool of(T a, T b) {
-        return !(a >= b);
-    }
-};
-struct leu {
-    template <class T>
-    static bool of(T a, T b) {
-        return !(a > b);
-    }
-};
-struct gtu {
-    template <class T>
-    static bool of(T a, T b) {
-        return !(a <= b);
-    }
-};
-struct geu {
-    template <class T>
-    static bool of(T a, T b) {
-        return !(a < b);
-    }
-};
-struct num {
-    template <class T>
-    static bool of(T a, T b) {
-        return a == a && b == b;
-    }
-};
-struct nan {
-    template <class T>
-    static bool of(T a, T b) {
-        return a != a || b != b;
-    }
+constexpr Comparison comparisons[] = {
+    {"eq", equal},
+    {"ne", less | greater},
+    {"lt", less},
+    {"le", less | equal},
+    {"gt", greater},
+    {"ge", greater | equal},
+    {"lo", less},
+    {"ls", less | equal},
+    {"hi", greater},
+    {"hs", greater | equal},
+    {"equ", equal | unordered},
+    {"neu", less | greater | unordered},
+    {"ltu", less | unordered},
+    {"leu", less | equal | unordered},
+    {"gtu", greater | unordered},
+    {"geu", greater | equal | unordered},
+    {"num", less | equal | greater},
+    {"nan", unordered},
 };
 
 // How a lane's bits become the value that is compared.
@@ -113,43 +58,66 @@ struct as_wide {
     static float value(uint16_t a) { return Format::widen(a); }
 };
 
-template <class F, class Read>
+// Op::extra of a comparison: how its truth is combined with the predicate c, which relations make
+// it true, and whether c is negated.
+constexpr int relations_shift = 2;
+constexpr uint8_t combine_bits = 0x03, negated_bit = 0x80;
+
+// The lanes whose values a(i) and b(i) are in one of the relations. Which ones is asked once for
+// all lanes, so that one loop serves every comparison.
+template <class A, class B>
+inline LaneMask compare(const Op& op, A a, B b) {
+    const uint8_t relations = op.extra >> relations_shift & 15;
+    LaneMask is_less = 0, is_equal = 0, is_greater = 0;
+    for (int i = 0; i < warp_size; ++i) is_less |= LaneMask(a(i) < b(i)) << i;
+    for (int i = 0; i < warp_size; ++i) is_equal |= LaneMask(a(i) == b(i)) << i;
+    if constexpr (std::is_integral_v<decltype(a(0))>) {
+        is_greater = ~(is_less | is_equal);
+    } else {
+        for (int i = 0; i < warp_size; ++i) is_greater |= LaneMask(a(i) > b(i)) << i;
+    }
+    return (relations & less ? is_less : 0) | (relations & equal ? is_equal : 0) |
+           (relations & greater ? is_greater : 0) |
+           (relations & unordered ? ~(is_less | is_equal | is_greater) : 0);
+}
+
+template <class Read>
 inline LaneMask compare(Warp& w, const Op& op) {
     const auto* a = w.lanes<const typename Read::lane>(op.operand[2]);
     const auto* b = w.lanes<const typename Read::lane>(op.operand[3]);
-    LaneMask m = 0;
-    for (int i = 0; i < warp_size; ++i)
-        m |= LaneMask(F::of(Read::value(a[i]), Read::value(b[i]))) << i;
-    return m;
+    return compare(
+        op, [&](int i) { return Read::value(a[i]); }, [&](int i) { return Read::value(b[i]); });
 }
 
 // Two packed halves: the lower half's truth in the first mask, the upper's in the second.
-template <class F, class Format>
+template <class Format>
 inline std::pair<LaneMask, LaneMask> compare_packed(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[3]);
-    LaneMask low = 0, high = 0;
-    for (int i = 0; i < warp_size; ++i) {
-        low |= LaneMask(F::of(Format::widen(uint16_t(a[i])), Format::widen(uint16_t(b[i])))) << i;
-        high |= LaneMask(
-                    F::of(Format::widen(uint16_t(a[i] >> 16)), Format::widen(uint16_t(b[i] >> 16))))
-                << i;
-    }
-    return {low, high};
+    const auto low = [](const uint32_t* x) {
+        return [x](int i) { return Format::widen(uint16_t(x[i])); };
+    };
+    const auto high = [](const uint32_t* x) {
+        return [x](int i) { return Format::widen(uint16_t(x[i] >> 16)); };
+    };
+    return {compare(op, low(a), low(b)), compare(op, high(a), high(b))};
 }
 
 enum Combine : uint8_t { keep, and_with, or_with, xor_with };
 
-inline LaneMask combine(uint8_t how, LaneMask m, LaneMask with) {
-    switch (how) {
+// The truth of a comparison combined with the predicate c, if the instruction has one.
+inline LaneMask combine(Warp& w, const Op& op, LaneMask truth) {
+    if (op.operand[4] == no_operand) return truth;
+    const LaneMask c = w.predicate(op.operand[4]) ^ (op.extra & negated_bit ? all_lanes : 0u);
+    switch (op.extra & combine_bits) {
         case and_with:
-            return m & with;
+            return truth & c;
         case or_with:
-            return m | with;
+            return truth | c;
         case xor_with:
-            return m ^ with;
+            return truth ^ c;
         default:
-            return m;
+            return truth;
     }
 }
 
@@ -159,49 +127,36 @@ inline void store(Warp& w, Locator at, LaneMask value) {
     d = (d & ~w.mask) | (value & w.mask);
 }
 
-// setp p|q, a, b[, c]: operands p, q, a, b, c; the boolean operator in `extra`, bit 7: c negated.
-template <class F, class Read>
+// setp p|q, a, b[, c]: operands p, q, a, b, c.
+template <class Read>
 void set_predicate(Warp& w, const Op& op) {
-    const LaneMask m = compare<F, Read>(w, op);
-    if (op.operand[4] == no_operand) {
-        store(w, op.operand[0], m);
-        store(w, op.operand[1], ~m);
-        return;
-    }
-    const LaneMask c = w.predicate(op.operand[4]) ^ (op.extra & 0x80 ? all_lanes : 0u);
-    store(w, op.operand[0], combine(op.extra & 3, m, c));
-    store(w, op.operand[1], combine(op.extra & 3, ~m, c));
+    const LaneMask m = compare<Read>(w, op);
+    const LaneMask p = combine(w, op, m), q = combine(w, op, ~m);  // c may be p
+    store(w, op.operand[0], p);
+    store(w, op.operand[1], q);
 }
 
-template <class F, class Format>
+template <class Format>
 void set_predicate_packed(Warp& w, const Op& op) {
-    const auto [low, high] = compare_packed<F, Format>(w, op);
-    const LaneMask c = op.operand[4] == no_operand
-                           ? 0
-                           : w.predicate(op.operand[4]) ^ (op.extra & 0x80 ? all_lanes : 0u);
-    store(w, op.operand[0], combine(op.extra & 3, low, c));
-    store(w, op.operand[1], combine(op.extra & 3, high, c));
+    const auto [low, high] = compare_packed<Format>(w, op);
+    const LaneMask p = combine(w, op, low), q = combine(w, op, high);
+    store(w, op.operand[0], p);
+    store(w, op.operand[1], q);
 }
 
 // set d, -, a, b[, c]: true is all ones for an integer d, 1.0 for a floating one (op.immediate).
-template <class D, class F, class Read>
+template <class D, class Read>
 void set_value(Warp& w, const Op& op) {
-    LaneMask m = compare<F, Read>(w, op);
-    if (op.operand[4] != no_operand)
-        m = combine(op.extra & 3, m,
-                    w.predicate(op.operand[4]) ^ (op.extra & 0x80 ? all_lanes : 0u));
+    const LaneMask m = combine(w, op, compare<Read>(w, op));
     D* d = w.lanes<D>(op.operand[0]);
     for_each_lane(w.mask, [&](int i) { d[i] = has_lane(m, i) ? D(op.immediate) : D(0); });
 }
 
-template <class F, class Format>
+template <class Format>
 void set_value_packed(Warp& w, const Op& op) {
-    auto [low, high] = compare_packed<F, Format>(w, op);
-    if (op.operand[4] != no_operand) {
-        const LaneMask c = w.predicate(op.operand[4]) ^ (op.extra & 0x80 ? all_lanes : 0u);
-        low = combine(op.extra & 3, low, c);
-        high = combine(op.extra & 3, high, c);
-    }
+    auto [low, high] = compare_packed<Format>(w, op);
+    low = combine(w, op, low);
+    high = combine(w, op, high);
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t truth = uint32_t(op.immediate) & 0xffff;
     for_each_lane(w.mask, [&, low = low, high = high](int i) {
@@ -241,70 +196,38 @@ Handler by_sign(size_t width) {
                         : nullptr;
 }
 
-// Which handlers a comparison has, for a set or setp of some types.
+// Calls pick with the reader of the type's lanes; none for a type that is not compared.
 template <class Pick>
-Handler by_comparison(std::string_view cmp, Pick pick) {
-    if (cmp == "eq") return pick(eq{});
-    if (cmp == "ne") return pick(ne{});
-    if (cmp == "lt" || cmp == "lo") return pick(lt{});
-    if (cmp == "le" || cmp == "ls") return pick(le{});
-    if (cmp == "gt" || cmp == "hi") return pick(gt{});
-    if (cmp == "ge" || cmp == "hs") return pick(ge{});
-    if (cmp == "equ") return pick(equ{});
-    if (cmp == "neu") return pick(neu{});
-    if (cmp == "ltu") return pick(ltu{});
-    if (cmp == "leu") return pick(leu{});
-    if (cmp == "gtu") return pick(gtu{});
-    if (cmp == "geu") return pick(geu{});
-    if (cmp == "num") return pick(num{});
-    if (cmp == "nan") return pick(nan{});
-    return nullptr;
-}
-
-template <class F, template <class, class> class Make>
-Handler by_type(Type type, bool ftz) {
+Handler by_type(Type type, bool ftz, Pick pick) {
     switch (type) {
         case Type::u16:
         case Type::b16:
-            return Make<F, as_is<uint16_t>>::handler();
+            return pick(as_is<uint16_t>{});
         case Type::u32:
         case Type::b32:
-            return Make<F, as_is<uint32_t>>::handler();
+            return pick(as_is<uint32_t>{});
         case Type::u64:
         case Type::b64:
-            return Make<F, as_is<uint64_t>>::handler();
+            return pick(as_is<uint64_t>{});
         case Type::s16:
-            return Make<F, as_is<int16_t>>::handler();
+            return pick(as_is<int16_t>{});
         case Type::s32:
-            return Make<F, as_is<int32_t>>::handler();
+            return pick(as_is<int32_t>{});
         case Type::s64:
-            return Make<F, as_is<int64_t>>::handler();
+            return pick(as_is<int64_t>{});
         case Type::f32:
-            return ftz ? Make<F, as_flushed>::handler() : Make<F, as_is<float>>::handler();
+            return ftz ? pick(as_flushed{}) : pick(as_is<float>{});
         case Type::f64:
-            return Make<F, as_is<double>>::handler();
+            return pick(as_is<double>{});
         case Type::f16:
-            return ftz ? Make<F, as_wide<flushed_format<half_format>>>::handler()
-                       : Make<F, as_wide<half_format>>::handler();
+            return ftz ? pick(as_wide<flushed_format<half_format>>{})
+                       : pick(as_wide<half_format>{});
         case Type::bf16:
-            return Make<F, as_wide<bfloat_format>>::handler();
+            return pick(as_wide<bfloat_format>{});
         default:
             return nullptr;
     }
 }
-
-template <class F, class Read>
-struct Setp {
-    static Handler handler() { return &set_predicate<F, Read>; }
-};
-template <class F, class Read>
-struct Set32 {
-    static Handler handler() { return &set_value<uint32_t, F, Read>; }
-};
-template <class F, class Read>
-struct Set16 {
-    static Handler handler() { return &set_value<uint16_t, F, Read>; }
-};
 
 int64_t truth_of(Type type) {
     switch (type) {
@@ -345,9 +268,10 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
         return selection(run, {t, t, t, c});
     }
     if (op != "setp" && op != "set") return {};
-    const std::string_view cmp =
-        m.take_one({"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu",
-                    "leu", "gtu", "geu", "num", "nan"});
+    const Comparison* comparison =
+        std::find_if(std::begin(comparisons), std::end(comparisons),
+                     [&](const Comparison& c) { return m.take(c.name); });
+    if (comparison == std::end(comparisons)) return {};
     const std::string_view boolean = m.take_one({"and", "or", "xor"});
     const bool ftz = m.take("ftz");
     const Type d = op == "set" ? m.take_type() : Type::pred;
@@ -360,24 +284,24 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
               : boolean == "or"  ? or_with
               : boolean == "xor" ? xor_with
                                  : keep;
+    s.extra |= uint8_t(comparison->relations << relations_shift);
     s.types = {d, d, t, t};
     if (!boolean.empty()) s.types.push_back(Type::pred);
-    const bool bfloat = t == Type::bf16x2;
-    s.run = by_comparison(cmp, [&](auto f) -> Handler {
-        using F = decltype(f);
-        if (op == "setp") {
-            if (packed)
-                return bfloat ? &set_predicate_packed<F, bfloat_format>
-                       : ftz  ? &set_predicate_packed<F, flushed_format<half_format>>
-                              : &set_predicate_packed<F, half_format>;
-            return by_type<F, Setp>(t, ftz);
-        }
-        if (packed)
-            return bfloat ? &set_value_packed<F, bfloat_format>
-                   : ftz  ? &set_value_packed<F, flushed_format<half_format>>
-                          : &set_value_packed<F, half_format>;
-        return ptx::size_of(d) == 2 ? by_type<F, Set16>(t, ftz) : by_type<F, Set32>(t, ftz);
-    });
+    const auto packed_handler = [&](auto format) -> Handler {
+        using Format = decltype(format);
+        return op == "setp" ? &set_predicate_packed<Format> : &set_value_packed<Format>;
+    };
+    if (packed) {
+        s.run = t == Type::bf16x2 ? packed_handler(bfloat_format{})
+                : ftz             ? packed_handler(flushed_format<half_format>{})
+                                  : packed_handler(half_format{});
+    } else {
+        s.run = by_type(t, ftz, [&](auto read) -> Handler {
+            using Read = decltype(read);
+            if (op == "setp") return &set_predicate<Read>;
+            return ptx::size_of(d) == 2 ? &set_value<uint16_t, Read> : &set_value<uint32_t, Read>;
+        });
+    }
     if (op == "set") {
         if (ptx::size_of(d) == 8) s.run = nullptr;
         s.immediate = truth_of(d);
