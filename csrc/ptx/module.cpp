@@ -22,6 +22,10 @@ static_assert(std::size(types) == static_cast<size_t>(Type::f64) + 1);
 
 }  // namespace
 
+bool is_signed(Type type) {
+    return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;
+}
+
 uint32_t size_of(Type type) { return types[static_cast<size_t>(type)].size; }
 
 std::string_view name_of(Type type) { return types[static_cast<size_t>(type)].name; }

@@ -47,6 +47,7 @@ enum class Type : uint8_t {
 };
 
 [[nodiscard]] uint32_t size_of(Type type);             // bytes; 0 for none and pred
+[[nodiscard]] bool is_signed(Type type);               // s8 to s64
 [[nodiscard]] std::string_view name_of(Type type);     // "f32"
 [[nodiscard]] Type type_named(std::string_view name);  // "f32" -> Type::f32; Type::none if no type
 

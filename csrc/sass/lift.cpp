@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "errors.hpp"
+#include "round_up.hpp"
 #include "sass/lifter.hpp"
 #include "sass/meetings.hpp"
 #include "sass/schedule.hpp"
@@ -18,8 +19,6 @@ namespace coalesce::sass {
 namespace {
 
 constexpr uint32_t slot_alignment = 64;
-
-uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
 
 std::string full_name(const Instruction& in) {
     std::string name(in.opcode);

@@ -26,10 +26,6 @@ uint32_t slot_bytes(Type type) {
     return type == Type::pred ? sizeof(LaneMask) : warp_size * std::max(2u, ptx::size_of(type));
 }
 
-bool is_signed(Type type) {
-    return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;
-}
-
 Type unsigned_of(uint32_t bytes) {
     return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
 }
@@ -397,7 +393,7 @@ void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection
         const Locator narrow = scratch();
         if (n < selection.destinations) {
             widen.run = engine_.ops->resize(
-                is_signed(selection.types[n]) ? selection.types[n] : unsigned_of(need), have);
+                ptx::is_signed(selection.types[n]) ? selection.types[n] : unsigned_of(need), have);
             widen.operand[0] = op.operand[n];
             widen.operand[1] = narrow;
         } else {

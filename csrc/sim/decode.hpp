@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ptx/control_flow.hpp"
+#include "round_up.hpp"
 #include "sim/engine.hpp"
 #include "sim/modifiers.hpp"
 #include "sim/program.hpp"
@@ -25,8 +26,6 @@ inline constexpr uint64_t most_local_bytes = 512 * 1024;
 
 // Registers start at multiples of this, for vector loads.
 inline constexpr uint32_t slot_alignment = 64;
-
-inline uint32_t round_up(uint32_t n, uint32_t to) { return (n + to - 1) / to * to; }
 
 class Decoder {
   public:

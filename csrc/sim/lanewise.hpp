@@ -74,6 +74,9 @@ using signed_types = TypeList<ptx::Type::s16, ptx::Type::s32, ptx::Type::s64>;
 using unsigned_types = TypeList<ptx::Type::u16, ptx::Type::u32, ptx::Type::u64>;
 using integers = TypeList<ptx::Type::u16, ptx::Type::u32, ptx::Type::u64, ptx::Type::s16,
                           ptx::Type::s32, ptx::Type::s64>;
+using integers_of_all_widths =
+    TypeList<ptx::Type::u8, ptx::Type::s8, ptx::Type::u16, ptx::Type::s16, ptx::Type::u32,
+             ptx::Type::s32, ptx::Type::u64, ptx::Type::s64>;
 using bits = TypeList<ptx::Type::b16, ptx::Type::b32, ptx::Type::b64>;
 using floats = TypeList<ptx::Type::f32, ptx::Type::f64>;
 

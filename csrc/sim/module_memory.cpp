@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "errors.hpp"
+#include "round_up.hpp"
 #include "sim/program.hpp"
 
 namespace coalesce::sim {
@@ -12,8 +13,6 @@ namespace {
 constexpr uint64_t most_variable_bytes = uint64_t{1} << 30;
 // CUDA C++ Programming Guide, "Kernel parameters", from compute capability 7.0 on.
 constexpr uint64_t most_parameter_bytes = 32764;
-
-uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 // cvt: conversions between all types, with rounding, saturation and flushing (PTX ISA, "cvt").
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "sim/floats.hpp"
 #include "sim/lanewise.hpp"
@@ -11,11 +13,21 @@ namespace {
 
 using ptx::Type;
 
+// METHOD
+// A conversion reads a number, rounds it, clips it and writes it. The common ones are loops of
+// their own that become vector code: integers of all widths, integers to floats and back in the
+// usual rounding, floats to floats, halves to and from floats. All others (directed rounding, .sat,
+// .relu, .ftz, unusual pairs of types) are one function that takes the same steps lane by lane, as
+// Steps tells it.
+
 enum class Round : uint8_t { none, rn, rz, rm, rp, rna };
 
+// What a conversion does to a value besides rounding it.
+enum class Clip : uint8_t { none, relu, sat };
+
 // To an integer value in floating point.
-template <Round r, class T>
-inline T to_integral(T x) {
+template <class T>
+inline T to_integral(Round r, T x) {
     switch (r) {
         case Round::rz:
             return std::trunc(x);
@@ -30,24 +42,28 @@ inline T to_integral(T x) {
 
 // Floating to integer: out of range clamps, a NaN is 0, or the highest bit alone if either side has
 // 64 bits.
+template <class D, class S>
+inline D clamp_to_integer(S whole, bool wide_source) {
+    constexpr S top = S(std::numeric_limits<D>::max() / 2 + 1) * S(2);  // 2^n, exact
+    const bool wide = sizeof(D) == 8 || wide_source;
+    if (whole != whole) return wide ? D(uint64_t{1} << (8 * sizeof(D) - 1)) : D(0);
+    if (whole >= top) return std::numeric_limits<D>::max();
+    if (whole < S(std::numeric_limits<D>::min())) return std::numeric_limits<D>::min();
+    return D(whole);
+}
+
 template <Round r, class D>
 struct float_to_integer {
     template <class S>
     static D of(S x) {
-        const S whole = to_integral<r>(x);
-        constexpr S top = S(std::numeric_limits<D>::max() / 2 + 1) * S(2);  // 2^n, exact
-        constexpr bool wide = sizeof(D) == 8 || sizeof(S) == 8;
-        if (whole != whole) return wide ? D(uint64_t{1} << (8 * sizeof(D) - 1)) : D(0);
-        if (whole >= top) return std::numeric_limits<D>::max();
-        if (whole < S(std::numeric_limits<D>::min())) return std::numeric_limits<D>::min();
-        return D(whole);
+        return clamp_to_integer<D>(to_integral(r, x), sizeof(S) == 8);
     }
 };
 
 // The neighbour of a rounded-to-nearest result that the mode asks for; `exact` compares it with
 // what was rounded: negative if the result is too small.
-template <Round r, class D>
-inline D redirect(D nearest, int exact) {
+template <class D>
+inline D redirect(Round r, D nearest, int exact) {
     constexpr D inf = std::numeric_limits<D>::infinity();
     if (exact == 0 || r == Round::rn || r == Round::none) return nearest;
     const bool too_large = exact > 0;
@@ -56,26 +72,6 @@ inline D redirect(D nearest, int exact) {
     if (nearest > 0) return too_large ? std::nextafter(nearest, D(0)) : nearest;
     return too_large ? nearest : std::nextafter(nearest, D(0));
 }
-
-template <Round r, class D>
-struct integer_to_float {
-    template <class S>
-    static D of(S x) {
-        const D nearest = D(x);
-        if (r == Round::rn || r == Round::none) return nearest;
-        const __int128 back = __int128(nearest), exact = x;
-        return redirect<r>(nearest, back > exact ? 1 : back < exact ? -1 : 0);
-    }
-};
-
-template <Round r>
-struct double_to_float {
-    static float of(double x) {
-        const float nearest = canonical(float(x));
-        if (r == Round::rn || r == Round::none || x != x) return nearest;
-        return redirect<r>(nearest, double(nearest) > x ? 1 : double(nearest) < x ? -1 : 0);
-    }
-};
 
 struct same {
     template <class T>
@@ -90,46 +86,19 @@ struct cast {
         return D(x);
     }
 };
-template <class D>
-struct clamp_integer {
-    template <class S>
-    static D of(S x) {
-        const __int128 wide = x;
-        constexpr __int128 low = std::numeric_limits<D>::min(),
-                           high = std::numeric_limits<D>::max();
-        return D(wide < low ? low : wide > high ? high : wide);
-    }
+struct double_to_float {
+    static float of(double x) { return canonical(float(x)); }
 };
 template <Round r>
 struct integral {
     template <class T>
     static T of(T x) {
-        return to_integral<r>(x);
+        return to_integral(r, x);
     }
 };
-template <class F>
-struct saturated {
-    template <class S>
-    static auto of(S x) {
-        const auto v = F::of(x);
-        using D = std::remove_const_t<decltype(v)>;
-        return v > D(0) ? (v < D(1) ? v : D(1)) : D(0);
-    }
+struct flushed {
+    static float of(float x) { return flush(x); }
 };
-template <class F>
-struct flushed_source {
-    static auto of(float x) { return F::of(flush(x)); }
-};
-template <class F>
-struct flushed_result {
-    template <class S>
-    static float of(S x) {
-        return flush(F::of(x));
-    }
-};
-
-// What a conversion to a half does to a value before it is rounded.
-enum class Clip : uint8_t { none, relu, sat };
 
 constexpr Rounding rounding_of(Round r) {
     return r == Round::rz   ? Rounding::zero
@@ -138,39 +107,263 @@ constexpr Rounding rounding_of(Round r) {
                             : Rounding::nearest;
 }
 
-template <class Format, Round r, Clip clip = Clip::none>
+template <class T>
+inline T clipped(Clip clip, T x) {
+    if (clip == Clip::relu) return x <= 0 ? T(0) : x;  // of a -0, too
+    if (clip == Clip::sat) return x > 0 ? (x < 1 ? x : T(1)) : T(0);
+    return x;
+}
+
+template <class Format>
 struct narrow {
     template <class S>
     static uint16_t of(S x) {
-        if (clip == Clip::relu) x = x <= 0 ? S(0) : x;  // of a -0, too
-        if (clip == Clip::sat) x = x > 0 ? (x < 1 ? x : S(1)) : S(0);
-        if constexpr (rounding_of(r) == Rounding::nearest)
-            return Format::narrow(x);
-        else
-            return Format::template round<rounding_of(r)>(x);
+        return Format::narrow(x);
     }
 };
 template <class Format>
 struct widen {
     static float of(uint16_t x) { return Format::widen(x); }
 };
-// Through float (or double, where float could round twice).
-template <class Format, class F>
-struct after_widening {
-    static auto of(uint16_t x) { return F::of(Format::widen(x)); }
-};
-template <class Format, Round r, Clip clip = Clip::none>
-struct integer_to_half {
-    template <class S>
-    static uint16_t of(S x) {
-        return narrow<Format, r, clip>::of(integer_to_odd(x));
-    }
+template <class Format>
+struct widen_to_double {
+    static double of(uint16_t x) { return Format::widen(x); }
 };
 // d = {a, b}: the first source is the upper half.
-template <class F>
+template <class Format>
 struct packed {
-    static uint32_t of(float a, float b) { return uint32_t(F::of(a)) << 16 | F::of(b); }
+    static uint32_t of(float a, float b) {
+        return uint32_t(Format::narrow(a)) << 16 | Format::narrow(b);
+    }
 };
+
+// A half of any rounding and clipping.
+template <class Format>
+uint16_t to_half(Round r, Clip clip, double x) {
+    x = clipped(clip, x);
+    switch (rounding_of(r)) {
+        case Rounding::zero:
+            return Format::template round<Rounding::zero>(x);
+        case Rounding::down:
+            return Format::template round<Rounding::down>(x);
+        case Rounding::up:
+            return Format::template round<Rounding::up>(x);
+        default:
+            return Format::narrow(x);
+    }
+}
+
+bool is_integer(Type t) { return t >= Type::u8 && t <= Type::s64; }
+bool is_float(Type t) { return t == Type::f32 || t == Type::f64; }
+bool is_half(Type t) { return t == Type::f16 || t == Type::bf16; }
+
+// What a conversion that has no loop of its own does; kept in Op::immediate.
+struct Steps {
+    Type to, from;
+    Round round;
+    Clip clip;
+    bool integral, ftz;
+
+    [[nodiscard]] int64_t packed() const {
+        return int64_t(to) | int64_t(from) << 8 | int64_t(round) << 16 | int64_t(clip) << 24 |
+               int64_t(integral) << 32 | int64_t(ftz) << 33;
+    }
+    [[nodiscard]] static Steps of(int64_t bits) {
+        return {Type(bits & 0xff),       Type(bits >> 8 & 0xff), Round(bits >> 16 & 0xff),
+                Clip(bits >> 24 & 0xff), (bits >> 32 & 1) != 0,  (bits >> 33 & 1) != 0};
+    }
+};
+
+template <class T>
+inline T read(const std::byte* lanes, int i) {
+    T value;
+    std::memcpy(&value, lanes + size_t(i) * sizeof(T), sizeof(T));
+    return value;
+}
+template <class T>
+inline void write(std::byte* lanes, int i, T value) {
+    std::memcpy(lanes + size_t(i) * sizeof(T), &value, sizeof(T));
+}
+
+__int128 read_integer(const std::byte* lanes, int i, Type type) {
+    __int128 value = 0;
+    with_type<bool>(type, integers_of_all_widths{}, [&](auto v) {
+        value = read<decltype(v)>(lanes, i);
+        return true;
+    });
+    return value;
+}
+
+double read_float(const std::byte* lanes, int i, Type type) {
+    switch (type) {
+        case Type::f64:
+            return read<double>(lanes, i);
+        case Type::f16:
+            return half_format::widen(read<uint16_t>(lanes, i));
+        case Type::bf16:
+            return bfloat_format::widen(read<uint16_t>(lanes, i));
+        default:
+            return read<float>(lanes, i);
+    }
+}
+
+template <class D>
+D integer_to_float(const Steps& steps, __int128 x) {
+    const bool is_signed = ptx::is_signed(steps.from);
+    const D nearest = is_signed ? D(int64_t(x)) : D(uint64_t(x));
+    const __int128 back = __int128(nearest);
+    return clipped(steps.clip, redirect(steps.round, nearest, back > x ? 1 : back < x ? -1 : 0));
+}
+
+void convert_integer(const Steps& steps, const std::byte* from, std::byte* to, int i) {
+    const __int128 x = read_integer(from, i, steps.from);
+    const auto as_double = [&] {
+        return ptx::is_signed(steps.from) ? integer_to_odd(int64_t(x))
+                                          : integer_to_odd(uint64_t(x));
+    };
+    switch (steps.to) {
+        case Type::f16:
+            return write(to, i, to_half<half_format>(steps.round, steps.clip, as_double()));
+        case Type::bf16:
+            return write(to, i, to_half<bfloat_format>(steps.round, steps.clip, as_double()));
+        case Type::f32:
+            return write(to, i, integer_to_float<float>(steps, x));
+        case Type::f64:
+            return write(to, i, integer_to_float<double>(steps, x));
+        default:
+            break;
+    }
+    with_type<bool>(steps.to, integers_of_all_widths{}, [&](auto v) {
+        using D = decltype(v);
+        constexpr __int128 low = std::numeric_limits<D>::min(),
+                           high = std::numeric_limits<D>::max();
+        write(to, i, D(x < low ? low : x > high ? high : x));
+        return true;
+    });
+}
+
+void convert_float(const Steps& steps, const std::byte* from, std::byte* to, int i) {
+    double x = read_float(from, i, steps.from);
+    if (steps.ftz && steps.from == Type::f32) x = flush(float(x));
+    if (steps.integral || is_integer(steps.to)) x = to_integral(steps.round, x);
+    switch (steps.to) {
+        case Type::f64:
+            return write(to, i, clipped(steps.clip, x));
+        case Type::f16:
+            return write(to, i, to_half<half_format>(steps.round, steps.clip, x));
+        case Type::bf16:
+            return write(to, i, to_half<bfloat_format>(steps.round, steps.clip, x));
+        case Type::f32: {
+            if (steps.from != Type::f64) return write(to, i, clipped(steps.clip, float(x)));
+            const float nearest = canonical(float(x));
+            const int exact = double(nearest) > x ? 1 : double(nearest) < x ? -1 : 0;
+            const float rounded = x != x ? nearest : redirect(steps.round, nearest, exact);
+            return write(to, i, clipped(steps.clip, steps.ftz ? flush(rounded) : rounded));
+        }
+        default:
+            break;
+    }
+    with_type<bool>(steps.to, integers_of_all_widths{}, [&](auto v) {
+        write(to, i, clamp_to_integer<decltype(v)>(x, steps.from == Type::f64));
+        return true;
+    });
+}
+
+// Any conversion, lane by lane.
+void convert(Warp& w, const Op& op) {
+    const Steps steps = Steps::of(op.immediate);
+    const std::byte* from = w.lanes<const std::byte>(op.operand[1]);
+    std::byte* to = w.lanes<std::byte>(op.operand[0]);
+    const bool integer = is_integer(steps.from);
+    for_each_lane(w.mask, [&](int i) {
+        integer ? convert_integer(steps, from, to, i) : convert_float(steps, from, to, i);
+    });
+}
+
+// Two floats to a packed pair of halves.
+template <class Format>
+void convert_pair(Warp& w, const Op& op) {
+    const Steps steps = Steps::of(op.immediate);
+    const float* a = w.lanes<const float>(op.operand[1]);
+    const float* b = w.lanes<const float>(op.operand[2]);
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    for_each_lane(w.mask, [&](int i) {
+        const uint32_t upper = to_half<Format>(steps.round, steps.clip, a[i]);
+        d[i] = upper << 16 | to_half<Format>(steps.round, steps.clip, b[i]);
+    });
+}
+
+// The loop of a common conversion, or null.
+Handler common_conversion(const Steps& steps) {
+    const Type d = steps.to, s = steps.from;
+    if (steps.clip != Clip::none) return nullptr;
+    const Round r = steps.round == Round::none ? Round::rn : steps.round;
+    if (is_integer(s)) {
+        if (is_integer(d)) return select_resize(s, ptx::size_of(d));
+        if (!is_float(d) || r != Round::rn) return nullptr;
+        return with_type<Handler>(s, integers_of_all_widths{}, [&](auto v) -> Handler {
+            using S = decltype(v);
+            return d == Type::f64 ? &lanewise<cast<double>, double, S>
+                                  : &lanewise<cast<float>, float, S>;
+        });
+    }
+    if (is_integer(d)) {
+        if (s == Type::f32 && d == Type::s32 && !steps.ftz) {
+            if (r == Round::rn) return &lanewise<float_to_integer<Round::rn, int>, int, float>;
+            if (r == Round::rm) return &lanewise<float_to_integer<Round::rm, int>, int, float>;
+            if (r == Round::rp) return &lanewise<float_to_integer<Round::rp, int>, int, float>;
+        }
+        if (!is_float(s) || r != Round::rz)
+            return nullptr;  // towards zero .ftz makes no difference
+        return with_type<Handler>(d, integers_of_all_widths{}, [&](auto v) -> Handler {
+            using D = decltype(v);
+            using F = float_to_integer<Round::rz, D>;
+            return s == Type::f64 ? &lanewise<F, D, double> : &lanewise<F, D, float>;
+        });
+    }
+    if (steps.integral) {
+        if (d != s || !is_float(d) || steps.ftz) return nullptr;
+        return with_type<Handler>(d, floats{}, [&](auto v) -> Handler {
+            using T = decltype(v);
+            return r == Round::rz   ? &lanewise<integral<Round::rz>, T, T>
+                   : r == Round::rm ? &lanewise<integral<Round::rm>, T, T>
+                   : r == Round::rp ? &lanewise<integral<Round::rp>, T, T>
+                                    : &lanewise<integral<Round::rn>, T, T>;
+        });
+    }
+    if (d == s) {
+        return d == Type::f64   ? &lanewise<same, uint64_t, uint64_t>
+               : d != Type::f32 ? &lanewise<same, uint16_t, uint16_t>
+               : steps.ftz      ? &lanewise<flushed, float, float>
+                                : &lanewise<same, uint32_t, uint32_t>;
+    }
+    if (s == Type::f16 && d == Type::f32) return &lanewise<widen<half_format>, float, uint16_t>;
+    if (s == Type::bf16 && d == Type::f32) return &lanewise<widen<bfloat_format>, float, uint16_t>;
+    if (steps.ftz || r != Round::rn) return nullptr;
+    if (s == Type::f16 && d == Type::f64)
+        return &lanewise<widen_to_double<half_format>, double, uint16_t>;
+    if (s == Type::bf16 && d == Type::f64)
+        return &lanewise<widen_to_double<bfloat_format>, double, uint16_t>;
+    if (s == Type::f32 && d == Type::f64) return &lanewise<cast<double>, double, float>;
+    if (s == Type::f64 && d == Type::f32) return &lanewise<double_to_float, float, double>;
+    if (s == Type::f32 && d == Type::f16) return &lanewise<narrow<half_format>, uint16_t, float>;
+    if (s == Type::f32 && d == Type::bf16) return &lanewise<narrow<bfloat_format>, uint16_t, float>;
+    return nullptr;
+}
+
+// Whether PTX has the conversion; what it lacks is refused, not guessed.
+bool exists(const Steps& steps) {
+    const Type d = steps.to, s = steps.from;
+    const auto known = [](Type t) { return is_integer(t) || is_float(t) || is_half(t); };
+    if (!known(d) || !known(s)) return false;
+    if (steps.clip == Clip::relu && (!is_half(d) || s != Type::f32)) return false;
+    if (steps.clip == Clip::sat) {
+        if (is_half(d) && (s == Type::f64 || (is_half(s) && (d != s || steps.integral))))
+            return false;
+    }
+    return true;
+}
+
 // tf32: 10 fraction bits of a float, ties away from zero (.rna) or to even.
 template <bool away>
 struct to_tf32 {
@@ -181,177 +374,18 @@ struct to_tf32 {
     }
 };
 
-using integer_lanes =
-    TypeList<Type::u8, Type::s8, Type::u16, Type::s16, Type::u32, Type::s32, Type::u64, Type::s64>;
-
-bool is_integer(Type t) {
-    return with_type<bool>(t, integer_lanes{}, [](auto) { return true; });
-}
-bool is_float(Type t) { return t == Type::f32 || t == Type::f64; }
-bool is_half(Type t) { return t == Type::f16 || t == Type::bf16; }
-
-template <class Pick>
-Handler by_round(Round r, Pick pick) {
-    switch (r) {
-        case Round::rz:
-            return pick(std::integral_constant<Round, Round::rz>{});
-        case Round::rm:
-            return pick(std::integral_constant<Round, Round::rm>{});
-        case Round::rp:
-            return pick(std::integral_constant<Round, Round::rp>{});
-        default:
-            return pick(std::integral_constant<Round, Round::rn>{});
-    }
-}
-
-// The result types of a 64-bit-or-less integer conversion.
-template <class Pick>
-Handler by_integer(Type t, Pick pick) {
-    return with_type<Handler>(t, integer_lanes{}, pick);
-}
-template <class Pick>
-Handler by_float(Type t, Pick pick) {
-    return with_type<Handler>(t, floats{}, pick);
-}
-
-template <class Format, class S>
-Handler from_integer_to_half(Round r, bool sat) {
-    if (sat) return &lanewise<integer_to_half<Format, Round::rn, Clip::sat>, uint16_t, S>;
-    return by_round(r, [](auto mode) -> Handler {
-        return &lanewise<integer_to_half<Format, decltype(mode)::value>, uint16_t, S>;
-    });
-}
-
-Handler from_integer(Type d, Type s, Round r, bool sat) {
-    return by_integer(s, [&](auto source) -> Handler {
-        using S = decltype(source);
-        if (is_integer(d)) {
-            return by_integer(d, [&](auto result) -> Handler {
-                using D = decltype(result);
-                return sat ? &lanewise<clamp_integer<D>, D, S> : &lanewise<cast<D>, D, S>;
-            });
-        }
-        if (d == Type::f16) return from_integer_to_half<half_format, S>(r, sat);
-        if (d == Type::bf16) return from_integer_to_half<bfloat_format, S>(r, sat);
-        return by_float(d, [&](auto result) -> Handler {
-            using D = decltype(result);
-            return by_round(r, [&](auto mode) -> Handler {
-                using F = integer_to_float<decltype(mode)::value, D>;
-                return sat ? &lanewise<saturated<F>, D, S> : &lanewise<F, D, S>;
-            });
-        });
-    });
-}
-
-Handler float_to_integers(Type d, Type s, Round r, bool ftz) {
-    return by_integer(d, [&](auto result) -> Handler {
-        using D = decltype(result);
-        return by_round(r, [&](auto mode) -> Handler {
-            using F = float_to_integer<decltype(mode)::value, D>;
-            if (s == Type::f64) return &lanewise<F, D, double>;
-            if (s == Type::f16) return &lanewise<after_widening<half_format, F>, D, uint16_t>;
-            if (s == Type::bf16) return &lanewise<after_widening<bfloat_format, F>, D, uint16_t>;
-            return ftz ? &lanewise<flushed_source<F>, D, float> : &lanewise<F, D, float>;
-        });
-    });
-}
-
-Handler float_to_float(Type d, Type s, Round r, bool integral_result, bool ftz, bool sat) {
-    if (d == Type::f64 && s == Type::f32) {
-        using F = cast<double>;
-        if (sat) return &lanewise<saturated<F>, double, float>;
-        return ftz ? &lanewise<flushed_source<F>, double, float> : &lanewise<F, double, float>;
-    }
-    if (d == Type::f32 && s == Type::f64) {
-        return by_round(r, [&](auto mode) -> Handler {
-            using F = double_to_float<decltype(mode)::value>;
-            if (sat) return &lanewise<saturated<F>, float, double>;
-            return ftz ? &lanewise<flushed_result<F>, float, double> : &lanewise<F, float, double>;
-        });
-    }
-    return by_float(d, [&](auto value) -> Handler {
-        using T = decltype(value);
-        if (!integral_result) {
-            if constexpr (sizeof(T) == 4) {
-                if (ftz)
-                    return sat ? &lanewise<saturated<flushed_source<same>>, float, float>
-                               : &lanewise<flushed_source<same>, float, float>;
-            }
-            return sat ? &lanewise<saturated<same>, T, T> : &lanewise<same, T, T>;
-        }
-        return by_round(r, [&](auto mode) -> Handler {
-            using F = integral<decltype(mode)::value>;
-            if constexpr (sizeof(T) == 4) {
-                if (ftz) return &lanewise<flushed_source<F>, float, float>;
-            }
-            return sat ? &lanewise<saturated<F>, T, T> : &lanewise<F, T, T>;
-        });
-    });
-}
-
-template <class Format>
-Handler to_half(Type s, Round r, bool relu, bool sat) {
-    return by_round(r, [&](auto mode) -> Handler {
-        constexpr Round R = decltype(mode)::value;
-        if (s == Type::f64)
-            return relu || sat ? nullptr : &lanewise<narrow<Format, R>, uint16_t, double>;
-        return relu  ? &lanewise<narrow<Format, R, Clip::relu>, uint16_t, float>
-               : sat ? &lanewise<narrow<Format, R, Clip::sat>, uint16_t, float>
-                     : &lanewise<narrow<Format, R>, uint16_t, float>;
-    });
-}
-
-template <class Format>
-Handler to_packed(Round r, bool relu) {
-    return by_round(r, [&](auto mode) -> Handler {
-        constexpr Round R = decltype(mode)::value;
-        return relu ? &lanewise<packed<narrow<Format, R, Clip::relu>>, uint32_t, float, float>
-                    : &lanewise<packed<narrow<Format, R>>, uint32_t, float, float>;
-    });
-}
-
-// Half to half: rounding to an integral value, or no change at all.
-template <class Format, Round r>
-struct half_integral {
-    static uint16_t of(uint16_t x) { return Format::narrow(to_integral<r>(Format::widen(x))); }
-};
-template <class Format>
-struct half_saturated {
-    static uint16_t of(uint16_t x) {
-        return narrow<Format, Round::rn, Clip::sat>::of(Format::widen(x));
-    }
-};
-template <class From, class To, Round r>
-struct half_to_other {
-    static uint16_t of(uint16_t x) { return narrow<To, r>::of(From::widen(x)); }
-};
-
-template <class Format>
-Handler half_to_same(Round r, bool integral_result, bool sat) {
-    if (sat && integral_result) return nullptr;
-    if (sat) return &lanewise<half_saturated<Format>, uint16_t, uint16_t>;
-    if (!integral_result) return &lanewise<same, uint16_t, uint16_t>;
-    return by_round(r, [](auto mode) -> Handler {
-        return &lanewise<half_integral<Format, decltype(mode)::value>, uint16_t, uint16_t>;
-    });
-}
-
-template <class From, class To>
-Handler half_to_half(Round r, bool sat) {
-    if (sat) return nullptr;
-    return by_round(r, [](auto mode) -> Handler {
-        return &lanewise<half_to_other<From, To, decltype(mode)::value>, uint16_t, uint16_t>;
-    });
-}
-
 // cvt.pack: two integers clamped to D, the first above the second; narrow pairs go below c.
 template <class D>
 struct clamped_pair {
     static uint32_t of(int32_t a, int32_t b) {
         using U = std::make_unsigned_t<D>;
-        return uint32_t(U(clamp_integer<D>::of(a))) << (8 * sizeof(D)) | U(clamp_integer<D>::of(b));
+        return uint32_t(U(clamped(a))) << (8 * sizeof(D)) | U(clamped(b));
     }
     static uint32_t of(int32_t a, int32_t b, uint32_t c) { return of(a, b) | c << 16; }
+    static D clamped(int32_t x) {
+        return D(
+            std::clamp<int32_t>(x, std::numeric_limits<D>::min(), std::numeric_limits<D>::max()));
+    }
 };
 
 Selection select_pack(Modifiers& m) {
@@ -398,43 +432,24 @@ Selection select_convert(const ptx::Instruction& in, Modifiers& m) {
     }
     const Type d = m.take_type(), s = m.take_type();
 
+    const Clip clip = relu ? Clip::relu : sat ? Clip::sat : Clip::none;
+    const Steps steps{d, s, r, clip, integral_result, ftz};
     if (d == Type::f16x2 || d == Type::bf16x2) {
-        if (s != Type::f32 || in.operands.size() != 3) return {};
-        return selection(
-            d == Type::f16x2 ? to_packed<half_format>(r, relu) : to_packed<bfloat_format>(r, relu),
-            {d, s, s});
+        if (s != Type::f32 || in.operands.size() != 3 || sat) return {};
+        const bool half = d == Type::f16x2, common = !relu && rounding_of(r) == Rounding::nearest;
+        Selection pair =
+            selection(common ? (half ? &lanewise<packed<half_format>, uint32_t, float, float>
+                                     : &lanewise<packed<bfloat_format>, uint32_t, float, float>)
+                             : (half ? &convert_pair<half_format> : &convert_pair<bfloat_format>),
+                      {d, s, s});
+        pair.immediate = steps.packed();
+        return pair;
     }
-    Handler run = nullptr;
-    if (relu && !is_half(d)) return {};
-    if (is_integer(s))
-        run = from_integer(d, s, r, sat);
-    else if (is_integer(d))
-        run = float_to_integers(d, s, r, ftz);
-    else if (is_float(d) && is_float(s))
-        run = float_to_float(d, s, r, integral_result, ftz, sat);
-    else if (is_half(d) && is_float(s))
-        run = d == Type::f16 ? to_half<half_format>(s, r, relu, sat)
-                             : to_half<bfloat_format>(s, r, relu, sat);
-    else if (is_float(d) && is_half(s)) {
-        const bool half = s == Type::f16;
-        if (d == Type::f64)
-            run = half ? &lanewise<after_widening<half_format, cast<double>>, double, uint16_t>
-                       : &lanewise<after_widening<bfloat_format, cast<double>>, double, uint16_t>;
-        else if (sat)
-            run = half ? &lanewise<saturated<widen<half_format>>, float, uint16_t>
-                       : &lanewise<saturated<widen<bfloat_format>>, float, uint16_t>;
-        else
-            run = half ? &lanewise<widen<half_format>, float, uint16_t>
-                       : &lanewise<widen<bfloat_format>, float, uint16_t>;
-    } else if (is_half(d) && is_half(s)) {
-        if (d == s)
-            run = d == Type::f16 ? half_to_same<half_format>(r, integral_result, sat)
-                                 : half_to_same<bfloat_format>(r, integral_result, sat);
-        else
-            run = d == Type::f16 ? half_to_half<bfloat_format, half_format>(r, sat)
-                                 : half_to_half<half_format, bfloat_format>(r, sat);
-    }
-    return selection(run, {d, s});
+    if (!exists(steps)) return {};
+    const Handler common = common_conversion(steps);
+    Selection one = selection(common ? common : &convert, {d, s});
+    one.immediate = steps.packed();
+    return one;
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

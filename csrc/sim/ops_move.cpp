@@ -383,9 +383,7 @@ Selection select_move(const ptx::Instruction& in, Modifiers& m) {
 }
 
 Handler select_resize(Type from, uint32_t to_bytes) {
-    using sources = TypeList<Type::u8, Type::s8, Type::u16, Type::s16, Type::u32, Type::s32,
-                             Type::u64, Type::s64>;
-    return with_type<Handler>(from, sources{}, [to_bytes](auto v) -> Handler {
+    return with_type<Handler>(from, integers_of_all_widths{}, [to_bytes](auto v) -> Handler {
         using S = decltype(v);
         switch (to_bytes) {
             case 1:

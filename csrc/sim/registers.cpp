@@ -17,9 +17,6 @@ struct Uses {
 
 bool is_float(Type t) { return t == Type::f32 || t == Type::f64; }
 bool is_half(Type t) { return t == Type::f16; }
-bool is_signed(Type t) {
-    return t == Type::s8 || t == Type::s16 || t == Type::s32 || t == Type::s64;
-}
 bool is_unsigned(Type t) {
     return t == Type::u8 || t == Type::u16 || t == Type::u32 || t == Type::u64;
 }
@@ -27,7 +24,7 @@ bool is_unsigned(Type t) {
 void note(Uses& uses, Type declared, Type used) {
     if (is_float(used) && ptx::size_of(used) == ptx::size_of(declared)) ++uses.of_float;
     if (is_half(used) && ptx::size_of(declared) == 2) ++uses.of_half;
-    if (is_signed(used)) ++uses.of_signed;
+    if (ptx::is_signed(used)) ++uses.of_signed;
     if (is_unsigned(used)) ++uses.of_unsigned;
 }
 

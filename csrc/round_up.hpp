@@ -1,0 +1,15 @@
+// Sizes in whole pieces.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+namespace coalesce {
+
+// The smallest multiple of `to` that is at least `n`.
+template <std::unsigned_integral N>
+[[nodiscard]] constexpr N round_up(N n, std::type_identity_t<N> to) {
+    return (n + to - 1) / to * to;
+}
+
+}  // namespace coalesce
