@@ -9,7 +9,7 @@ namespace coalesce::analysis {
 
 const sim::Engine& checking_engine() {
     static const sim::Engine engine = [] {
-        sim::Engine e = sim::generic::make_engine<CheckObserver>();
+        sim::Engine e = sim::COALESCE_ISA::make_engine<CheckObserver>();
         e.ops = silent_engine().ops;
         return e;
     }();

@@ -22,14 +22,14 @@ const sim::Engine& silent_engine() {
 #define COALESCE_ENGINE silent_engine
     switch (sim::best_isa()) { COALESCE_FOR_EACH_ISA(COALESCE_CASE) }
 #undef COALESCE_ENGINE
-    return generic::silent_engine();
+    __builtin_unreachable();
 }
 
 const sim::Engine& counting_engine() {
 #define COALESCE_ENGINE counting_engine
     switch (sim::best_isa()) { COALESCE_FOR_EACH_ISA(COALESCE_CASE) }
 #undef COALESCE_ENGINE
-    return generic::counting_engine();
+    __builtin_unreachable();
 }
 
 void run(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory) {

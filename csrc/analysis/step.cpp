@@ -74,13 +74,13 @@ class StepObserver : public sim::SilentObserver {
     std::vector<uint32_t> executions_;    // by warp and instruction
 };
 
-using Engine = sim::generic::Worker<StepObserver>;
+using Engine = sim::COALESCE_ISA::Worker<StepObserver>;
 
 // The worker with its steps in the hands of a caller.
 class OneBlock : public Engine {
   public:
     OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
-             StepObserver& observer, sim::generic::GridState& grid, uint64_t number)
+             StepObserver& observer, sim::COALESCE_ISA::GridState& grid, uint64_t number)
         : Engine(program, launch, memory, &observer, grid), block(shared_) {
         sim::start(block, number);
         observer.prepare(program, block);
@@ -104,7 +104,7 @@ struct Stepper::Impl {
     const sim::RegisterMap& registers;
     const sim::Launch launch;
     StepObserver observer;
-    sim::generic::GridState grid;
+    sim::COALESCE_ISA::GridState grid;
     sim::Printed output;
     std::unique_ptr<OneBlock> worker;
     uint32_t current = 0;  // warp
@@ -150,7 +150,8 @@ struct Stepper::Impl {
             in_a_row = 0;
             Warp& w = warp(current);
             if (w.running) sim::rotate(w);
-            if (++stalled > uint32_t(sim::generic::most_stalled_slices)) sim::free_waiting_lanes(w);
+            if (++stalled > uint32_t(sim::COALESCE_ISA::most_stalled_slices))
+                sim::free_waiting_lanes(w);
             current = (current + 1) % block().warp_count;
         }
         for (uint32_t n = 0; n < block().warp_count; ++n) {
@@ -356,7 +357,7 @@ std::string Stepper::take_output() { return impl_->output.take(); }
 
 const sim::Engine& stepping_engine() {
     static const sim::Engine engine = [] {
-        sim::Engine e = sim::generic::make_engine<StepObserver>();
+        sim::Engine e = sim::COALESCE_ISA::make_engine<StepObserver>();
         e.ops = silent_engine().ops;
         return e;
     }();

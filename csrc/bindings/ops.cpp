@@ -12,8 +12,8 @@ namespace {
 
 py::tuple extent(const ops::Extent3& e) { return py::make_tuple(e.x, e.y, e.z); }
 
-py::tuple launch(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
-                 uint32_t item_size, uint32_t multiprocessors) {
+py::tuple launch_of(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
+                    uint32_t item_size, uint32_t multiprocessors) {
     if (tile == 0) tile = 32;
     const ops::Launch l = variant.geometry({rows, cols, tile, item_size, multiprocessors});
     return py::make_tuple(extent(l.grid), extent(l.block), l.shared_bytes);
@@ -53,7 +53,7 @@ void add_ops(py::module_ m) {
                 return v.shared_bytes(tile == 0 ? 32 : tile, item_size);
             },
             py::arg("tile") = 0, py::arg("item_size") = 4)
-        .def("launch", &launch, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
+        .def("launch", &launch_of, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
              py::arg("item_size") = 4, py::arg("multiprocessors") = 132,
              "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
 

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <thread>
+
+#include "sim/host_isa.hpp"
 
 namespace coalesce::sim {
 
@@ -24,24 +28,33 @@ const char* name_of(Isa isa) {
     return "";
 }
 
+namespace {
+
+int level_named(std::string_view name) { return name == "v4" ? 4 : name == "v3" ? 3 : 0; }
+
+}  // namespace
+
 Isa best_isa() {
     static const Isa best = [] {
-        Isa isa = Isa::generic;
-#if defined(__x86_64__) && !defined(COALESCE_BASELINE)
-        __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-            __builtin_cpu_supports("bmi2"))
-            isa = Isa::v3;
-        if (isa == Isa::v3 && __builtin_cpu_supports("avx512f") &&
-            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd")) {
-            isa = Isa::v4;
+        constexpr Isa held[] = {
+#define COALESCE_ISA_ITEM(name) Isa::name,
+            COALESCE_FOR_EACH_ISA(COALESCE_ISA_ITEM)
+#undef COALESCE_ISA_ITEM
+        };
+        const int host = host_level();
+        if (level_named(name_of(held[0])) > host) {
+            throw std::runtime_error(
+                std::string("coalesce was built for processors of level x86-64-") +
+                name_of(held[0]) +
+                ", which this one is not. Install it again on this machine, or build it for every "
+                "processor: pip install . -C cmake.define.COALESCE_ISAS=all");
         }
-        if (const char* forced = std::getenv("COALESCE_ISA_LEVEL")) {
-            if (std::string_view(forced) == "generic") isa = Isa::generic;
-            if (std::string_view(forced) == "v3" && isa == Isa::v4) isa = Isa::v3;
+        const char* forced = std::getenv("COALESCE_ISA_LEVEL");
+        const int most = forced ? std::min(host, level_named(forced)) : host;
+        Isa isa = held[0];
+        for (const Isa candidate : held) {
+            if (level_named(name_of(candidate)) <= most) isa = candidate;
         }
-#endif
         return isa;
     }();
     return best;

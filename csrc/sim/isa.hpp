@@ -1,20 +1,15 @@
 // The instruction sets of the host that the lanes' loops are compiled for, and the choice among
 // them.
 //
-// Each ops_*.cpp and every engine is compiled once per instruction set of the list; a wheel so runs
-// on any x86-64 (or Arm) and uses AVX2 or AVX-512 where they are. COALESCE_ISA_LEVEL in the
-// environment (generic, v3, v4) forces a lower one, for tests. With COALESCE_BASELINE there is only
-// the baseline, which is quicker to build.
+// Each ops_*.cpp and every engine is compiled once per instruction set of the list. A build from
+// source holds one, the best of its machine. A wheel holds all, so that it runs on any x86-64 (or
+// Arm) and uses AVX2 or AVX-512 where they are. COALESCE_ISA_LEVEL in the environment (generic, v3,
+// v4) forbids higher ones, for tests. See instruction_sets.cmake.
 #pragma once
 
 #include "ptx/module.hpp"
+#include "sim/instruction_sets.hpp"
 #include "sim/program.hpp"
-
-#if defined(__x86_64__) && !defined(COALESCE_BASELINE)
-#define COALESCE_FOR_EACH_ISA(M) M(generic) M(v3) M(v4)
-#else
-#define COALESCE_FOR_EACH_ISA(M) M(generic)
-#endif
 
 namespace coalesce::sim {
 
@@ -24,6 +19,8 @@ enum class Isa : uint8_t {
 #undef COALESCE_ISA_NAME
 };
 
+// The best instruction set that this build holds and this machine can execute. Throws
+// std::runtime_error if there is none: the package was built on a newer processor.
 [[nodiscard]] Isa best_isa();
 [[nodiscard]] const char* name_of(Isa isa);
 

@@ -3,7 +3,7 @@
 // errors.hpp. And what runs must give one result: plainly, counted and checked alike.
 //
 // With clang it is a libFuzzer target:
-//   cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCOALESCE_FUZZ=ON -DCOALESCE_BASELINE=ON
+//   cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCOALESCE_FUZZ=ON -DCOALESCE_ISAS=generic
 //     -DCOALESCE_SANITIZE=address,undefined -DCOALESCE_PYTHON=OFF
 //   cmake --build build/fuzz --target fuzz_ptx
 //   build/fuzz/tests/cpp/fuzz_ptx -max_total_time=600 -timeout=25 -rss_limit_mb=2048 corpus

@@ -55,8 +55,8 @@ DONE:
 }
 
 inline Engine engine_of(Isa isa) {
-    // The memory handlers and the scheduler of the baseline, the operations of the instruction set.
-    Engine engine = generic::make_engine<SilentObserver>();
+    // The memory handlers and the scheduler of this file, the operations of the instruction set.
+    Engine engine = COALESCE_ISA::make_engine<SilentObserver>();
     switch (isa) {
 #define COALESCE_TEST_CASE(name)        \
     case Isa::name:                     \

@@ -1,0 +1,25 @@
+// Which instruction sets of x86-64 this machine can execute.
+//
+// The levels are those of the x86-64 psABI: v3 is AVX2, FMA and BMI2; v4 adds AVX-512 F, BW, CD, DQ
+// and VL. CMake runs this header when it configures a build for the host alone; the simulator asks
+// it when it starts.
+#pragma once
+
+namespace coalesce::sim {
+
+// 4, 3, or 0 for the architecture's baseline.
+inline int host_level() {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi2");
+    const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+    return v3 ? (v4 ? 4 : 3) : 0;
+#else
+    return 0;
+#endif
+}
+
+}  // namespace coalesce::sim
