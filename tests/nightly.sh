@@ -17,7 +17,7 @@ build() {  # name, sanitizers, targets...
     shift 2
     cmake -S . -B "$folder/$name" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DCMAKE_CXX_FLAGS_RELWITHDEBINFO='-O1 -g1' -DCOALESCE_TESTS=ON -DCOALESCE_PYTHON=OFF \
-        -DCOALESCE_BASELINE=ON -DCOALESCE_SANITIZE="$sanitizers"
+        -DCOALESCE_ISAS=generic -DCOALESCE_SANITIZE="$sanitizers"
     cmake --build "$folder/$name" --target "$@"
 }
 build addresses address,undefined fuzz_ptx fuzz_sass
