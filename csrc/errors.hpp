@@ -7,8 +7,20 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace coalesce {
+
+// An instruction's text for messages: one line, of characters that can be printed.
+inline std::string one_line(std::string_view text) {
+    std::string line;
+    for (const char c : text) {
+        const bool space = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+        if (space && line.ends_with(' ')) continue;
+        line += space ? ' ' : c > ' ' && c <= '~' ? c : '?';
+    }
+    return line;
+}
 
 struct Error : std::runtime_error {
     using std::runtime_error::runtime_error;

@@ -114,8 +114,8 @@ void Lifter::describe_instructions() {
     program_.instructions.clear();
     for (const Instruction& in : code_.instructions) {
         sim::InstructionInfo info;
-        info.text = in.text;
-        info.opcode = full_name(in);
+        info.text = one_line(in.text);
+        info.opcode = one_line(full_name(in));
         info.ptx_line = in.ptx_line;
         info.source.file = program_.source_file;
         if (const auto line = by_line.find(in.ptx_line); line != by_line.end()) {
@@ -314,8 +314,8 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
 }
 
 void Lifter::unsupported(const std::string& why) const {
-    throw UnsupportedInstruction("the simulator cannot execute `" + std::string(in_->text) + "`" +
-                                 (why.empty() ? "" : " (" + why + ")") +
+    throw UnsupportedInstruction("the simulator cannot execute `" + one_line(in_->text) + "`" +
+                                 (why.empty() ? "" : " (" + one_line(why) + ")") +
                                  " of the machine code of " + program_.kernel);
 }
 

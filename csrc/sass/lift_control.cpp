@@ -161,7 +161,7 @@ void Lifter::barrier_result(const Instruction& in) {
     only(in, {"RESULT"});
     if (!in.has("RESULT")) unsupported();
     if (in.operands.size() > 1)
-        as_ptx("and.pred", {predicate_result(in.operands[1]), voted_predicate_, truth(true)});
+        as_ptx("and.pred", {written_predicate(in.operands[1]), voted_predicate_, truth(true)});
     machine("move", {result(operand(in, 0)), voted_}, 1);
 }
 

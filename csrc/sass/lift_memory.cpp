@@ -285,7 +285,7 @@ void Lifter::query_space(const Instruction& in) {
     if (!in.has("S")) unsupported();
     Op address;
     set_address(address, operand(in, 2), Space::generic);
-    machine("in_window", {predicate_result(operand(in, 0)), address.operand[5]}, 0,
+    machine("in_window", {written_predicate(operand(in, 0)), address.operand[5]}, 0,
             int64_t(sim::MachineCode::shared_window) - address.immediate);
 }
 

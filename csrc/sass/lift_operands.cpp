@@ -62,7 +62,6 @@ Locator Lifter::truth(bool value) {
 }
 
 Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
-    if (bank >= sim::MachineCode::banks) unsupported("an unknown constant bank");
     const auto [it, fresh] = bank_words_.try_emplace({bank, offset, registers}, 0);
     if (!fresh) return it->second;
     it->second = new_constant(uint32_t(registers) * register_bytes);
@@ -95,10 +94,14 @@ Locator Lifter::raw(const Operand& o, int registers) {
             if (o.number < 0) return constant(0);
             return ((o.uniform ? uniforms_ : general_) + uint32_t(o.number) * register_bytes) << 1;
         case Kind::integer:
+            if (registers > 2 && o.bits != 0) unsupported("a wide constant");
             return registers == 1 ? constant(uint32_t(o.bits)) : constant_pair(o.bits);
         case Kind::real:
+            if (registers > 1) unsupported("a wide constant");
             return constant(std::bit_cast<uint32_t>(float(o.value)));
         case Kind::bank:
+            if (uint32_t(o.number) >= sim::MachineCode::banks)
+                unsupported("an unknown constant bank");
             if (o.base >= 0 || o.uniform_base >= 0) {
                 if (registers > 2) unsupported("a wide constant by an index");
                 const Locator d = scratch();
@@ -233,6 +236,11 @@ Locator Lifter::predicate_result(const Operand& o) {
     if (o.kind != Kind::predicate) unsupported("the predicate " + std::string(o.text));
     if (o.number < 0) return no_operand;
     return (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
+}
+
+Locator Lifter::written_predicate(const Operand& o) {
+    const Locator at = predicate_result(o);
+    return at == no_operand ? scratch_predicate() : at;
 }
 
 Op& Lifter::append(Op op) {

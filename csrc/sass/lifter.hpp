@@ -58,8 +58,9 @@ class Lifter {
     [[nodiscard]] std::string least_or_greatest(const Operand& o) const;
     Locator part(const Operand& o, std::string_view type);  // R1.B0, R1.H1 widened
     Locator result(const Operand& o, int registers = 1);
-    Locator predicate(const Operand& o);  // a source, negated where it says so
-    Locator predicate_result(const Operand& o);
+    Locator predicate(const Operand& o);          // a source, negated where it says so
+    Locator predicate_result(const Operand& o);   // none for PT
+    Locator written_predicate(const Operand& o);  // for PT one that nobody reads
     Locator constant(uint32_t bits);
     Locator constant_pair(uint64_t bits);
     Locator truth(bool value);

@@ -233,7 +233,7 @@ class Reader {
   private:
     [[noreturn]] void fail(const std::string& why) const {
         throw UnsupportedInstruction("line " + std::to_string(line_) +
-                                     " of the machine code's listing: " + why);
+                                     " of the machine code's listing: " + one_line(why));
     }
 
     void read_line(std::string_view line) {

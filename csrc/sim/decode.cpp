@@ -33,17 +33,6 @@ Type unsigned_of(uint32_t bytes) {
 // Static shared memory of a block (ptxas: "uses too much shared data").
 constexpr uint64_t most_static_shared_bytes = 48 * 1024;
 
-// An instruction's text for messages: one line, of characters that can be printed.
-std::string one_line(std::string_view text) {
-    std::string line;
-    for (const char c : text) {
-        const bool space = c == ' ' || c == '\t' || c == '\n' || c == '\r';
-        if (space && line.ends_with(' ')) continue;
-        line += space ? ' ' : c > ' ' && c <= '~' ? c : '?';
-    }
-    return line;
-}
-
 // A mangled name as C++ writes it, without its parameters; any other name as it is.
 std::string readable(const std::string& name) {
     std::string plain = ptx::demangled(name);

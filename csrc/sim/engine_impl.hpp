@@ -146,7 +146,7 @@ class Worker {
 
     // Runs paths of the warp until none can run or the slice is over.
     void run_warp(Warp& w) {
-        left_ = slice();
+        left_ = slice_ = slice();
         do {
             run_current(w);
             if (left_ <= 0) {
@@ -252,12 +252,17 @@ class Worker {
         part(w, taken, op.target, at + 1, program_.reconvergence[at]);
     }
 
-    [[nodiscard]] int64_t slice() const { return short_slices_ ? slice_ops >> 6 : slice_ops; }
+    // Operations until the worker looks up again; of a limited launch no more than it may execute.
+    [[nodiscard]] int64_t slice() const {
+        const int64_t most = short_slices_ ? slice_ops >> 6 : slice_ops;
+        if (launch_.instruction_limit == 0) return most;
+        return std::clamp<int64_t>(grid_.instructions_left + 1, 1, most);
+    }
 
     void end_slice(const Block& block) {
         if (grid_.stop) throw Stopped{};
         if (launch_.instruction_limit == 0) return;
-        if ((grid_.instructions_left -= slice() - left_) < 0) {
+        if ((grid_.instructions_left -= slice_ - left_) < 0) {
             throw LaunchError(program_.kernel + ": stopped after the limit of " +
                               std::to_string(launch_.instruction_limit) +
                               " warp instructions; block (" + std::to_string(block.index.x) + ", " +
@@ -272,7 +277,7 @@ class Worker {
     Observer& observer_;
     Block shared_;  // what the blocks of this worker have in common
     uint64_t most_waiting_ = 1;
-    int64_t left_ = 0;
+    int64_t slice_ = 0, left_ = 0;  // of the slice that runs: its operations, and those left
     int stalled_slices_ = 0;
     bool spins_ = false;         // lanes of this kernel were seen to wait for each other
     bool short_slices_ = false;  // they, or its blocks

@@ -30,7 +30,9 @@ class PtxGenerator {
             ".global .align 8 .u64 table[2] = {f, cv};\n"
             ".func (.param .b32 fr) f(.param .b32 fa, .param .align 8 .b8 fb[16])\n{\n" +
             declarations() + " ld.param.u32 %r1, [fa]; ld.param.u64 %d1, [fb+8];\n";
+        in_kernel_ = false;
         text += body(below(6)) + " st.param.b32 [fr], %r1;\n ret;\n}\n";
+        in_kernel_ = true;
         text +=
             ".visible .entry k(.param .u64 data, .param .u64 more, .param .u32 n, "
             ".param .align 8 .b8 s[24])\n{\n" +
@@ -38,7 +40,8 @@ class PtxGenerator {
             " ld.param.u64 %a0, [data]; mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x;\n"
             " mad.wide.u32 %a1, %r0, 16, %a0; mov.u64 %a2, sv; mov.u64 %a3, lv;\n"
             " shl.b32 %w0, %r0, 2; mul.wide.u32 %d0, %r0, 40503; cvt.rn.f32.u32 %f0, %r0;\n"
-            " setp.lt.u32 %p0, %r0, 9; setp.eq.u32 %p1, %r1, 0; and.b32 %w1, %w0, 124;\n"
+            " setp.lt.u32 %p0, %r0, 9; setp.eq.u32 %p1, %r1, 0; and.b32 %w1, %r0, 15;\n"
+            " shl.b32 %w1, %w1, 4;\n"
             " mov.b32 %f1, %r1; cvt.u16.u32 %h0, %r0; cvt.rn.f64.u32 %g0, %r0;\n" +
             body(1 + below(24)) +
             " st.global.u32 [%a1], %r1; st.global.u32 [%a1+4], %r2;\n"
@@ -76,7 +79,8 @@ class PtxGenerator {
                         ";\n";
             if (loops && next > 0 && below(6) == 0)
                 text += " " + guard(true) + "bra L" + std::to_string(below(next)) + ";\n";
-            text += " " + guard(false) + instruction() + ";\n";
+            const std::string made = instruction();
+            text += " " + (made[0] == '{' ? "" : guard(false)) + made + ";\n";
         }
         while (next < labels) text += "L" + std::to_string(next++) + ":\n";
         return text;
@@ -228,6 +232,10 @@ class PtxGenerator {
         static constexpr std::string_view spaces[] = {"global", "shared", "local",
                                                       "const",  "param",  ""};
         space_ = spaces[below(below(3) ? 2 : 6)];
+        const std::string_view opcode = form.text;
+        const bool widens = opcode.starts_with("ld") || opcode.starts_with("st$") ||
+                            opcode.starts_with("cvt.$t") || opcode.starts_with("cvt.u32.$t");
+        wider_ = widens && below(3) == 0 ? (below(2) ? 'r' : 'd') : '\0';
         std::string text;
         for (const char* c = form.text; *c; ++c) {
             if (*c == '$')
@@ -308,7 +316,7 @@ class PtxGenerator {
         if (space == "shared") return in(word_of("sv %w0 %w1 %a2 dyn"));
         if (space == "local") return in(word_of("lv %a3"));
         if (space == "const") return in("cv");
-        if (space == "param") return in(word_of("s data n"));
+        if (space == "param") return in(word_of(in_kernel_ ? "s data n" : "fa fb"));
         return in(word_of("%a1 %a1 %a0 gv"));
     }
 
@@ -321,8 +329,7 @@ class PtxGenerator {
             case 'D':
             case 'S': {
                 char file = file_of(type_);
-                // Loads, stores and conversions take wider ones.
-                if (file == 'h' && below(8) == 0) file = below(2) ? 'r' : 'd';
+                if (file == 'h' && wider_) file = wider_;
                 return code == 'D' ? reg(file, true) : source(file);
             }
             case 'W':
@@ -366,7 +373,8 @@ class PtxGenerator {
                     word_of("%tid.x %tid.y %ntid.x %ctaid.x %laneid %lanemask_lt "
                             "%warpid %total_smem_size %nctaid.x"));
             default:  // 'm': an address to take
-                return std::string(word_of("gv cv sv lv data f table k dyn"));
+                return std::string(word_of(in_kernel_ ? "gv cv sv lv data f table k dyn"
+                                                      : "gv cv sv lv fa f table k dyn"));
         }
     }
 
@@ -384,6 +392,8 @@ class PtxGenerator {
     std::mt19937& random_;
     size_t wrong_ = 0;  // one operand in so many; 0: none
     std::string_view type_, space_;
+    char wider_ = 0;  // the file of registers wider than a narrow type; 0: of its own
+    bool in_kernel_ = true;
 };
 
 }  // namespace coalesce
