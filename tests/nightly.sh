@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the fuzz targets under AddressSanitizer and
-# UndefinedBehaviorSanitizer for ten minutes each, and launches beside launches under
-# ThreadSanitizer. The last lines are the report; docs/reliability.md has those of the last run.
+# UndefinedBehaviorSanitizer for ten minutes each, launches beside launches under ThreadSanitizer and,
+# where the package is installed, 5,000 wrong calls and a soak of SOAK_MINUTES (60). The last lines are the report; docs/reliability.md has those of the last run.
 #
 #   tests/nightly.sh [SECONDS] [SEED] [FOLDER]
 #
@@ -32,6 +32,12 @@ export FUZZ_PTX_LAST=$folder/last.ptx FUZZ_SASS_LAST=$folder/last.sass
 run "$folder/addresses/tests/cpp/fuzz_ptx" "${seconds}s" "$seed"
 run "$folder/addresses/tests/cpp/fuzz_sass" "${seconds}s" "$seed"
 run "$folder/threads/tests/cpp/threads" 20
+if python -c 'import coalesce' 2>/dev/null; then
+    run python tests/wrong_calls.py --calls 5000 --seed "$seed"
+    run python tests/soak.py --minutes "${SOAK_MINUTES:-60}" --seed "$seed"
+else
+    printf '\nno wrong calls and no soak: coalesce is not installed\n' | tee -a "$report"
+fi
 
 printf '\ncommit %s, %s, %s cores, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" \
     "$(uname -m)" "$(nproc)" "$(date -u +%Y-%m-%d)"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import wrong_calls
@@ -41,6 +44,31 @@ def test_objects_of_others_are_not_asked_for_their_attributes() -> None:
     assert shown is not None
     assert shown[0] == f"{p.bank_conflicts:d} == 0"
     assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_calls.Hostile(), 0) is None
+
+
+def test_the_pytest_plugin_replaces_no_assertion_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from coalesce import _pytest_plugin
+    from coalesce.profiling import assertions
+
+    p = coalesce.profile("transpose", np.ones((32, 32), np.float32), variant="tiled")
+    assert p.bank_conflicts
+    hostile = wrong_calls.Hostile()
+    assert _pytest_plugin.pytest_assertrepr_compare("==", p.bank_conflicts, hostile) is None
+
+    def broken(*_: object) -> list[str]:
+        raise ImportError("no rich")
+
+    monkeypatch.setattr(assertions, "explanation", broken)
+    assert _pytest_plugin.pytest_assertrepr_compare("==", p.bank_conflicts, 0) is None
+
+
+def test_the_pytest_plugin_costs_no_import() -> None:
+    """pytest loads it in every project's tests, also where the package cannot be used."""
+    code = "import sys, coalesce._pytest_plugin; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.split(".")[0] in ("coalesce", "numpy")}
+    assert loaded <= {"coalesce", "coalesce._pytest_plugin", "coalesce.common",
+                      "coalesce.common.version"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
