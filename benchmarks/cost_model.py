@@ -178,14 +178,14 @@ def main(arguments: list[str]) -> int:
     given, options = parser.parse_known_args(arguments)
     options = [option for option in options if option.startswith("-")]
     if given.file.suffix == ".cu":
-        from coalesce import _compiler
+        from coalesce.compile import nvrtc
 
-        compiled = _compiler.compile_cuda(
+        compiled = nvrtc.compile_cuda(
             given.file.read_text(), arch=given.arch, options=options, name=given.file.name
         )
         assert compiled.cubin is not None
         listing = disassembled(compiled.cubin)
-        print("NVRTC {}.{}".format(*_compiler.nvrtc().version), end=": ")
+        print("NVRTC {}.{}".format(*nvrtc.nvrtc().version), end=": ")
     elif given.file.suffix == ".cubin":
         listing = disassembled(given.file.read_bytes())
     else:

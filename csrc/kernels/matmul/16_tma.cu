@@ -34,12 +34,6 @@
 #define ROWS 16  // per thread
 #define COLS 8
 #define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
-#ifndef ORDER
-#define ORDER 0
-#endif
-#ifndef LOADS
-#define LOADS 0
-#endif
 
 #define A_BYTES (4 * STAGE * BLOCK_ROWS)
 #define B_BYTES (4 * STAGE * BLOCK_COLS)
@@ -242,33 +236,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 for (int k = 0; k < UNROLLED; ++k) {
                     const unsigned base = k + 1 == UNROLLED ? after : from;
                     const int ahead = (k + 1) % UNROLLED;
-#if LOADS == 0
+#pragma unroll
+                    for (int x = 3; x >= 0; --x) read_a(base, ahead, x);
 #pragma unroll
                     for (int x = 0; x < 2; ++x) read_b(base, ahead, x);
-#endif
-#pragma unroll
-                    for (int x = 0; x < 4; ++x) read_a(base, ahead, x);
-#if LOADS == 1
-#pragma unroll
-                    for (int x = 0; x < 2; ++x) read_b(base, ahead, x);
-#endif
 #pragma unroll
                     for (int n = 0; n < ROWS * COLS; ++n) {
-#if ORDER == 0
-                        const int i = n / COLS, j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
-#elif ORDER == 1
-                        const int i = n / COLS, j = i % 2 ? n % COLS : COLS - 1 - n % COLS;
-#elif ORDER == 2
-                        const int i = ROWS - 1 - n / COLS,
-                                  j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
-#elif ORDER == 3
-                        const int i = ROWS - 1 - n / COLS,
-                                  j = i % 2 ? n % COLS : COLS - 1 - n % COLS;
-#elif ORDER == 4
-                        const int j = n / ROWS, i = j % 2 ? ROWS - 1 - n % ROWS : n % ROWS;
-#else
-                        const int j = n / ROWS, i = j % 2 ? n % ROWS : ROWS - 1 - n % ROWS;
-#endif
+                        const int i = ROWS - 1 - n / COLS;
+                        const int j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
                         sum[i][j] = fmaf(
                             word(a_values[k % 2][i / 4], i % 4),
                             word(b_values[k % 2][j / 4], j % 4), sum[i][j]);

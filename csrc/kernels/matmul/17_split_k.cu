@@ -1,7 +1,7 @@
 // Small products: several groups of warps share a tile, each with a part of K. float32 only.
 //
 // A product of 512 x 512 has 16 tiles of 128 x 128, and a GPU has 132 multiprocessors. Smaller
-// tiles keep more of them busy, but a tile of 64 x 32 is not enough work for many warps. Here the
+// tiles keep more of them busy, but a tile of 64 x 64 is not enough work for many warps. Here the
 // groups of a block split the steps of each stage between them, and the two blocks of a cluster
 // split the stages. Every group computes the whole tile from its part of K. At the end the groups
 // put their sums into shared memory, and each adds up a share of the tile over all groups. It reads
@@ -9,7 +9,7 @@
 // shared memory). The order of additions is always the same.
 //
 // Copies run ahead as in 15_pipelined. TILE chooses the shape: 32 is a tile of 32 x 32 and 8 parts
-// of K, 64 of 64 x 32 and 8 parts, 128 of 128 x 64 and 2 parts in one block.
+// of K, 64 of 64 x 64 and 8 parts, 128 of 128 x 64 and 2 parts in one block.
 
 #ifndef INDEX  // counts the elements of a matrix: size_t where there are 2^31 or more
 #define INDEX int
@@ -18,9 +18,9 @@
 #define TILE 128
 #endif
 #define BLOCK_ROWS TILE
-#define BLOCK_COLS (TILE == 128 ? 64 : 32)
-#define STAGE (TILE == 32 ? 16 : 32)  // steps of k
-#define STAGES 4
+#define BLOCK_COLS (TILE == 32 ? 32 : 64)
+#define STAGE 32  // steps of k
+#define STAGES (TILE == 128 ? 3 : 4)
 #define GROUPS (TILE == 128 ? 2 : 4)
 #define CLUSTER (TILE == 128 ? 1 : 2)
 #define WARP_ROWS (TILE == 32 ? 32 : 64)  // the tile of a warp

@@ -10,7 +10,7 @@ from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.run import Run, overlap
 
 _ROWS, _STAGE, _ZEROS = 128, 32, 256  # as csrc/kernels/layout/02_packed.cu has them
-_PARTIAL = 128 * 256  # sums that a block may leave to another
+PARTIAL = 128 * 256  # sums that a block may leave to another
 
 
 def packed(run: Run, a: Operand, b: Operand, blocks: int) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def packed(run: Run, a: Operand, b: Operand, blocks: int) -> dict[str, Any]:
         "a": strips,
         "b": _aligned(run, a, b),
         "b_cols": np.int32(-(-n // 4) * 4),
-        "partial": run.scratch((blocks * _PARTIAL,), a.dtype),
+        "partial": run.scratch((blocks * PARTIAL,), a.dtype),
         "ready": ready,
     }
 

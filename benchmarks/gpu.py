@@ -1,0 +1,241 @@
+"""The CUDA driver and cuBLAS through ctypes, for timing kernels and cuBLAS in one process.
+
+Launches are captured into graphs, so that short kernels do not wait for the host, and timed with
+events. `interleaved` alternates between candidates, in both orders, so that clocks and temperature
+are the same for all.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from coalesce import catalogue
+from coalesce.compile import nvrtc
+
+Work = Callable[[], None]  # enqueues on the stream of its Gpu
+
+
+class Gpu:
+    """A GPU with a context and a stream of its own, and cuBLAS on it."""
+
+    def __init__(self) -> None:
+        self._cuda = c.CDLL("libcuda.so.1")
+        self._call("cuInit", 0)
+        device, context = c.c_int(), c.c_void_p()
+        self._call("cuDeviceGet", c.byref(device), 0)
+        self._call("cuDevicePrimaryCtxRetain", c.byref(context), device)
+        self._call("cuCtxSetCurrent", context)
+        self.stream = c.c_void_p()
+        self._call("cuStreamCreate", c.byref(self.stream), 1)  # not ordered with the default stream
+        self.attribute = lambda number: self._attribute(device, number)
+        self.multiprocessors = self.attribute(16)
+        self.arch = f"sm_{self.attribute(75)}{self.attribute(76)}"
+        self.l2_bytes = self.attribute(38)
+        self._functions: dict[Any, Any] = {}
+        self._cublas = _cublas()
+        self._handle = c.c_void_p()
+        if self._cublas is not None:
+            self._cublas.cublasCreate_v2(c.byref(self._handle))
+            self._cublas.cublasSetStream_v2(self._handle, self.stream)
+            workspace = self.empty(32 << 20)
+            self._cublas.cublasSetWorkspace_v2(self._handle, workspace, c.c_size_t(32 << 20))
+            self._cublas.cublasSetMathMode(self._handle, 0)  # float32 in float32: no TF32
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        result = getattr(self._cuda, name)(*arguments)
+        if result:
+            text = c.c_char_p()
+            self._cuda.cuGetErrorString(result, c.byref(text))
+            raise RuntimeError(f"{name}: {result} {(text.value or b'').decode()}")
+
+    def _attribute(self, device: c.c_int, number: int) -> int:
+        value = c.c_int()
+        self._call("cuDeviceGetAttribute", c.byref(value), number, device)
+        return value.value
+
+    # ---- memory ----
+
+    def empty(self, size: int) -> c.c_uint64:
+        """Return the address of so many bytes, never given back."""
+        address = c.c_uint64()
+        self._call("cuMemAlloc_v2", c.byref(address), c.c_size_t(max(size, 16)))
+        return address
+
+    def put(self, array: np.ndarray[Any, Any]) -> c.c_uint64:
+        """Return the address of a copy of an array."""
+        address = self.empty(array.nbytes)
+        self._call("cuMemcpyHtoD_v2", address, array.ctypes.data_as(c.c_void_p),
+                   c.c_size_t(array.nbytes))  # fmt: skip
+        return address
+
+    def get(self, address: c.c_uint64, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
+        """Return a copy of what is there."""
+        array = np.empty(shape, dtype)
+        self.synchronize()
+        self._call("cuMemcpyDtoH_v2", array.ctypes.data_as(c.c_void_p), address,
+                   c.c_size_t(array.nbytes))  # fmt: skip
+        return array
+
+    def fill(self, address: c.c_uint64, byte: int, size: int) -> None:
+        """Enqueue setting bytes."""
+        self._call("cuMemsetD8Async", address, c.c_ubyte(byte), c.c_size_t(size), self.stream)
+
+    def copy(self, target: c.c_uint64, source: c.c_uint64, size: int) -> None:
+        """Enqueue a copy on the device."""
+        self._call("cuMemcpyDtoDAsync_v2", target, source, c.c_size_t(size), self.stream)
+
+    def free(self, *addresses: c.c_uint64) -> None:
+        """Give memory back."""
+        for address in addresses:
+            self._call("cuMemFree_v2", address)
+
+    # ---- kernels ----
+
+    def kernel(
+        self, operation: str, variant: str, extents: tuple[int, int], arguments: Sequence[Any],
+        *, tile: int = 0, item_size: int = 4, options: Sequence[str] = (),
+    ) -> Work:  # fmt: skip
+        """Return what launches a variant of the catalogue."""
+        entry = catalogue.find(operation, variant)
+        grid, block, shared = entry.launch(
+            *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
+        )
+        real = "float" if item_size == 4 else "double"
+        macros = [f"-DREAL={real}", *([f"-DTILE={tile}"] if tile else []), *options]
+        text = catalogue.read_kernel(entry.file)
+        return self.launch(text, entry.entry, grid, block, shared, arguments, macros)
+
+    def launch(
+        self, text: str, entry: str, grid: Sequence[int], block: Sequence[int], shared: int,
+        arguments: Sequence[Any], options: Sequence[str] = (),
+    ) -> Work:  # fmt: skip
+        """Return what launches a kernel of a source."""
+        key = (text, entry, tuple(options))
+        if key not in self._functions:
+            compiled = nvrtc.compile_cuda(text, arch=self.arch, options=options)
+            module, function = c.c_void_p(), c.c_void_p()
+            self._call("cuModuleLoadData", c.byref(module), compiled.cubin)
+            self._call("cuModuleGetFunction", c.byref(function), module, entry.encode())
+            self._functions[key] = function
+        function = self._functions[key]
+        if shared > 48 << 10:
+            self._call("cuFuncSetAttribute", function, 8, shared)
+        pointers = (c.c_void_p * len(arguments))(*[c.addressof(a) for a in arguments])
+        where = [*grid, *block, shared]
+
+        def work() -> None:
+            assert len(arguments) == len(pointers)  # and they live as long as this function
+            self._call("cuLaunchKernel", function, *where, self.stream, pointers, None)
+
+        return work
+
+    def sgemm(self, m: int, n: int, k: int, a: Any, b: Any, out: Any) -> Work | None:
+        """Return cuBLAS' float32 product of row-major matrices, or None without cuBLAS."""
+        if self._cublas is None:
+            return None
+        one, zero = c.c_float(1), c.c_float(0)
+        function = self._cublas.cublasSgemm_v2
+
+        def work() -> None:
+            result = function(self._handle, 0, 0, n, m, k, c.byref(one), b, n, a, k,
+                              c.byref(zero), out, n)  # fmt: skip
+            if result:
+                raise RuntimeError(f"cublasSgemm: {result}")
+
+        return work
+
+    @property
+    def cublas_version(self) -> int:
+        """As cublasGetVersion returns it; 0 without cuBLAS."""
+        version = c.c_int()
+        if self._cublas is not None:
+            self._cublas.cublasGetVersion_v2(self._handle, c.byref(version))
+        return version.value
+
+    # ---- time ----
+
+    def synchronize(self) -> None:
+        """Wait for the stream."""
+        self._call("cuStreamSynchronize", self.stream)
+
+    def graph(self, work: Work, times: int) -> Work:
+        """Return what replays `work`, captured so many times."""
+        self._call("cuStreamBeginCapture_v2", self.stream, 1)
+        for _ in range(times):
+            work()
+        graph, ready = c.c_void_p(), c.c_void_p()
+        self._call("cuStreamEndCapture", self.stream, c.byref(graph))
+        self._call("cuGraphInstantiateWithFlags", c.byref(ready), graph, c.c_ulonglong(0))
+        return lambda: self._call("cuGraphLaunch", ready, self.stream)
+
+    def milliseconds(self, work: Work) -> float:
+        """Return the time of `work` between two events."""
+        events = [c.c_void_p(), c.c_void_p()]
+        for event in events:
+            self._call("cuEventCreate", c.byref(event), 0)
+        self._call("cuEventRecord", events[0], self.stream)
+        work()
+        self._call("cuEventRecord", events[1], self.stream)
+        self._call("cuEventSynchronize", events[1])
+        elapsed = c.c_float()
+        self._call("cuEventElapsedTime", c.byref(elapsed), *events)
+        for event in events:
+            self._call("cuEventDestroy_v2", event)
+        return elapsed.value
+
+    def interleaved(
+        self, candidates: Mapping[str, Work], rounds: int, target_ms: float = 2.0
+    ) -> dict[str, list[float]]:
+        """Time candidates in turn; return the milliseconds of one run of each, by round.
+
+        L2 is as the candidate's own last run leaves it. Each sample is a graph that holds as many
+        runs as take about `target_ms`.
+        """
+        graphs, inner = {}, {}
+        for name, work in candidates.items():
+            work()
+            self.synchronize()
+            once = self.milliseconds(work)
+            inner[name] = max(1, min(100, round(target_ms / max(once, 1e-3))))
+            graphs[name] = self.graph(work, inner[name])
+        times: dict[str, list[float]] = {name: [] for name in candidates}
+        for turn in range(-1, rounds):
+            names = list(candidates) if turn % 2 else list(candidates)[::-1]
+            for name in names:
+                ms = self.milliseconds(graphs[name]) / inner[name]
+                if turn >= 0:
+                    times[name].append(ms)
+        return times
+
+
+def state() -> dict[str, str]:
+    """Return the GPU's name, driver, clocks, power and throttle reasons, as nvidia-smi says."""
+    fields = ["name", "driver_version", "clocks.sm", "clocks.mem", "power.draw", "temperature.gpu",
+              "clocks_event_reasons.active"]  # fmt: skip
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return dict(zip(fields, done.stdout.strip().splitlines()[0].split(", "), strict=False))
+
+
+def median_and_spread(times: Sequence[float]) -> tuple[float, float]:
+    """Return the median and (80th - 20th percentile) / median."""
+    low, high = np.percentile(times, [20, 80])
+    middle = statistics.median(times)
+    return middle, float(high - low) / middle
+
+
+def _cublas() -> Any:
+    """Return cuBLAS where it is installed, else None."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib  # type: ignore[import-untyped]
+
+    try:
+        load_nvidia_dynamic_lib("cublasLt")
+        return c.CDLL(load_nvidia_dynamic_lib("cublas").abs_path)
+    except Exception:
+        return None
