@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,6 @@ def main() -> None:
     found = {
         "command": "python benchmarks/ladder.py",
         "date": datetime.date.today().isoformat(),
-        "commit": _commit(),
         "gpu": state(),
         "nvrtc": "{}.{}".format(*nvrtc.nvrtc().version),
         "cublas": gpu.cublas_version,
@@ -99,13 +97,6 @@ def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]
         line += f", cuBLAS {rows['cublas']['tflops']}, ratio {ratio:.3f}"
     print(line, after.get("clocks.sm"), after.get("power.draw"), flush=True)
     return {"m": m, "n": n, "k": k, "clocks": [before, after], "rungs": rows}
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":

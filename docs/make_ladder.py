@@ -21,15 +21,15 @@ def text(found: dict[str, Any]) -> str:
     """Return the page."""
     gpu = found["gpu"]
     major, minor = found["cublas"] // 10000, found["cublas"] // 100 % 100
+    where = (
+        f"{gpu['name']}, driver {gpu['driver_version']}, NVRTC {found['nvrtc']}, "
+        f"cuBLAS {major}.{minor}, {found['date']}: `{found['command']}`."
+    )
     lines = [
         "# The ladder, measured",
         "",
-        f"{gpu['name']}, driver {gpu['driver_version']}, NVRTC {found['nvrtc']}, cuBLAS "
-        f"{major}.{minor}, {found['date']}, commit {found['commit']}: `{found['command']}`. Float32, "
-        "random numbers; every result was checked against float64. Rungs and cuBLAS (without TF32) "
-        "take turns, so that they see the same clocks. A time is the median of the rounds and "
-        "includes what a rung does to its operands first. L2 is as the rung's own last run leaves "
-        "it. `python docs/make_ladder.py` writes this page.",
+        where,
+        _METHOD,
         "",
         "## Every rung at 4096 x 4096 x 4096",
         "",
@@ -72,19 +72,25 @@ def text(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_METHOD = """\
+Float32, random numbers; every result was checked against float64. Rungs and cuBLAS (without TF32)
+take turns, so that they see the same clocks. A time is the median of the rounds and includes what a
+rung does to its operands first. L2 is as the rung's own last run leaves it.
+`python docs/make_ladder.py` writes this page."""
+
 _LIMITS = """\
 ## What limits the top
 
 The main loop of `tma` is 1024 multiply-adds in 1153 issue cycles, 0.888 of peak
-(`python benchmarks/cost_model.py`), which would be 59 TFLOP/s. Versions of the loop that the model
-rates from 0.84 to 0.90 ran equally fast, so bank conflicts are not what limits it now. The rows of B
-are: a bulk copy takes its operands from uniform registers, so 32 copies of 1 KB by the lanes of a
-warp become a loop of some 500 instructions for each stage. A tensor map would make it one instruction.
-A warp that does only the copies was slower (50 TFLOP/s at 4096), for the same reason: the loop takes
-its issue slots from one scheduler. Packing A costs 39 us at 4096 (1.5 %) and 208 us at 8192 (1 %).
+(`python benchmarks/cost_model.py` with ptxas 13.0), which would be 59 TFLOP/s. Versions of the loop
+that the model rates from 0.84 to 0.90 ran equally fast, so bank conflicts are not what limits it.
+The copies of B may be: a bulk copy takes its operands from uniform registers, so 32 of them by
+the lanes of a warp are a loop of 8 instructions that runs 32 times for each stage. With a warp that
+does only the copies, the kernel was slower (50 TFLOP/s at 4096). To be tried next: a tensor map,
+which copies a stage of B with one instruction. At 8192 the clock falls to 1875 MHz at 680 W.
 
-`split_k` copies A one element at a time, to transpose it on the way. At 1000 and 1024 these copies
-and their addresses are a tenth of the instructions. Narrow and deep products (64 x 64 x 8192) would
+`split_k` copies A one element at a time, to transpose it on the way; copies and their addresses
+take instructions from the multiply-adds at 1000 and 1024. Narrow and deep products (64 x 64 x 8192)
 need more than 8 parts of K.
 """
 
