@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import coalesce
+from coalesce.compile import disassembler, nvrtc, pathfinder
 from coalesce.compile import headers as stand_ins
-from coalesce.compile import nvrtc
 from coalesce.compile.nvrtc import compile_cuda
 from coalesce.errors import CompileError
 
@@ -212,6 +217,62 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
             compile_cuda(SCALE)
     finally:
         nvrtc.nvrtc.cache_clear()
+
+
+@pytest.fixture
+def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str | None]]:
+    """Versions of packages that seem to be installed, None for one that does not."""
+    seeming: dict[str, str | None] = {}
+    version = metadata.version
+
+    def seems(package: str) -> str:
+        found = seeming[package] if package in seeming else version(package)
+        if found is None:
+            raise metadata.PackageNotFoundError(package)
+        return found
+
+    nvrtc.nvrtc(), nvrtc.include_folders()  # what was found before stays so
+    monkeypatch.setattr(metadata, "version", seems)
+    for cached in (pathfinder.pathfinder, disassembler.nvdisasm):
+        cached.cache_clear()
+    yield seeming
+    for cached in (pathfinder.pathfinder, disassembler.nvdisasm, nvrtc.nvrtc):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("old", ["1.2.0", "1.3.3", "1.5.0"])
+def test_an_old_pathfinder_is_named(packages: dict[str, str | None], old: str) -> None:
+    kernel = coalesce.Kernel(SCALE, device="sim")
+    packages["cuda-pathfinder"] = old
+    advice = rf"cuda-pathfinder {old} is too old.*pip install -U 'cuda-pathfinder>=1.5.1'"
+    x = np.zeros(32, np.float32)
+    p = kernel.profile(1, 32, x, 2.0, 32)
+    assert any(re.search(advice, why) for why in p.inexact.values()), p.inexact
+    nvrtc.nvrtc.cache_clear()
+    with pytest.raises(CompileError, match=advice):
+        nvrtc.nvrtc()
+
+
+def test_a_missing_disassembler_says_what_to_install(
+    packages: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = pathfinder.pathfinder()
+    monkeypatch.setattr(found, "find_nvidia_binary_utility", lambda _: None)
+    packages.clear()
+    assert Path(disassembler.nvdisasm()).is_file(), "the package's own file is found"
+    disassembler.nvdisasm.cache_clear()
+    monkeypatch.setattr(metadata, "files", lambda _: [])
+    packages["nvidia-cuda-nvdisasm"] = "13.2.51"
+    with pytest.raises(LookupError, match=r"13\.2\.51 is installed, but .* --force-reinstall"):
+        disassembler.nvdisasm()
+    packages["nvidia-cuda-nvdisasm"] = None
+    with pytest.raises(LookupError, match="is not installed: pip install nvidia-cuda-nvdisasm"):
+        disassembler.nvdisasm()
+
+
+def test_the_oldest_pathfinder_is_that_of_the_package() -> None:
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'"cuda-pathfinder>={pathfinder.OLDEST}"' in project
 
 
 def test_architectures_for_gpus() -> None:

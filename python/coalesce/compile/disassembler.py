@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coalesce.compile import cache
+from coalesce.compile import cache, pathfinder
 
 if TYPE_CHECKING:
     from coalesce.compile.nvrtc import Compiled
@@ -68,12 +68,15 @@ def listing(compiled: Compiled) -> str:
 @lru_cache(maxsize=1)
 def nvdisasm() -> str:
     """Return the program's path; LookupError says what to install."""
-    from cuda.pathfinder import (  # type: ignore[import-untyped]
-        find_nvidia_binary_utility,
-    )
-
-    path = find_nvidia_binary_utility("nvdisasm")
+    package = "nvidia-cuda-nvdisasm"
+    path = pathfinder.pathfinder().find_nvidia_binary_utility("nvdisasm")
+    path = path or pathfinder.file_of(package, "nvdisasm")
     if path is None:
+        if installed := pathfinder.version_of(package):
+            raise LookupError(
+                f"{package} {installed} is installed, but its program nvdisasm is not found: "
+                f"pip install --force-reinstall {package}"
+            )
         raise LookupError(
             "the disassembler nvdisasm is not installed: pip install nvidia-cuda-nvdisasm "
             "(it needs no GPU and no driver)"

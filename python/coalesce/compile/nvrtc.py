@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from coalesce.common import checks, forks
 from coalesce.common.errors import CompileError
-from coalesce.compile import cache
+from coalesce.compile import cache, pathfinder
 from coalesce.compile.headers import PRELUDE, PRELUDE_NAME, STANDARD
 from coalesce.cxx.signature import plain_name
 
@@ -146,16 +146,12 @@ def compile_cuda(
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
     """Return the compiler, opened by the first call; CompileError says what to install."""
-    from cuda.pathfinder import (  # type: ignore[import-untyped]
-        DynamicLibNotFoundError,
-        load_nvidia_dynamic_lib,
-    )
-
     from coalesce.compile.worker import Compiler
 
+    found = _pathfinder()
     try:
-        path = load_nvidia_dynamic_lib("nvrtc").abs_path
-    except (DynamicLibNotFoundError, RuntimeError, OSError) as error:
+        path = found.load_nvidia_dynamic_lib("nvrtc").abs_path
+    except (found.DynamicLibNotFoundError, RuntimeError, OSError) as error:
         why = str(error).splitlines()[0]
         if "cannot allocate" in why or "failed to map" in why:
             raise CompileError(
@@ -169,15 +165,21 @@ def nvrtc() -> Compiler:
     return Compiler(str(path))
 
 
+def _pathfinder() -> Any:
+    try:
+        return pathfinder.pathfinder()
+    except LookupError as error:
+        raise CompileError(f"the CUDA compiler NVRTC cannot be found: {error}") from None
+
+
 @lru_cache(maxsize=1)
 def include_folders() -> tuple[str, ...]:
     """Return the folders of CUDA's own headers, as far as they are installed."""
-    from cuda.pathfinder import find_nvidia_header_directory
-
+    found = _pathfinder()
     folders: list[str] = []
     for component in ("cudart", "cccl"):
         try:
-            folder = find_nvidia_header_directory(component)
+            folder = found.find_nvidia_header_directory(component)
         except Exception:
             folder = None
         if folder and folder not in folders:

@@ -1,0 +1,53 @@
+"""cuda-pathfinder, which finds the parts of CUDA that are installed: wheels, a toolkit, conda."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+# Versions before 1.3.4 do not find the headers, those before 1.5.1 not the program nvdisasm, of the
+# wheels of CUDA 13. pyproject.toml asks for the same version.
+OLDEST = "1.5.1"
+
+
+@lru_cache(maxsize=1)
+def pathfinder() -> Any:
+    """Return the module; LookupError if it is missing or too old, with what to install."""
+    found = version_of("cuda-pathfinder")
+    if found is None:
+        raise LookupError("cuda-pathfinder is not installed: pip install cuda-pathfinder")
+    if _numbers(found) < _numbers(OLDEST):
+        raise LookupError(
+            f"cuda-pathfinder {found} is too old to find CUDA's compiler tools: "
+            f"pip install -U 'cuda-pathfinder>={OLDEST}'"
+        )
+    from cuda import pathfinder as module  # type: ignore[import-untyped]
+
+    return module
+
+
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package; None if there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def file_of(package: str, name: str) -> str | None:
+    """Return a file of an installed package, which may lie where cuda-pathfinder does not look.
+
+    It looks in the folders of `site`, and not in those of PYTHONPATH and of .pth files.
+    """
+    if version_of(package) is None:
+        return None
+    named = [file for file in metadata.files(package) or () if file.name == name]
+    paths = (Path(str(file.locate())) for file in named)
+    return next((str(path) for path in paths if path.is_file()), None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
