@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/sim.hpp"
+#include "model/banks.hpp"
 #include "model/gpu.hpp"
 #include "model/tag_sets.hpp"
 #include "model/time.hpp"
@@ -151,6 +152,27 @@ void add_model(py::module_ m) {
         },
         py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
         py::arg("work"), "The time model on counts from elsewhere, such as a recording.");
+    m.def(
+        "shared_groups",
+        [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask, bool load) {
+            if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
+                throw py::value_error("32 addresses of accesses of 1 to 16 bytes are needed");
+            sim::MemoryEvent e;
+            e.access = load ? sim::Access::load : sim::Access::store;
+            e.bytes = bytes;
+            e.mask = mask;
+            e.addresses = addresses.data();
+            const int turns = model::turns_of(e);
+            py::list groups;
+            for (int turn = 0; turn < turns; ++turn) {
+                const sim::LaneMask lanes = mask & model::group_mask(turn, sim::warp_size / turns);
+                groups.append(py::make_tuple(lanes, model::most_words(e, lanes)));
+            }
+            return groups;
+        },
+        py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("load"),
+        "The groups of lanes that a shared load or store is served in, one after the other: the "
+        "mask of each group's active lanes, and its wavefronts.");
     m.def(
         "first_level_cycles",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes) {

@@ -102,6 +102,15 @@ inline bool alike(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return alike(e, 1, mask) || alike(e, 2, mask);
 }
 
+// In how many groups of neighbouring lanes an access is served, one group after the other.
+inline int turns_of(const sim::MemoryEvent& e) {
+    const int groups = groups_of(e.bytes);
+    const bool merged =
+        e.access == sim::Access::load && groups > 1 &&
+        (e.shape == sim::Shape::uniform || (e.shape == sim::Shape::scattered && alike(e, e.mask)));
+    return merged ? groups / 2 : groups;
+}
+
 // The fewest wavefronts that bring this many lanes their elements, all of them different.
 inline uint32_t packed_wavefronts(const sim::MemoryEvent& e) {
     return (uint32_t(std::popcount(e.mask)) * e.bytes + wavefront_bytes - 1) / wavefront_bytes;
@@ -111,19 +120,14 @@ inline uint32_t packed_wavefronts(const sim::MemoryEvent& e) {
 inline void merge_groups(const sim::MemoryEvent& e, int groups, uint32_t apart, Wavefronts& w) {
     w.taken = w.theoretical = apart;
     const int lanes = 2 * sim::warp_size / groups;
-    bool everywhere = true;
     for (int pair = 0; pair < groups / 2; ++pair) {
         const sim::LaneMask both = e.mask & group_mask(pair, lanes);
-        if (!alike(e, both)) {
-            everywhere = false;
-        } else if (most_words(e, both) == 1) {
+        if (alike(e, both) && most_words(e, both) == 1) {
             w.theoretical -= most_words(e, both & group_mask(2 * pair, lanes / 2)) +
                              most_words(e, both & group_mask(2 * pair + 1, lanes / 2)) - 1;
         }
     }
-    // Alike in each half need not be alike in the same way.
-    if (everywhere && (groups == 2 || alike(e, e.mask)))
-        w.taken = by_groups(e, groups / 2, most_words);
+    if (const int turns = turns_of(e); turns < groups) w.taken = by_groups(e, turns, most_words);
 }
 
 inline Wavefronts wavefronts(const sim::MemoryEvent& e) {

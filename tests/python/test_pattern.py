@@ -6,6 +6,7 @@ from operator import mul
 
 import pytest
 
+from coalesce import draw
 from coalesce.profiling.patterns import classify
 from coalesce.tracing import TraceArray
 
@@ -149,6 +150,24 @@ def test_partial_warps(mask, words):
 )
 def test_shared_memory(addresses, width, name):
     assert classify(addresses, width, space="shared").name == name
+
+
+@pytest.mark.parametrize("kind", ["load", "store"])
+@pytest.mark.parametrize("mask", [0xFFFFFFFF, 0x00FF00FF, 0xF0F0F0F0, 0x80000001, 0x0000FFFF])
+@pytest.mark.parametrize("width", [4, 8, 16])
+@pytest.mark.parametrize("step", [1, 2, 16, 17])
+def test_pictures_and_sentences_agree_about_conflicts(kind, mask, width, step):
+    """Lanes are served in groups by their numbers, whether the others are active or not."""
+    addresses = [width * step * (i // 2 * 2 if step == 2 else i) for i in LANES]
+    sentence = classify(addresses, width, mask, space="shared", load=kind == "load").name
+    picture = draw.bank_board(addresses, width, mask, kind=kind).headline
+    assert sentence.replace("no ", "no bank ").replace("-way ", "-way bank ") in picture
+
+
+def test_half_of_each_half_warp_has_no_conflict():
+    addresses = [8 * i for i in LANES]
+    assert classify(addresses, 8, 0x00FF00FF, space="shared").name == "no conflict"
+    assert "2 wavefronts, no bank conflict" in draw.bank_board(addresses, 8, 0x00FF00FF).headline
 
 
 def test_whether_a_conflict_follows_from_the_code(random):

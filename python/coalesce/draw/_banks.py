@@ -6,6 +6,7 @@ import string
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from coalesce._core import model
 from coalesce.common import checks
 from coalesce.draw._axes import Gap, inside, shorten
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, Swatch, number, text_width
@@ -44,10 +45,8 @@ class Word:
 class Board:
     """Which words the lanes want, and in which wavefront each is served.
 
-    A wavefront serves each bank one word, to as many lanes as want it. Accesses of 8 and 16 bytes
-    are served a half and a quarter of a warp after the other; loads whose neighbouring lanes, or
-    whose lanes two apart, have one address take two of these groups at once. Which of a bank's
-    words comes first is not published; here it is the one that the lowest lane wants.
+    Which lanes are served together is the model's rule (csrc/model/banks.hpp). Which of a bank's
+    words comes first is not published. Here it is the one that the lowest lane wants.
 
     Attributes
     ----------
@@ -81,13 +80,11 @@ class Board:
 def board_of(lanes: Lanes, kind: Kind = "load") -> Board:
     """Give each word the first wavefront in which its bank is free."""
     words_a_lane = max(1, lanes.itemsize // WORD_BYTES)
-    groups = words_a_lane
-    if kind == "load" and groups > 1 and (_alike(lanes, 1) or _alike(lanes, 2)):
-        groups //= 2
-    size = lanes.count // groups
-    board = Board(groups, [], [])
-    for first in range(0, lanes.count, size):
-        together = [lane for lane in lanes.numbers if first <= lane < first + size]
+    mask = sum(1 << lane for lane in lanes.numbers)
+    groups = model.shared_groups(lanes.addresses.tolist(), lanes.itemsize, mask, kind == "load")
+    board = Board(len(groups), [], [])
+    for together_mask, _ in groups:
+        together = [lane for lane in lanes.numbers if together_mask >> lane & 1]
         words: dict[int, Word] = {}
         depth = [0] * BANKS
         for lane in together:
@@ -101,19 +98,6 @@ def board_of(lanes: Lanes, kind: Kind = "load") -> Board:
             board.groups.append(together)
             board.words.append(list(words.values()))
     return board
-
-
-def _alike(lanes: Lanes, apart: int) -> bool:
-    """Whether active lanes that are so far apart have one address, all through the warp.
-
-    Loads of 8 and 16 bytes then serve two of their groups together (csrc/model/banks.hpp).
-    """
-    active = set(lanes.numbers)
-    return all(
-        lanes.address(lane) == lanes.address(lane ^ apart)
-        for lane in active
-        if lane ^ apart in active
-    )
 
 
 def bank_board(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from coalesce.profiling.lane_runs import Thread
-from coalesce.profiling.patterns import Pattern, classify, wavefronts_of, ways_of
+from coalesce.profiling.patterns import Pattern, classify, shared_wavefronts
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
@@ -67,14 +67,29 @@ class Example:
     def cost(self) -> int:
         """Wavefronts of shared memory, sectors of other memory."""
         if self.space == "shared":
-            return sum(wavefronts_of(self.active, self.width))
+            return sum(self._wavefronts)
         return self.sectors
+
+    @cached_property
+    def _wavefronts(self) -> list[int]:
+        """The wavefronts of each group of lanes that shared memory serves together."""
+        load = self._drawn_kind == "load"
+        return shared_wavefronts(self.addresses, self.width, self.mask, load=load)
+
+    @property
+    def _drawn_kind(self) -> Literal["load", "store", "atomic"]:
+        """What a picture calls the access; an asynchronous copy is a load and a store."""
+        if self.kind == "async_copy":
+            return "store" if self.space == "shared" else "load"
+        if self.kind == "load":
+            return "load"
+        return "store" if self.kind == "store" else "atomic"
 
     @cached_property
     def wastes(self) -> bool:
         """Whether the lanes' elements, packed, would cost less."""
         if self.space == "shared":
-            return ways_of(self.active, self.width) > 1
+            return max(self._wavefronts) > 1
         return self.cost > max(1, -(-self.mask.bit_count() * self.width // 32))
 
     @cached_property
@@ -85,6 +100,7 @@ class Example:
             self.width,
             self.mask,
             space=self.space,
+            load=self._drawn_kind == "load",
             array=self.array,
             threads=self.threads,
         )
@@ -93,9 +109,7 @@ class Example:
         """Draw it: the lanes over the lines of memory, or on the banks of shared memory."""
         from coalesce import draw
 
-        kind: Any = self.kind if self.kind in ("load", "store") else "atomic"
-        if self.kind == "async_copy":
-            kind = "store" if self.space == "shared" else "load"
+        kind = self._drawn_kind
         given = (self.addresses, self.width, self.mask)
         if self.space == "shared":
             return draw.bank_board(*given, kind=kind, title=title or None)

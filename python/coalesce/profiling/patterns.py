@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coalesce._core import model
 from coalesce.profiling.lane_runs import Thread, runs_of
 
 Kind = Literal[
@@ -75,6 +76,7 @@ def classify(
     mask: int = 0xFFFFFFFF,
     *,
     space: str = "global",
+    load: bool = True,
     array: Any = None,
     threads: Sequence[Thread] | None = None,
 ) -> Pattern:
@@ -90,6 +92,8 @@ def classify(
         Bit i is set where lane i is active.
     space : str
         ``"shared"`` for the banks, else for sectors.
+    load : bool
+        Whether the access is a load: shared memory serves some loads faster than stores.
     array : TraceArray, optional
         What is accessed, for words such as "one row of a".
     threads : sequence of (x, y, z), optional
@@ -99,7 +103,8 @@ def classify(
     active = [addresses[lane] for lane in lanes]
     those = None if threads is None else [threads[lane] for lane in lanes]
     if space == "shared":
-        return _of_banks(active, width, those)
+        ways = max(shared_wavefronts(addresses, width, mask, load=load), default=1)
+        return _of_banks(active, ways, those)
     found = _of_sectors(lanes, active, width, array, those)
     few = _few(lanes, len(addresses))
     if few and found.kind != "single":
@@ -222,10 +227,9 @@ def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
     return None, ""
 
 
-def _of_banks(active: list[int], width: int, threads: Sequence[Thread] | None) -> Pattern:
+def _of_banks(active: list[int], ways: int, threads: Sequence[Thread] | None) -> Pattern:
     if len(active) > 1 and len(set(active)) == 1:
         return Pattern("broadcast", "broadcast", "All lanes want one word, a broadcast.", 0)
-    ways = ways_of(active, width)
     steps = {b - a for a, b in pairwise(active)}
     step = steps.pop() if len(steps) == 1 else None
     if ways == 1:
@@ -243,24 +247,12 @@ def _of_banks(active: list[int], width: int, threads: Sequence[Thread] | None) -
     return Pattern("conflict", name, text, step, regular=regular)
 
 
-def ways_of(active: list[int], width: int) -> int:
-    """Return the most words that a bank must serve, of the lanes that are served together."""
-    return max(wavefronts_of(active, width), default=1)
-
-
-def wavefronts_of(active: list[int], width: int) -> list[int]:
-    """Return the words that the busiest bank must serve, of each lanes that are served together."""
-    together = max(1, min(LANES, LANES * WORD_BYTES // max(WORD_BYTES, width)))
-    found = []
-    for first in range(0, len(active), together):
-        words = {
-            (address + byte) // WORD_BYTES
-            for address in active[first : first + together]
-            for byte in range(0, width, WORD_BYTES)
-        }
-        loads = np.bincount([word % BANKS for word in words])
-        found.append(int(loads.max()))
-    return found
+def shared_wavefronts(
+    addresses: Sequence[int], width: int, mask: int, *, load: bool = True
+) -> list[int]:
+    """Return the wavefronts of each group of lanes that shared memory serves together."""
+    padded = [*addresses, *[0] * (LANES - len(addresses))]
+    return [n for lanes, n in model.shared_groups(padded, width, mask, load) if lanes]
 
 
 def _few(lanes: list[int], of: int) -> str:
