@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coalesce.arrays import devices
-from coalesce.common import checks
+from coalesce.common import checks, geometry
 from coalesce.profiling.patterns import Pattern, classify
 
 if TYPE_CHECKING:
@@ -276,8 +276,6 @@ def warp_of_thread(
 
 
 def _extents(block: Any) -> tuple[int, int, int]:
-    from coalesce.common import geometry
-
     given = tuple(block.tolist()) if isinstance(block, np.ndarray) and block.ndim == 1 else block
     extents = geometry.extent("block", given, "blockDim")
     geometry.check_block(extents, "blockDim")

@@ -15,6 +15,8 @@ import coalesce
 from coalesce import _core
 from coalesce.arrays import devices
 from coalesce.arrays.devices import resolve
+from coalesce.catalogue import run
+from coalesce.compile import nvrtc
 from coalesce.errors import DeviceUnavailable, LaunchError
 
 
@@ -182,3 +184,19 @@ def test_importing_never_fails_for_want_of_a_driver() -> None:
     state, text = json.loads(done.stdout)
     assert state == "no driver"
     assert "/no/such/libcuda.so" in text
+
+
+def test_an_operation_compiles_once_for_its_device(monkeypatch):
+    """No kernel is compiled for the default device on the way to another one."""
+    compiled = []
+    compile_cuda = nvrtc.compile_cuda
+
+    def recorded(source, **options):
+        compiled.append(options["arch"])
+        return compile_cuda(source, **options)
+
+    monkeypatch.setattr(nvrtc, "compile_cuda", recorded)
+    run.compiled.cache_clear()
+    a = np.ones((8, 8), np.float32)
+    coalesce.matmul(a, a, variant="naive", device="sim:a100")
+    assert compiled == ["sm_80"]

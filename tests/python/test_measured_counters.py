@@ -168,6 +168,19 @@ def test_the_launch_can_be_repeated_elsewhere():
     assert x.sum() == 16 * 6
 
 
+def test_only_arrays_that_are_read_and_written_are_kept_for_another_launch():
+    source = """extern "C" __global__ void step(float* sum, const float* x, float* out) {
+        sum[threadIdx.x] += x[threadIdx.x];
+        out[threadIdx.x] = 2 * x[threadIdx.x];
+    }"""
+    arrays = [np.full(32, value, np.float32) for value in (1, 2, 3)]
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, *arrays)
+    shared = [np.shares_memory(*pair) for pair in zip(p._launch.arguments, arrays, strict=True)]
+    assert shared == [False, True, True]
+    np.testing.assert_array_equal(p._launch.arguments[0], 1)
+    np.testing.assert_array_equal(arrays[0], 3)
+
+
 def test_ncu_that_does_not_end(p, a_gpu, tmp_path):
     del a_gpu
     ncu = fake_ncu(tmp_path, "import time; time.sleep(60)\n")

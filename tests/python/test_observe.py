@@ -110,7 +110,7 @@ def test_blocks_that_learn_of_each_other_are_not_sampled(body, on_simulator):
     kernel = coalesce.Kernel(source, device=on_simulator)
     arguments = [np.zeros(1, np.int32), np.zeros(1, np.int32)]
     with pytest.raises(coalesce.LaunchError, match=message) as caught:
-        counting.count(kernel, 1000, 32, arguments, sample=0.1)
+        counting.count(counting.prepare(kernel, 1000, 32, arguments), sample=0.1)
     assert "leave out sample" in str(caught.value)
 
 
@@ -123,7 +123,9 @@ def test_atomics_whose_result_is_not_used_are_sampled(on_simulator):
         if (n == 31) atomicAdd(total, own);
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
-    counted = counting.count(kernel, 1000, 32, [np.zeros(1, np.int32)], sample=0.1)
+    counted = counting.count(
+        counting.prepare(kernel, 1000, 32, [np.zeros(1, np.int32)]), sample=0.1
+    )
     assert counted.blocks_run < 1000
 
 
@@ -134,12 +136,12 @@ def test_blocks_that_learn_of_each_other_are_not_distributed(on_simulator):
         ThreadPoolExecutor(1) as pool,
         pytest.raises(coalesce.LaunchError, match="leave out executor to simulate them all"),
     ):
-        counting.count(kernel, 4, 32, [np.zeros(2, np.int32)], executor=pool)
+        counting.count(counting.prepare(kernel, 4, 32, [np.zeros(2, np.int32)]), executor=pool)
 
 
 def test_a_sample_leaves_variables_as_they_are(on_simulator):
     source = """__device__ int total = 5;
     extern "C" __global__ void k() { atomicAdd(&total, 1); }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
-    counting.count(kernel, 1000, 32, [], sample=0.1)
+    counting.count(counting.prepare(kernel, 1000, 32, []), sample=0.1)
     assert kernel.globals["total"][...] == 5

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from coalesce._core import cuda as _cuda
 from coalesce._core import model
-from coalesce.common.errors import DeviceUnavailable
+from coalesce.arrays import foreign
+from coalesce.common.errors import CompileError, DeviceUnavailable
+from coalesce.compile import nvrtc
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,6 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
             return _named(given, "COALESCE_DEVICE")
         gpus = _gpus()
         if gpus and gpu_arrays and len(gpus) > 1:
-            from coalesce.arrays import foreign
-
             return gpus[foreign.seen(gpu_arrays[0]).ordinal]
         return gpus[0] if gpus else SIMULATED[DEFAULT_SIMULATED]
     if isinstance(device, Device):
@@ -250,9 +250,6 @@ _MULTIPROCESSOR_COUNT = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
 
 def _nvrtc_major() -> int | None:
-    from coalesce.common.errors import CompileError
-    from coalesce.compile import nvrtc
-
     try:
         return int(nvrtc.nvrtc().version[0])
     except CompileError:

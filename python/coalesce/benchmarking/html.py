@@ -9,7 +9,7 @@ from coalesce.benchmarking import text as benchmark_text
 from coalesce.render.markup import BAD, FAINT, GOOD, LINE, MONO, cell, row, table, tag
 
 if TYPE_CHECKING:
-    from coalesce.benchmarking import Benchmark, BenchmarkRow
+    from coalesce.benchmarking.result import Benchmark, BenchmarkRow
 
 _BAR = 16  # characters
 _EIGHTHS = " ▏▎▍▌▋▊▉"

@@ -14,7 +14,7 @@ from coalesce.common.timing import milliseconds
 from coalesce.launch.modelled import of_bytes
 
 if TYPE_CHECKING:
-    from coalesce.benchmarking import Benchmark, BenchmarkRow
+    from coalesce.benchmarking.result import Benchmark, BenchmarkRow
 
 _BAD, _GOOD, _FAINT, _BOLD = "yellow", "cyan", "dim", "bold"
 

@@ -119,7 +119,7 @@ class Run:
         entry = catalogue.find(operation, variant)
         if tile:
             defines = (*defines, f"TILE={tile}")
-        kernel = compiled(operation, variant, defines)
+        kernel = compiled(operation, variant, defines, self.device.name)
         grid, block, shared_bytes = entry.launch(
             *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
         )
@@ -268,11 +268,13 @@ class Run:
 
 
 @cache
-def compiled(operation: str, variant: str, defines: tuple[str, ...]) -> BaseKernel:
-    """Return a kernel of the catalogue, compiled once for each set of macros."""
+def compiled(operation: str, variant: str, defines: tuple[str, ...], device: str) -> BaseKernel:
+    """Return a kernel of the catalogue, compiled once for each set of macros and device."""
     entry = catalogue.find(operation, variant)
     options = tuple(f"-D{define}" for define in defines)
-    return BaseKernel(catalogue.read_kernel(entry.file), entry.entry, options=options)
+    return BaseKernel(
+        catalogue.read_kernel(entry.file), entry.entry, options=options, device=device
+    )
 
 
 def in_simulated_memory(operand: Operand) -> bool:

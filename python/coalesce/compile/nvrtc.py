@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coalesce.common import checks, forks
 from coalesce.common.errors import CompileError
 from coalesce.compile import cache, pathfinder
 from coalesce.compile.headers import PRELUDE, PRELUDE_NAME, STANDARD
+from coalesce.compile.worker import Compiler
 from coalesce.cxx.signature import plain_name
-
-if TYPE_CHECKING:
-    from coalesce.compile.worker import Compiler
 
 DEFAULT_ARCH = "sm_90"
 
@@ -146,8 +144,6 @@ def compile_cuda(
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
     """Return the compiler, opened by the first call; CompileError says what to install."""
-    from coalesce.compile.worker import Compiler
-
     found = _pathfinder()
     try:
         path = found.load_nvidia_dynamic_lib("nvrtc").abs_path

@@ -103,12 +103,6 @@ def is_ptx(source: str) -> bool:
     return _COMMENT.sub("", source[:65536]).lstrip().startswith(".version")
 
 
-def ptx_target(ptx: str) -> str | None:
-    """Return what PTX text was made for: "sm_90"."""
-    match = re.search(r"^\s*\.target\s+(\w+)", _COMMENT.sub("", ptx[:65536]), re.MULTILINE)
-    return match[1] if match else None
-
-
 def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
     """Return the entries of PTX text and their parameters."""
     entries = {}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from coalesce._core import cuda, sim
+from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.common import checks
 from coalesce.cxx import signature, variables
@@ -95,8 +96,6 @@ class Globals(Mapping[str, Any]):
 
     def on(self, device: str | Device) -> Globals:
         """Return the variables of another device, such as ``"sim"``."""
-        from coalesce.arrays import devices
-
         return Globals(self._module, devices.resolve(device))
 
     def __getitem__(self, name: str) -> Any:

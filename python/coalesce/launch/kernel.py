@@ -15,7 +15,9 @@ from coalesce.common import checks, geometry
 from coalesce.common.geometry import Extent
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
+from coalesce.launch import gpu
 from coalesce.launch.arguments import prepare, register_scalars
+from coalesce.launch.globals import Globals
 from coalesce.launch.module import Module
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.simulated import check_places, device_of, run
@@ -23,8 +25,6 @@ from coalesce.launch.source import module_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from coalesce.launch.globals import Globals
 
 
 class BaseKernel:
@@ -140,8 +140,6 @@ class BaseKernel:
     @functools.cached_property
     def globals(self) -> Globals:
         """The source's `__device__` and `__constant__` variables by name, on this device."""
-        from coalesce.launch.globals import Globals
-
         return Globals(self._module, self._device)
 
     @property
@@ -302,8 +300,6 @@ class BaseKernel:
         if unknown:
             raise ValueError(f"write_only names no parameter of {self.signature}: {unknown}")
         if device.kind == "cuda":
-            from coalesce.launch import gpu
-
             return gpu.run(
                 self._function(device),
                 device,

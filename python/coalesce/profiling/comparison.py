@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coalesce.common import checks
-from coalesce.profiling import Profile
+from coalesce.profiling.result import Profile
 from coalesce.profiling.rows import Line
 from coalesce.profiling.verdict import Total
 

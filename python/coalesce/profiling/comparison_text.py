@@ -13,8 +13,8 @@ from coalesce.profiling.rows import Line
 from coalesce.profiling.text import BAD, BOLD, FAINT, GOOD, launch, source_line
 
 if TYPE_CHECKING:
-    from coalesce.profiling import Profile
     from coalesce.profiling.comparison import Comparison
+    from coalesce.profiling.result import Profile
 
 Pair = tuple[Line | None, Line | None]  # of the baseline and of the other, as Comparison.lines
 

@@ -12,7 +12,7 @@ from coalesce.launch.modelled import Modelled
 from coalesce.profiling.rows import Access, Instruction, Line
 
 if TYPE_CHECKING:
-    from coalesce.profiling import Profile
+    from coalesce.profiling.result import Profile
 
 # Properties that belong to a row beside its fields.
 _DERIVED: dict[type, tuple[str, ...]] = {

@@ -28,7 +28,7 @@ from coalesce.render.markup import (
 )
 
 if TYPE_CHECKING:
-    from coalesce.profiling import Profile
+    from coalesce.profiling.result import Profile
 
 _COLUMNS = 7
 _WRAPPED = "white-space:normal"  # long lines push no numbers off the page

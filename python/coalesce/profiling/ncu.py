@@ -23,6 +23,7 @@ from coalesce.arrays import devices
 from coalesce.common import checks
 from coalesce.common.errors import DeviceUnavailable, LaunchError
 from coalesce.common.geometry import Extent
+from coalesce.launch.kernel import BaseKernel
 
 _FILE = "launch.pickle"
 # Where installers put it without making it a command.
@@ -49,8 +50,6 @@ class Launch:
 
     def run(self, device: str = "cuda") -> None:
         """Launch once."""
-        from coalesce.launch.kernel import BaseKernel
-
         kernel = BaseKernel(
             self.source,
             self.entry,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.catalogue import table
-from coalesce.common import checks, geometry
-from coalesce.launch.arguments import HostArray, expanded, names, prepare
+from coalesce.common import checks
+from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
-from coalesce.profiling import ArrayInfo, Profile, atomics, exactness, examples, ncu, rows
+from coalesce.profiling import atomics, exactness, examples, ncu, rows
+from coalesce.profiling.result import ArrayInfo, Profile
 from coalesce.simulate import counting
 
 if TYPE_CHECKING:
@@ -93,46 +93,38 @@ def of_kernel(
     title: str = "",
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch; see `Kernel.profile`."""
-    extents = geometry.extent("grid", grid), geometry.extent("block", block)
-    geometry.check_block(extents[1])
-    shared = geometry.shared(shared_bytes)
-    chosen = devices.resolve(device)
-    on_gpu = chosen.kind == "cuda"
-    # The simulator runs first, on copies: the GPU's launch is the one that the caller sees.
-    given = expanded(kernel.signature, given)
-    simulated = _copies(given) if on_gpu else given
-    again = _kept(kernel, simulated)
+    launch = counting.prepare(kernel, grid, block, given, shared_bytes, device)
+    on_gpu = launch.device.kind == "cuda"
+    ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
+    again = _again(launch, given, ptx)
     counted = counting.count(
-        kernel,
-        *extents,
-        simulated,
-        shared_bytes=shared,
-        device=chosen,
+        # On copies where a GPU launches too: that launch is the one that the caller sees.
+        launch.detached() if on_gpu else launch,
         sample=settings.sample,
         executor=settings.executor,
         progress=settings.progress,
         exemplars=_EXAMPLES,
         caches=settings.caches,
     )
-    record = _record(counted, chosen)
+    record = _record(counted, launch.device)
     if on_gpu:
-        record = kernel.launch(*extents, *given, shared_bytes=shared, device=chosen, runs="auto")
+        how: dict[str, Any] = {"shared_bytes": launch.shared_bytes, "device": launch.device}
+        record = kernel.launch(launch.grid, launch.block, *given, runs="auto", **how)
     counts = counted.counts
-    source, instructions = _listing(kernel, counted, chosen)
+    source, instructions = _listing(kernel, counted, ptx)
     metrics: Mapping[str, float] = counts.metrics()
     errors: Mapping[str, float] = {}
     of_instructions = ("smsp__inst_executed", "smsp__thread_inst_executed")
     if exactness.is_machine_code(counts):
         inexact = exactness.inexact(counts)
     else:
-        why = kernel._program(chosen).why_ptx(kernel.entry)
+        why = launch.program.why_ptx(kernel.entry)
         why = f"{_OF_PTX}: {why}" if why else _OF_PTX
         inexact = {
             name: why for name in metrics if name.startswith(of_instructions) or "shared" in name
         }
-    if math.prod(extents[0]) * math.prod(extents[1]) > 32:  # several warps
-        ptx = kernel._program(chosen).no_counts(kernel.entry, of_ptx=True).table()
-        text = kernel._module.compiled(chosen).ptx
+    if math.prod(launch.grid) * math.prod(launch.block) > 32:  # several warps
+        text = kernel._module.compiled(launch.device).ptx
         for space in atomics.spaces(ptx, text):
             inexact = exactness.ordered(metrics, space) | inexact
     if counted.estimate is not None:
@@ -147,16 +139,16 @@ def of_kernel(
         kernel=kernel.name,
         title=title,
         source=source,
-        grid=extents[0],
-        block=extents[1],
-        shared_bytes=shared,
-        device=chosen,
+        grid=launch.grid,
+        block=launch.block,
+        shared_bytes=launch.shared_bytes,
+        device=launch.device,
         metrics=metrics,
         inexact=inexact,
         instructions=instructions,
         arrays=[
             ArrayInfo(a.name, a.given.shape, str(a.given.dtype))
-            for a in counted.arguments
+            for a in launch.arguments
             if isinstance(a, HostArray)
         ],
         modelled=counted.modelled,
@@ -169,8 +161,9 @@ def of_kernel(
             kernel.options,
             kernel._module.arch,
             dict(kernel.headers),
-            *extents,
-            shared,
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
             again,
         ),
     )
@@ -178,7 +171,7 @@ def of_kernel(
 
 
 def _listing(
-    kernel: BaseKernel, counted: counting.Counted, device: Device
+    kernel: BaseKernel, counted: counting.Counted, ptx: Mapping[str, np.ndarray[Any, Any]]
 ) -> tuple[str, Sequence[rows.Instruction]]:
     """Return the rows of the instructions and the text whose lines they name."""
     counts = counted.counts
@@ -193,7 +186,6 @@ def _listing(
     scale = 1.0 if counted.estimate is None else counted.estimate.scale
     widths: dict[int, int] = {}
     if exactness.is_machine_code(counts):  # set it beside the PTX
-        ptx = kernel._program(device).no_counts(kernel.entry, of_ptx=True).table()
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
     return source, rows.instructions(table, files, own, parameters, found, scale, widths)
 
@@ -203,22 +195,22 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
     return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name)
 
 
-def _kept(kernel: BaseKernel, given: Sequence[Any]) -> list[Any]:
-    """Return the arguments as they are before the kernel runs, for another launch."""
-    called = names(kernel.signature, given)
-    on_host = [counting.on_host(v, name) for v, name in zip(given, called, strict=True)]
-    arguments = prepare(kernel.signature, on_host)
+def _again(
+    launch: counting.Prepared, given: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
+) -> list[Any]:
+    """Return arguments with which the kernel can be launched again after this launch.
+
+    Only arrays that the kernel reads as well as writes are copied: what was in the others before
+    makes no difference.
+    """
+    reads = (ptx["kind"] != "") & (ptx["kind"] != "store")
+    read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())
+    values = expanded(launch.kernel.signature, given)
     return [
-        (a.array.copy() if a.written else a.array) if isinstance(a, HostArray) else value
-        for value, a in zip(on_host, arguments, strict=True)
+        value
+        if not isinstance(argument, HostArray)
+        else argument.array.copy()
+        if argument.written and read & {number, -1}
+        else argument.array
+        for number, (value, argument) in enumerate(zip(values, launch.arguments, strict=True))
     ]
-
-
-def _copies(given: Sequence[Any]) -> list[Any]:
-    """Return the arguments with copies of the arrays, in host memory; of one array one copy."""
-    made: dict[int, Any] = {}
-    for value in given:
-        if id(value) not in made:
-            is_host = isinstance(value, np.ndarray)
-            made[id(value)] = value.copy() if is_host else counting.on_host(value)
-    return [made[id(value)] for value in given]

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from coalesce.common.timing import milliseconds
 from coalesce.launch.modelled import of_bytes
 from coalesce.profiling import verdict
 from coalesce.profiling.advice import remarks, told, wasteful
 from coalesce.profiling.rows import Access, Line, number
 
 if TYPE_CHECKING:
-    from coalesce.profiling import Profile
+    from coalesce.profiling.result import Profile
     from coalesce.simulate.sampling import Estimate
 
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
@@ -89,8 +90,6 @@ def extents(extent: tuple[int, int, int]) -> str:
 
 def notes(profile: Profile) -> list[str]:
     """Say what is modelled, what else ran, and what the numbers are worth."""
-    from coalesce.common.timing import milliseconds
-
     found = []
     times = []
     if profile.measured_ms is not None:
@@ -133,8 +132,6 @@ def worth(profile: Profile) -> list[str]:
 
 def modelled(profile: Profile) -> str | None:
     """Say what the models of caches and time come to; None where nothing was modelled."""
-    from coalesce.common.timing import milliseconds
-
     m = profile.modelled
     if m is None:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.arrays import devices, foreign
+from coalesce.arrays.device_array import to_device
 from coalesce.common import geometry
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import Pieces
@@ -18,7 +19,7 @@ from coalesce.common.progress import reporter
 from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.modelled import Modelled
-from coalesce.simulate import dependencies, sampling
+from coalesce.simulate import dependencies, remote, sampling
 from coalesce.simulate.events import Trace, TraceArray
 
 if TYPE_CHECKING:
@@ -62,13 +63,8 @@ class Counted:
 
 
 def count(
-    kernel: BaseKernel,
-    grid: Any,
-    block: Any,
-    arguments: Sequence[Any],
+    launch: Prepared,
     *,
-    shared_bytes: Any = 0,
-    device: str | Device | None = None,
     sample: float | None = None,
     executor: Executor | None = None,
     progress: Progress = None,
@@ -79,16 +75,8 @@ def count(
 
     Parameters
     ----------
-    kernel : BaseKernel
-    grid, block : int or tuple of int
-    arguments : sequence
-        The caller's, as for ``kernel[grid, block](*arguments)``. NumPy arrays are as after a
-        launch; GPU arrays are copied to the host and stay as they are.
-    shared_bytes : int
-        Dynamic shared memory, bytes a block.
-    device : str or Device, optional
-        Whose architecture's code to simulate; by default the kernel's own device or, where that is
-        a GPU, ``"sim"``.
+    launch : Prepared
+        NumPy arrays are as after a launch; GPU arrays were copied to the host and stay as they are.
     sample : float, optional
         The share of the blocks to run, above 0 and below 1, on copies of the arrays; the counts are
         then those of the sample. Where that would be less than a few dozen blocks, more are run,
@@ -103,15 +91,12 @@ def count(
     caches : bool
         Whether to model the caches, where the whole grid is simulated here.
     """
-    launch = prepare(kernel, grid, block, arguments, shared_bytes, device)
     if sample is not None or executor is not None:
         dependencies.refuse(launch, "executor" if sample is None else "sample")
     chosen = None if sample is None else sampling.choose(launch.blocks, sample)
     result: Any
-    with reporter(progress, kernel.name) as report:
+    with reporter(progress, launch.kernel.name) as report:
         if executor is not None:
-            from coalesce.simulate import remote
-
             remote.check(executor)
             jobs = remote.ranges(launch.blocks, executor)
             if chosen is not None:
@@ -327,8 +312,6 @@ def on_host(value: Any, name: str = "the array") -> Any:
     """Return an argument, a GPU array as a copy in host memory; errors call it `name`."""
     if isinstance(value, np.ndarray) or (found := foreign.look(value, name)) is None:
         return value
-    from coalesce.arrays.device_array import to_device
-
     try:
         return to_device(value).get()
     except DeviceUnavailable as error:

@@ -1,0 +1,245 @@
+"""`Benchmark`: the timed variants of an operation, one row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from coalesce.arrays.devices import Device
+from coalesce.arrays.peaks import Peaks
+from coalesce.common.timing import Timing
+from coalesce.profiling.result import ArrayInfo
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from coalesce.plots.axes import Theme
+
+
+@dataclass(frozen=True)
+class BenchmarkRow:
+    """What one variant took and whether its result was right.
+
+    Attributes
+    ----------
+    variant : str
+    timing : Timing
+        Says by `source` whether it was measured or modelled.
+    error : float or None
+        The largest difference from NumPy's result in float64, as a share of what the terms of that
+        element add up to without their signs; of an operation that only moves elements 0 or, if
+        one is not the same, infinity. None where nothing was verified.
+    correct : bool or None
+        Whether rounding explains the error.
+    gflops_share, gbps_share : float or None
+        Rates as shares of the GPU's peaks (`Benchmark.peaks`); None for NumPy, for rates there are
+        none of, and for GPUs whose peaks are not known.
+    speedup : float or None
+        How many times faster than the first row; None where one is measured and one is modelled.
+    bound : str or None
+        Of a modelled time, what bounds the kernel: ``"bound by DRAM: 8.39 MB"``.
+    """
+
+    variant: str
+    timing: Timing
+    error: float | None = None
+    correct: bool | None = None
+    gflops_share: float | None = None
+    gbps_share: float | None = None
+    speedup: float | None = None
+    bound: str | None = None
+
+
+class Benchmark:
+    """Variants of an operation, timed; made by `benchmark`. Prints as a table, also in a notebook.
+
+    A sequence of `BenchmarkRow`, indexed by number or by a variant's name.
+
+    Attributes
+    ----------
+    operation : str
+    arrays : tuple of ArrayInfo
+        Names, shapes and dtypes of the operands.
+    device : Device
+    rows : tuple of BenchmarkRow
+        In the order that was asked for.
+    peaks : Peaks or None
+        What the GPU could do at most, by published figures (`Peaks.source`); None where it is not
+        in the table of GPUs.
+    options : dict
+        Those of the operation, such as ``{"tile": 16}``.
+    """
+
+    def __init__(
+        self,
+        *,
+        operation: str,
+        arrays: Sequence[ArrayInfo],
+        device: Device,
+        rows: Sequence[BenchmarkRow],
+        peaks: Peaks | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        # Not for users: `benchmark` makes them.
+        self.operation = operation
+        self.arrays = tuple(arrays)
+        self.device = device
+        self.rows = tuple(rows)
+        self.peaks = peaks
+        self.options = dict(options)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[BenchmarkRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, key: int | str) -> BenchmarkRow:
+        if isinstance(key, str):
+            for row in self.rows:
+                if row.variant == key:
+                    return row
+            raise KeyError(f"{key!r} is none of {', '.join(self.names)}")
+        return self.rows[key]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variants, in order."""
+        return tuple(row.variant for row in self.rows)
+
+    @property
+    def timings(self) -> dict[str, Timing]:
+        """The times by variant."""
+        return {row.variant: row.timing for row in self.rows}
+
+    @property
+    def correct(self) -> bool:
+        """Whether no result was found wrong."""
+        return all(row.correct is not False for row in self.rows)
+
+    @property
+    def title(self) -> str:
+        """What was timed, where: ``"matmul of a (512, 512) and b (512, 512), float32, on ..."``."""
+        operands = " and ".join(f"{a.name} {a.shape}" for a in self.arrays)
+        given = "".join(f", {name}={value}" for name, value in self.short_options.items())
+        where = f"{self.device.name} ({self.device.description})"
+        if all(row.timing.device == "cpu" for row in self.rows):
+            where = "this machine's CPU"
+        return f"{self.operation} of {operands}, {self.arrays[0].dtype}{given}, on {where}"
+
+    @property
+    def short_options(self) -> dict[str, int | float | str]:
+        """The options that are numbers or words, and no arrays."""
+        return {k: v for k, v in self.options.items() if isinstance(v, int | float | str)}
+
+    def plot(
+        self,
+        of: Literal["time", "gflops", "gbps"] = "time",
+        *,
+        ax: Axes | None = None,
+        theme: Theme | None = None,
+    ) -> Axes:
+        """Plot the variants as a ladder of bars, as `coalesce.plots.ladder` does.
+
+        Parameters
+        ----------
+        of : {"time", "gflops", "gbps"}
+            Milliseconds, or a rate.
+        ax, theme
+            As for `coalesce.plots.ladder`.
+
+        Returns
+        -------
+        Axes
+            Modelled bars are hatched.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+        """
+        from coalesce import plots
+
+        return plots.ladder(self.timings, of=of, ax=ax, theme=theme)
+
+    def to_text(self, width: int = 100, *, color: bool = False) -> str:
+        """Return the table as text of 80 to 100 columns."""
+        from coalesce.render.console import as_text
+
+        return as_text(self, width, color=color)
+
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Write the table as a page of its own, as `Profile.to_html` does."""
+        from coalesce.benchmarking import html as benchmark_html
+        from coalesce.render import markup
+
+        return markup.write(self.title, benchmark_html.report(self), path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as dicts, lists, strings and numbers, ready for `json.dump`.
+
+        Returns
+        -------
+        dict
+            ``operation``, ``arrays``, ``options``, ``device``, ``peaks`` (None, or the attributes
+            of `Peaks`) and ``rows``: the attributes of `BenchmarkRow`, with those of `Timing` under
+            ``timing``.
+        """
+        return {
+            "operation": self.operation,
+            "arrays": [{**asdict(array), "shape": list(array.shape)} for array in self.arrays],
+            "options": self.short_options,
+            "device": self.device.name,
+            "peaks": None if self.peaks is None else asdict(self.peaks),
+            "rows": [_plain(row) for row in self.rows],
+        }
+
+    def to_dataframe(self) -> Any:
+        """Return a pandas DataFrame: a row a variant, the attributes of its row and timing.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_dataframe needs pandas: pip install pandas") from None
+        records = []
+        for row in self.rows:
+            record = asdict(row)
+            timing = record.pop("timing")
+            timing.pop("parts")
+            variant = record.pop("variant")
+            records.append({"variant": variant, **timing, **record})
+        return pandas.DataFrame(records).set_index("variant")
+
+    def __str__(self) -> str:
+        from coalesce.render.console import shown
+
+        return shown(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from coalesce.benchmarking import html as benchmark_html
+
+        return benchmark_html.report(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        from coalesce.benchmarking import text as benchmark_text
+
+        yield from benchmark_text.report(self, options.max_width)
+
+
+def _plain(row: BenchmarkRow) -> dict[str, Any]:
+    found = asdict(row)
+    found["timing"]["parts"] = [list(part) for part in row.timing.parts]
+    # JSON has no infinity.
+    found["error"] = None if row.error == float("inf") else row.error
+    return found

@@ -1,0 +1,323 @@
+"""`Profile`: the result of profiling one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from coalesce.arrays.devices import Device
+from coalesce.common.geometry import Extent
+from coalesce.launch.modelled import Modelled
+from coalesce.profiling import advice
+from coalesce.profiling import data as profile_data
+from coalesce.profiling import rows as profiling_rows
+from coalesce.profiling import verdict as profiling_verdict
+from coalesce.profiling.assertions import Assertions, Explained
+from coalesce.profiling.rows import Access, Instruction, Line
+from coalesce.simulate.sampling import Estimate
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from coalesce.profiling.counters import MeasuredCounters
+    from coalesce.profiling.ncu import Launch
+    from coalesce.profiling.verdict import Total
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """An array a kernel was given: its parameter's name, shape and dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Profile(Assertions):
+    """What one launch of a kernel executed and moved, as Nsight Compute would count it.
+
+    Made by `profile` and `Kernel.profile`. Prints as a report and shows as one in a notebook.
+
+    Attributes
+    ----------
+    kernel : str
+        The kernel's name.
+    title : str
+        The kernel's name, or the operation and its variant.
+    source : str
+        The text that `lines` counts the lines of.
+    grid, block : tuple of int
+        (x, y, z).
+    shared_bytes : int
+        Dynamic shared memory, bytes a block.
+    device : Device
+        The GPU that was asked for. The counts are the simulator's on every one.
+    arrays : tuple of ArrayInfo
+        The arrays that the kernel was given.
+    modelled_ms : float or None
+        Milliseconds on the simulated GPU by the time model, an estimate.
+    modelled : Modelled or None
+        What the models of caches and time say, with what bounds the kernel: ``modelled.why``.
+    measured_ms : float or None
+        Milliseconds on `device`, the median by CUDA events, if that is a GPU.
+    preparation : tuple of Profile
+        Of the kernels that the operation launched before.
+    estimate : Estimate or None
+        With a sample, what part of the blocks was run: ``estimate.share``. All counts are then
+        estimates, and `errors` are the standard errors of the metrics by name.
+    errors : dict
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str,
+        source: str,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int,
+        device: Device,
+        metrics: Mapping[str, float],
+        inexact: Mapping[str, str],
+        instructions: Sequence[Instruction],
+        arrays: Sequence[ArrayInfo] = (),
+        modelled: Modelled | None = None,
+        measured_ms: float | None = None,
+        title: str = "",
+        launch: Launch | None = None,
+        estimate: Estimate | None = None,
+        errors: Mapping[str, float] | None = None,
+    ) -> None:
+        # Not for users: `profile` and `Kernel.profile` make profiles.
+        self.kernel = kernel
+        self.title = title or kernel
+        self.source = source
+        self.grid = grid
+        self.block = block
+        self.shared_bytes = shared_bytes
+        self.device = device
+        self.arrays = tuple(arrays)
+        self.modelled = modelled
+        self.modelled_ms = None if modelled is None else modelled.ms
+        self.measured_ms = measured_ms
+        self.preparation: tuple[Profile, ...] = ()
+        self._metrics = {name: _whole(value) for name, value in metrics.items()}
+        self._inexact = {name: why for name, why in inexact.items() if name in metrics}
+        self._instructions = tuple(instructions)
+        self._launch = launch
+        self.estimate = estimate
+        self.errors = dict(errors or {})
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counts of the whole kernel by Nsight Compute's names.
+
+        Returns
+        -------
+        dict
+            From names such as ``"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"`` to numbers in
+            Nsight Compute's base units: bytes, nanoseconds, percent. `exact` says which of them
+            equal the hardware's, `inexact` why others need not.
+        """
+        return dict(self._metrics)
+
+    @property
+    def exact(self) -> frozenset[str]:
+        """The names of the metrics that are exact: they equal a GPU's counters to the last unit."""
+        return frozenset(self._metrics) - frozenset(self._inexact)
+
+    @property
+    def inexact(self) -> dict[str, str]:
+        """The other metrics, and why they may differ from a GPU's: ``"modelled"``, ..."""
+        return dict(self._inexact)
+
+    def lines(self) -> list[Line]:
+        """Return what each source line executed and moved.
+
+        Returns
+        -------
+        list of Line
+            Lines of the kernel's own file in order, those of other files (headers) after them;
+            lines that executed nothing are left out.
+
+        Examples
+        --------
+        >>> worst = max(p.lines(), key=lambda line: line.sectors)
+        >>> worst.source.strip()
+        'sum += a[INDEX(row) * K + k] * b[INDEX(k) * N + col];'
+        """
+        return list(self._lines)
+
+    def accesses(self) -> list[Access]:
+        """Return what each source line did with each array, in the order of `lines`."""
+        return [access for line in self._lines for access in line.accesses]
+
+    def instructions(self) -> list[Instruction]:
+        """Return what each PTX instruction of the kernel executed and moved."""
+        return list(self._instructions)
+
+    def totals(self) -> list[Total]:
+        """Return sums of the accesses by space and kind: global loads, global stores, ..."""
+        return profiling_verdict.totals(self.accesses(), self._errors)
+
+    @property
+    def sectors_per_request(self) -> dict[str, float]:
+        """Sectors a request of global memory by kind: ``{"load": 16.5, "store": 32.0}``."""
+        return {t.kind: t.per_request for t in self.totals() if t.space == "global"}
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts of shared memory beyond those that accesses without conflicts take."""
+        conflicted = [a for a in self.accesses() if a.space == "shared" and a.excess]
+        return Explained(sum(a.excess for a in conflicted), conflicted)
+
+    @property
+    def verdict(self) -> list[str]:
+        """What the profile comes to, a sentence for each memory; what costs most first."""
+        return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
+
+    def to_text(self, width: int = 100, *, color: bool = False) -> str:
+        """Return the report as text.
+
+        Parameters
+        ----------
+        width : int
+            Columns, at least 80; beyond 100 none are used.
+        color : bool
+            Whether to colour it, with a terminal's escape sequences.
+        """
+        from coalesce.render.console import as_text
+
+        return as_text(self, width, color=color)
+
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Write the report as a page of its own: no script, no other file, light and dark.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            The file to write. Without one the page is returned.
+        """
+        from coalesce.profiling import html as profile_html
+        from coalesce.render import markup
+
+        return markup.write(self.title, profile_html.report(self), path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as dicts, lists, strings and numbers, ready for `json.dump`.
+
+        Returns
+        -------
+        dict
+            ``coalesce`` (its version), ``kernel``, ``title``, ``grid``, ``block``,
+            ``shared_bytes``, ``device``, ``arrays``,
+            ``modelled_ms``, ``modelled`` (None, or the attributes of `Modelled`),
+            ``measured_ms``, ``estimate`` (None, or ``share``, ``blocks_run``,
+            ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``, ``inexact``,
+            ``lines`` (the attributes of `Line`, each with its ``accesses``, those of `Access`, each
+            with a ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and ``addresses``),
+            ``instructions`` (those of `Instruction`) and ``preparation`` (of such dicts).
+        """
+        return profile_data.as_dict(self)
+
+    def to_dataframe(self, by: Literal["line", "access", "instruction"] = "access") -> Any:
+        """Return the rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        by : {"access", "line", "instruction"}
+            What a row is; the columns are the attributes of `Access`, `Line` or `Instruction`.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        return profile_data.as_dataframe(self, by)
+
+    def measured_counters(
+        self, *, ncu: str | Path | None = None, timeout: float = 600
+    ) -> MeasuredCounters:
+        """Launch the kernel again under Nsight Compute and set its counters beside the prediction.
+
+        The kernel is launched in another process on the first GPU, with the arguments it had.
+
+        Parameters
+        ----------
+        ncu : str or Path, optional
+            Nsight Compute's command line; by default the ``ncu`` on the PATH.
+        timeout : float
+            Seconds to wait.
+
+        Returns
+        -------
+        MeasuredCounters
+            A mapping from metrics to what was measured, which prints both.
+
+        Raises
+        ------
+        DeviceUnavailable
+            There is no GPU, no ``ncu``, or no permission to read counters; the message says which,
+            and what to do.
+        LaunchError
+            ``ncu`` failed otherwise.
+
+        Examples
+        --------
+        >>> p.measured_counters().mismatches  # doctest: +SKIP
+        {}
+        """
+        from coalesce.profiling.counters import MeasuredCounters
+        from coalesce.profiling.ncu import measure
+
+        if self._launch is None:
+            raise ValueError("this profile was not made by a launch that can be repeated")
+        measured = measure(self._launch, self._metrics, ncu, timeout)
+        name = self.device.description.removeprefix("simulated ")
+        return MeasuredCounters(measured, self.metrics(), self.inexact, name)
+
+    def __str__(self) -> str:
+        from coalesce.render.console import shown
+
+        return shown(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from coalesce.profiling import html as profile_html
+
+        return profile_html.report(self)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        from coalesce.profiling import text as profile_text
+
+        yield from profile_text.report(self, options.max_width)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made of the rest, of which a function is no thing to pickle, is made anew.
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lines", "_errors")}
+
+    @cached_property
+    def _lines(self) -> tuple[Line, ...]:
+        return profiling_rows.lines(self._instructions, self.source, advice.sentence, self._errors)
+
+    @cached_property
+    def _errors(self) -> profiling_rows.Errors | None:
+        """Standard errors of sums over instructions; None where the counts are no estimate."""
+        if self.estimate is None:
+            return None
+        estimate = self.estimate
+        tables = {id(counts): counts.table() for counts in estimate.groups}
+
+        def error(rows: Sequence[int], counter: str) -> float:
+            return estimate.error(lambda c: float(tables[id(c)][counter][list(rows)].sum()))
+
+        return error
+
+
+def _whole(value: float) -> float:
+    """Return a count as an int, which it is printed as."""
+    return int(value) if float(value).is_integer() else value
