@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from coalesce.arrays.devices import Device, devices, gpu_status
     from coalesce.benchmarking import Benchmark, BenchmarkRow, benchmark
     from coalesce.catalogue import Variant, VariantTable, source, variants
-    from coalesce.check import Finding, Findings
+    from coalesce.check import CheckError, Finding, Findings
     from coalesce.common.errors import (
-        CheckError,
         CoalesceError,
         CompileError,
         DeviceUnavailable,
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Benchmark": "benchmarking",
     "BenchmarkRow": "benchmarking",
-    "CheckError": "common.errors",
+    "CheckError": "check",
     "CoalesceError": "common.errors",
     "Comparison": "profiling.comparison",
     "CompileError": "common.errors",

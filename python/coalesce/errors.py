@@ -1,7 +1,7 @@
 """The exceptions of the package, at their public path."""
 
+from coalesce.check import CheckError
 from coalesce.common.errors import (
-    CheckError,
     CoalesceError,
     CompileError,
     DeviceUnavailable,

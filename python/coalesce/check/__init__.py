@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
-from coalesce.common.errors import CheckError
+from coalesce.common.errors import CoalesceError
 
 Kind = Literal[
     "out_of_bounds",
@@ -214,6 +214,17 @@ class Findings(Sequence[Finding]):
         from coalesce.check import html as check_html
 
         return check_html.report(self)
+
+
+class CheckError(CoalesceError):
+    """A check found something: the message is the report, `findings` what was found."""
+
+    def __init__(self, message: str, findings: Findings) -> None:
+        super().__init__(message)
+        self.findings = findings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.findings)
 
 
 def findings_of(kernel: str, told: tuple[list[dict[str, Any]], int]) -> Findings:

@@ -5,8 +5,6 @@ All derive from `CoalesceError`. A wrong argument is a `TypeError` or a `ValueEr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from coalesce._core import (
     CoalesceError,
     CompileError,
@@ -17,11 +15,7 @@ from coalesce._core import (
     UnsupportedInstruction,
 )
 
-if TYPE_CHECKING:
-    from coalesce.check import Findings
-
 __all__ = [
-    "CheckError",
     "CoalesceError",
     "CompileError",
     "DeviceUnavailable",
@@ -30,14 +24,3 @@ __all__ = [
     "PtxError",
     "UnsupportedInstruction",
 ]
-
-
-class CheckError(CoalesceError):
-    """A check found something: the message is the report, `findings` what was found."""
-
-    def __init__(self, message: str, findings: Findings) -> None:
-        super().__init__(message)
-        self.findings = findings
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.findings)

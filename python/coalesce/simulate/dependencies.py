@@ -15,7 +15,7 @@ import numpy as np
 from coalesce.common.errors import LaunchError
 
 if TYPE_CHECKING:
-    from coalesce.simulate.counting import Prepared
+    from coalesce.simulate.prepared import Prepared
 
 _WATCHFUL = {"volatile", "relaxed", "acquire", "mmio"}
 _OWN = {"shared", "shared::cta", "local", "param", "const"}

@@ -25,7 +25,7 @@ from coalesce.common.memory import Pieces
 from coalesce.launch.arguments import HostArray
 
 if TYPE_CHECKING:
-    from coalesce.simulate.counting import Prepared
+    from coalesce.simulate.prepared import Prepared
 
 _JOBS_A_WORKER = 4  # so that workers that are done early take over from slow ones
 

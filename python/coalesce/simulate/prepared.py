@@ -1,0 +1,212 @@
+"""A launch on the simulator with its arguments checked, ready to be run and observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coalesce._core import sim
+from coalesce.arrays import devices, foreign
+from coalesce.arrays.device_array import to_device
+from coalesce.common import geometry
+from coalesce.common.errors import DeviceUnavailable
+from coalesce.common.memory import Pieces
+from coalesce.launch import arguments as launch_arguments
+from coalesce.launch.arguments import HostArray
+from coalesce.simulate.events import Trace, TraceArray
+
+if TYPE_CHECKING:
+    from coalesce.arrays.devices import Device
+    from coalesce.common.geometry import Extent
+    from coalesce.launch.kernel import BaseKernel
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch on the simulator with its arguments checked."""
+
+    kernel: BaseKernel
+    device: Device
+    grid: Extent
+    block: Extent
+    shared_bytes: int
+    arguments: list[launch_arguments.Argument]
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the grid has."""
+        return int(np.prod(self.grid, dtype=np.int64))
+
+    @property
+    def warps(self) -> int:
+        """How many warps a block has."""
+        return -(-int(np.prod(self.block)) // 32)
+
+    @property
+    def program(self) -> sim.Program:
+        """The kernel's module, decoded."""
+        program: sim.Program = self.kernel._program(self.device)
+        return program
+
+    def run(
+        self,
+        undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
+        **options: Any,
+    ) -> sim.LaunchResult:
+        """Simulate it on the arrays as they lie; `options` are those of ``Program.launch``.
+
+        `undefined` has masks of the bytes that were never written, by argument.
+        """
+        return self.program.launch(
+            self.kernel.entry,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            self._packed(undefined or {}),
+            **{
+                "instruction_limit": self.kernel.instruction_limit or 0,
+                **self.kernel._module.modelled(self.device, self.kernel.entry),
+                **options,
+            },
+        )
+
+    def step(self, number: int, **options: Any) -> sim.Stepping:
+        """Start block `number` by itself; `options` are those of ``Program.step``."""
+        return self.program.step(
+            self.kernel.entry,
+            self.grid,
+            self.block,
+            self.shared_bytes,
+            self._packed({}),
+            number,
+            **{"gpu": devices.modelled_gpu(self.device), **options},
+        )
+
+    def _packed(
+        self, undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]]
+    ) -> list[sim.Buffer | bytes]:
+        packed: list[sim.Buffer | bytes] = []
+        for number, argument in enumerate(self.arguments):
+            if isinstance(argument, HostArray):
+                mask = undefined.get(number)
+                writable = _writable(argument)
+                packed.append(sim.Buffer(argument.array, argument.name, writable, mask))
+            else:
+                assert isinstance(argument, bytes)
+                packed.append(argument)
+        return packed
+
+    def detached(self) -> Prepared:
+        """Return the launch on copies of the arrays that it may write."""
+        given = [a for a in self.arguments if isinstance(a, HostArray)]
+        copies = iter(Pieces.of([a.array for a in given], [_writable(a) for a in given]).arrays())
+        return replace(
+            self,
+            arguments=[
+                HostArray(a.name, array, array, a.written)
+                if isinstance(a, HostArray) and (array := next(copies)) is not None
+                else a
+                for a in self.arguments
+            ],
+        )
+
+    def finish(self, watched: bool = False) -> None:
+        """Write copies of arrays of other layouts back; `watched`: see `HostArray.finish`."""
+        for argument in self.arguments:
+            if isinstance(argument, HostArray):
+                argument.finish(watched)
+
+    def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
+        """Return what has a name, from a result's `memory`."""
+        found = []
+        for space, name, address, size, argument in sorted(
+            memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])
+        ):
+            shape, dtype = (size,), "uint8"
+            if argument >= 0:
+                array = self.arguments[argument]
+                assert isinstance(array, HostArray)
+                shape, dtype = array.given.shape, str(array.array.dtype)
+                if array.array.dtype.names is not None:  # a structure: its bytes are what counts
+                    dtype = f"V{array.array.dtype.itemsize}"
+            found.append(TraceArray(name, shape, dtype, space, address, argument))
+        return found
+
+    def trace(self, result: sim.LaunchResult) -> Trace:
+        """Return the events that a result recorded."""
+        assert result.counts is not None
+        assert result.events is not None
+        return self.events(result.events, result.counts.table(), result.memory, result.omitted)
+
+    def events(
+        self,
+        columns: dict[str, Any],
+        table: Mapping[str, np.ndarray[Any, Any]],
+        memory: Sequence[tuple[str, str, int, int, int]],
+        omitted: int,
+    ) -> Trace:
+        """Return recorded columns as a trace; `table` has the instructions."""
+        trace = Trace(
+            columns,
+            dict(table),
+            kernel=self.kernel.name,
+            grid=self.grid,
+            block_shape=self.block,
+            arrays=self.arrays(memory),
+            omitted=omitted,
+        )
+        return _with_elements(trace, sum(isinstance(a, HostArray) for a in self.arguments))
+
+
+def prepare(
+    kernel: BaseKernel,
+    grid: Any,
+    block: Any,
+    arguments: Sequence[Any],
+    shared_bytes: Any = 0,
+    device: str | Device | None = None,
+) -> Prepared:
+    """Check a launch that is to be simulated."""
+    extents = geometry.extent("grid", grid), geometry.extent("block", block)
+    geometry.check_block(extents[1])
+    shared = geometry.shared(shared_bytes)
+    if device is None:
+        device = kernel.device if kernel.device.kind == "sim" else "sim"
+    chosen = devices.resolve(device)
+    names = launch_arguments.names(kernel.signature, arguments)
+    here = [on_host(value, name) for value, name in zip(arguments, names, strict=True)]
+    prepared = launch_arguments.prepare(kernel.signature, here)
+    return Prepared(kernel, chosen, *extents, shared, prepared)
+
+
+def _with_elements(trace: Trace, arguments: int) -> Trace:
+    """Give the variables, which come after the arguments, elements as wide as the accesses."""
+    arrays = list(trace.arrays)
+    for number in range(arguments, len(arrays)):
+        (bytes_,) = arrays[number].shape
+        widths = trace.width[trace.array == number]
+        size = min(int(widths.min()), 8) if widths.size else 1
+        while bytes_ % size:
+            size //= 2
+        arrays[number] = arrays[number]._replace(dtype=f"uint{8 * size}", shape=(bytes_ // size,))
+    return trace._with_arrays(arrays)
+
+
+def _writable(argument: HostArray) -> bool:
+    return bool(argument.array.flags.writeable and argument.given.flags.writeable)
+
+
+def on_host(value: Any, name: str = "the array") -> Any:
+    """Return an argument, a GPU array as a copy in host memory; errors call it `name`."""
+    if isinstance(value, np.ndarray) or (found := foreign.look(value, name)) is None:
+        return value
+    try:
+        return to_device(value).get()
+    except DeviceUnavailable as error:
+        raise DeviceUnavailable(
+            f"{name} is an array in the memory of cuda:{found.ordinal}, which is not usable "
+            f"here\n  {error}"
+        ) from None
