@@ -115,11 +115,23 @@ class Kernel(BaseKernel):
         shared_bytes : int
             Dynamic shared memory, bytes a block.
         device, sample, executor, progress, caches
-            As of `coalesce.profile`. With a sample or an executor the arrays stay as they are.
+            See `coalesce.profile`. With a sample or an executor the arrays stay as they are.
 
         Returns
         -------
         Profile
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument does not fit its parameter, or an option is out of range.
+        LaunchError
+            No GPU takes this grid and block, or the kernel cannot be run in parts, as a sample or
+            an executor needs.
+        MemoryFault
+            The kernel accesses memory outside its arrays.
+        DeviceUnavailable
+            There is no such device.
 
         Examples
         --------
@@ -234,6 +246,14 @@ class Kernel(BaseKernel):
         -------
         Findings
             False where nothing was found, so that ``assert not kernel.check(...)`` is a test.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument does not fit its parameter, `undefined` does not name an array, or the
+            device is a GPU.
+        LaunchError
+            No GPU takes this grid and block.
 
         Examples
         --------

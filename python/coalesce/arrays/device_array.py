@@ -132,7 +132,24 @@ class DeviceArray:
         Parameters
         ----------
         out : numpy.ndarray, optional
-            C-contiguous, of the same shape and dtype; a new array otherwise.
+            C-contiguous, of the same shape and dtype. By default a new array.
+
+        Returns
+        -------
+        numpy.ndarray
+            `out`, or the new array.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `out` is not a NumPy array, or it has another shape, dtype or layout.
+        LaunchError
+            The memory is lost, because a kernel faulted on this GPU.
+
+        Examples
+        --------
+        >>> coalesce.asarray([1.0, 2.0], device="sim").get()
+        array([1., 2.])
         """
         self._alive()
         if out is None:
@@ -151,7 +168,27 @@ class DeviceArray:
         return out
 
     def set(self, values: np.ndarray[Any, Any]) -> None:
-        """Copy a NumPy array of the same shape and dtype into this one."""
+        """Copy a NumPy array into this one.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Of the same shape and dtype, in any layout.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `values` is not a NumPy array, or it has another shape or dtype.
+        LaunchError
+            The memory is lost, because a kernel faulted on this GPU.
+
+        Examples
+        --------
+        >>> x = coalesce.zeros(3, np.float32, device="sim")
+        >>> x.set(np.arange(3, dtype=np.float32))
+        >>> x.get()
+        array([0., 1., 2.], dtype=float32)
+        """
         self._alive()
         if not isinstance(values, np.ndarray):
             raise TypeError(f"values must be a NumPy array; got {checks.told(values)}")
@@ -168,7 +205,18 @@ class DeviceArray:
             _cuda.Device(self._ordinal).to_device(self._address, source)
 
     def copy(self) -> DeviceArray:
-        """Return a copy on the same device."""
+        """Return a copy on the same device.
+
+        Returns
+        -------
+        DeviceArray
+            C-contiguous, of the same shape and dtype.
+
+        Raises
+        ------
+        LaunchError
+            The memory is lost, because a kernel faulted on this GPU.
+        """
         self._alive()
         result = DeviceArray.empty(self.shape, self.dtype, self.device)
         if self._simulated:
@@ -178,11 +226,44 @@ class DeviceArray:
         return result
 
     def item(self) -> Any:
-        """Return the only element as a Python number."""
+        """Return the only element as a Python number.
+
+        Raises
+        ------
+        ValueError
+            The array does not have exactly one element.
+
+        Examples
+        --------
+        >>> coalesce.asarray([2.5], device="sim").item()
+        2.5
+        """
         return self.get().item()
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        """Return the same memory with another shape; one extent may be -1."""
+        """Return the same memory with another shape.
+
+        Parameters
+        ----------
+        *shape : int
+            The new extents, one by one or as a tuple. One of them may be -1: it is computed from
+            the others.
+
+        Returns
+        -------
+        DeviceArray
+            It shares memory with this one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An extent is not an integer, or the shape does not have as many elements.
+
+        Examples
+        --------
+        >>> coalesce.zeros(6, device="sim").reshape(2, -1).shape
+        (2, 3)
+        """
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         dims = [checks.integer("shape", n) for n in wanted]
         if dims.count(-1) == 1:

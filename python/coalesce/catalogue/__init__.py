@@ -164,6 +164,10 @@ def source(operation: str, variant: str) -> str:
     operation, variant : str
         As listed by `variants`.
 
+    Returns
+    -------
+    str
+
     Raises
     ------
     ValueError

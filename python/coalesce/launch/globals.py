@@ -95,7 +95,23 @@ class Globals(Mapping[str, Any]):
         )
 
     def on(self, device: str | Device) -> Globals:
-        """Return the variables of another device, such as ``"sim"``."""
+        """Return the variables of another device.
+
+        Parameters
+        ----------
+        device : str or Device
+            Such as ``"sim"`` or ``"cuda:1"``.
+
+        Returns
+        -------
+        Globals
+            The same variables with the values that they have on that device.
+
+        Raises
+        ------
+        DeviceUnavailable
+            There is no such device.
+        """
         return Globals(self._module, devices.resolve(device))
 
     def __getitem__(self, name: str) -> Any:

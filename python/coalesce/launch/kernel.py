@@ -103,6 +103,12 @@ class BaseKernel:
         entry : str
             Its name, one of `entries` or unmangled.
 
+        Raises
+        ------
+        TypeError, ValueError
+            `entry` is not a string, or the source has no such kernel. Another instantiation of a
+            template is a `Kernel` of its own.
+
         Examples
         --------
         >>> kernel = coalesce.Kernel('''
@@ -238,6 +244,17 @@ class BaseKernel:
         Returns
         -------
         LaunchRecord
+
+        Raises
+        ------
+        TypeError, ValueError
+            An argument does not fit its parameter, or an option is out of range.
+        LaunchError
+            The device does not take this grid and block, or the kernel failed.
+        MemoryFault
+            The kernel accessed memory outside its arrays.
+        DeviceUnavailable
+            There is no such device.
 
         Examples
         --------

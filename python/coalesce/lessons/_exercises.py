@@ -105,10 +105,12 @@ class Exercise:
 
     @property
     def demands(self) -> tuple[str, ...]:
+        """What the check demands of the counts: one sentence for each demand."""
         return tuple(demand.text for demand in self._demands)
 
     @property
     def source(self) -> str:
+        """The CUDA C++ text to start from."""
         return (_SOURCES / f"{self.name}.cu").read_text(encoding="utf-8")
 
     def __repr__(self) -> str:

@@ -151,7 +151,18 @@ class Profile(Assertions):
         return list(self._lines)
 
     def accesses(self) -> list[Access]:
-        """Return what each source line did with each array, in the order of `lines`."""
+        """Return what each source line did with each array.
+
+        Returns
+        -------
+        list of Access
+            In the order of `lines`; one for each array, kind of access and state space of a line.
+
+        Examples
+        --------
+        >>> max(p.accesses(), key=lambda access: access.excess).name  # doctest: +SKIP
+        'load a'
+        """
         return [access for line in self._lines for access in line.accesses]
 
     def instructions(self) -> list[Instruction]:
@@ -159,7 +170,18 @@ class Profile(Assertions):
         return list(self._instructions)
 
     def totals(self) -> list[Total]:
-        """Return sums of the accesses by space and kind: global loads, global stores, ..."""
+        """Return the sums of the accesses by state space and kind.
+
+        Returns
+        -------
+        list of Total
+            Global loads, global stores, shared loads and so on, without those that do not occur.
+
+        Examples
+        --------
+        >>> [(t.name, t.requests) for t in p.totals()]  # doctest: +SKIP
+        [('global load', 6144), ('global store', 64)]
+        """
         return profiling_verdict.totals(self.accesses(), self._errors)
 
     @property
@@ -198,7 +220,17 @@ class Profile(Assertions):
         Parameters
         ----------
         path : str or Path, optional
-            The file to write. Without one the page is returned.
+            The file to write. By default the page is returned.
+
+        Returns
+        -------
+        str or None
+            The page, or None if it was written to `path`.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
         """
         from coalesce.profiling import html as profile_html
         from coalesce.render import markup

@@ -291,6 +291,16 @@ class Trace:
         block : tuple of int
             blockIdx, of one to three coordinates.
 
+        Returns
+        -------
+        Trace
+            A copy of these events, in the same order. It may be empty.
+
+        Raises
+        ------
+        ValueError
+            There is no array of that name.
+
         Examples
         --------
         >>> trace.select(kind="load", array="a", warp=0).index[0]
