@@ -148,7 +148,8 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     drop_hints(m);
     const std::string_view vector = m.take_one({"v2", "v4", "v8"});
     const Type type = m.take_type();
-    if (!m.empty() || type == Type::none || in.operands.size() < 2) return false;
+    if (!m.empty() || type == Type::none) return false;
+    if (in.operands.size() < 2) malformed("operands are missing");
     const int elements = vector.empty() ? 1 : vector[1] - '0';
     const Operand& address = in.operands[is_load ? 1 : 0];
     const Operand& data = in.operands[is_load ? 0 : 1];
