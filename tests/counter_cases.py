@@ -374,6 +374,23 @@ def launches_of_programs() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int
     yield "odd_even_sort", 5, 128, (whole.copy(), 40), 1024
 
 
+def together() -> Iterator[Case]:
+    """Kernels whose lanes do different things in one instruction; tests/kernels/together.cu."""
+    for entry, grid, block, arguments, shared in launches_together():
+        yield _launch(entry, "together.cu", entry, grid, block, arguments, shared)
+
+
+def launches_together() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
+    """Yield entry, grid, block, arguments and dynamic shared bytes of each of these kernels."""
+    source = (KERNELS / "together.cu").read_text()
+    for entry in re.findall(r"^KERNEL\((\w+)\)", source, re.MULTILINE):
+        words = whole_numbers(3, 2 * 96, 1 << 32, "uint32")
+        words[::10] %= 50
+        words[[7, 38]] = 0, 2**32 - 1
+        out = np.zeros(8 * 2 * 96, np.uint32)
+        yield entry, 2, 96, (words, out), 4 * 96 if "dynamic" in entry else 0
+
+
 def unseen() -> Iterator[Case]:
     """Whole kernels that neither rules nor models were made from; tests/kernels/unseen_*.cu."""
     for name, launch in unseen_cases.launches().items():

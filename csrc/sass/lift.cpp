@@ -7,12 +7,14 @@
 #include "sass/lift.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "errors.hpp"
 #include "round_up.hpp"
 #include "sass/lifter.hpp"
 #include "sass/meetings.hpp"
 #include "sass/schedule.hpp"
+#include "sim/symbols.hpp"
 
 namespace coalesce::sass {
 
@@ -34,12 +36,13 @@ sim::Program lift(const Listing& listing, const ptx::Module& module, const ptx::
     if (code == listing.codes.end())
         throw UnsupportedInstruction("the machine code has no kernel " + entry.name);
     sim::Program base = sim::decode(module, entry, std::move(memory), engine);
-    return Lifter(listing, code->second, std::move(base), engine).lift();
+    return Lifter(listing, code->second, module, std::move(base), engine).lift();
 }
 
 sim::Program Lifter::lift() {
     lay_out_registers();
     lay_out_banks();
+    check_shared();
     describe_instructions();
     program_.ops.clear();
     program_.reconvergence.clear();
@@ -47,8 +50,9 @@ sim::Program Lifter::lift() {
     program_.tables.clear();
     program_.constants = {};
     program_.function_of_address.clear();
-    program_.recursive = false;
-    program_.local_bytes = stack_bytes();
+    // Where functions call themselves or pointers, nothing tells how deep the stack becomes.
+    program_.local_bytes =
+        program_.recursive ? std::max(program_.local_bytes, stack_bytes()) : stack_bytes();
     for (uint32_t i = 0; i < code_.instructions.size(); ++i) lift_instruction(i);
     link();
     return std::move(program_);
@@ -66,7 +70,8 @@ void Lifter::lay_out_registers() {
     for (const Instruction& in : code_.instructions) {
         for (const Operand& o : in.operands) see(o);
     }
-    constexpr uint32_t widest = 4;  // an operand names the first of its registers
+    constexpr uint32_t widest = 4;    // an operand names the first of its registers
+    general = std::max(general, 12);  // calls of code outside take their arguments in R4 to R13
     general_ = 0;
     uniforms_ = general_ + (uint32_t(general) + widest) * register_bytes;
     predicates_ = uniforms_ + (uint32_t(uniform) + widest) * register_bytes;
@@ -85,8 +90,9 @@ void Lifter::lay_out_banks() {
             for (const uint8_t byte : bank->second.bytes) bytes.push_back(std::byte(byte));
             for (const SymbolWord& word : bank->second.symbols) {
                 const auto address = program_.memory->address_of.find(word.symbol);
-                if (address == program_.memory->address_of.end()) continue;
-                const uint64_t value = address->second + uint64_t(word.by);
+                const bool known = address != program_.memory->address_of.end();
+                const uint64_t value =
+                    known ? address->second + uint64_t(word.by) : address_outside(word.symbol);
                 for (size_t i = 0; i < 8 && word.offset + i < bytes.size(); ++i)
                     bytes[word.offset + i] = std::byte(value >> (8 * i));
             }
@@ -100,10 +106,55 @@ void Lifter::lay_out_banks() {
             }
         }
     }
+}
+
+// An address for a symbol that is not in the cubin.
+uint64_t Lifter::address_outside(std::string_view symbol) {
+    using enum sim::CallSite::Builtin;
+    const auto builtin = symbol == "vprintf"        ? vprintf
+                         : symbol == "__assertfail" ? assertfail
+                                                    : none;
+    const uint64_t address = sim::MachineCode::first_outside + 16 * machine_->outside.size();
+    machine_->outside.emplace(address, builtin);
+    return address;
+}
+
+// The machine code's shared memory has to end where that of the PTX does (sim/symbols.hpp), so that
+// both have their variables at the same places.
+void Lifter::check_shared() const {
     const auto shared = listing_.shared_bytes.find(code_.name);
-    if (shared != listing_.shared_bytes.end() &&
-        shared->second >= sim::MachineCode::reserved_shared)
-        program_.shared_bytes = round_up(shared->second - sim::MachineCode::reserved_shared, 16);
+    if (shared == listing_.shared_bytes.end()) return;
+    const uint64_t known = uint64_t{program_.reserved_shared} + program_.shared_bytes;
+    if (round_up(shared->second, 16) != round_up(uint32_t(known), 16))
+        throw UnsupportedInstruction("the machine code of " + program_.kernel + " has " +
+                                     std::to_string(shared->second) +
+                                     " bytes of shared memory, the PTX " + std::to_string(known));
+}
+
+// The functions whose addresses are taken: constant bank 2 begins with a table of their code
+// offsets, which starts with an entry for the null pointer. A function's address is its entry's
+// offset, and has to be the one that the PTX has for it. Where a module has one kernel, there is no
+// table, and pointers are code offsets: only the assembler knows those.
+void Lifter::find_functions() {
+    if (!machine_->functions.empty()) return;
+    const std::vector<std::byte>& bank = machine_->bank[2];
+    const auto entry = [&](uint64_t address) {
+        uint64_t offset = 0;
+        if (address + sizeof offset <= bank.size())
+            std::memcpy(&offset, bank.data() + address, sizeof offset);
+        return offset;
+    };
+    if (entry(0) != 1)
+        unsupported("pointers to functions are places in the code of the module's only kernel");
+    uint64_t address = 0;
+    for (const ptx::Function* f : sim::functions_by_address(module_)) {
+        address += sim::function_address_unit;
+        const auto at = code_.functions.find("$" + code_.name + "$" + f->name);
+        if (at == code_.functions.end() || entry(address) != at->second * instruction_bytes)
+            unsupported("the address of " + f->name + " differs from the PTX's");
+        machine_->functions.insert(uint32_t(entry(address)));
+    }
+    if (machine_->functions.empty()) unsupported("no function that it could call");
 }
 
 // Text and line of each machine instruction; what it accesses is that of its line of the PTX.
@@ -148,15 +199,22 @@ void Lifter::lift_instruction(uint32_t at) {
     in_ = &in;
     pc_ = at;
     first_op_ = true;
+    used_ = 0;
+    knows_modifiers_ = in.modifiers.empty();
     spare_ = spare_predicates_ = 0;
     uniform_ = in.opcode.starts_with('U');
     op_of_.push_back(uint32_t(program_.ops.size()));
     const Lift lift = find(in.opcode);
     if (!lift) unsupported();
+    if (in.operands.size() > 64) unsupported("its many operands");
     if (in.guard.kind != Operand::Kind::predicate && !in.guard.text.empty())
         unsupported("its guard");
     (this->*lift)(in);
     if (first_op_) unsupported();  // each instruction is at least counted
+    if (!knows_modifiers_) unsupported("its modifiers");
+    for (size_t n = 0; n < in.operands.size(); ++n) {
+        if (!(used_ >> n & 1)) unsupported("the operand " + std::string(in.operands[n].text));
+    }
 }
 
 // Branch targets were instructions; now they become ops.
@@ -282,14 +340,15 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"CCTL", &Lifter::nothing},
         {"QSPC", &Lifter::query_space},
         {"BRA", &Lifter::branch},
-        {"CALL", &Lifter::branch},
+        {"CALL", &Lifter::call},
         {"RET", &Lifter::jump},
         {"BRX", &Lifter::jump},
+        {"LEPC", &Lifter::return_address},
         {"EXIT", &Lifter::exit},
         {"BSSY", &Lifter::convergence},
         {"BSYNC", &Lifter::convergence},
         {"BREAK", &Lifter::convergence},
-        {"BMOV", &Lifter::convergence},
+        {"BMOV", &Lifter::save_barrier},
         {"WARPSYNC", &Lifter::convergence},
         {"BAR", &Lifter::barrier},
         {"B2R", &Lifter::barrier_result},
@@ -319,7 +378,20 @@ void Lifter::unsupported(const std::string& why) const {
                                  " of the machine code of " + program_.kernel);
 }
 
+// An operand that has to be just that.
+void Lifter::expect(const Instruction& in, size_t n, std::string_view text) const {
+    const Operand& o = operand(in, n);
+    if (o.text != text) unsupported("the operand " + std::string(o.text));
+}
+
+// An operand that has to be PT, or !PT.
+void Lifter::expect_constant(const Operand& o, bool value) const {
+    if (!is_predicate(o) || o.number >= 0 || o.negated == value)
+        unsupported("the predicate " + std::string(o.text));
+}
+
 void Lifter::only(const Instruction& in, std::initializer_list<std::string_view> known) const {
+    knows_modifiers_ = true;
     for (const std::string_view m : in.modifiers) {
         if (std::find(known.begin(), known.end(), m) == known.end())
             unsupported("the modifier ." + std::string(m));

@@ -26,46 +26,68 @@ void Lifter::guarded_control(Op op) {
     append(op);
 }
 
+// BRA `(.L_x_0); BRA P1, `(.L_x_0); BRA.U UP0, `(.L_x_0); BRA.DIV UR4, `(.L_x_0)
 void Lifter::branch(const Instruction& in) {
-    only(in, {"U", "DIV", "CONV", "REL", "NOINC", "ANY"});
-    const Operand* target = nullptr;
-    std::vector<Locator> conditions;
-    for (const Operand& o : in.operands) {
-        if (o.kind == Kind::label) target = &o;
-        if (is_predicate(o)) conditions.push_back(predicate(o));
-    }
-    if (!target || target->target > code_.instructions.size()) unsupported("a target elsewhere");
+    only(in, {"U", "DIV", "CONV"});
+    if (in.operands.empty() || in.operands.size() > 2) unsupported();
+    const Operand& target = operand(in, in.operands.size() - 1);
+    if (target.kind != Kind::label) unsupported("a target elsewhere");
+    const bool guarded = in.guard.kind == Kind::predicate;
+    const bool conditional = in.operands.size() == 2;
     Op op;
     op.control = Control::branch;
-    op.target = target->target;
+    op.target = target.target;
     if (in.has("DIV") || in.has("CONV")) {
-        if (!is_register(operand(in, 0))) unsupported();
-        Locator parted = scratch_predicate();
-        help("is_parted", {parted, raw(in.operands[0])}, in.has("CONV"));
-        if (in.guard.kind == Kind::predicate) {
+        // The lanes that the guard leaves are compared with the named ones; all take the branch.
+        if (!conditional || !is_register(operand(in, 0))) unsupported();
+        op.guard = scratch_predicate();
+        help("is_parted",
+             {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)},
+             in.has("CONV"));
+    } else if (conditional) {
+        if (!is_predicate(operand(in, 0))) unsupported();
+        op.guard = predicate(in.operands[0]);
+        if (guarded) {
             const Locator both = scratch_predicate();
-            help_as_ptx("and.pred", {both, parted, predicate(in.guard)});
-            parted = both;
-        }
-        op.guard = parted;
-    } else if (in.guard.kind == Kind::predicate || !conditions.empty()) {
-        const bool guarded = in.guard.kind == Kind::predicate;
-        if (guarded && conditions.empty()) {
-            Operand plain = in.guard;
-            plain.negated = false;
-            op.guard = predicate(plain);
-            op.guard_negated = in.guard.negated;
-        } else {
-            Locator both = guarded ? predicate(in.guard) : truth(true);
-            for (const Locator c : conditions) {
-                const Locator d = scratch_predicate();
-                help_as_ptx("and.pred", {d, both, c});
-                both = d;
-            }
+            help_as_ptx("and.pred", {both, op.guard, predicate(in.guard)});
             op.guard = both;
         }
+    } else if (guarded) {
+        Operand plain = in.guard;
+        plain.negated = false;
+        op.guard = predicate(plain);
+        op.guard_negated = in.guard.negated;
     }
     append(op);
+}
+
+// The label of the section: what jumps through registers are relative to.
+void Lifter::expect_code_start(const Operand& o) const {
+    if (o.kind != Kind::label || o.text != code_.name || o.target != 0)
+        unsupported("relative to " + std::string(o.text));
+}
+
+// CALL.REL.NOINC `($k$_Z1ff); through a pointer CALL.REL.NOINC R8 `(k)
+void Lifter::call(const Instruction& in) {
+    if (in.has("ABS")) return call_outside(in);
+    only(in, {"REL", "NOINC"});
+    Op op;
+    if (in.operands.size() == 1) {
+        const Operand& target = operand(in, 0);
+        if (target.kind != Kind::label) unsupported("a target elsewhere");
+        op.control = Control::branch;
+        op.target = target.target;
+        if (in.guard.kind == Kind::predicate) op.guard = predicate(in.guard);
+        append(op);
+        return;
+    }
+    expect_code_start(operand(in, 1));
+    if (!is_register(operand(in, 0))) unsupported();
+    find_functions();
+    op.control = Control::jump;
+    op.target = 1;  // to a function's start
+    op.operand[1] = raw(in.operands[0]);
+    guarded_control(op);
 }
 
 void Lifter::exit(const Instruction& in) {
@@ -76,34 +98,80 @@ void Lifter::exit(const Instruction& in) {
     guarded_control(op);
 }
 
-// RET.REL.NODEC R20 `(f); BRX R4 -0x190
+// CALL.ABS.NOINC R2: of printf's or assert's code, which is not in the cubin. Constant bank 4 has
+// its address.
+void Lifter::call_outside(const Instruction& in) {
+    only(in, {"ABS", "NOINC"});
+    if (in.operands.size() != 1 || !is_register(operand(in, 0))) unsupported();
+    for (const auto& [address, builtin] : machine_->outside) {
+        if (builtin == sim::CallSite::Builtin::none)
+            unsupported("it may call code that is neither in the kernel nor printf's or assert's");
+    }
+    Operand r4;
+    r4.kind = Kind::reg;
+    r4.number = 4;
+    Op op;
+    op.control = Control::call_outside;
+    op.operand[0] = raw(r4);
+    op.operand[1] = raw(in.operands[0], 2);
+    guarded_control(op);
+}
+
+// LEPC R20, `(.L_x_0)
+void Lifter::return_address(const Instruction& in) {
+    only(in, {});
+    const Operand& label = operand(in, 1);
+    if (label.kind != Kind::label) unsupported();
+    machine("move",
+            {result(operand(in, 0), 2), constant_pair(uint64_t{label.target} * instruction_bytes)},
+            2);
+}
+
+// RET.REL.NODEC R20 `(k); BRX R4 -0x190
 void Lifter::jump(const Instruction& in) {
-    only(in, {"REL", "NODEC"});
+    const bool by_table = in.opcode == "BRX";
+    if (by_table)
+        only(in, {});
+    else
+        only(in, {"REL", "NODEC"});
     Op op;
     op.control = Control::jump;
-    if (!is_register(operand(in, 0))) unsupported();
+    if (!is_register(operand(in, 0)) || in.operands.size() != 2) unsupported();
     op.operand[1] = raw(in.operands[0]);
-    if (in.opcode == "BRX") {
+    if (by_table) {
+        const Operand& by = operand(in, 1);
+        if (by.kind != Kind::integer) unsupported();
         // Relative to the next instruction.
-        op.immediate = int64_t{in.offset} + instruction_bytes;
-        for (const Operand& o : in.operands) {
-            if (o.kind == Kind::integer) op.immediate += int64_t(o.bits);
-        }
+        op.immediate = int64_t{in.offset} + instruction_bytes + int64_t(by.bits);
+    } else {
+        expect_code_start(operand(in, 1));
     }
+    guarded_control(op);
+}
+
+// BMOV.32.CLEAR R2, B6; BMOV.32 B6, R2: a function keeps its caller's barrier in a register. The
+// path that set the barrier still knows it.
+void Lifter::save_barrier(const Instruction& in) {
+    only(in, {"32", "CLEAR"});
+    if (!in.has("32") || in.operands.size() != 2) unsupported();
+    const bool saves = in.has("CLEAR");
+    const Operand& barrier = operand(in, saves ? 1 : 0);
+    if (barrier.kind != Kind::barrier || !is_register(operand(in, saves ? 0 : 1))) unsupported();
+    Op op;
+    op.control = saves ? Control::keep_barrier : Control::restore_barrier;
+    op.extra = uint8_t(barrier.number);
     guarded_control(op);
 }
 
 void Lifter::convergence(const Instruction& in) {
     Op op;
-    if (in.opcode == "BMOV") {
-        // A barrier saved to a register and restored: the path that set it still knows it.
-        return nothing(in);
-    }
     if (in.opcode == "WARPSYNC") {
         only(in, {"ALL", "COLLECTIVE", "EXCLUSIVE"});
         op.control = Control::synchronize;
         op.run = engine_.ops->machine("nothing");
+        op.target = in.has("COLLECTIVE") || in.has("EXCLUSIVE");  // groups go on by themselves
         op.operand[0] = in.has("ALL") ? constant(~0u) : word(operand(in, 0));
+        if (in.has("COLLECTIVE") && operand(in, 1).kind != Kind::label) unsupported();
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         append(op);
         return;
@@ -125,8 +193,9 @@ void Lifter::convergence(const Instruction& in) {
     if (condition != no_operand) unsupported("a condition");
     if (in.opcode == "BSSY") {
         op.control = Control::set_barrier;
-        op.target = operand(in, n + 1).target;
-        if (in.operands[n + 1].kind != Kind::label) unsupported();
+        const Operand& meeting = operand(in, n + 1);
+        if (meeting.kind != Kind::label) unsupported();
+        op.target = meeting.target;
     } else {
         op.control = Control::sync_barrier;
     }
@@ -146,13 +215,13 @@ void Lifter::barrier(const Instruction& in) {
         op.extra = uint8_t(counts ? Kind::popc : in.has("AND") ? Kind::all : Kind::any);
         op.operand[0] = counts ? voted_ : voted_predicate_;
         if (n == 0 || !is_predicate(in.operands[n - 1])) unsupported("no predicate");
-        Operand plain = in.operands[--n];
+        Operand plain = operand(in, --n);
         op.immediate = plain.negated;
         plain.negated = false;
         op.operand[3] = predicate(plain);
     }
-    op.operand[1] = n == 0 ? constant(0) : word(in.operands[0]);
-    if (n > 1) op.operand[2] = word(in.operands[1]);
+    op.operand[1] = n == 0 ? constant(0) : word(operand(in, 0));
+    if (n > 1) op.operand[2] = word(operand(in, 1));
     guarded_control(op);
 }
 
@@ -161,12 +230,13 @@ void Lifter::barrier_result(const Instruction& in) {
     only(in, {"RESULT"});
     if (!in.has("RESULT")) unsupported();
     if (in.operands.size() > 1)
-        as_ptx("and.pred", {written_predicate(in.operands[1]), voted_predicate_, truth(true)});
+        as_ptx("and.pred", {written_predicate(operand(in, 1)), voted_predicate_, truth(true)});
     machine("move", {result(operand(in, 0)), voted_}, 1);
 }
 
 void Lifter::trap(const Instruction& in) {
     only(in, {"TRAP"});
+    if (!in.operands.empty()) expect(in, 0, "0x1");
     Op op;
     op.run = &sim::throw_trap;
     emit(op);
@@ -201,8 +271,7 @@ void Lifter::special(const Instruction& in) {
                      {"SR_GLOBALTIMERHI", "%globaltimer_hi"}};
     if (name == "SR_CgaCtaId") return void(machine("move", {at, constant(0)}, 1));
     if (name == "SR_SWINHI")
-        return void(
-            machine("move", {at, constant(uint32_t(sim::MachineCode::shared_window >> 32))}, 1));
+        return void(machine("move", {at, constant(uint32_t(sim::shared_window >> 32))}, 1));
     for (const auto& r : registers) {
         if (r.sass != name) continue;
         const sim::Selection s =
@@ -280,21 +349,51 @@ void Lifter::redux(const Instruction& in) {
     machine("broadcast", {result(d), value});
 }
 
+// R2UR UR4, R8; R2UR P0, URZ, R8: P0 where the lane's value is another than the one that was taken.
+// That is how a BRA.DIV that follows learns of lanes with different member masks; nothing else is
+// known to read it.
 void Lifter::to_uniform(const Instruction& in) {
     only(in, {});
-    size_t n = 0;
-    if (is_predicate(operand(in, n))) ++n;
-    if (in.operands.size() > n + 2) unsupported();
-    machine("broadcast", {result(operand(in, n)), word(operand(in, n + 1))});
+    const bool compares = in.operands.size() == 3;
+    const Operand& d = operand(in, compares ? 1 : 0);
+    const Operand& a = operand(in, compares ? 2 : 1);
+    if (!d.uniform || a.uniform) unsupported();
+    if (!compares) return void(machine("broadcast", {result(d), word(a)}));
+    const Operand& other = operand(in, 0);
+    for (uint32_t at = pc_ + 1; at < code_.instructions.size(); ++at) {
+        const Instruction& next = code_.instructions[at];
+        const bool reads = next.guard.kind == Kind::predicate && next.guard.number == other.number;
+        if (reads && next.opcode == "BRA" && next.has("DIV") && next.guard.negated) break;
+        const auto names = [&](const Operand& o) {
+            return o.kind == Kind::predicate && !o.uniform && o.number == other.number;
+        };
+        if (reads || std::ranges::any_of(next.operands, names) || next.opcode == "BRA")
+            unsupported("its predicate");
+    }
+    if (in.guard.kind == Kind::predicate) unsupported("a guard");
+    const Locator taken = scratch();
+    machine("broadcast", {taken, word(a)});
+    as_ptx("setp.ne.and.u32", {predicate_result(other), no_operand, word(a), taken, truth(true)});
+    machine("move", {result(d), taken}, 1);
 }
 
-void Lifter::nothing(const Instruction&) {
+void Lifter::nothing(const Instruction& in) {
+    if (in.opcode == "CCTL" && !in.operands.empty()) {
+        only(in, {"E", "PF1", "PF2", "PF1.5"});
+        if (operand(in, 0).kind != Kind::address) unsupported();
+    } else if (in.opcode == "CCTL") {
+        only(in, {"IVALL"});
+    } else {
+        only(in, {});
+    }
     Op op;
     op.run = engine_.ops->machine("nothing");
     append(op);
 }
 
-void Lifter::sleep(const Instruction&) {
+void Lifter::sleep(const Instruction& in) {
+    only(in, {});
+    static_cast<void>(operand(in, 0));  // how long makes no difference
     Op op;
     op.control = Control::yield;
     guarded_control(op);

@@ -1,5 +1,6 @@
 // Floating-point arithmetic, comparisons and conversions.
 #include <bit>
+#include <cmath>
 #include <string>
 
 #include "sass/lifter.hpp"
@@ -82,7 +83,7 @@ void Lifter::fset(const Instruction& in) {
 }
 
 void Lifter::fsel(const Instruction& in) {
-    only(in, {"FTZ"});
+    only(in, {});
     const Locator p = predicate(operand(in, 3));
     as_ptx("selp.b32", {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2)), p});
 }
@@ -115,10 +116,15 @@ void Lifter::mufu(const Instruction& in) {
     const Locator d = result(operand(in, 0));
     const Operand& a = operand(in, 1);
     if (in.has("RCP64H") || in.has("RSQ64H")) {
+        only(in, {"RCP64H", "RSQ64H"});
         // The upper word of a double that approximates; its lower word is zero.
         const Locator whole = scratch(), approximate = scratch();
         help("move", {whole, constant(0)}, 1);
-        help("move", {whole + 2 * register_bytes, real(a)}, 1);
+        // A number is that of the whole double.
+        const auto number = uint32_t(std::bit_cast<uint64_t>(a.value) >> 32);
+        const bool printed = a.kind == Operand::Kind::real;
+        help("move",
+             {whole + 2 * register_bytes, printed ? constant(immediate(a, number)) : real(a)}, 1);
         help_as_ptx(in.has("RCP64H") ? "rcp.approx.ftz.f64" : "rsqrt.approx.ftz.f64",
                     {approximate, whole});
         return void(machine("move", {d, approximate + 2 * register_bytes}, 1));
@@ -134,6 +140,7 @@ void Lifter::mufu(const Instruction& in) {
         return as_ptx(f.ptx, {d, real(a)});
     }
     // These take turns instead of radians.
+    only(in, {"SIN", "COS"});
     if (in.has("SIN")) return void(machine("sine_of_turns", {d, real(a)}));
     if (in.has("COS")) return void(machine("cosine_of_turns", {d, real(a)}));
     unsupported();
@@ -178,8 +185,11 @@ Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     const Operand& o = operand(in, n++);
     if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
         return half_pair(o, bfloat);
-    const uint32_t lower = half_bits(operand(in, n++), bfloat);
-    return constant(half_bits(o, bfloat) << 16 | lower);
+    const Operand& second = operand(in, n++);
+    if (second.kind != Operand::Kind::real && second.kind != Operand::Kind::integer)
+        unsupported("half a pair of numbers");
+    const uint32_t printed = half_bits(o, bfloat) << 16 | half_bits(second, bfloat);
+    return constant(immediate(std::isnan(o.value) ? o : second, printed));
 }
 
 void Lifter::halves(const Instruction& in) {
@@ -191,7 +201,8 @@ void Lifter::halves(const Instruction& in) {
         // HADD2.F32 R0, -RZ, R1.H0_H0: a half widened.
         const Operand& o = operand(in, 2);
         if (in.opcode != "HADD2" || !is_register(operand(in, 1)) || operand(in, 1).number >= 0 ||
-            o.absolute || o.kind != Operand::Kind::reg)
+            o.absolute || o.kind != Operand::Kind::reg ||
+            !(o.part.empty() || o.part == "H0_H0" || o.part == "H1_H1"))
             unsupported();
         Operand whole = o;
         whole.part = {};
@@ -219,7 +230,8 @@ void Lifter::halves(const Instruction& in) {
                             (in.has("SAT") ? ".sat" : "") + (in.has("RELU") ? ".relu" : "");
     if (in.opcode == "HADD2") return as_ptx("add" + how + type, {d, a, b});
     if (in.opcode == "HMUL2") return as_ptx("mul" + how + type, {d, a, b});
-    const bool no_product = is_zero(operand(in, first)) || is_zero(operand(in, second));
+    const bool no_product =
+        is_zero(operand(in, first)) && is_zero(operand(in, second)) && !is_register(operand(in, n));
     const Locator c = halves_of(in, n, bfloat);
     // -RZ * RZ + constant is how the compiler spells a constant.
     if (no_product) return void(machine("move", {d, c}, 1));
@@ -297,6 +309,9 @@ void Lifter::convert(const Instruction& in) {
         to = to_integer ? integer : number;
         from = to_integer ? number : integer;
     }
+    // With .NTZ, NaN becomes zero: PTX has it so for these types and no others.
+    const bool to_zero = in.opcode == "F2I" && from != "f64" && !to.ends_with("64");
+    if (in.has("NTZ") != to_zero) unsupported("what becomes of NaN");
     const bool rounds_to_integer = in.opcode == "F2I" || in.opcode == "FRND";
     const bool down = in.has("FLOOR") || in.has("RM"), up = in.has("CEIL") || in.has("RP");
     const bool zero = in.has("TRUNC") || in.has("RZ");
@@ -321,6 +336,8 @@ void Lifter::convert(const Instruction& in) {
         Operand whole = o;
         whole.part = {};
         source = word(whole);
+        if (!o.part.empty() && !o.part.starts_with("H0") && !o.part.starts_with("H1"))
+            unsupported("the part ." + std::string(o.part));
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
             help("shift_right.u32", {upper, source}, 0, 16);
@@ -337,7 +354,7 @@ void Lifter::convert(const Instruction& in) {
 // F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves, the first the upper one.
 void Lifter::pack_floats(const Instruction& in) {
     only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});
-    if (in.has("RELU") || in.has("RZ") || !in.has("F32")) unsupported();
+    if (in.has("RELU") || in.has("RZ") || !in.has("F32") || !in.has("PACK_AB")) unsupported();
     as_ptx(in.has("BF16") ? "cvt.rn.bf16x2.f32" : "cvt.rn.f16x2.f32",
            {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2))});
 }

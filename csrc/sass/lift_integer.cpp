@@ -14,7 +14,7 @@ void Lifter::iadd3(const Instruction& in) {
     Locator out[2] = {no_operand, no_operand};
     bool carries = in.has("X");
     for (int k = 0; n < in.operands.size() && is_predicate(in.operands[n]) && k < 2; ++k, ++n) {
-        out[k] = predicate_result(in.operands[n]);
+        out[k] = predicate_result(operand(in, n));
         carries = carries || out[k] != no_operand;
     }
     const Operand *a = &operand(in, n), *b = &operand(in, n + 1), *c = &operand(in, n + 2);
@@ -54,9 +54,10 @@ void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator
     }
     std::vector<Locator> in_carries;
     for (size_t m = first + 3; in.has("X") && m < in.operands.size(); ++m) {
-        const bool never = in.operands[m].number < 0 && in.operands[m].negated;
-        if (!never) in_carries.push_back(predicate(in.operands[m]));
+        const Operand& o = operand(in, m);
+        if (o.number >= 0 || !o.negated) in_carries.push_back(predicate(o));
     }
+    if (in_carries.size() > 2) unsupported("a third carry");
     // Two terms and a carry are what sums of pairs take; -b is ~b and a carry.
     const auto negated = std::ranges::count_if(terms, &Term::negated);
     if (terms.size() <= 2 && in_carries.size() + size_t(negated) <= 1 && out[1] == no_operand) {
@@ -83,10 +84,10 @@ void Lifter::imad(const Instruction& in) {
     const Locator d = result(operand(in, 0), in.has("WIDE") ? 2 : 1);
     size_t n = 1;
     Locator out = no_operand;
-    if (is_predicate(operand(in, n))) out = predicate_result(in.operands[n++]);
+    if (is_predicate(operand(in, n))) out = predicate_result(operand(in, n++));
     const Operand &a = operand(in, n), &b = operand(in, n + 1), &c = operand(in, n + 2);
     const Locator carry =
-        in.operands.size() > n + 3 && in.has("X") ? predicate(in.operands[n + 3]) : no_operand;
+        in.operands.size() > n + 3 && in.has("X") ? predicate(operand(in, n + 3)) : no_operand;
     const bool is_unsigned = in.has("U32");
     if (in.has("WIDE") || in.has("HI")) {
         if (c.negated || c.inverted) unsupported("a negated pair");
@@ -104,6 +105,7 @@ void Lifter::imad(const Instruction& in) {
         }
         return;
     }
+    if (out != no_operand) unsupported("a carry out");
     const auto is_one = [](const Operand& o) { return o.kind == Kind::integer && o.bits == 1; };
     if (carry != no_operand) {
         if (is_one(b))
@@ -130,7 +132,7 @@ void Lifter::lea(const Instruction& in) {
     const Locator d = result(operand(in, 0));
     size_t n = 1;
     Locator out = no_operand;
-    if (is_predicate(operand(in, n))) out = predicate_result(in.operands[n++]);
+    if (is_predicate(operand(in, n))) out = predicate_result(operand(in, n++));
     const bool high = in.has("HI"), sign = in.has("SX32");
     Operand a = operand(in, n++);
     const Operand& b = operand(in, n++);
@@ -152,10 +154,13 @@ void Lifter::lop3(const Instruction& in) {
     size_t n = 0;
     Locator truth_of = no_operand;
     const bool tests = is_predicate(operand(in, 0));
-    if (tests) truth_of = predicate_result(in.operands[n++]);
+    if (tests) truth_of = predicate_result(operand(in, n++));
     const Locator d = result(operand(in, n));
     const Operand &a = operand(in, n + 1), &b = operand(in, n + 2), &c = operand(in, n + 3);
     const uint8_t table = uint8_t(operand(in, n + 4).bits);
+    // What the result's predicate is combined with: nothing, where there is none.
+    if (truth_of == no_operand && in.operands.size() > n + 5)
+        expect_constant(operand(in, n + 5), in.has("PAND"));
     const bool two = is_zero(c);
     if (two && table == 0xc0)
         as_ptx("and.b32", {d, word(a), word(b)});
@@ -341,7 +346,7 @@ void Lifter::bits(const Instruction& in) {
     const Locator d = result(operand(in, 0));
     size_t n = 1;
     if (is_predicate(operand(in, n))) {
-        if (predicate_result(in.operands[n]) != no_operand) unsupported("two results");
+        if (predicate_result(operand(in, n)) != no_operand) unsupported("two results");
         ++n;
     }
     const Locator a = word(operand(in, n));
@@ -368,15 +373,18 @@ void Lifter::bits(const Instruction& in) {
 void Lifter::p2r(const Instruction& in) {
     const uint8_t shift = in.has("B1") ? 8 : in.has("B2") ? 16 : in.has("B3") ? 24 : 0;
     only(in, {"B1", "B2", "B3"});
+    expect(in, 1, "PR");
     machine("predicates_to_word", {result(operand(in, 0)), predicates_ << 1, word(operand(in, 2))},
             shift, int64_t(operand(in, 3).bits));
 }
 
 void Lifter::r2p(const Instruction& in) {
     only(in, {});
+    expect(in, 0, "PR");
     Operand source = operand(in, 1);
-    const uint8_t shift =
-        source.part.starts_with('B') ? uint8_t((source.part[1] - '0') * 8) : uint8_t{0};
+    const bool byte = source.part.size() == 2 && source.part[0] == 'B';
+    if (!source.part.empty() && !byte) unsupported("the part ." + std::string(source.part));
+    const uint8_t shift = byte ? uint8_t((source.part[1] - '0') * 8) : uint8_t{0};
     source.part = {};
     machine("word_to_predicates", {predicates_ << 1, word(source)}, shift,
             int64_t(operand(in, 2).bits));

@@ -41,7 +41,8 @@ void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
 }
 
 void Lifter::set_address(Op& op, const Operand& address, Space space) {
-    if (address.kind != Kind::address) unsupported("an address is missing");
+    if (address.kind != Kind::address || address.negated || address.inverted || address.absolute)
+        unsupported("the address " + std::string(address.text));
     Operand base, uniform;
     base.kind = uniform.kind = Kind::reg;
     base.number = address.base;
@@ -49,7 +50,8 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     uniform.number = address.uniform_base;
     op.immediate = address.offset;
     if (space == Space::shared || space == Space::local) {
-        if (space == Space::shared) op.immediate -= sim::MachineCode::reserved_shared;
+        if (space == Space::shared)
+            op.immediate = int64_t(uint64_t(op.immediate) - program_.reserved_shared);
         op.narrow_address = true;
         Locator at = address.base >= 0 ? raw(base) : constant(0);
         if (address.scale != 1) {
@@ -69,6 +71,7 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     }
     op.split_address = true;
     if (!is_wide(*in_)) unsupported("an address of 32 bits");
+    if (address.scale != 1) unsupported("the address " + std::string(address.text));
     if (address.uniform_base < 0) {
         op.operand[5] = address.base >= 0 ? raw(base, 2) : constant(0);
     } else if (address.base < 0) {
@@ -144,7 +147,7 @@ void Lifter::atomic(const Instruction& in) {
     size_t n = 0;
     const bool reduces = in.opcode.starts_with("RED");
     Locator done = no_operand;
-    if (!reduces && is_predicate(operand(in, n))) done = predicate_result(in.operands[n++]);
+    if (!reduces && is_predicate(operand(in, n))) done = predicate_result(operand(in, n++));
     Op op;
     op.bytes = uint8_t(wide ? 8 : 4);
     const Operand* const d = reduces ? nullptr : &operand(in, n++);
@@ -179,7 +182,7 @@ void Lifter::atomic(const Instruction& in) {
         // Only global memory can do it; the lanes of shared memory are told so and do it otherwise.
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         const Locator elsewhere = scratch_predicate();
-        help("in_window", {elsewhere, op.operand[5]}, 0, int64_t(sim::MachineCode::shared_window));
+        help("in_window", {elsewhere, op.operand[5]}, 0, int64_t(sim::shared_window));
         Op opposite;
         opposite.run = engine_.ops->predicate_not;
         opposite.operand[0] = done;
@@ -267,13 +270,16 @@ void Lifter::async_group(const Instruction& in) {
         op.run = engine_.memory.async_commit;
     } else {
         only(in, {"LE"});
+        if (!in.has("LE")) unsupported();
+        expect(in, 0, "SB0");
         op.run = engine_.memory.async_wait;
         op.immediate = int64_t(operand(in, 1).bits);
     }
     emit(op);
 }
 
-void Lifter::fence(const Instruction&) {
+void Lifter::fence(const Instruction& in) {
+    only(in, {"SC", "ALL", "GPU", "CTA", "SYS", "VC", "VIEW", "ASYNC"});
     Op op;
     op.run = engine_.memory.fence;
     emit(op);
@@ -283,10 +289,11 @@ void Lifter::fence(const Instruction&) {
 void Lifter::query_space(const Instruction& in) {
     only(in, {"E", "S"});
     if (!in.has("S")) unsupported();
+    expect(in, 1, "RZ");
     Op address;
     set_address(address, operand(in, 2), Space::generic);
     machine("in_window", {written_predicate(operand(in, 0)), address.operand[5]}, 0,
-            int64_t(sim::MachineCode::shared_window) - address.immediate);
+            int64_t(sim::shared_window) - address.immediate);
 }
 
 }  // namespace coalesce::sass

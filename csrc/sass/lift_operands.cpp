@@ -14,6 +14,7 @@ using Kind = Operand::Kind;
 
 const Operand& Lifter::operand(const Instruction& in, size_t n) const {
     if (n >= in.operands.size()) unsupported("an operand is missing");
+    used_ |= uint64_t{1} << n;
     return in.operands[n];
 }
 
@@ -88,7 +89,22 @@ Locator Lifter::scratch_predicate() {
     return scratch_predicates_[spare_predicates_++];
 }
 
+// What an immediate operand of 32 bits is: nvdisasm prints numbers rounded, and all NaNs alike.
+uint32_t Lifter::immediate(const Operand& o, uint32_t printed) const {
+    if (in_->lower == 0) return printed;
+    const auto encoded = uint32_t(in_->lower >> 32);
+    if (encoded != printed && !std::isnan(o.value)) unsupported("its immediate operand");
+    return encoded;
+}
+
 Locator Lifter::raw(const Operand& o, int registers) {
+    if (o.negated || o.inverted || o.absolute || !o.part.empty())
+        unsupported("the operand " + std::string(o.text));
+    return bare(o, registers);
+}
+
+Locator Lifter::bare(const Operand& o, int registers) {
+    if (o.wide && o.kind != Kind::address) unsupported("the operand " + std::string(o.text));
     switch (o.kind) {
         case Kind::reg:
             if (o.number < 0) return constant(0);
@@ -98,7 +114,7 @@ Locator Lifter::raw(const Operand& o, int registers) {
             return registers == 1 ? constant(uint32_t(o.bits)) : constant_pair(o.bits);
         case Kind::real:
             if (registers > 1) unsupported("a wide constant");
-            return constant(std::bit_cast<uint32_t>(float(o.value)));
+            return constant(immediate(o, std::bit_cast<uint32_t>(float(o.value))));
         case Kind::bank:
             if (uint32_t(o.number) >= sim::MachineCode::banks)
                 unsupported("an unknown constant bank");
@@ -123,8 +139,9 @@ Locator Lifter::raw(const Operand& o, int registers) {
 Locator Lifter::word(const Operand& o) {
     if (!o.part.empty()) unsupported("a part of a register");
     // Integers are written in hexadecimal, but for 0.
-    const Locator at = o.kind == Kind::real ? constant(uint32_t(o.bits)) : raw(o);
-    if (o.absolute) unsupported("an absolute value");
+    if (o.kind == Kind::real && o.value != double(int64_t(o.bits))) unsupported("a real number");
+    const Locator at = o.kind == Kind::real ? constant(uint32_t(o.bits)) : bare(o);
+    if (o.absolute || (o.negated && o.inverted)) unsupported("the operand " + std::string(o.text));
     if (!o.negated && !o.inverted) return at;
     const Locator d = scratch();
     help_as_ptx(o.negated ? "neg.s32" : "not.b32", {d, at});
@@ -132,8 +149,8 @@ Locator Lifter::word(const Operand& o) {
 }
 
 Locator Lifter::real(const Operand& o) {
-    if (!o.part.empty()) unsupported("a part of a register");
-    Locator at = raw(o);
+    if (!o.part.empty() || o.inverted) unsupported("the operand " + std::string(o.text));
+    Locator at = bare(o);
     if (o.absolute) {
         const Locator d = scratch();
         help_as_ptx("and.b32", {d, at, constant(0x7fffffff)});
@@ -148,10 +165,13 @@ Locator Lifter::real(const Operand& o) {
 }
 
 Locator Lifter::real_pair(const Operand& o) {
-    if (!o.part.empty()) unsupported("a part of a register");
-    if (o.kind == Kind::real) return constant_pair(std::bit_cast<uint64_t>(o.value));
-    if (o.kind == Kind::integer) return constant_pair(o.bits << 32);  // the upper word
-    const Locator at = raw(o, 2);
+    if (!o.part.empty() || o.inverted) unsupported("the operand " + std::string(o.text));
+    if (o.kind == Kind::real) {  // immediates are upper words
+        const uint64_t bits = std::bit_cast<uint64_t>(o.value);
+        return constant_pair(uint64_t{immediate(o, uint32_t(bits >> 32))} << 32);
+    }
+    if (o.kind == Kind::integer) return constant_pair(o.bits << 32);
+    const Locator at = bare(o, 2);
     if (!o.negated && !o.absolute) return at;
     const Locator d = scratch();
     help("pair_sign", {d, at}, uint8_t(int(o.negated) | int(o.absolute) << 1));
@@ -170,8 +190,9 @@ uint32_t Lifter::half_bits(const Operand& o, bool bfloat) {
 }
 
 Locator Lifter::half_pair(const Operand& o, bool bfloat) {
-    Locator at = raw(o);
-    if (o.kind == Kind::real || o.kind == Kind::integer) unsupported("halves in an operand");
+    Locator at = bare(o);
+    if (o.kind == Kind::real || o.kind == Kind::integer || o.inverted)
+        unsupported("the operand " + std::string(o.text));
     const std::string_view part = o.part;
     if (part == "H0_H0" || part == "H1_H1") {
         const Locator d = scratch();
@@ -213,13 +234,13 @@ Locator Lifter::part(const Operand& o, std::string_view type) {
 }
 
 Locator Lifter::result(const Operand& o, int registers) {
-    (void)registers;
     if (o.kind != Kind::reg) unsupported("the result " + std::string(o.text));
-    return o.number < 0 ? scratch() : raw(o);
+    return o.number < 0 ? scratch() : raw(o, registers);
 }
 
 Locator Lifter::predicate(const Operand& o) {
-    if (o.kind != Kind::predicate) unsupported("the predicate " + std::string(o.text));
+    if (o.kind != Kind::predicate || o.inverted || o.absolute || !o.part.empty())
+        unsupported("the predicate " + std::string(o.text));
     if (o.number < 0) return truth(!o.negated);
     const Locator at = (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
     if (!o.negated) return at;
@@ -233,7 +254,8 @@ Locator Lifter::predicate(const Operand& o) {
 }
 
 Locator Lifter::predicate_result(const Operand& o) {
-    if (o.kind != Kind::predicate) unsupported("the predicate " + std::string(o.text));
+    if (o.kind != Kind::predicate || o.negated || o.inverted || o.absolute || !o.part.empty())
+        unsupported("the predicate " + std::string(o.text));
     if (o.number < 0) return no_operand;
     return (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
 }

@@ -23,8 +23,13 @@ inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
 class Lifter {
   public:
-    Lifter(const Listing& listing, const Code& code, sim::Program base, const sim::Engine& engine)
-        : listing_(listing), code_(code), engine_(engine), program_(std::move(base)) {}
+    Lifter(const Listing& listing, const Code& code, const ptx::Module& module, sim::Program base,
+           const sim::Engine& engine)
+        : listing_(listing),
+          code_(code),
+          module_(module),
+          engine_(engine),
+          program_(std::move(base)) {}
     sim::Program lift();
 
   private:
@@ -41,6 +46,9 @@ class Lifter {
     // lift.cpp
     void lay_out_registers();
     void lay_out_banks();
+    uint64_t address_outside(std::string_view symbol);
+    void check_shared() const;
+    void find_functions();
     void describe_instructions();
     void lift_instruction(uint32_t at);
     void link();
@@ -49,11 +57,13 @@ class Lifter {
 
     // lift_operands.cpp
     Locator word(const Operand& o);  // a source of 32 bits, its sign and such applied
-    Locator raw(const Operand& o, int registers = 1);          // without; of several registers
-    Locator real(const Operand& o);                            // a float, its sign applied
-    Locator real_pair(const Operand& o);                       // a double
-    static uint32_t half_bits(const Operand& o, bool bfloat);  // of a number
-    Locator half_pair(const Operand& o, bool bfloat);          // two halves, swizzled
+    Locator raw(const Operand& o, int registers = 1);   // it has none; of several registers
+    Locator bare(const Operand& o, int registers = 1);  // its sign and such are not applied
+    [[nodiscard]] uint32_t immediate(const Operand& o, uint32_t printed) const;
+    Locator real(const Operand& o);                                    // a float, its sign applied
+    Locator real_pair(const Operand& o);                               // a double
+    static uint32_t half_bits(const Operand& o, bool bfloat);          // of a number
+    Locator half_pair(const Operand& o, bool bfloat);                  // two halves, swizzled
     Locator halves_of(const Instruction& in, size_t& n, bool bfloat);  // or two numbers
     [[nodiscard]] std::string least_or_greatest(const Operand& o) const;
     Locator part(const Operand& o, std::string_view type);  // R1.B0, R1.H1 widened
@@ -68,7 +78,11 @@ class Lifter {
     Locator scratch();
     Locator scratch_predicate();
     Locator new_constant(uint32_t bytes);
+    // The operand, which the handler accounts for: lift_instruction() refuses what nobody asked
+    // for.
     [[nodiscard]] const Operand& operand(const Instruction& in, size_t n) const;
+    void expect(const Instruction& in, size_t n, std::string_view text) const;
+    void expect_constant(const Operand& o, bool value) const;
     [[nodiscard]] static bool is_zero(const Operand& o);  // RZ, URZ, 0
     [[nodiscard]] static bool is_register(const Operand& o) { return o.kind == Operand::Kind::reg; }
     [[nodiscard]] static bool is_predicate(const Operand& o) {
@@ -141,6 +155,10 @@ class Lifter {
 
     // lift_control.cpp
     void branch(const Instruction& in);
+    void call(const Instruction& in);
+    void call_outside(const Instruction& in);
+    void return_address(const Instruction& in);
+    void expect_code_start(const Operand& o) const;
     void exit(const Instruction& in);
     void jump(const Instruction& in);
     void convergence(const Instruction& in);
@@ -154,17 +172,21 @@ class Lifter {
     void redux(const Instruction& in);
     void to_uniform(const Instruction& in);
     void nothing(const Instruction& in);
+    void save_barrier(const Instruction& in);
     void sleep(const Instruction& in);
     void guarded_control(Op op);
 
     const Listing& listing_;
     const Code& code_;
+    const ptx::Module& module_;
     const sim::Engine& engine_;
     sim::Program program_;
     std::shared_ptr<sim::MachineCode> machine_ = std::make_shared<sim::MachineCode>();
     const Instruction* in_ = nullptr;  // being lifted
     uint32_t pc_ = 0;
     bool first_op_ = true;
+    mutable uint64_t used_ = 0;                             // operands that were asked for
+    mutable bool knows_modifiers_ = false;                  // only() was asked
     bool uniform_ = false;                                  // it writes uniform registers
     uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;  // offsets in the frame
     uint32_t frame_bytes_ = 0;

@@ -86,6 +86,8 @@ bool read_register(std::string_view s, Operand& o) {
         part = word.size() < part.size() ? part.substr(word.size() + 1) : "";
         if (word == "64")
             found.wide = true;
+        else if (word != "reuse" && !found.part.empty())
+            return false;
         else if (word != "reuse")
             found.part = word;
     }
@@ -103,14 +105,16 @@ bool read_sum(std::string_view s, Operand& o) {
         int64_t by = 0;
         if (read_register(term, r) && r.kind == Operand::Kind::reg) {
             if (r.uniform) {
+                if (o.uniform_base >= 0 || !r.part.empty()) return false;
                 o.uniform_base = r.number;
                 o.wide_uniform = r.wide;
             } else {
+                if (o.base >= 0) return false;
                 o.base = r.number;
                 o.wide = r.wide;
                 if (r.part.starts_with('X')) {
                     int64_t scale = 1;
-                    if (!read_integer(r.part.substr(1), scale)) return false;
+                    if (!read_integer(r.part.substr(1), scale) || r.wide) return false;
                     o.scale = uint32_t(scale);
                 } else if (!r.part.empty() && r.part != "U32") {
                     return false;
@@ -176,6 +180,8 @@ Operand operand_of(std::string_view text) {
         s = s.substr(1, close - 1);
         if (suffix.starts_with(".reuse")) suffix.remove_prefix(6);
         if (suffix.starts_with('.')) o.part = suffix.substr(1);
+        if (o.part.ends_with(".reuse")) o.part.remove_suffix(6);
+        if (!suffix.empty() && o.part.empty()) return o;
     }
     if (s.starts_with("desc[")) {  // a descriptor of caching; the address follows
         const size_t close = s.find("][");
@@ -283,7 +289,10 @@ class Reader {
         } else if (line.starts_with("/*")) {
             read_instruction(line);
         } else if (line.ends_with(':') && !line.starts_with(".text.")) {
-            labels_->emplace(line.substr(0, line.size() - 1), uint32_t(code_->instructions.size()));
+            const std::string_view label = line.substr(0, line.size() - 1);
+            const auto at = uint32_t(code_->instructions.size());
+            labels_->emplace(label, at);
+            if (!label.starts_with('.')) code_->functions.emplace(label, at);
         } else if (line.ends_with(':')) {
             labels_->emplace(line.substr(6, line.size() - 7), uint32_t(code_->instructions.size()));
         }
@@ -301,6 +310,7 @@ class Reader {
         line = trimmed(line.substr(close + 2));
         const size_t semicolon = line.find(';');
         if (semicolon == std::string_view::npos) return;  // data among the code
+        const std::string_view rest = line.substr(semicolon);
         line = trimmed(line.substr(0, semicolon));
         in.text = line;
         if (line.starts_with('@')) {
@@ -331,6 +341,9 @@ class Reader {
                 left = to == std::string_view::npos ? "" : trimmed(left.substr(to));
             }
         }
+        const size_t encoding = rest.find("/* 0x");
+        if (encoding != std::string_view::npos)
+            std::from_chars(rest.data() + encoding + 5, rest.data() + rest.size(), in.lower, 16);
         in.ptx_line = ptx_line_;
         if (in.offset != code_->instructions.size() * instruction_bytes)
             fail("instructions are not " + std::to_string(instruction_bytes) + " bytes apart");

@@ -61,6 +61,7 @@ struct Instruction {
     Operand guard;                            // Kind::predicate, or Kind::other if there is none
     std::vector<Operand> operands;
     uint64_t encoding = 0;  // its upper 8 bytes; 0: not printed
+    uint64_t lower = 0;     // and its lower ones: an immediate operand is their upper half
     uint32_t offset = 0;    // in its code section
     uint32_t ptx_line = 0;  // 0: unknown
     std::string_view text;  // the whole instruction, guard to before ';'
@@ -70,6 +71,7 @@ struct Instruction {
 struct Code {
     std::string name;  // of the kernel
     std::vector<Instruction> instructions;
+    std::map<std::string, uint32_t, std::less<>> functions;  // by label: "$k$_Z1ff"
 };
 
 // A word of a constant bank that holds a symbol's address.

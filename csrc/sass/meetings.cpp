@@ -38,6 +38,11 @@ bool parts(const Instruction& in) {
            label_of(in) && is_conditional(in);
 }
 
+// Lanes can part at it, too: each group enters its own function.
+bool calls_pointer(const Instruction& in) {
+    return in.opcode == "CALL" && !in.operands.empty() && in.operands[0].kind == Kind::reg;
+}
+
 // The instructions from `first` on, up to barriers that were set before.
 std::set<uint32_t> reached(const Code& code, uint32_t first) {
     std::set<uint32_t> found;
@@ -60,8 +65,11 @@ std::set<uint32_t> reached(const Code& code, uint32_t first) {
         if (in.opcode == "WARPSYNC" && always) continue;
         found.insert(at);
         if ((in.opcode == "EXIT" || in.opcode == "RET" || in.opcode == "BRX") && always) continue;
-        if ((in.opcode == "BRA" || in.opcode == "CALL") && label)
+        if (calls_pointer(in)) {
+            for (const auto& [name, target] : code.functions) left.push_back({target, now});
+        } else if ((in.opcode == "BRA" || in.opcode == "CALL") && label) {
             left.push_back({label->target, now});
+        }
         if (in.opcode != "BRA" || !label || !always) left.push_back({at + 1, now});
     }
     return found;
@@ -74,6 +82,11 @@ std::map<uint32_t, std::vector<uint32_t>> meetings(const Code& code,
     std::map<uint32_t, std::vector<uint32_t>> found;
     for (uint32_t at = 0; at < code.instructions.size(); ++at) {
         const Instruction& in = code.instructions[at];
+        if (calls_pointer(in)) {
+            for (const uint32_t i : reached(code, at)) {
+                if (counts(i)) found[at].push_back(i);
+            }
+        }
         if (!parts(in)) continue;
         const std::set<uint32_t> taken = reached(code, label_of(in)->target);
         const std::set<uint32_t> other = reached(code, at + 1);

@@ -18,10 +18,9 @@
 namespace coalesce::sim {
 
 inline constexpr uint64_t window_bytes = 1u << 24;
-inline constexpr uint64_t shared_window = 1u << 24;
+inline constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
 inline constexpr uint64_t local_window = 2u << 24;
 inline constexpr uint64_t param_window = 3u << 24;
-inline constexpr uint64_t code_window = 4u << 24;          // addresses of functions, 16 apart
 inline constexpr uint64_t module_base = 0x7e00'0000'0000;  // __device__ and __constant__ variables
 inline constexpr uint64_t global_base = 0x7f00'0000'0000;  // the launch's arguments
 inline constexpr uint64_t guard_gap = 1u << 21;

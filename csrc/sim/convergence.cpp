@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "errors.hpp"
+#include "sim/device_print.hpp"
 #include "sim/scheduler.hpp"
 
 namespace coalesce::sim {
@@ -53,7 +54,8 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
     int32_t parent = w.current.join;
     while (parent >= 0) {
         const Join& join = w.joins[size_t(parent)];
-        const bool again = join.barrier == int8_t(op.extra) && !(join.pending & ~lanes);
+        const bool again =
+            join.barrier == int8_t(op.extra) && !(join.pending & ~lanes) && !(join.kept & lanes);
         if ((join.pending & lanes) && !again) break;
         parent = join.parent;
     }
@@ -106,14 +108,47 @@ void break_barrier(Warp& w, const Op& op, uint32_t at) {
     go_to(w, at + 1);
 }
 
+void keep_barrier(Warp& w, const Op& op, uint32_t at) {
+    const int32_t j = find_barrier(w, int8_t(op.extra));
+    if (j >= 0 && op.control == Control::keep_barrier)
+        w.joins[size_t(j)].kept |= w.current.mask;
+    else if (j >= 0)
+        w.joins[size_t(j)].kept &= ~w.current.mask;
+    go_to(w, at + 1);
+}
+
+// Arguments are in registers from R4 on, which operand 0 names, pairs at even numbers; so is the
+// result.
+void call_outside(Warp& w, const Op& op, uint32_t at) {
+    uint32_t* const r4 = w.lanes<uint32_t>(op.operand[0]);
+    const auto pair = [&](int lane, int number) {
+        const uint32_t* const low = r4 + (number - 4) * warp_size;
+        return low[lane] | uint64_t{low[warp_size + lane]} << 32;
+    };
+    const int first = std::countr_zero(w.current.mask);
+    const uint32_t* const to = w.lanes<const uint32_t>(op.operand[1]);
+    const auto found = w.block->program->machine->outside.find(to[first]);
+    if (found == w.block->program->machine->outside.end()) throw_no_function(w, op, to[first] == 0);
+    if (found->second == CallSite::Builtin::assertfail)
+        throw_assertion(w, op, pair(first, 4), pair(first, 10));
+    for_each_lane(w.current.mask, [&](int lane) {
+        r4[lane] = uint32_t(device_printf(w, lane, pair(lane, 4), pair(lane, 6)));
+    });
+    go_to(w, at + 1);
+}
+
 void jump(Warp& w, const Op& op, uint32_t at) {
     const Program& program = *w.block->program;
     const uint32_t* to = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t first = to[std::countr_zero(w.current.mask)];
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(to[i] == first) << i; });
-    const uint64_t number = uint32_t(first + uint32_t(op.immediate)) / 16;
-    if (number >= program.machine->op_of.size())
+    const uint32_t offset = first + uint32_t(op.immediate);
+    const uint64_t number = offset / 16;
+    // The null pointer's entry of the compiler's table of functions is 1.
+    if (op.target && !program.machine->functions.contains(offset))
+        throw_no_function(w, op, offset == 1);
+    if (offset % 16 != 0 || number >= program.machine->op_of.size())
         throw LaunchError("a jump leaves the kernel's code\n  " + where(program, op));
     const uint32_t target = program.machine->op_of[number];
     if (same == w.current.mask) return go_to(w, target);

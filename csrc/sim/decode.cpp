@@ -67,40 +67,31 @@ Program Decoder::decode(const ptx::Function& entry) {
         for (const uint32_t n : found->second) threads *= n;
         program_.max_block_threads = threads;
     }
-    // Shared variables of the module and of every function lie one after the other; the dynamic
-    // ones (extern, no size) all start where these end.
-    uint32_t offset = 0;
-    const auto place = [&](const ptx::Variable& v) {
-        if (v.space != ptx::Space::shared) return;
-        if (v.count == 0) program_.dynamic_shared = v.name;
-        if (v.count == 0) return;
-        offset = round_up(offset, std::max(1u, v.alignment));
-        if (offset + v.bytes() > most_static_shared_bytes)
-            throw LaunchError(program_.kernel + ": `" + readable(v.name) + "` brings the static " +
-                              "shared memory of a block to " + std::to_string(offset + v.bytes()) +
+    const SharedLayout shared = lay_out_shared(module_, entry);
+    for (const auto& [v, offset] : shared.variables) {
+        if (v->bytes() > most_static_shared_bytes || offset + v->bytes() > most_static_shared_bytes)
+            throw LaunchError(program_.kernel + ": `" + readable(v->name) + "` brings the static " +
+                              "shared memory of a block to " + std::to_string(offset + v->bytes()) +
                               " bytes; at most " + std::to_string(most_static_shared_bytes) +
                               " may be static (more with extern __shared__ and a launch's "
                               "shared_bytes)");
-        const auto [at, fresh] =
-            program_.shared_variables.emplace(v.name, std::pair{offset, uint32_t(v.bytes())});
+        const auto [at, fresh] = program_.shared_variables.emplace(
+            v->name, std::pair{uint32_t(offset), uint32_t(v->bytes())});
         if (!fresh) throw UnsupportedInstruction("two shared variables have the name " + at->first);
-        offset += uint32_t(v.bytes());
-    };
-    for (const ptx::Variable& v : module_.variables) place(v);
-    for (const ptx::Function& f : module_.functions) {
-        if (f.entry && &f != &entry) continue;
-        for (const ptx::Variable& v : f.variables) place(v);
     }
-    program_.shared_bytes = round_up(offset, 16);
+    program_.dynamic_shared = shared.dynamic;
+    program_.shared_bytes = uint32_t(shared.bytes);
+    program_.reserved_shared = reserved_shared(module_);
 
     queue_.push_back(&entry);
     index_of_[entry.name] = 0;
     for (uint32_t i = 0; i < queue_.size(); ++i) decode_function(i);
     finish_depth();
-    for (size_t i = 0; i < module_.functions.size(); ++i) {
-        const auto found = index_of_.find(module_.functions[i].name);
-        if (found != index_of_.end() && found->second != 0)  // a kernel cannot be called
-            program_.function_of_address[i + 1] = found->second;
+    uint64_t address = 0;
+    for (const ptx::Function* f : functions_by_address(module_)) {
+        address += function_address_unit;
+        const auto found = index_of_.find(f->name);
+        if (found != index_of_.end()) program_.function_of_address[address] = found->second;
     }
 
     program_.segment_end.resize(program_.ops.size());

@@ -13,6 +13,7 @@
 #include "sim/modifiers.hpp"
 #include "sim/program.hpp"
 #include "sim/registers.hpp"
+#include "sim/symbols.hpp"
 
 namespace coalesce::sim {
 

@@ -147,10 +147,9 @@ void Decoder::decode_call(const ptx::Instruction& in) {
         op.control = Control::call_indirect;
         op.operand[1] = slot(callee.reg, Type::u64);
         program_.recursive = true;
-        // Any function of the module may be meant.
-        for (const ptx::Function& f : module_.functions) {
-            if (!f.entry && !f.external) scope_->callees.push_back(function_index(f.name));
-        }
+        // Any function whose address is taken may be meant.
+        for (const ptx::Function* f : functions_by_address(module_))
+            scope_->callees.push_back(function_index(f->name));
     } else {
         op.control = Control::call;
         const std::string_view name = callee.name;

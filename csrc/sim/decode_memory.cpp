@@ -85,7 +85,8 @@ Space Decoder::space_of(const Operand& symbol) const {
 void Decoder::set_address(Op& op, const Operand& address, Space space) {
     if (address.kind != Operand::Kind::address) malformed("an address [...] is missing");
     if (!address.elements.empty()) malformed("an address is a register or a name, and an offset");
-    op.immediate = address.offset;
+    const uint64_t before = space == Space::shared ? program_.reserved_shared : 0;
+    op.immediate = int64_t(uint64_t(address.offset) - before);
     if (address.reg >= 0) {
         op.operand[5] = address_slot(address.reg);
         op.narrow_address =

@@ -191,8 +191,9 @@ uint64_t Decoder::address_of_symbol(const Operand& operand) {
     const std::string name(operand.name);
     const uint64_t by = uint64_t(operand.offset);
     if (const ptx::Variable* v = find_shared(name)) {
-        if (v->count == 0) return program_.shared_bytes + by;  // dynamic shared memory
-        return program_.shared_variables.at(name).first + by;
+        const uint64_t dynamic = program_.shared_bytes;
+        return program_.reserved_shared + by +
+               (v->count == 0 ? dynamic : program_.shared_variables.at(name).first);
     }
     if (scope_->function->entry) {
         for (const ParameterInfo& p : program_.parameters) {
@@ -201,9 +202,7 @@ uint64_t Decoder::address_of_symbol(const Operand& operand) {
     }
     const auto variable = program_.memory->address_of.find(name);
     if (variable != program_.memory->address_of.end()) return variable->second + by;
-    for (size_t i = 0; i < module_.functions.size(); ++i) {
-        if (module_.functions[i].name == name) return code_window + 16 * (i + 1);
-    }
+    if (const uint64_t address = function_address(module_, name)) return address + by;
     throw UnsupportedInstruction("the symbol " + name + " is not defined in this module");
 }
 

@@ -17,7 +17,7 @@ namespace {
 const std::byte* host_address(const Warp& w, int lane, uint64_t address, uint64_t bytes) {
     const Block& block = *w.block;
     if (address - shared_window < window_bytes) {
-        address -= shared_window;
+        address -= shared_window + block.program->reserved_shared;
         return address + bytes <= block.shared_bytes ? block.shared + address : nullptr;
     }
     if (address - local_window < window_bytes) {
@@ -234,17 +234,11 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
     return count;
 }
 
-void throw_assertion(const Warp& w, const Op& op, const CallSite& site) {
+void throw_assertion(const Warp& w, const Op& op, uint64_t expression_address,
+                     uint64_t function_address) {
     const int lane = std::countr_zero(w.current.mask);
-    const auto argument = [&](size_t n, uint64_t bytes) {
-        uint64_t value = 0;
-        const std::byte* frame =
-            w.local.data() + size_t(lane) * w.block->program->local_bytes + w.current.frame.local;
-        std::memcpy(&value, frame + site.arguments.at(n).caller, bytes);
-        return value;
-    };
-    const std::string expression = read_string(w, lane, argument(0, 8)).value_or("?");
-    const std::string function = read_string(w, lane, argument(3, 8)).value_or("?");
+    const std::string expression = read_string(w, lane, expression_address).value_or("?");
+    const std::string function = read_string(w, lane, function_address).value_or("?");
     std::string message = "assertion failed: " + expression + "\n  in " + function + "\n  " +
                           where(*w.block->program, op) + "\n  " + thread_name(w, lane);
     const int others = std::popcount(w.current.mask) - 1;

@@ -192,14 +192,7 @@ class Worker {
             case Control::branch:
                 return branch(w, op, at);
             case Control::synchronize:
-                w.current.pc = at;
-                if (gather(w, op, at)) {
-                    op.run(w, op);
-                    observer_.synchronized(w, op);
-                    release(w);
-                    go_to(w, at + 1);
-                }
-                return;
+                return synchronize(w, op, at);
             case Control::branch_table:
                 return branch_table(w, op, at);
             case Control::call:
@@ -229,11 +222,28 @@ class Worker {
                 return sync_barrier(w, op, at);
             case Control::break_barrier:
                 return break_barrier(w, op, at);
+            case Control::keep_barrier:
+            case Control::restore_barrier:
+                return keep_barrier(w, op, at);
+            case Control::call_outside:
+                return call_outside(w, op, at);
             case Control::jump:
                 jump(w, op, at);
                 if (!w.running) observer_.parted(w, op);
                 return;
         }
+    }
+
+    void synchronize(Warp& w, const Op& op, uint32_t at) {
+        const LaneMask before = w.current.mask;
+        w.current.pc = at;
+        const bool together = gather(w, op, at);
+        if (program_.machine && op.target && w.current.mask != before) observer_.parted(w, op);
+        if (!together) return;
+        op.run(w, op);
+        observer_.synchronized(w, op);
+        release(w);
+        go_to(w, at + 1);
     }
 
     void barrier(Warp& w, const Op& op, uint32_t at) {

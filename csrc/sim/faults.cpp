@@ -190,6 +190,13 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
     throw MemoryFault(message);
 }
 
+void throw_no_function(const Warp& w, const Op& op, bool null) {
+    throw LaunchError(std::string("a call through a ") +
+                      (null ? "null pointer" : "pointer that is no function's address") + "\n  " +
+                      where(*w.block->program, op) + "\n  " +
+                      thread_name(w, std::countr_zero(w.current.mask)));
+}
+
 void throw_trap(Warp& w, const Op& op) {
     throw LaunchError("the kernel executed a trap instruction\n  " + where(*w.block->program, op) +
                       "\n  " + thread_name(w, std::countr_zero(w.mask)));

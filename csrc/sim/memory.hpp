@@ -103,6 +103,9 @@ struct FaultText {
 // A handler that throws LaunchError: the trap instruction.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 
+// The error for a call through a pointer to something else than a function.
+[[noreturn]] void throw_no_function(const Warp& warp, const Op& op, bool null);
+
 // "kernel naive, line 14:   sum += ..." of an operation, for messages.
 [[nodiscard]] std::string where(const Program& program, const Op& op);
 

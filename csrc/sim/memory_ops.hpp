@@ -234,10 +234,7 @@ void access_generic(Warp& w, const Op& op) {
         }
         w.mask = all;
     };
-    // Machine code counts the reserved bytes at the start of shared memory.
-    const uint64_t shared_start = w.block->program->machine
-                                      ? MachineCode::shared_window + MachineCode::reserved_shared
-                                      : shared_window;
+    const uint64_t shared_start = shared_window + w.block->program->reserved_shared;
     const LaneMask shared = in(shared_start), local = in(local_window), param = in(param_window);
     within(all & ~(shared | local | param), 0,
            std::integral_constant<ptx::Space, ptx::Space::global>{});

@@ -5,6 +5,7 @@
 #include "errors.hpp"
 #include "round_up.hpp"
 #include "sim/program.hpp"
+#include "sim/symbols.hpp"
 
 namespace coalesce::sim {
 
@@ -52,15 +53,13 @@ std::shared_ptr<ModuleMemory> lay_out_memory(const ptx::Module& module) {
                 if (variable != memory->address_of.end()) {
                     bits += variable->second;
                 } else {
-                    const auto f = std::find_if(
-                        module.functions.begin(), module.functions.end(),
-                        [&](const ptx::Function& g) { return g.name == value.symbol; });
-                    if (f == module.functions.end()) {
+                    const uint64_t function = function_address(module, value.symbol);
+                    if (function == 0) {
                         throw UnsupportedInstruction("the initial value of " + variables[i]->name +
                                                      " refers to " + std::string(value.symbol) +
                                                      ", which is not defined in this module");
                     }
-                    bits += code_window + 16 * uint64_t(f - module.functions.begin() + 1);
+                    bits += function;
                 }
             }
             auto& bytes = memory->items[i].bytes;

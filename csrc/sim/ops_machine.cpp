@@ -318,11 +318,12 @@ void whole_warp(Warp& w, const Op& op) {
     w.mask = mask;
 }
 
-// Predicate d: not all lanes of word a that have not exited are here (BRA.DIV); extra: they are.
+// Predicate d: of the lanes of word a that have not exited, some are not here or predicate b does
+// not hold for them (BRA.DIV); extra: it is not so.
 void is_parted(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const LaneMask members = a[std::countr_zero(w.mask)] & w.live;
-    const bool parted = (members & ~w.mask) != 0;
+    const bool parted = (members & ~(w.mask & w.predicate(op.operand[2]))) != 0;
     store(w, op.operand[0], parted != (op.extra != 0) ? all_lanes : 0);
 }
 

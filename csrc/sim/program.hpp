@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -54,10 +55,13 @@ enum class Control : uint8_t {
     join,     // the next op starts a block where lanes may meet again
     yield,    // nanosleep: let other warps run
     // Of machine code: lanes meet where it says so (convergence.cpp).
-    set_barrier,    // BSSY
-    sync_barrier,   // BSYNC
-    break_barrier,  // BREAK
-    jump,           // to the code at the offset in a register
+    set_barrier,      // BSSY
+    sync_barrier,     // BSYNC
+    break_barrier,    // BREAK
+    keep_barrier,     // BMOV: a function puts its caller's barrier by,
+    restore_barrier,  // and back
+    jump,             // to the code at the offset in a register
+    call_outside,     // CALL.ABS: of code that is not in the cubin
 };
 
 struct Op {
@@ -166,12 +170,9 @@ struct Schedule {
 // words that operands name, and where its code offsets are.
 struct MachineCode {
     static constexpr uint32_t banks = 5;
-    static constexpr uint32_t parameters = 0x210;      // in bank 0, of compute capability 9.0
-    static constexpr uint32_t reserved_shared = 1024;  // at the start of shared memory
-    // Where generic addresses find shared memory: the upper word is SR_SWINHI.
-    static constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
-    struct Word {               // a constant register filled at the launch
-        uint32_t constant = 0;  // byte offset in Program::constants
+    static constexpr uint32_t parameters = 0x210;  // in bank 0, of compute capability 9.0
+    struct Word {                                  // a constant register filled at the launch
+        uint32_t constant = 0;                     // byte offset in Program::constants
         uint32_t bank = 0, offset = 0;
     };
     struct Variable {  // a module's variable in bank 3
@@ -180,10 +181,14 @@ struct MachineCode {
         uint64_t address = 0;
     };
     static constexpr uint32_t of_variables = 3;  // number of their bank
+    // Functions that are not in the cubin, by the addresses that bank 4 has for them.
+    std::map<uint64_t, CallSite::Builtin> outside;
+    static constexpr uint64_t first_outside = uint64_t{4} << 24;
     std::vector<std::byte> bank[banks];
     std::vector<Word> words;
     std::vector<Variable> variables;
     std::vector<uint32_t> op_of;     // by code offset / 16
+    std::set<uint32_t> functions;    // code offsets that a call through a pointer may lead to
     std::vector<Schedule> schedule;  // by instruction
     // By branch: memory instructions that its two sides may run together, or one after the other,
     // as no barrier brings them together before (sass/meetings.hpp).
@@ -204,13 +209,14 @@ struct Program {
     std::vector<InstructionInfo> instructions;
     std::vector<FunctionInfo> functions;  // [0] is the kernel
     std::vector<CallSite> calls;
-    std::unordered_map<uint64_t, uint32_t>
-        function_of_address;                    // number in code_window -> function
-    std::vector<std::vector<uint32_t>> tables;  // branch_table: ops
+    std::unordered_map<uint64_t, uint32_t> function_of_address;  // see symbols.hpp
+    std::vector<std::vector<uint32_t>> tables;                   // branch_table: ops
     std::vector<std::byte> constants;
     std::vector<ParameterInfo> parameters;
     uint32_t parameter_bytes = 0;
-    uint32_t shared_bytes = 0;  // static; dynamic shared memory starts at shared_end aligned
+    // Static shared memory, up to where the dynamic one starts. Addresses of shared memory count
+    // the reserved bytes before it; offsets that observers see do not.
+    uint32_t shared_bytes = 0, reserved_shared = 0;
     std::shared_ptr<ModuleMemory> memory;
     std::map<uint32_t, std::string> files;  // of SourceLine
     uint32_t source_file = 0;               // the file the kernel is in, and

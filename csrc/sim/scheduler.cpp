@@ -108,11 +108,15 @@ T read_local(Warp& w, int lane, uint32_t offset) {
 
 void call_builtin(Warp& w, const CallSite& site, const Op& op) {
     using enum CallSite::Builtin;
-    if (site.builtin == assertfail) throw_assertion(w, op, site);
+    const auto argument = [&](int lane, size_t n) {
+        return read_local<uint64_t>(w, lane, site.arguments.at(n).caller);
+    };
+    if (site.builtin == assertfail) {
+        const int lane = std::countr_zero(w.current.mask);
+        throw_assertion(w, op, argument(lane, 0), argument(lane, 3));
+    }
     for_each_lane(w.current.mask, [&](int lane) {
-        const uint64_t format = read_local<uint64_t>(w, lane, site.arguments.at(0).caller);
-        const uint64_t arguments = read_local<uint64_t>(w, lane, site.arguments.at(1).caller);
-        const int32_t printed = device_printf(w, lane, format, arguments);
+        const int32_t printed = device_printf(w, lane, argument(lane, 0), argument(lane, 1));
         for (const CallSite::Copy& r : site.results) {
             std::memcpy(local_memory(w, lane, w.current.frame.local + r.caller), &printed,
                         sizeof printed);
@@ -264,14 +268,8 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
         w.current.mask = w.mask = same;
     }
     const Program& program = *w.block->program;
-    const uint64_t number = (first - code_window) / 16;
-    const auto found = first < code_window ? program.function_of_address.end()
-                                           : program.function_of_address.find(number);
-    if (found == program.function_of_address.end()) {
-        throw LaunchError("a call through a pointer that is no function's address\n  " +
-                          where(program, op) + "\n  " +
-                          thread_name(w, std::countr_zero(w.current.mask)));
-    }
+    const auto found = program.function_of_address.find(first);
+    if (found == program.function_of_address.end()) throw_no_function(w, op, first == 0);
     const CallSite& site = program.calls[op.target];
     const FunctionInfo& function = program.functions[found->second];
     if (site.argument_bytes != function.argument_bytes)
@@ -310,8 +308,10 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(here, [&](int i) { same |= LaneMask(masks[i] == named) << i; });
     if (same != here) {
-        // Several groups at once, such as the tiles of a warp: each executes the op by itself.
-        const int32_t join = meet_at(w, at + 1);
+        // Several groups at once, such as the tiles of a warp: each executes the op by itself. So
+        // it does what follows WARPSYNC.EXCLUSIVE, up to the next BSYNC.
+        const bool splits = w.block->program->machine && op.target;
+        const int32_t join = splits ? w.current.join : meet_at(w, at + 1);
         Path others = w.current;
         others.join = join;
         others.pc = at;

@@ -28,6 +28,8 @@ bool settle(Warp& w, int32_t join);
 void set_barrier(Warp& w, const Op& op, uint32_t at);
 void sync_barrier(Warp& w, const Op& op, uint32_t at);
 void break_barrier(Warp& w, const Op& op, uint32_t at);
+void keep_barrier(Warp& w, const Op& op, uint32_t at);
+void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
 
 // Queues a path that stands at its pc: at the place of its own join it has arrived there instead.

@@ -51,6 +51,7 @@ struct Join {
     Frame frame;
     bool call = false;    // reached by ret or BSYNC, not by running into pc
     int8_t barrier = -1;  // machine code: B0 to B15
+    LaneMask kept = 0;    // machine code: lanes whose function put the barrier by
 };
 
 // A pending cp.async of one warp instruction, performed when it is waited for, so that a missing

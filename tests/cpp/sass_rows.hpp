@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <concepts>
@@ -82,8 +83,24 @@ inline bool same(As as, const Results& one, const Results& other) {
            std::isnan(std::bit_cast<double>(other.value));
 }
 
+// Every word of an instruction means something: with a modifier or an operand more, it is refused.
+inline void expect_every_word_counts(const std::vector<std::string>& code) {
+    for (size_t n = 0; n < code.size(); ++n) {
+        const size_t opcode = code[n].starts_with('@') ? code[n].find(' ') + 1 : 0;
+        const size_t end = std::min(code[n].find(' ', opcode), code[n].size());
+        std::vector<std::string> more = code;
+        more[n].insert(end, ".FROB");
+        EXPECT_THROW((void)run_machine(more, {sim::Words{1, 2, 3}}), UnsupportedInstruction)
+            << more[n];
+        more[n] = code[n] + ", R30";
+        EXPECT_THROW((void)run_machine(more, {sim::Words{1, 2, 3}}), UnsupportedInstruction)
+            << more[n];
+    }
+}
+
 inline void expect(const std::vector<Row>& rows) {
     const std::vector<sim::Words> words = inputs();
+    for (const Row& row : rows) expect_every_word_counts(row.code);
     for (const sim::Isa isa : sim::instruction_sets()) {
         for (const Row& row : rows) {
             std::vector<Results> found;

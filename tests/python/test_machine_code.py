@@ -117,22 +117,6 @@ def test_wide_integers():
         np.testing.assert_array_equal(out[1][:, 5], a * b + c)
 
 
-def test_what_is_not_lifted_is_counted_on_the_ptx():
-    source = """
-    #include <cstdio>
-    extern "C" __global__ void k(int* out) {
-        if (out[0] == 12345) printf("%d", out[0]);
-        out[threadIdx.x] = 1;
-    }"""
-    kernel = coalesce.Kernel(source, "k", device="sim")
-    out = np.zeros(32, np.int32)
-    p = kernel.profile(1, 32, out)
-    assert out.tolist() == [1] * 32
-    assert why_ptx(kernel)
-    assert "smsp__inst_executed_op_global_st.sum" not in p.exact
-    assert "PTX" in p.inexact["smsp__inst_executed_op_global_st.sum"]
-
-
 def test_another_architecture_is_counted_on_the_ptx():
     source = 'extern "C" __global__ void k(int* out) { out[threadIdx.x] = 1; }'
     kernel = coalesce.Kernel(source, "k", device="sim", arch="sm_80")

@@ -52,6 +52,10 @@ SOME_LANES = (
     "some lanes load 16 bytes each that conflict or are shared: Nsight Compute's formula, not the "
     "hardware, is now and then off by one"
 )
+OUTSIDE = (
+    "the kernel called printf, whose code on the GPU executes hundreds of instructions that load "
+    "and store, and is not executed here"
+)
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
@@ -79,6 +83,9 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     def add(names: Iterable[str], why: str) -> None:
         found.update(dict.fromkeys(names, why))
 
+    executed = [str(opcode) for opcode in table["opcode"][table["executed"] > 0]]
+    if any(opcode.startswith("CALL.ABS") for opcode in executed):
+        return dict.fromkeys(metrics, OUTSIDE)
     if table["parted"].any():
         add(TOTALS, PARTED)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
@@ -88,7 +95,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     for space in ("global", "shared", "local"):
         if table["unjoined"][_touches(table["space"], space)].any():
             add([n for n in metrics if space in n], UNJOINED)
-    if any(str(opcode).startswith("ATOM.") for opcode in table["opcode"][table["executed"] > 0]):
+    if any(opcode.startswith("ATOM.") for opcode in executed):
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
     copies = table["kind"] == "async_copy"
     if (copies & (table["wavefronts"] > table["ideal_wavefronts"])).any():

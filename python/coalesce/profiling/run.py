@@ -114,15 +114,13 @@ def of_kernel(
     source, instructions = _listing(kernel, counted, ptx)
     metrics: Mapping[str, float] = counts.metrics()
     errors: Mapping[str, float] = {}
-    of_instructions = ("smsp__inst_executed", "smsp__thread_inst_executed")
     if exactness.is_machine_code(counts):
         inexact = exactness.inexact(counts)
     else:
         why = launch.program.why_ptx(kernel.entry)
-        why = f"{_OF_PTX}: {why}" if why else _OF_PTX
-        inexact = {
-            name: why for name in metrics if name.startswith(of_instructions) or "shared" in name
-        }
+        # The assembler also merges accesses to global memory, and the GPU adds those of code that
+        # is not in the PTX, such as printf's.
+        inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
     if math.prod(launch.grid) * math.prod(launch.block) > 32:  # several warps
         text = kernel._module.compiled(launch.device).ptx
         for space in atomics.spaces(ptx, text):

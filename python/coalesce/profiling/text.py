@@ -113,17 +113,17 @@ def notes(profile: Profile) -> list[str]:
 
 def worth(profile: Profile) -> list[str]:
     """Say which of the counts are exact, and why others need not be."""
-    of_ptx = profile.inexact.get("memory_l1_wavefronts_shared", "").startswith("counted on the PTX")
+    first = next(iter(profile.inexact.values()), "")
+    if first.startswith("counted on the PTX"):
+        return [f"Nothing here is exact: it is {first}. Caches and times are modelled estimates."]
     doubts: dict[str, list[str]] = {}
     for name, why in profile.inexact.items():
         listed = name.startswith(("l1tex__t_requests", "l1tex__t_sectors_pipe", "memory_"))
-        if listed and not (of_ptx and "shared" in name) and profile.metrics()[name]:
+        if listed and profile.metrics()[name]:
             doubts.setdefault(why, []).append(name)
-    counted = "Requests and sectors are" if of_ptx else "Requests, sectors and wavefronts are"
-    text = f"{counted} counted and exact{', but for what follows' * bool(doubts)}"
-    if of_ptx and any(access.space == "shared" for access in profile.accesses()):
-        text += "; wavefronts are those of the PTX, whose loads the assembler may merge"
-    found = [f"{text}; caches and times are modelled estimates."]
+    but = ", but for what follows" * bool(doubts)
+    exact = f"Requests, sectors and wavefronts are counted and exact{but}"
+    found = [f"{exact}; caches and times are modelled estimates."]
     for why, names in doubts.items():
         spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
         found.append(f"Of {' and '.join(spaces)} memory a GPU may count otherwise: {why}.")

@@ -1,0 +1,159 @@
+#include "sim/symbols.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "round_up.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+using ptx::Function;
+using ptx::Instruction;
+using ptx::Module;
+using ptx::Operand;
+
+constexpr uint32_t smallest_dynamic_alignment = 16;
+constexpr uint64_t largest_variable = uint64_t{1} << 32;  // more is refused later
+
+template <class Visit>
+void each_name(const Operand& o, const Visit& visit) {
+    if (!o.name.empty()) visit(o.name);
+    for (const Operand& element : o.elements) each_name(element, visit);
+}
+
+// The operand that is called: behind the list of results, if there is one.
+const Operand* callee_of(const Instruction& in) {
+    if (in.opcode != "call" || in.operands.empty()) return nullptr;
+    const size_t n = in.operands[0].kind == Operand::Kind::list ? 1 : 0;
+    return n < in.operands.size() ? &in.operands[n] : nullptr;
+}
+
+const Function* body_named(const Module& module, std::string_view name) {
+    const Function* f = module.find_function(name);
+    return f && !f->external && !f->entry ? f : nullptr;
+}
+
+// Visits each function that `f` calls by name, and each whose address it takes.
+template <class Call, class Take>
+void each_function(const Module& module, const Function& f, const Call& call, const Take& take) {
+    for (const Instruction& in : f.body) {
+        const Operand* const callee = callee_of(in);
+        for (const Operand& o : in.operands) {
+            each_name(o, [&](std::string_view name) {
+                const Function* const g = body_named(module, name);
+                if (g && &o == callee)
+                    call(*g);
+                else if (g)
+                    take(*g);
+            });
+        }
+    }
+}
+
+// The kernel and the functions that it may execute.
+std::set<const Function*> reachable(const Module& module, const Function& entry) {
+    std::set<const Function*> found;
+    std::vector<const Function*> left{&entry};
+    bool pointers = false;
+    while (!left.empty()) {
+        const Function* const f = left.back();
+        left.pop_back();
+        if (!found.insert(f).second) continue;
+        for (const Instruction& in : f->body) {
+            const Operand* const callee = callee_of(in);
+            pointers |= callee && callee->kind == Operand::Kind::reg;
+        }
+        const auto follow = [&](const Function& g) { left.push_back(&g); };
+        each_function(module, *f, follow, follow);
+        if (left.empty() && pointers) {
+            for (const Function* g : functions_by_address(module)) left.push_back(g);
+            pointers = false;
+        }
+    }
+    return found;
+}
+
+}  // namespace
+
+std::vector<const Function*> functions_by_address(const Module& module) {
+    std::vector<const Function*> order;
+    const auto add = [&](const Function& f) {
+        if (std::ranges::find(order, &f) == order.end()) order.push_back(&f);
+    };
+    for (const ptx::Variable& v : module.variables) {
+        for (const ptx::Initializer& value : v.initial) {
+            if (value.symbol.empty()) continue;
+            if (const Function* f = body_named(module, value.symbol)) add(*f);
+        }
+    }
+    std::set<const Function*> seen;
+    const auto visit = [&](const Function& root) {
+        std::vector<const Function*> left{&root};
+        while (!left.empty()) {
+            const Function* const f = left.back();
+            left.pop_back();
+            if (!seen.insert(f).second) continue;
+            each_function(module, *f, [&](const Function& g) { left.push_back(&g); }, add);
+        }
+    };
+    for (const Function& f : module.functions) {
+        if (f.entry) visit(f);
+    }
+    for (const Function& f : module.functions) visit(f);
+    return order;
+}
+
+uint64_t function_address(const Module& module, std::string_view name) {
+    const Function* const f = module.find_function(name);
+    const std::vector<const Function*> order = functions_by_address(module);
+    const auto found = std::ranges::find(order, f);
+    if (!f || found == order.end()) return 0;
+    return function_address_unit * uint64_t(found - order.begin() + 1);
+}
+
+// Shared memory of sm_90 starts with 1 KiB that the system uses (CUDA C++ Programming Guide,
+// "Shared Memory"); that of older GPUs has it where addresses do not see it.
+uint32_t reserved_shared(const Module& module) {
+    uint32_t number = 0;
+    for (const char c : module.target) {
+        if (c >= '0' && c <= '9') number = number * 10 + uint32_t(c - '0');
+    }
+    return number >= 90 ? 1024 : 0;
+}
+
+SharedLayout lay_out_shared(const Module& module, const Function& entry) {
+    SharedLayout layout;
+    const std::set<const Function*> executed = reachable(module, entry);
+    std::set<std::string_view> named;
+    for (const Function* f : executed) {
+        for (const Instruction& in : f->body) {
+            for (const Operand& o : in.operands)
+                each_name(o, [&](std::string_view name) { named.insert(name); });
+        }
+    }
+    uint32_t alignment = smallest_dynamic_alignment;
+    const auto place = [&](const ptx::Variable& v) {
+        if (v.space != ptx::Space::shared) return;
+        if (v.count == 0) {
+            alignment = std::max(alignment, v.alignment);
+            if (layout.dynamic.empty() || named.contains(v.name)) layout.dynamic = v.name;
+            return;
+        }
+        if (!named.contains(v.name)) return;
+        layout.bytes = round_up(layout.bytes, uint64_t{std::max(1u, v.alignment)});
+        layout.variables.emplace_back(&v, layout.bytes);
+        layout.bytes += std::min(v.bytes(), largest_variable);
+    };
+    for (const ptx::Variable& v : entry.variables) place(v);
+    for (const ptx::Variable& v : module.variables) place(v);
+    for (const Function& f : module.functions) {
+        if (!f.entry && executed.contains(&f))
+            for (const ptx::Variable& v : f.variables) place(v);
+    }
+    layout.bytes = round_up(layout.bytes, alignment);
+    return layout;
+}
+
+}  // namespace coalesce::sim

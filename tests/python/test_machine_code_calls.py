@@ -1,0 +1,127 @@
+"""Calls in machine code: through pointers, and of code that is not in the cubin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce import LaunchError
+from coalesce.arrays import devices
+
+pytestmark = pytest.mark.usefixtures("machine_code")
+
+POINTERS = """
+typedef float (*Function)(float);
+__device__ __noinline__ float twice(float x) { return 2 * x; }
+__device__ __noinline__ float square(float x) { return x * x; }
+__device__ Function table[] = {twice, square, nullptr};
+extern "C" __global__ void k(const int* which, float* x) {
+    x[threadIdx.x] = table[which[threadIdx.x]](x[threadIdx.x]);
+}
+"""
+# With a second kernel in the module, pointers to functions are places in a table.
+TWO_KERNELS = POINTERS + 'extern "C" __global__ void other(float* x) { x[0] = table[0](x[0]); }'
+
+PRINTS = """
+extern "C" __device__ int printf(const char*, ...);
+extern "C" __global__ void k(int limit, float* x) {
+    if (threadIdx.x < limit) printf("%d: %.2f\\n", threadIdx.x, x[threadIdx.x]);
+    x[threadIdx.x] += 1;
+}
+"""
+
+ASSERTS = """
+#include <cassert>
+extern "C" __global__ void k(float limit, float* x) {
+    assert(x[threadIdx.x] < limit);
+    x[threadIdx.x] += 1;
+}
+"""
+
+
+def why_ptx(kernel: coalesce.Kernel) -> str:
+    return kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
+
+
+def test_each_lane_calls_its_own_function() -> None:
+    kernel = coalesce.Kernel(TWO_KERNELS, "k", device="sim")
+    x = np.arange(32, dtype=np.float32)
+    p = kernel.profile(1, 32, np.arange(32, dtype=np.int32) % 2, x)
+    assert why_ptx(kernel) == ""
+    numbers = np.arange(32, dtype=np.float32)
+    np.testing.assert_array_equal(x, np.where(numbers % 2, numbers**2, 2 * numbers))
+    # The lanes come back one function after the other, and nothing brings them together.
+    assert "smsp__inst_executed.sum" in p.inexact
+    assert "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" in p.inexact
+
+
+def test_all_lanes_call_one_function() -> None:
+    kernel = coalesce.Kernel(TWO_KERNELS, "k", device="sim")
+    x = np.arange(32, dtype=np.float32)
+    p = kernel.profile(1, 32, np.ones(32, np.int32), x)
+    np.testing.assert_array_equal(x, np.arange(32, dtype=np.float32) ** 2)
+    assert "smsp__inst_executed.sum" in p.exact
+
+
+def test_one_kernel_is_counted_on_the_ptx() -> None:
+    kernel = coalesce.Kernel(POINTERS, "k", device="sim")
+    x = np.arange(32, dtype=np.float32)
+    p = kernel.profile(1, 32, np.ones(32, np.int32), x)
+    np.testing.assert_array_equal(x, np.arange(32, dtype=np.float32) ** 2)
+    assert not p.exact
+    assert "only kernel" in why_ptx(kernel)
+
+
+@pytest.mark.parametrize("source", [POINTERS, TWO_KERNELS], ids=["one kernel", "two kernels"])
+@pytest.mark.parametrize("how", ["launch", "profile", "check"])
+def test_a_null_pointer_is_named(how: str, source: str) -> None:
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    which = np.where(np.arange(32) == 5, 2, 0).astype(np.int32)
+    with pytest.raises(LaunchError, match=r"(?s)null pointer.*line 7.*thread \(5, 0, 0\)"):
+        getattr(kernel, how)(1, 32, which, np.ones(32, np.float32))
+
+
+@pytest.mark.parametrize("how", ["launch", "profile"])
+def test_a_pointer_to_something_else_is_named(how: str) -> None:
+    source = TWO_KERNELS.replace("nullptr", "(Function)0x12345678")
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    with pytest.raises(LaunchError, match=r"no function's address"):
+        getattr(kernel, how)(1, 32, np.full(32, 2, np.int32), np.ones(32, np.float32))
+
+
+def test_printf_prints_and_its_code_is_not_counted(capfd: pytest.CaptureFixture[str]) -> None:
+    kernel = coalesce.Kernel(PRINTS, "k", device="sim")
+    x = np.arange(32, dtype=np.float32) / 4
+    kernel[1, 32](3, x.copy())
+    plain = capfd.readouterr().out
+    p = kernel.profile(1, 32, 3, x)
+    assert why_ptx(kernel) == ""
+    assert capfd.readouterr().out == plain == "0: 0.00\n1: 0.25\n2: 0.50\n"
+    np.testing.assert_array_equal(x, np.arange(32) / 4 + 1)
+    assert not p.exact
+    assert all("printf" in why for name, why in p.inexact.items() if "smsp__inst" in name)
+    # Where nothing is printed, no such code runs.
+    assert "smsp__inst_executed.sum" in kernel.profile(1, 32, 0, x).exact
+
+
+def test_an_assertion_that_holds_costs_what_the_gpu_counts() -> None:
+    kernel = coalesce.Kernel(ASSERTS, "k", device="sim")
+    p = kernel.profile(1, 32, 5.0, np.ones(32, np.float32))
+    assert why_ptx(kernel) == ""
+    assert "smsp__inst_executed.sum" in p.exact
+
+
+@pytest.mark.parametrize("how", ["launch", "profile", "check"])
+def test_an_assertion_that_fails_is_told_alike(how: str) -> None:
+    kernel = coalesce.Kernel(ASSERTS, "k", device="sim")
+    with pytest.raises(LaunchError, match=r"(?s)assertion failed: x\[threadIdx.x\] < limit"):
+        getattr(kernel, how)(1, 32, 0.5, np.ones(32, np.float32))
+
+
+def test_what_is_counted_on_the_ptx_is_called_exact_nowhere() -> None:
+    kernel = coalesce.Kernel(PRINTS, "k", device="sim", arch="sm_80")
+    p = kernel.profile(1, 32, 0, np.ones(32, np.float32))
+    assert not p.exact
+    assert "sm_80" in p.inexact["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+    assert "Nothing here is exact" in str(p)

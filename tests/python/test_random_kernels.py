@@ -1,0 +1,13 @@
+"""Small random kernels leave the same as machine code and as PTX (tests/random_kernels.py)."""
+
+from __future__ import annotations
+
+import pytest
+import random_kernels
+
+pytestmark = pytest.mark.usefixtures("machine_code")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_machine_code_does_what_the_ptx_does(seed: int) -> None:
+    assert random_kernels.difference(seed) == ""
