@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <vector>
 
 #include "ops/catalogue.hpp"
 #include "ops/geometry.hpp"
@@ -16,8 +17,9 @@ struct Reach {
     uint64_t rows, cols;
 };
 
-Reach reach(Geometry geometry, const Launch& l, uint32_t tile) {
+Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
     const uint64_t x = l.grid.x, y = uint64_t(l.grid.y) * l.grid.z;
+    const uint32_t tile = s.tile;
     if (geometry == tiles_rows_on_x || geometry == tiles_flat_block) return {x * tile, y * tile};
     if (geometry == tiles_columns_on_x) return {y * tile, x * tile};
     if (geometry == tiles_of_32_by_8) return {y * 32, x * 32};
@@ -27,6 +29,25 @@ Reach reach(Geometry geometry, const Launch& l, uint32_t tile) {
         return {x, UINT64_MAX};
     if (geometry == warp_for_each_row) return {x * l.block.x / 32, UINT64_MAX};
     if (geometry == block_for_32_columns) return {UINT64_MAX, x * 32};
+    if (geometry == blocks_of_64_by_64 || geometry == tiles_of_64) return {y * 64, x * 64};
+    if (geometry == blocks_of_128_by_128) return {y * 128, x * 128};
+    if (geometry == block_for_each_multiprocessor) {  // its blocks walk through all tiles
+        EXPECT_EQ(x * y, s.multiprocessors);
+        return {UINT64_MAX, UINT64_MAX};
+    }
+    if (geometry == split_k_tiles) {
+        const uint64_t cluster = tile == 128 ? 1 : 2;
+        EXPECT_EQ(x % cluster, 0u);
+        return {y * tile, x / cluster * (tile == 32 ? 32 : 64)};
+    }
+    if (geometry == strips_of_128_by_32) {
+        const uint64_t strips = (s.cols + 31) / 32;
+        EXPECT_EQ(x % strips, 0u);
+        return {x / strips * 128, strips * 32};
+    }
+    if (geometry == warps_or_blocks_over_rows) return {l.block.y == 8 ? x * 8 : x, UINT64_MAX};
+    if (geometry == slices_of_columns)  // a slice's blocks walk down its rows
+        return {UINT64_MAX, x * 32 * (16 / s.item_size)};
     ADD_FAILURE() << "a geometry without a promise";
     return {0, 0};
 }
@@ -38,9 +59,12 @@ TEST(Geometry, CoversEveryShapeWithinTheLimits) {
         for (const uint64_t rows : extents) {
             for (const uint64_t cols : extents) {
                 if (rows * cols > uint64_t(1) << 40) continue;  // no GPU holds it
-                for (const uint32_t tile : {8u, 16u, 32u}) {
-                    const Launch l = v.geometry({rows, cols, tile, 4});
-                    const auto [reached_rows, reached_cols] = reach(v.geometry, l, tile);
+                const std::vector<uint32_t> none = {8, 16, 32};
+                for (const uint32_t tile :
+                     v.tiles.empty() ? none : std::vector(v.tiles.begin(), v.tiles.end())) {
+                    const Shape shape{rows, cols, tile, 4};
+                    const Launch l = v.geometry(shape);
+                    const auto [reached_rows, reached_cols] = reach(v.geometry, l, shape);
                     EXPECT_GE(reached_rows, rows) << v.operation << ' ' << v.name;
                     EXPECT_GE(reached_cols, cols) << v.operation << ' ' << v.name;
                     EXPECT_LE(l.grid.x, uint32_t(INT32_MAX));
