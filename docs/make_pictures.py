@@ -148,7 +148,7 @@ def draw_plots() -> None:
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "coalesce"})
     a = np.ones((N, N), np.float32)
-    variants = coalesce.variants("matmul").names
+    variants = [v.name for v in coalesce.variants("matmul") if not v.hopper]
     profiles = {v: coalesce.profile("matmul", a, a, variant=v) for v in variants}
     for name, axes in (
         ("sweep_stride", plots.sweep("stride", theme="transparent")[0]),

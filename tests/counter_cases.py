@@ -68,13 +68,27 @@ ACCESS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+# Kernels that came after the recordings: their counters are still to be recorded.
+LATER = {
+    ("matmul", "blocktiled_1d"),
+    ("matmul", "blocktiled_2d"),
+    ("matmul", "vectorized"),
+    ("matmul", "warptiled"),
+    ("matmul", "pipelined"),
+    ("matmul", "tma"),
+    ("matmul", "split_k"),
+    ("transpose", "vectorized"),
+    ("row_sums", "vectorized"),
+    ("column_sums", "vectorized"),
+}
+
+
 def shipped(
     m: int, k: int, n: int, dtype: str = "float32", tiles: tuple[int, ...] = (32,)
 ) -> Iterator[Case]:
     """Every shipped kernel: products of (m, k) and (k, n), the others on (m, n) or m * n."""
     size = f"{m}x{k}x{n} {dtype}"
-    # The block-tiled rungs, which have no tile, came after these recordings.
-    for variant in (v for v in coalesce.variants("matmul") if v.tiles):
+    for variant in (v for v in coalesce.variants("matmul") if ("matmul", v.name) not in LATER):
         for tile in tiles:
 
             def product(
@@ -88,6 +102,8 @@ def shipped(
             yield _case(f"matmul/{variant.name} {size}{shown}", product)
     for operation in ("transpose", "row_sums", "column_sums"):
         for variant in coalesce.variants(operation):
+            if (operation, variant.name) in LATER:
+                continue
 
             def whole(
                 device: Any, operation: str = operation, name: str = variant.name, **how: bool
@@ -178,7 +194,7 @@ def _awkward() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
     yield "bytes_in_words", 3, 96, (raw, raw_out, n), 0
     yield "vector_parts", 8, 128, (f, out, n), 0
     yield "vector_cast", 2, 128, (f, out, n), 0
-    yield "halves", 8, 128, (raw, raw_out, n), 0
+    yield "halves", 8, 128, (raw.view(np.float16), raw_out.view(np.float16), n), 0
     yield "bools", 8, 128, (whole_numbers(8, n, 2, "bool"), f, out, n), 0
 
     yield "odd_even", 9, 113, (f, g, out, n), 0

@@ -166,7 +166,8 @@ def test_every_shipped_kernel_names_what_it_accesses(on_simulator):
     a = np.ones((64, 64), np.float32)
     x = np.arange(128, dtype=np.float32)
     where = {"device": on_simulator, "counts": True}
-    runs = [run_matmul(a, a, variant=v, **where) for v in coalesce.variants("matmul").names]
+    simulated = [v.name for v in coalesce.variants("matmul") if not v.hopper]
+    runs = [run_matmul(a, a, variant=v, **where) for v in simulated]
     runs += [run_transpose(a, variant=v, **where) for v in coalesce.variants("transpose").names]
     for operation in ("row_sums", "column_sums"):
         names = coalesce.variants(operation).names

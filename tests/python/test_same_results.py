@@ -33,8 +33,31 @@ IN_ANY_ORDER = {
     "gather_scatter": "several lanes write one element",
 }
 
-# The assembler makes several instructions of an approximate one, whose last bits are others.
-APPROXIMATE = {"rounding", "fast_functions", "more_functions_of_doubles"}
+# The assembler may contract a product and a sum of the PTX, and makes several instructions of an
+# approximate function: the last bits differ, so results are compared as numbers.
+LAST_BITS = {
+    "fft_256",
+    "complex_matmul",
+    "solve_4x4",
+    "cholesky_batched",
+    "thomas",
+    "cyclic_reduction",
+    "face_normals",
+    "lattice_boltzmann",
+    "advect",
+    "philox_normal",
+    "binomial_put",
+}
+
+# Calls through pointers: refused, with a reason, where the assembler's table of functions is in an
+# order that is not understood. Such a kernel is counted on its PTX.
+MAY_BE_REFUSED = {
+    "table_of_functions",
+    "chosen_functions",
+    "addresses_of_functions",
+    "virtual_functions",
+    "switch_and_functions",
+}
 
 
 class Launch(NamedTuple):
@@ -85,7 +108,7 @@ def results(launch: Launch) -> dict[str, list[np.ndarray]]:
     kernel = counter_cases._kernel(launch.file, launch.entry, "sim")
     program = kernel._program(devices.resolve("sim"))
     why = program.why_ptx(kernel.entry)
-    assert not why, why
+    assert not why or (launch.entry in MAY_BE_REFUSED and "CALL" in why), why
     variables = [v[0] for v in program.variables()]
     before = [program.read_variable(name) for name in variables]
     found = {}
@@ -104,7 +127,7 @@ def results(launch: Launch) -> dict[str, list[np.ndarray]]:
         }[mode]
         prepared.run(workers=1, **how)
         prepared.finish()
-        found[mode] = [a.view(np.uint8) for a in given if isinstance(a, np.ndarray)]
+        found[mode] = [a for a in given if isinstance(a, np.ndarray)]
         found[mode] += [np.frombuffer(program.read_variable(name), "u1") for name in variables]
     return found
 
@@ -114,4 +137,7 @@ def test_every_mode_leaves_the_same(name):
     found = results(LAUNCHES[name])
     for mode in MODES[1:]:
         for plain, other in zip(found["run"], found[mode], strict=True):
-            np.testing.assert_array_equal(plain, other, mode)
+            if LAUNCHES[name].entry in LAST_BITS and plain.dtype.kind == "f":
+                np.testing.assert_allclose(other, plain, 1e-4, 1e-6, err_msg=mode)
+            else:
+                np.testing.assert_array_equal(plain.view("u1"), other.view("u1"), mode)

@@ -218,6 +218,11 @@ def operations() -> tuple[str, ...]:
     return tuple(name for name in names if name not in _INTERNAL)
 
 
+def is_best(variant: str) -> bool:
+    """Tell whether the fastest variant is asked for, which depends on the shape and the GPU."""
+    return checks.text("variant", variant) == BEST
+
+
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
     """Return the catalogue's entry; `argument` is what an error message calls `variant`."""
     ladder = _ladder(checks.text("operation", operation))

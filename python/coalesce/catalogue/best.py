@@ -28,7 +28,7 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 
 def of_one_matrix(variant: str) -> str:
     """Return the variant of transpose or of a sum: itself, or the best, the same for any shape."""
-    return "vectorized" if variant == catalogue.BEST else variant
+    return "vectorized" if catalogue.is_best(variant) else variant
 
 
 def _nearest(m: int, n: int, k: int) -> tuple[str, int]:

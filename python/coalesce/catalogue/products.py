@@ -32,7 +32,7 @@ def run_matmul(
     **how: Any,
 ) -> tuple[Array, Run]:
     """Run `coalesce.matmul` and return its launches too; `how` has the options of `Run`."""
-    entry = None if variant == catalogue.BEST else catalogue.find("matmul", variant)
+    entry = None if catalogue.is_best(variant) else catalogue.find("matmul", variant)
     if entry is not None:
         tile = tile_of(entry, tile)
     elif tile is not None:

@@ -69,7 +69,7 @@ class Operation:
             return variant == "block_per_row"
         if option != "tile":
             return True
-        return variant != catalogue.BEST and bool(catalogue.find(self.name, variant).tiles)
+        return not catalogue.is_best(variant) and bool(catalogue.find(self.name, variant).tiles)
 
     def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
         """Raise ValueError for an option that none of the variants has."""
