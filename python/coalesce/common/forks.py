@@ -8,9 +8,14 @@ the same for the locks in C++.)
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 
@@ -31,6 +36,18 @@ class Lock:
 
     def _remake(self) -> None:
         self._lock = threading.RLock()
+
+
+class cached_property(functools.cached_property[T]):  # noqa: N801 (it is used as that one is)
+    """A `functools.cached_property` without a lock that a fork can leave closed.
+
+    Until Python 3.11 it has one, shared by all objects of a class; later ones have none.
+    """
+
+    def __init__(self, function: Callable[[Any], T]) -> None:
+        super().__init__(function)
+        if hasattr(self, "lock"):
+            self.lock = Lock()
 
 
 def _after_fork() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from coalesce.common import checks
+from coalesce.common.forks import cached_property
 from coalesce.draw._axes import Item, shorten
 from coalesce.draw._lanes import Lanes
 from coalesce.draw._sectors import Memory, memory_of

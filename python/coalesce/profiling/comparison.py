@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coalesce.common import checks
+from coalesce.common.forks import cached_property
 from coalesce.profiling.result import Profile
 from coalesce.profiling.rows import Line
 from coalesce.profiling.verdict import Total

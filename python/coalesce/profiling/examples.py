@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from coalesce.common.forks import cached_property
 from coalesce.profiling.lane_runs import Thread
 from coalesce.profiling.patterns import Pattern, classify, shared_wavefronts
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce.arrays.devices import Device
+from coalesce.common.forks import cached_property
 from coalesce.common.geometry import Extent
 from coalesce.launch.modelled import Modelled
 from coalesce.profiling import advice

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from coalesce._core import sim
 from coalesce.common import checks
+from coalesce.common.forks import cached_property
 
 if TYPE_CHECKING:
     pass
