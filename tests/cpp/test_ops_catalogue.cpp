@@ -61,7 +61,8 @@ TEST(Catalogue, EveryKernelStartsWithItsIdeaAndHasTheEntry) {
         ASSERT_FALSE(text.empty()) << v.file;
         EXPECT_TRUE(text.starts_with("// ")) << v.file;
         EXPECT_FALSE(v.sentence.empty());
-        const std::regex entry("extern \"C\" __global__ void (__launch_bounds__\\(\\d+\\) )?" +
+        // Attributes such as __launch_bounds__(256, 2) may stand before the name.
+        const std::regex entry("extern \"C\" __global__ void\\s(__\\w+__\\([^{;]*\\)\\s+)?" +
                                std::string(v.name) + "\\(");
         EXPECT_TRUE(std::regex_search(text, entry)) << v.file;
     }
