@@ -91,8 +91,6 @@ class Exercise:
         What the kernel computes.
     launch : str
         The grid and the block, which stay as they are.
-    demands : tuple of str
-        What the check demands of the counts.
     source : str
         The starting point.
     """
