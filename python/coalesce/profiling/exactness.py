@@ -55,11 +55,6 @@ SOME_LANES = (
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
-def is_machine_code(counts: sim.Counts) -> bool:
-    """Tell whether the instructions that were counted are those of the machine code."""
-    return any(str(opcode)[:1].isupper() for opcode in counts.table()["opcode"])
-
-
 def inexact(counts: sim.Counts) -> dict[str, str]:
     """Return the metrics of counts of machine code that need not be the hardware's, and why.
 
@@ -88,7 +83,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     for space in ("global", "shared", "local"):
         if table["unjoined"][_touches(table["space"], space)].any():
             add([n for n in metrics if space in n], UNJOINED)
-    if any(str(opcode).startswith("ATOM.") for opcode in table["opcode"][table["executed"] > 0]):
+    if (table["generic"] & (table["kind"] == "atomic") & (table["executed"] > 0)).any():
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
     copies = table["kind"] == "async_copy"
     if (copies & (table["wavefronts"] > table["ideal_wavefronts"])).any():
@@ -126,12 +121,10 @@ def _of_copies(metric: str) -> bool:
 
 def _watches_in_a_loop(table: Any) -> Any:
     """Global atomics with a result, and volatile loads, that warps execute more than once."""
-    watches = [
-        opcode.startswith("ATOM") or (opcode.startswith("LD") and ".STRONG" in opcode)
-        for opcode in map(str, table["opcode"])
-    ]
+    kind = table["kind"]
+    watches = (kind == "atomic") | ((kind == "load") & table["strong"])
     warps = next((n for n in table["executed"].tolist() if n), 0)  # of the first instruction
-    return np.array(watches) & _touches(table["space"], "global") & (table["executed"] > warps)
+    return watches & _touches(table["space"], "global") & (table["executed"] > warps)
 
 
 def _some_lanes_conflict(table: Any) -> Any:
