@@ -702,7 +702,11 @@ def _results() -> Iterator[Call]:
                 return getattr(_profile(), name)(*a, **o)
 
         yield Call(f"Profile.{name}", asserts, {"line": line, **more})
-    yield Call("Profile.to_dataframe", lambda by: _profile().to_dataframe(by), {"by": text("line")})
+    yield Call(
+        "Profile.to_dataframe",
+        lambda by: _unless(ImportError, _profile().to_dataframe, by),  # pandas may not be there
+        {"by": text("line")},
+    )
     yield Call(
         "Profile.measured_counters",
         lambda **o: _unless(coalesce.DeviceUnavailable, _profile().measured_counters, **o),
@@ -727,7 +731,9 @@ def _results() -> Iterator[Call]:
         },
     )
     yield Call(
-        "Trace.to_dataframe", lambda lanes: _trace().to_dataframe(lanes=lanes), {"lanes": flag()}
+        "Trace.to_dataframe",
+        lambda lanes: _unless(ImportError, _trace().to_dataframe, lanes=lanes),
+        {"lanes": flag()},
     )
     yield Call(
         "Comparison.ratio",
@@ -736,9 +742,11 @@ def _results() -> Iterator[Call]:
     )
 
 
-def _unless(error: type[Exception], function: Callable[..., Any], **options: Any) -> Any:
+def _unless(
+    error: type[Exception], function: Callable[..., Any], *args: Any, **options: Any
+) -> Any:
     with contextlib.suppress(error):
-        return function(**options)
+        return function(*args, **options)
     return None
 
 

@@ -86,7 +86,7 @@ def test_dask(processes):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=processes, dashboard_address="127.0.0.1:0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

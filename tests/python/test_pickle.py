@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import launched
 
 import coalesce
 
@@ -37,13 +38,6 @@ def kernel() -> coalesce.Kernel:
         headers={"offset.h": "#define OFFSET 2"},
         filename="add.cu",
     )
-
-
-def launched(kernel: coalesce.Kernel, values: np.ndarray) -> np.ndarray:
-    """Run in another process; the result travels back."""
-    out = values.copy()
-    kernel[-(-out.size // 64), 64](out, out.size)
-    return out
 
 
 def test_everything_a_kernel_was_made_from_is_kept(kernel: coalesce.Kernel) -> None:
@@ -127,7 +121,7 @@ def test_dask(kernel: coalesce.Kernel) -> None:
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
