@@ -17,10 +17,8 @@ import importlib.util
 import subprocess
 import sys
 
-if importlib.util.find_spec("coalesce") is None:  # on Colab, for example
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "coalesce-gpu[notebooks]"], check=True
-    )
+if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
 
 # %%
 import numpy as np

@@ -20,15 +20,6 @@ settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "coalesce"))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--device",
-        choices=("sim", "cuda"),
-        default="sim",
-        help="where to run the kernels: the simulator (default) or a GPU",
-    )
-
-
 def pytest_report_header() -> str:
     status = coalesce.gpu_status()
     return f"coalesce {coalesce.__version__}, numpy {np.__version__}, GPU: {status}"

@@ -34,7 +34,7 @@ def test_version_of_the_installed_command():
 
 
 def test_demo_checks_every_variant(capsys, device):
-    status, out, _ = run(capsys, "demo", "--n", "40", "--device", device)
+    status, out, _ = run(capsys, "demo", "--size", "40", "--device", device)
     assert status == 0
     lines = out.splitlines()
     assert max(map(len, lines)) <= 100
@@ -47,17 +47,18 @@ def test_demo_checks_every_variant(capsys, device):
 
 
 def test_demo_shows_sectors_per_request(capsys, on_simulator):
-    _, out, _ = run(capsys, "demo", "--n", "64", "--device", on_simulator)
+    _, out, _ = run(capsys, "demo", "--size", "64", "--device", on_simulator)
     cells = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
     assert cells["naive"][4] == "16.50"  # 32 of a and 1 of b
     assert cells["naive_2d"][4] == "2.50"  # 1 of a and 4 of b
     assert cells["coalesced_swapped"][4] == "16.50"
     assert cells["tiled"][4] == "4.00"
+    assert cells["pipelined"][4] == "5.33"  # cp.async: 128 copies of 4 sectors, 64 of 8
 
 
 def test_demo_takes_a_choice_of_variants_and_dtype(capsys, device):
     options = ("--variant", "naive", "--variant", "tiled", "--dtype", "float64")
-    status, out, _ = run(capsys, "demo", "--n", "33", "--device", device, *options)
+    status, out, _ = run(capsys, "demo", "--size", "33", "--device", device, *options)
     assert status == 0
     assert "float64" in out
     assert "coalesced" not in out
@@ -67,7 +68,7 @@ def test_demo_reports_a_wrong_result(capsys, monkeypatch):
     from coalesce.cli import demo
 
     monkeypatch.setattr(demo, "tolerance", lambda _: -1.0)
-    status, out, _ = run(capsys, "demo", "--n", "8", "--device", "sim", "--variant", "naive")
+    status, out, _ = run(capsys, "demo", "--size", "8", "--device", "sim", "--variant", "naive")
     assert status == 1
     assert "WRONG RESULT: naive" in out
 
@@ -91,7 +92,7 @@ def test_run_a_file(capsys, tmp_path, device):
     status, out, _ = run(capsys, "run", str(file), "scale", "arange:5", "3", "5", *launch)
     assert status == 0
     assert "[ 0.  3.  6.  9. 12.]" in out
-    assert ("sectors each" if device == "sim" else "measured") in out
+    assert ("sectors per request" if device == "sim" else "measured") in out
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_run_refuses_arguments_it_cannot_read(capsys, tmp_path, argument, messag
 @pytest.mark.parametrize("n", ["0", "-3", "many"])
 def test_demo_refuses_a_size(capsys, n):
     with pytest.raises(SystemExit):
-        cli.main(["demo", "--n", n])
+        cli.main(["demo", "--size", n])
     assert "must be an integer of at least 1" in capsys.readouterr().err
 
 

@@ -137,7 +137,7 @@ def notes(benchmark: Benchmark) -> list[str]:
     if catalogued:
         by_time = sorted(catalogued, key=lambda r: -r.timing.kernel_ms)
         names = dict.fromkeys((by_time[0].variant, by_time[-1].variant))
-        words = [benchmark.operation, *(f"--variant {name}" for name in names)]
+        words = [benchmark.operation, f"--variants {','.join(names)}"]
         words += _again(benchmark)
         found.append(f"Why, line by line: coalesce explain {' '.join(words)}")
     return found
@@ -147,7 +147,7 @@ def _again(benchmark: Benchmark) -> Iterator[str]:
     """Yield the options of the command line for the same arrays, as far as it has them."""
     array = benchmark.arrays[0]
     if len({n for a in benchmark.arrays for n in a.shape}) == 1:
-        yield f"-n {array.shape[0]}"
+        yield f"--size {array.shape[0]}"
     if array.dtype == "float64":
         yield "--dtype float64"
     yield from (f"{name}={value}" for name, value in benchmark.short_options.items())

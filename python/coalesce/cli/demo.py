@@ -19,6 +19,9 @@ from coalesce.common.timing import Timing, milliseconds
 DEFAULT_SIZE = {"cuda": 2048, "sim": 512}
 COUNTED_SIZE = 128  # the simulated run that counts sectors for a GPU's table
 
+# Ordinary loads and asynchronous copies to shared memory (cp.async, in `pipelined`).
+SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -26,8 +29,8 @@ class Row:
 
     variant: str
     timing: Timing
-    sectors_per_request: float
-    wavefronts_per_request: float
+    sectors_per_request: float | None
+    wavefronts_per_request: float | None
     error: float
     passed: bool
 
@@ -98,8 +101,8 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Ro
     return Row(
         variant=name,
         timing=run.timing(),
-        sectors_per_request=counts.global_load_sectors / max(1, counts.global_load_requests),
-        wavefronts_per_request=wavefronts / max(1, shared_requests),
+        sectors_per_request=counts.metrics().get(SECTORS_PER_REQUEST),
+        wavefronts_per_request=wavefronts / shared_requests if shared_requests else None,
         error=error,
         passed=error <= tolerance(a),
     )
@@ -138,21 +141,26 @@ def table(rows: list[Row]) -> Table:
             milliseconds(timing.kernel_ms).removesuffix(" ms"),
             timing.source,
             f"{timing.gflops:,.0f}" if timing.gflops >= 100 else f"{timing.gflops:.3g}",
-            f"{row.sectors_per_request:.2f}",
-            f"{row.wavefronts_per_request:.2f}" if row.wavefronts_per_request else "-",
+            _ratio(row.sectors_per_request),
+            _ratio(row.wavefronts_per_request),
             f"{row.error:.1e}" + ("" if row.passed else " WRONG"),
             style=style if row.passed else "red",
         )
     return result
 
 
+def _ratio(value: float | None) -> str:
+    """Return "-" for a ratio of no requests."""
+    return "-" if value is None else f"{value:.2f}"
+
+
 def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
     """Say what the columns mean and where their numbers come from."""
     notes = [
         "",
-        "sectors/request: 32-byte sectors of global memory a warp's load touches, from 1 to 32; 32",
-        "  neighbouring floats take 4.",
-        "wavefronts/request: passes a warp's access to shared memory takes, 1 without conflicts.",
+        "sectors/request: 32-byte sectors of global memory that one load of a warp touches. 32",
+        "  neighbouring floats take 4. Asynchronous copies (cp.async) are counted, too.",
+        "wavefronts/request: passes that one access of a warp to shared memory takes; 1 is ideal.",
     ]
     if device.kind == "cuda":
         notes.append(f"Both are counted by the simulator, at N = {min(n, COUNTED_SIZE)}.")
@@ -164,6 +172,5 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
     by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
     names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
-    options = " ".join(f"--variant {name}" for name in names)
-    notes.append(f"Why, line by line: coalesce explain matmul {options}")
+    notes.append(f"Why, line by line: coalesce explain matmul --variants {','.join(names)}")
     return notes

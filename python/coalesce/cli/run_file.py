@@ -114,12 +114,12 @@ def _filled(fill: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarr
 
 
 def _cost(counts: Any) -> str:
+    metrics = counts.metrics()
     parts = [f"{counts.instructions:,} warp instructions"]
-    for kind in ("load", "store"):
-        requests = getattr(counts, f"global_{kind}_requests")
-        sectors = getattr(counts, f"global_{kind}_sectors")
+    for kind, metric in (("load", "ld"), ("store", "st")):
+        requests = metrics[f"l1tex__t_requests_pipe_lsu_mem_global_op_{metric}.sum"]
+        sectors = metrics[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{metric}.sum"]
         if requests:
-            parts.append(
-                f"{requests:,} global {kind} requests, {sectors / requests:.2f} sectors each"
-            )
+            each = f"{sectors / requests:.2f} sectors per request"
+            parts.append(f"{requests:,.0f} global {kind} requests, {each}")
     return "; ".join(parts)

@@ -1,0 +1,305 @@
+"""The commands and their options, as argparse reads them.
+
+An option that several commands have is added by one function, so that its name, its values and its
+help are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import coalesce
+
+OPERATION_ARGUMENT = "an argument of the operation, for example tile=16"
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Read a command line; exit with a message if it is wrong."""
+    parser = build()
+    # A kernel's arguments may follow the options: argparse then returns them as unknown.
+    options, rest = parser.parse_known_args(_joined(words))
+    if rest and (getattr(options, "argument", None) is None or any(a[:2] == "--" for a in rest)):
+        unknown = [word for word in rest if word.startswith("-")] or rest
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if rest:
+        options.argument += rest
+    return options
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """Return ``--option -DX=1`` as one word, because the value may start with a dash."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] == "--option" and word.startswith("-"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def build() -> argparse.ArgumentParser:
+    """Return the parser. It puts the name of the command into ``command``."""
+    parser = argparse.ArgumentParser(
+        prog="coalesce",
+        description="Run CUDA kernels on a GPU or on a simulator, and count what their memory "
+        "accesses cost.",
+        epilog="coalesce COMMAND --help describes a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"coalesce {coalesce.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+
+    demo = _command(
+        commands,
+        "demo",
+        "multiply two matrices with every variant and compare the costs",
+        "Multiply two matrices of random numbers with every variant. Each result is checked "
+        "against NumPy.",
+        "coalesce demo --size 256",
+    )
+    _add_variants(demo, "all that the device can run")
+    _add_arrays(demo, "2048 on a GPU, 512 on the simulator", vectors=False)
+    _add_device(demo)
+
+    _command(
+        commands,
+        "devices",
+        "list the GPUs and the simulated GPUs",
+        "List the devices that kernels can run on. If there is no GPU, say why.",
+    )
+
+    variants = _command(
+        commands,
+        "variants",
+        "list the operations and their variants",
+        "List the variants of an operation, or print the CUDA C++ source of one of them.",
+        "coalesce variants matmul --source tiled",
+    )
+    variants.add_argument("operation", nargs="?", help="matmul, transpose, ... (default: all)")
+    variants.add_argument(
+        "--source", metavar="NAME", help="print the CUDA C++ source of this variant"
+    )
+
+    run = _command(
+        commands,
+        "run",
+        "run a kernel of a .cu or .ptx file",
+        "Run a kernel. Then print what its arrays hold and what the run cost. An argument is a "
+        "number, which is converted to the type that the kernel declares; a .npy file; or an "
+        "array as FILL:SHAPE or FILL:SHAPE:DTYPE. FILL is zeros, ones, arange or random. DTYPE "
+        "is float32 by default. f32:1024 is short for random:1024:float32.",
+        "coalesce run FILE.cu ENTRY --grid 4 --block 256 random:1000 2.0 1000",
+    )
+    run.add_argument("file", help="CUDA C++ or PTX")
+    run.add_argument("entry", help="the name of the kernel")
+    run.add_argument("argument", nargs="*", help="the kernel's arguments in order")
+    _add_launch(run, required=True)
+    _add_device(run)
+
+    bench = _command(
+        commands,
+        "bench",
+        "time the variants of an operation",
+        "Time variants of an operation on arrays of random numbers and print a table. Times are "
+        "measured on a GPU and modelled on the simulator. Each result is checked against NumPy. "
+        "Other libraries can be timed too: numpy, and on a GPU cublas, cupy and torch.",
+        "coalesce bench matmul --variants naive,tiled,numpy --size 256",
+    )
+    bench.add_argument("operation", help="matmul, transpose, row_sums, column_sums or access")
+    bench.add_argument("argument", nargs="*", metavar="NAME=VALUE", help=OPERATION_ARGUMENT)
+    _add_variants(bench, "all of the operation")
+    _add_arrays(bench, "512, vectors 65536; on a GPU 2048, vectors 16777216")
+    _add_device(bench)
+    bench.add_argument(
+        "--runs", type=_positive, metavar="N", help="timed runs (default: until the median settles)"
+    )
+    _add_files(bench)
+
+    _add_explain(commands)
+
+    report = _command(
+        commands,
+        "report",
+        "write a page about an operation: times, and every variant line by line",
+        "Write an HTML page about an operation: the table of coalesce bench, bars of times and "
+        "sectors, the profile of each variant, and what changed from one variant to the next. "
+        "The page is one file without scripts.",
+        "coalesce report matmul --variants naive,tiled --size 64 --html page.html",
+    )
+    report.add_argument(
+        "operation",
+        nargs="?",
+        default="matmul",
+        help="matmul (default), transpose, row_sums, column_sums or access",
+    )
+    report.add_argument("argument", nargs="*", metavar="NAME=VALUE", help=OPERATION_ARGUMENT)
+    _add_variants(report, "all of the operation")
+    _add_arrays(report, "512, vectors 65536")
+    _add_device(report)
+    _add_files(report, html="the page (default: OPERATION.html)")
+
+    cache = _command(
+        commands,
+        "cache",
+        "show or clear the compiled kernels on disk",
+        "Show where compiled kernels are kept, how much space they take, and the limit.",
+    )
+    cache.add_argument("--clear", action="store_true", help="delete them")
+    return parser
+
+
+def _add_explain(commands: Any) -> None:
+    explain = _command(
+        commands,
+        "explain",
+        "show what the memory accesses of a kernel cost, line by line",
+        "Profile a kernel of a .cu or .ptx file, or variants of an operation. Several variants "
+        "are compared. The arguments of a kernel are those of coalesce run.",
+        "coalesce explain FILE.cu --entry ENTRY --grid 4 --block 256 f32:1000 2.0 1000",
+        "coalesce explain matmul --variants naive,tiled --size 128",
+        "coalesce explain access stride=8 --variants stride",
+        usage="coalesce explain FILE [--entry NAME] --grid X[,Y[,Z]] "
+        "--block X[,Y[,Z]]\n                        [OPTION]... [ARGUMENT]...\n"
+        "       coalesce explain OPERATION [OPTION]... [NAME=VALUE]...",
+    )
+    explain.add_argument("what", metavar="FILE|OPERATION", help="kernel.cu, or matmul, access, ...")
+    explain.add_argument(
+        "argument",
+        nargs="*",
+        help="the kernel's arguments in order; or NAME=VALUE for an operation",
+    )
+    _add_device(explain, "sim")
+    _add_files(explain)
+    explain.add_argument(
+        "--sample", type=float, metavar="SHARE", help="simulate only this share of the blocks: 0.05"
+    )
+    kernel = explain.add_argument_group("options for a kernel")
+    kernel.add_argument(
+        "--entry", metavar="NAME", help="the name of the kernel, if the file has several"
+    )
+    kernel.add_argument(
+        "--arg", action="append", default=[], metavar="ARGUMENT", help="the next argument"
+    )
+    _add_launch(kernel, required=False)
+    operation = explain.add_argument_group("options for an operation")
+    _add_variants(operation, "the first one")
+    _add_arrays(operation, "512, vectors 65536")
+
+
+def _command(
+    commands: Any, name: str, summary: str, description: str, *examples: str, **settings: Any
+) -> argparse.ArgumentParser:
+    """Add a command; its help ends with the examples."""
+    if examples:
+        settings["epilog"] = "\n  ".join(["examples:" if examples[1:] else "example:", *examples])
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=description, formatter_class=_Help, **settings
+    )
+    return parser
+
+
+class _Help(argparse.HelpFormatter):
+    """Wraps all but the examples, which stand on lines of their own."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("example"):
+            return text
+        return super()._fill_text(text, width, indent)
+
+
+def _add_launch(parser: Any, *, required: bool) -> None:
+    extents: dict[str, Any] = {"type": _extents, "required": required, "metavar": "X[,Y[,Z]]"}
+    parser.add_argument("--grid", help="blocks of the grid", **extents)
+    parser.add_argument("--block", help="threads of a block", **extents)
+    parser.add_argument(
+        "--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block"
+    )
+    # All of these are options of the compiler, in the order in which they are written.
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="an option of the compiler: --option --use_fast_math",
+    )
+    for letter, metavar, what in (
+        ("D", "NAME[=VALUE]", "define a macro"),
+        ("I", "FOLDER", "search this folder for #include"),
+    ):
+        parser.add_argument(
+            f"-{letter}",
+            dest="option",
+            action="append",
+            type=f"-{letter}{{}}".format,
+            metavar=metavar,
+            help=what,
+        )
+
+
+def _add_variants(parser: Any, default: str) -> None:
+    parser.add_argument(
+        "--variants",
+        "--variant",
+        action="extend",
+        type=_names,
+        default=[],
+        metavar="NAME[,NAME...]",
+        help=f"only these; may be repeated (default: {default})",
+    )
+
+
+def _add_arrays(parser: Any, default: str, *, vectors: bool = True) -> None:
+    what = "N x N matrices" + ", or vectors of N elements" * vectors
+    parser.add_argument(
+        "--size",
+        "-n",
+        type=_positive,
+        metavar="N",
+        help=f"{what} (default: {default})",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float64"),
+        default="float32",
+        help="type of the elements (default: float32)",
+    )
+
+
+def _add_device(parser: Any, default: str | None = None) -> None:
+    words = default or "the first GPU, or else the simulator"
+    parser.add_argument(
+        "--device", default=default, help=f"cuda, cuda:1, sim, sim:a100, ... (default: {words})"
+    )
+
+
+def _add_files(parser: Any, html: str = "also write an HTML page") -> None:
+    parser.add_argument("--html", metavar="FILE", help=html)
+    parser.add_argument("--json", metavar="FILE", help="also write everything as JSON")
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
+    return value
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"must be names separated by commas, not {text!r}")
+    return names
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    try:
+        extents = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        extents = ()
+    if not 1 <= len(extents) <= 3 or min(extents) < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 to 3 positive integers, not {text!r}")
+    return extents

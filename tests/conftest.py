@@ -1,0 +1,18 @@
+"""The options of pytest. They are here, not in tests/python, because of `pytest --device cuda`.
+
+Before pytest knows its options, it takes ``cuda`` for a path of tests. It then loads only the
+conftest.py files in the current directory and in its folders named test*.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        choices=("sim", "cuda"),
+        default="sim",
+        help="where to run the kernels: the simulator (default) or a GPU",
+    )
