@@ -85,8 +85,10 @@ void add_sim(py::module_ m) {
                       "(findings, how many more in groups left out) of a checked run, or None.");
 
     py::class_<Program>(m, "Program", "A module of PTX text, ready to be simulated.")
-        .def(py::init<std::string, const std::string&, py::object>(), py::arg("ptx"),
-             py::arg("source") = "", py::arg("listing") = py::none())
+        .def(py::init<std::string, const std::string&, py::object,
+                      std::map<std::string, uint64_t, std::less<>>>(),
+             py::arg("ptx"), py::arg("source") = "", py::arg("listing") = py::none(),
+             py::arg("functions") = py::dict())
         .def_property_readonly("entries", &Program::entries, "Names of the kernels.")
         .def("parameters", &Program::parameters, py::arg("entry"),
              "(type, bytes, alignment, is_pointer) of each parameter.")

@@ -15,8 +15,10 @@ namespace coalesce::bindings {
 
 using analysis::Counts;
 
-Program::Program(std::string ptx, const std::string& source, py::object listing)
+Program::Program(std::string ptx, const std::string& source, py::object listing,
+                 std::map<std::string, uint64_t, std::less<>> functions)
     : module_(ptx::parse(std::move(ptx))), make_listing_(std::move(listing)) {
+    module_.function_addresses = std::move(functions);
     std::istringstream lines(source);
     for (std::string line; std::getline(lines, line);) source_.push_back(line);
     memory_ = sim::lay_out_memory(module_);

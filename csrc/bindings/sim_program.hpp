@@ -45,8 +45,10 @@ enum class Purpose : uint8_t { run, count, trace, check };
 
 class Program {
   public:
-    // `listing` gives the text of the machine code when it is first wanted, or is None.
-    Program(std::string ptx, const std::string& source, pybind11::object listing);
+    // `listing` gives the text of the machine code when it is first wanted, or is None. `functions`
+    // are the addresses of its functions, by name.
+    Program(std::string ptx, const std::string& source, pybind11::object listing,
+            std::map<std::string, uint64_t, std::less<>> functions);
 
     [[nodiscard]] std::vector<std::string> entries() const;
     // (type, bytes, alignment, is a pointer) of each.

@@ -163,6 +163,8 @@ struct Module {
     std::vector<Function> functions;
     std::map<uint32_t, std::string> files;                    // .file
     std::map<std::string, std::string, std::less<>> aliases;  // .alias; find_function follows them
+    // Addresses of functions in the machine code that was assembled from this text; empty: unknown.
+    std::map<std::string, uint64_t, std::less<>> function_addresses;
 
     [[nodiscard]] const Function* find_function(std::string_view name) const;
     [[nodiscard]] const Variable* find_variable(std::string_view name) const;

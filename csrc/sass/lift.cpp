@@ -131,10 +131,10 @@ void Lifter::check_shared() const {
                                      " bytes of shared memory, the PTX " + std::to_string(known));
 }
 
-// The functions whose addresses are taken: constant bank 2 begins with a table of their code
-// offsets, which starts with an entry for the null pointer. A function's address is its entry's
-// offset, and has to be the one that the PTX has for it. Where a module has one kernel, there is no
-// table, and pointers are code offsets: only the assembler knows those.
+// The functions that a pointer can lead to. Where several kernels call through pointers, constant
+// bank 2 begins with a table of the functions' code offsets, whose first entry is 1, for the null
+// pointer; a function's address is its entry's offset in the table. Else it is the function's code
+// offset. Functions that are not in the code are never called there.
 void Lifter::find_functions() {
     if (!machine_->functions.empty()) return;
     const std::vector<std::byte>& bank = machine_->bank[2];
@@ -144,15 +144,14 @@ void Lifter::find_functions() {
             std::memcpy(&offset, bank.data() + address, sizeof offset);
         return offset;
     };
-    if (entry(0) != 1)
-        unsupported("pointers to functions are places in the code of the module's only kernel");
-    uint64_t address = 0;
-    for (const ptx::Function* f : sim::functions_by_address(module_)) {
-        address += sim::function_address_unit;
+    const bool table = entry(0) == 1;
+    for (const auto& [address, f] : sim::function_addresses(module_)) {
         const auto at = code_.functions.find("$" + code_.name + "$" + f->name);
-        if (at == code_.functions.end() || entry(address) != at->second * instruction_bytes)
+        if (at == code_.functions.end()) continue;
+        const uint64_t offset = uint64_t{at->second} * instruction_bytes;
+        if ((table ? entry(address) : address) != offset)
             unsupported("the address of " + f->name + " differs from the PTX's");
-        machine_->functions.insert(uint32_t(entry(address)));
+        machine_->functions.insert(uint32_t(offset));
     }
     if (machine_->functions.empty()) unsupported("no function that it could call");
 }

@@ -145,9 +145,9 @@ void jump(Warp& w, const Op& op, uint32_t at) {
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(to[i] == first) << i; });
     const uint32_t offset = first + uint32_t(op.immediate);
     const uint64_t number = offset / 16;
-    // The null pointer's entry of the compiler's table of functions is 1.
+    // The null pointer's entry of the assembler's table of functions is 1.
     if (op.target && !program.machine->functions.contains(offset))
-        throw_no_function(w, op, offset == 1);
+        throw_no_function(w, op, offset <= 1);
     if (offset % 16 != 0 || number >= program.machine->op_of.size())
         throw LaunchError("a jump leaves the kernel's code\n  " + where(program, op));
     const uint32_t target = program.machine->op_of[number];

@@ -87,9 +87,7 @@ Program Decoder::decode(const ptx::Function& entry) {
     index_of_[entry.name] = 0;
     for (uint32_t i = 0; i < queue_.size(); ++i) decode_function(i);
     finish_depth();
-    uint64_t address = 0;
-    for (const ptx::Function* f : functions_by_address(module_)) {
-        address += function_address_unit;
+    for (const auto& [address, f] : function_addresses(module_)) {
         const auto found = index_of_.find(f->name);
         if (found != index_of_.end()) program_.function_of_address[address] = found->second;
     }

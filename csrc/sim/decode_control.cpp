@@ -148,7 +148,7 @@ void Decoder::decode_call(const ptx::Instruction& in) {
         op.operand[1] = slot(callee.reg, Type::u64);
         program_.recursive = true;
         // Any function whose address is taken may be meant.
-        for (const ptx::Function* f : functions_by_address(module_))
+        for (const auto& [_, f] : function_addresses(module_))
             scope_->callees.push_back(function_index(f->name));
     } else {
         op.control = Control::call;

@@ -68,16 +68,15 @@ std::set<const Function*> reachable(const Module& module, const Function& entry)
         const auto follow = [&](const Function& g) { left.push_back(&g); };
         each_function(module, *f, follow, follow);
         if (left.empty() && pointers) {
-            for (const Function* g : functions_by_address(module)) left.push_back(g);
+            for (const auto& [_, g] : function_addresses(module)) left.push_back(g);
             pointers = false;
         }
     }
     return found;
 }
 
-}  // namespace
-
-std::vector<const Function*> functions_by_address(const Module& module) {
+// In the order of the text: variables, then each kernel and what it calls.
+std::vector<const Function*> functions_taken(const Module& module) {
     std::vector<const Function*> order;
     const auto add = [&](const Function& f) {
         if (std::ranges::find(order, &f) == order.end()) order.push_back(&f);
@@ -105,12 +104,27 @@ std::vector<const Function*> functions_by_address(const Module& module) {
     return order;
 }
 
+}  // namespace
+
+std::vector<std::pair<uint64_t, const Function*>> function_addresses(const Module& module) {
+    constexpr uint64_t unit = 8;
+    std::vector<std::pair<uint64_t, const Function*>> found;
+    uint64_t free = 0;  // what the machine code does not have lies behind what it has
+    for (const auto& [_, address] : module.function_addresses) free = std::max(free, address);
+    for (const Function* f : functions_taken(module)) {
+        const auto known = module.function_addresses.find(f->name);
+        const bool is_known = known != module.function_addresses.end();
+        found.emplace_back(is_known ? known->second : free += unit, f);
+    }
+    return found;
+}
+
 uint64_t function_address(const Module& module, std::string_view name) {
     const Function* const f = module.find_function(name);
-    const std::vector<const Function*> order = functions_by_address(module);
-    const auto found = std::ranges::find(order, f);
-    if (!f || found == order.end()) return 0;
-    return function_address_unit * uint64_t(found - order.begin() + 1);
+    for (const auto& [address, g] : function_addresses(module)) {
+        if (g == f) return address;
+    }
+    return 0;
 }
 
 // Shared memory of sm_90 starts with 1 KiB that the system uses (CUDA C++ Programming Guide,

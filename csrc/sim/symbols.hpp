@@ -5,9 +5,9 @@
 // the addresses that the machine code has. The rules here were found by assembling modules
 // (CUDA 13); the lifter compares them with each cubin and refuses what differs (sass/lift.cpp).
 //
-// A function's address is its place in a table of the functions whose addresses are taken, in units
-// of 8 bytes; 0 is the null pointer. The order: initial values of variables first, then each kernel
-// and what it calls, the last call first.
+// A function's address is read from the machine code (python/coalesce/compile/cubin.py). Without
+// machine code, functions whose addresses are taken are numbered in units of 8 bytes; 0 is the null
+// pointer.
 //
 // Shared memory starts at reserved_shared() bytes: the GPU keeps those before. A kernel's own
 // variables come first, then those of the module that it or a function it calls names, then those
@@ -26,10 +26,9 @@
 
 namespace coalesce::sim {
 
-inline constexpr uint64_t function_address_unit = 8;
-
-// Functions by address: the first one's is function_address_unit.
-[[nodiscard]] std::vector<const ptx::Function*> functions_by_address(const ptx::Module& module);
+// The functions whose addresses the module takes, each with its address.
+[[nodiscard]] std::vector<std::pair<uint64_t, const ptx::Function*>> function_addresses(
+    const ptx::Module& module);
 
 // The address of a function, or 0 where it has none.
 [[nodiscard]] uint64_t function_address(const ptx::Module& module, std::string_view name);

@@ -8,6 +8,7 @@ import pytest
 import coalesce
 from coalesce import LaunchError
 from coalesce.arrays import devices
+from coalesce.compile import cubin, nvrtc
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 
@@ -64,13 +65,30 @@ def test_all_lanes_call_one_function() -> None:
     assert "smsp__inst_executed.sum" in p.exact
 
 
-def test_one_kernel_is_counted_on_the_ptx() -> None:
-    kernel = coalesce.Kernel(POINTERS, "k", device="sim")
-    x = np.arange(32, dtype=np.float32)
-    p = kernel.profile(1, 32, np.ones(32, np.int32), x)
-    np.testing.assert_array_equal(x, np.arange(32, dtype=np.float32) ** 2)
-    assert not p.exact
-    assert "only kernel" in why_ptx(kernel)
+@pytest.mark.parametrize("source", [POINTERS, TWO_KERNELS], ids=["one kernel", "two kernels"])
+def test_a_pointer_holds_the_same_address_in_both_codes(source: str) -> None:
+    stores = source.replace(
+        "{\n", "{\n    addresses[threadIdx.x] = table[which[threadIdx.x]];\n", 1
+    )
+    stores = stores.replace("float* x)", "float* x, Function* addresses)", 1)
+    kernel = coalesce.Kernel(stores, "k", device="sim")
+    which, x = np.arange(32, dtype=np.int32) % 2, np.arange(32, dtype=np.float32)
+    addresses = np.zeros((2, 32), np.uint64)
+    kernel[1, 32](which, x.copy(), addresses[0])
+    p = kernel.profile(1, 32, which, x, addresses[1])
+    assert why_ptx(kernel) == ""
+    assert p.exact
+    np.testing.assert_array_equal(addresses[0], addresses[1])
+    assert len(set(addresses[0])) == 2
+    # The only kernel's functions lie in its code, 16 bytes an instruction; else they are numbered.
+    assert all(addresses[0] % 16 == 0) == (source == POINTERS)
+
+
+def test_machine_code_without_symbols_leaves_the_addresses_unknown() -> None:
+    compiled = nvrtc.compile_cuda(TWO_KERNELS)
+    assert cubin.functions(compiled.cubin) == {"_Z5twicef": 8, "_Z6squaref": 16}
+    assert cubin.functions(compiled.cubin.replace(b"$k$", b"$x$").replace(b"$other$", b"$o$")) == {}
+    assert cubin.functions(compiled.cubin[:1000]) == {}
 
 
 @pytest.mark.parametrize("source", [POINTERS, TWO_KERNELS], ids=["one kernel", "two kernels"])

@@ -49,16 +49,6 @@ LAST_BITS = {
     "binomial_put",
 }
 
-# Calls through pointers: refused, with a reason, where the assembler's table of functions is in an
-# order that is not understood. Such a kernel is counted on its PTX.
-MAY_BE_REFUSED = {
-    "table_of_functions",
-    "chosen_functions",
-    "addresses_of_functions",
-    "virtual_functions",
-    "switch_and_functions",
-}
-
 
 class Launch(NamedTuple):
     """A kernel's file and name, and how it is launched."""
@@ -108,7 +98,7 @@ def results(launch: Launch) -> dict[str, list[np.ndarray]]:
     kernel = counter_cases._kernel(launch.file, launch.entry, "sim")
     program = kernel._program(devices.resolve("sim"))
     why = program.why_ptx(kernel.entry)
-    assert not why or (launch.entry in MAY_BE_REFUSED and "CALL" in why), why
+    assert not why
     variables = [v[0] for v in program.variables()]
     before = [program.read_variable(name) for name in variables]
     found = {}

@@ -122,7 +122,11 @@ class Stepping:
 
 class Program:
     def __init__(
-        self, ptx: str, source: str = "", listing: Callable[[], str] | None = None
+        self,
+        ptx: str,
+        source: str = "",
+        listing: Callable[[], str] | None = None,
+        functions: Mapping[str, int] = {},
     ) -> None: ...
     @property
     def entries(self) -> list[str]: ...

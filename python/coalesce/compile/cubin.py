@@ -1,17 +1,27 @@
-"""What machine code says about itself: the registers that a kernel needs.
+"""What machine code says about itself: a kernel's registers and the addresses of functions.
 
-A cubin is an ELF file (the layout is that of the System V ABI); its section ``.nv.info`` has
+A cubin is an ELF file (the layout is that of the System V ABI). Its section ``.nv.info`` has
 records of four bytes, format, attribute and size of what follows. The attribute 0x2f is a symbol's
 number and the registers a thread of it has, as `cuobjdump -elf` shows them (EIATTR_REGCOUNT).
+
+A function's address is what a pointer to it holds. The rule was found by assembling modules
+(CUDA 13). In a module with one kernel it is the function's offset in the kernel's code. Else the
+section ``.nv.constant2`` of each kernel that calls through pointers begins with a table of code
+offsets, and the address is the place of the function's entry in this table. The first entry, for
+the null pointer, is 1. The symbol ``$kernel$function`` names the function at an offset.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 _SIZED, _REGISTERS = 0x04, 0x2F
+_FUNCTION = 2  # a symbol's type (STT_FUNC)
+_NO_BYTES = 8  # a section's type (SHT_NOBITS)
+_NULL = 1
 
 
 def registers(cubin: bytes | None, entry: str) -> int:
@@ -22,37 +32,106 @@ def registers(cubin: bytes | None, entry: str) -> int:
     >>> registers(None, "tiled")
     0
     """
-    return 0 if cubin is None else _all(cubin).get(entry, 0)
+    return 0 if cubin is None else _read(cubin).registers.get(entry, 0)
+
+
+def functions(cubin: bytes | None) -> Mapping[str, int]:
+    """Return the addresses of functions, by their names in the PTX; empty where none are known.
+
+    Examples
+    --------
+    >>> functions(None)
+    {}
+    """
+    return {} if cubin is None else _read(cubin).functions
+
+
+class _Known(NamedTuple):
+    registers: Mapping[str, int]
+    functions: Mapping[str, int]
 
 
 @lru_cache(maxsize=64)
-def _all(cubin: bytes) -> dict[str, int]:
+def _read(cubin: bytes) -> _Known:
     try:
-        return dict(_found(cubin))
+        file = _File(cubin)
+        return _Known(dict(_registers(file)), _functions(file))
     except (struct.error, LookupError, ValueError):
-        return {}
+        return _Known({}, {})
 
 
-def _found(cubin: bytes) -> Iterator[tuple[str, int]]:
-    if cubin[:4] != b"\x7fELF":
-        return
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
-    # name, type, flags, address, offset, bytes, link, info, alignment, bytes of an entry
-    sections = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + n * size) for n in range(count)]
+class _Symbol(NamedTuple):
+    name: str
+    is_function: bool
+    section: int
+    value: int
 
-    def text(strings: tuple[int, ...], at: int) -> str:
-        start = strings[4] + at
-        return cubin[start : cubin.index(b"\0", start)].decode()
 
-    by_name = {text(sections[names], section[0]): section for section in sections}
-    symbols, info = by_name[".symtab"], by_name[".nv.info"]
-    strings = sections[symbols[6]]
-    at, end = info[4], info[4] + info[5]
-    while at + 4 <= end:
-        form, attribute, bytes_ = struct.unpack_from("<BBH", cubin, at)
+class _File:
+    """The sections of an ELF file by name, and its symbols."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[:4] != b"\x7fELF":
+            raise ValueError("not an ELF file")
+        self._data = data
+        (table,) = struct.unpack_from("<Q", data, 0x28)
+        size, count, names = struct.unpack_from("<HHH", data, 0x3A)
+        # name, type, flags, address, offset, bytes, link, info, alignment, bytes of an entry
+        self._sections = [
+            struct.unpack_from("<IIQQQQIIQQ", data, table + n * size) for n in range(count)
+        ]
+        self.names = [self._text(names, section[0]) for section in self._sections]
+
+    def _text(self, strings: int, at: int) -> str:
+        start = self._sections[strings][4] + at
+        return self._data[start : self._data.index(b"\0", start)].decode()
+
+    def contents(self, name: str) -> bytes:
+        """Return a section's bytes; none where the file has no such section."""
+        if name not in self.names:
+            return b""
+        section = self._sections[self.names.index(name)]
+        return b"" if section[1] == _NO_BYTES else self._data[section[4] : section[4] + section[5]]
+
+    def symbols(self) -> list[_Symbol]:
+        strings = self._sections[self.names.index(".symtab")][6]
+        return [
+            _Symbol(self._text(strings, name), info & 15 == _FUNCTION, section, value)
+            for name, info, _, section, value, _ in struct.iter_unpack(
+                "<IBBHQQ", self.contents(".symtab")
+            )
+        ]
+
+
+def _registers(file: _File) -> Iterator[tuple[str, int]]:
+    symbols, info = file.symbols(), file.contents(".nv.info")
+    at = 0
+    while at + 4 <= len(info):
+        form, attribute, bytes_ = struct.unpack_from("<BBH", info, at)
         if form == _SIZED and attribute == _REGISTERS:
-            symbol, number = struct.unpack_from("<II", cubin, at + 4)
-            (name,) = struct.unpack_from("<I", cubin, symbols[4] + symbol * symbols[9])
-            yield text(strings, name), number
+            symbol, number = struct.unpack_from("<II", info, at + 4)
+            yield symbols[symbol].name, number
         at += 4 + (bytes_ if form == _SIZED else 0)
+
+
+def _functions(file: _File) -> dict[str, int]:
+    kernels = [name.removeprefix(".text.") for name in file.names if name.startswith(".text.")]
+    code: dict[str, dict[int, str]] = {kernel: {} for kernel in kernels}  # functions by offset
+    for symbol in file.symbols():
+        if symbol.is_function and symbol.section < len(file.names):
+            kernel = file.names[symbol.section].removeprefix(".text.")
+            if symbol.name.startswith(f"${kernel}$"):
+                code[kernel][symbol.value] = symbol.name.removeprefix(f"${kernel}$")
+    found: dict[str, int] = {}
+    for kernel in kernels:
+        table = file.contents(f".nv.constant2.{kernel}")
+        offsets = [offset for (offset,) in struct.iter_unpack("<Q", table[: len(table) & ~7])]
+        if offsets[:1] != [_NULL]:
+            continue
+        for place, offset in enumerate(offsets[1:], 1):
+            if offset not in code[kernel]:
+                break  # what follows are other constants
+            found[code[kernel][offset]] = 8 * place
+    if not found and len(kernels) == 1:
+        found = {name: offset for offset, name in code[kernels[0]].items()}
+    return found

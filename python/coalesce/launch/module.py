@@ -125,9 +125,14 @@ class Module:
             program = self._programs.get(device.name)
             if program is None:
                 # The source is for messages that quote a line.
-                ptx = self.compiled(device).ptx
-                text = signature.ptx_source(ptx) if self.is_ptx else self.source
-                program = sim.Program(ptx, text, self.disassembly(device))
+                compiled = self.compiled(device)
+                text = signature.ptx_source(compiled.ptx) if self.is_ptx else self.source
+                program = sim.Program(
+                    compiled.ptx,
+                    text,
+                    self.disassembly(device),
+                    cubin.functions(compiled.cubin),
+                )
                 self._programs[device.name] = program
             return program
 

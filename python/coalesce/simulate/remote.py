@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from coalesce._core import sim
 from coalesce.arrays.devices import modelled_gpu
 from coalesce.common import checks
 from coalesce.common.memory import Pieces
+from coalesce.compile import cubin
 from coalesce.launch.arguments import HostArray
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Launch:
     ptx: str
     source: str
     listing: str | None  # the machine code's, where it can be had
+    functions: Mapping[str, int]  # their addresses in the machine code
     entry: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -158,6 +160,7 @@ def _shipped(launch: Prepared) -> Launch:
         ptx=module.compiled(launch.device).ptx,
         source=module.text,
         listing=_machine_code(launch),
+        functions=cubin.functions(module.compiled(launch.device).cubin),
         entry=launch.kernel.entry,
         grid=launch.grid,
         block=launch.block,
@@ -189,7 +192,7 @@ def _program(launch: Launch) -> Any:
     if getattr(_programs, "key", None) != key:
         text = launch.listing
         listing = None if text is None else lambda: text
-        _programs.program = sim.Program(launch.ptx, launch.source, listing)
+        _programs.program = sim.Program(launch.ptx, launch.source, listing, launch.functions)
         _programs.key = key
     return _programs.program
 
