@@ -247,10 +247,11 @@ void Lifter::load_constant(const Instruction& in) {
     machine(name, {d, raw(index)}, uint8_t(from.number), from.offset);
 }
 
-// LDGSTS.E.BYPASS.128 [R5], desc[UR4][R2.64]
+// LDGSTS.E.BYPASS.128 [R5], desc[UR4][R2.64], P0
+// Lanes whose predicate is false read nothing and write zeros.
 void Lifter::async_copy(const Instruction& in) {
     only(in, {"E", "BYPASS", "64", "128", "ACCESS", "LTC64B", "LTC128B", "LTC256B"});
-    if (in.operands.size() != 2) unsupported("a further operand");
+    if (in.operands.size() > 3) unsupported("a further operand");
     Op op, destination;
     op.bytes = uint8_t(in.has("128") ? 16 : in.has("64") ? 8 : 4);
     describe(Space::global, sim::Access::async_copy, op.bytes);
@@ -258,6 +259,10 @@ void Lifter::async_copy(const Instruction& in) {
     set_address(op, operand(in, 1), Space::global);
     op.operand[0] = destination.operand[5];
     op.extra = destination.narrow_address;
+    if (in.operands.size() == 3) {
+        op.operand[2] = predicate(operand(in, 2));
+        op.extra |= 2;  // the operation's predicate is to read nothing
+    }
     op.target = uint32_t(destination.immediate);
     op.run = engine_.memory.async_copy;
     emit(op);

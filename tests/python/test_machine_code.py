@@ -118,6 +118,46 @@ def test_wide_integers():
         np.testing.assert_array_equal(out[1][:, 5], a * b + c)
 
 
+def test_asynchronous_copies_that_some_lanes_leave_out():
+    """A lane that copies nothing writes zeros, and its source may be any address."""
+    source = """
+    extern "C" __global__ void k(int n, const float* x, float* out) {
+        __shared__ float tile[2][96];
+        int t = threadIdx.x;
+        unsigned to = __cvta_generic_to_shared(&tile[0][t]);
+        tile[0][t] = tile[1][t] = -1;
+        const float* from = t % 3 ? x + t : nullptr;
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::
+                     "r"(to), "l"(from), "r"(t % 3 ? 4 : 0) : "memory");
+        asm volatile("{ .reg .pred p; setp.ge.s32 p, %2, %3;"
+                     " cp.async.ca.shared.global [%0 + 384], [%1], 4, p; }" ::
+                     "r"(to), "l"(x + t), "r"(t), "r"(n) : "memory");
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        out[t] = tile[0][t];
+        out[96 + t] = tile[1][t];
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    x, t = np.arange(1, 97, dtype=np.float32), np.arange(96)
+    for n in (0, 1, 40, 96):
+        expected = np.r_[np.where(t % 3, x, 0), np.where(t < n, x, 0)]
+        for counts in (False, True):
+            out = np.zeros(192, np.float32)
+            launch = counting.prepare(kernel, 1, 96, [n, x, out], 0)
+            launch.run(counts=counts)
+            np.testing.assert_array_equal(out, expected)
+
+
+def test_the_shipped_kernels_are_counted_on_machine_code():
+    a = np.ones((32, 32), np.float32)
+    for operation in ("matmul", "transpose", "row_sums", "column_sums"):
+        for variant in coalesce.variants(operation):
+            if not variant.hopper:
+                arrays = (a, a) if operation == "matmul" else (a,)
+                p = coalesce.profile(operation, *arrays, variant=variant.name, device="sim")
+                assert p.exact, (operation, variant.name, p.inexact)
+
+
 def test_another_architecture_is_counted_on_the_ptx():
     source = 'extern "C" __global__ void k(int* out) { out[threadIdx.x] = 1; }'
     kernel = coalesce.Kernel(source, "k", device="sim", arch="sm_80")
