@@ -3,16 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
 from coalesce.catalogue.table import OPERATIONS
+from coalesce.check import Findings
 from coalesce.check import run as check_run
 from coalesce.common import checks
+from coalesce.common.timing import Timing
 
-# A NumPy array, or a GPU array of any library; what comes out is of the kind that went in.
-Array = Any
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# A NumPy array, or a GPU array of any library. The result is of the same kind as the operands.
+Array: TypeAlias = Any
+
+# The overloads below say what `return_timing` and `check` make of the result. These are the options
+# that all overloads of an operation share.
 
 
+class _Common(TypedDict, total=False):
+    variant: str
+    out: Array | None
+    device: Any
+
+
+class _Matmul(_Common, total=False):
+    alpha: float
+    beta: float
+    c: Array | None
+    tile: int | None
+
+
+class _RowSums(_Common, total=False):
+    shared: Literal["static", "dynamic"]
+
+
+@overload
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[False] = False,
+    **options: Unpack[_Matmul],
+) -> Array: ...
+@overload
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    return_timing: Literal[True],
+    check: Literal[False] = False,
+    **options: Unpack[_Matmul],
+) -> tuple[Array, Timing]: ...
+@overload
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[True],
+    **options: Unpack[_Matmul],
+) -> tuple[Array, Findings]: ...
+@overload
+def matmul(
+    a: Array,
+    b: Array,
+    *,
+    return_timing: bool = False,
+    check: bool = False,
+    **options: Unpack[_Matmul],
+) -> Any: ...
 def matmul(
     a: Array,
     b: Array,
@@ -92,6 +153,38 @@ def matmul(
     return called("matmul", (a, b), options, device, return_timing, check)
 
 
+@overload
+def transpose(
+    a: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[False] = False,
+    **options: Unpack[_Common],
+) -> Array: ...
+@overload
+def transpose(
+    a: Array,
+    *,
+    return_timing: Literal[True],
+    check: Literal[False] = False,
+    **options: Unpack[_Common],
+) -> tuple[Array, Timing]: ...
+@overload
+def transpose(
+    a: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[True],
+    **options: Unpack[_Common],
+) -> tuple[Array, Findings]: ...
+@overload
+def transpose(
+    a: Array,
+    *,
+    return_timing: bool = False,
+    check: bool = False,
+    **options: Unpack[_Common],
+) -> Any: ...
 def transpose(
     a: Array,
     *,
@@ -143,6 +236,38 @@ def transpose(
     return called("transpose", (a,), options, device, return_timing, check)
 
 
+@overload
+def row_sums(
+    a: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[False] = False,
+    **options: Unpack[_RowSums],
+) -> Array: ...
+@overload
+def row_sums(
+    a: Array,
+    *,
+    return_timing: Literal[True],
+    check: Literal[False] = False,
+    **options: Unpack[_RowSums],
+) -> tuple[Array, Timing]: ...
+@overload
+def row_sums(
+    a: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[True],
+    **options: Unpack[_RowSums],
+) -> tuple[Array, Findings]: ...
+@overload
+def row_sums(
+    a: Array,
+    *,
+    return_timing: bool = False,
+    check: bool = False,
+    **options: Unpack[_RowSums],
+) -> Any: ...
 def row_sums(
     a: Array,
     *,
@@ -192,6 +317,38 @@ def row_sums(
     return called("row_sums", (a,), options, device, return_timing, check)
 
 
+@overload
+def column_sums(
+    a: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[False] = False,
+    **options: Unpack[_Common],
+) -> Array: ...
+@overload
+def column_sums(
+    a: Array,
+    *,
+    return_timing: Literal[True],
+    check: Literal[False] = False,
+    **options: Unpack[_Common],
+) -> tuple[Array, Timing]: ...
+@overload
+def column_sums(
+    a: Array,
+    *,
+    return_timing: Literal[False] = False,
+    check: Literal[True],
+    **options: Unpack[_Common],
+) -> tuple[Array, Findings]: ...
+@overload
+def column_sums(
+    a: Array,
+    *,
+    return_timing: bool = False,
+    check: bool = False,
+    **options: Unpack[_Common],
+) -> Any: ...
 def column_sums(
     a: Array,
     *,

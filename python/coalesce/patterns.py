@@ -3,15 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from coalesce.operations import called
+from coalesce.check import Findings
+from coalesce.common.timing import Timing
+from coalesce.operations import Array, called
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
+class _Access(TypedDict, total=False):
+    offset: int | None
+    stride: int | None
+    order: Sequence[int] | np.ndarray[Any, Any] | None
+    index: Any
+    distance: int | None
+    width: int | None
+    field: int | None
+    out: Array | None
+    device: Any
+
+
+@overload
 def access(
-    x: Any,
+    x: Array,
+    *,
+    pattern: str,
+    return_timing: Literal[False] = False,
+    check: Literal[False] = False,
+    **options: Unpack[_Access],
+) -> Array: ...
+@overload
+def access(
+    x: Array,
+    *,
+    pattern: str,
+    return_timing: Literal[True],
+    check: Literal[False] = False,
+    **options: Unpack[_Access],
+) -> tuple[Array, Timing]: ...
+@overload
+def access(
+    x: Array,
+    *,
+    pattern: str,
+    return_timing: Literal[False] = False,
+    check: Literal[True],
+    **options: Unpack[_Access],
+) -> tuple[Array, Findings]: ...
+@overload
+def access(
+    x: Array,
+    *,
+    pattern: str,
+    return_timing: bool = False,
+    check: bool = False,
+    **options: Unpack[_Access],
+) -> Any: ...
+def access(
+    x: Array,
     *,
     pattern: str,
     offset: int | None = None,
