@@ -1,4 +1,4 @@
-"""How fast the simulator is: multiply-adds a second of the tiled matmul, on this machine.
+"""How fast the simulator is: multiply-adds per second of the tiled matmul, on this machine.
 
     python benchmarks/simulator.py [--n 1024] [--tile 32] [--repeats 3]
 
@@ -36,7 +36,7 @@ def processor() -> str:
 
 
 def measure(n: int, tile: int, repeats: int) -> dict[tuple[str, int], float]:
-    """Return multiply-adds a second by (what is observed, host threads)."""
+    """Return multiply-adds per second by (what is observed, host threads)."""
     source = coalesce.source("matmul", "tiled")
     compiled = nvrtc.compile_cuda(source, arch="sm_90", options=(f"-DTILE={tile}",))
     program = _core.sim.Program(compiled.ptx)

@@ -44,7 +44,7 @@ for sentence in p.verdict:
 # - A **sector** is 32 bytes, the smallest piece that memory moves. A request moves every sector that one of its lanes touches.
 # - **Ideal** is what the same lanes would take if their elements lay side by side: 4 sectors for 32 floats.
 #
-# Requests say how *often* the kernel goes to memory, sectors a request how *well* each time.
+# Requests say how *often* the kernel goes to memory, sectors per request how *well* each time.
 #
 # These are counts, and exact. The line *Modelled* below the table is of another kind: what models of the caches and of time expect, an estimate.
 
@@ -65,7 +65,7 @@ for total in p.totals():
 worst = max(p.lines(), key=lambda line: line.sectors)
 print(f"line {worst.number}: {worst.source.strip()}")
 for access in worst.accesses:
-    print(f"  {access.kind} of {access.array}, sectors a request: {access.per_request:.0f}")
+    print(f"  {access.kind} of {access.array}, sectors per request: {access.per_request:.0f}")
     print(f"    {access.sentence}")
 
 # %% [markdown]

@@ -41,7 +41,7 @@ from coalesce import draw, lessons
 #
 # ## Side by side
 #
-# **Predict** the sectors for loads of 4, 8 and 16 bytes a lane, and how much of what is moved gets used.
+# **Predict** the sectors for loads of 4, 8 and 16 bytes per lane, and how much of what is moved gets used.
 
 # %%
 draw.warp_access(range(0, 32 * 4, 4), 4, title="float: x[i]")
@@ -61,12 +61,14 @@ x = np.arange(1 << 14, dtype=np.float32)
 
 
 def load(**pattern):
-    """Sectors a load request of an access kernel."""
+    """Sectors per load request of an access kernel."""
     return coalesce.profile("access", x, device="sim", **pattern).sectors_per_request["load"]
 
 
 for width in (4, 8, 16):
-    print(f"{width:2} bytes a lane: {load(pattern='vector', width=width):4.1f} sectors a request")
+    print(
+        f"{width:2} bytes per lane: {load(pattern='vector', width=width):4.1f} sectors per request"
+    )
 
 # %% [markdown]
 # A tutorial says that lanes of 4 or 8 bytes leave the rest of each 32-byte transaction unused, and that an element of 32 bytes is ideal.
@@ -84,17 +86,17 @@ extern "C" __global__ void whole(const Wide *x, Wide *out) { out[threadIdx.x] = 
     "whole",
 )
 t = np.arange(32)
-print("4 bytes a lane: ", coalesce.transactions(4 * t, 4))
-print("8 bytes a lane: ", coalesce.transactions(8 * t, 8))
+print("4 bytes per lane: ", coalesce.transactions(4 * t, 4))
+print("8 bytes per lane: ", coalesce.transactions(8 * t, 8))
 p = wide.profile(1, 32, np.zeros((32, 8), np.float32), np.zeros((32, 8), np.float32))
 for row in p.accesses():
     print(
-        f"32 bytes a lane, {row.kind}: {row.requests} requests of {row.sectors / row.requests:.0f} sectors, "
+        f"32 bytes per lane, {row.kind}: {row.requests} requests of {row.sectors / row.requests:.0f} sectors, "
         f"{row.efficiency:.0%} of them used by each"
     )
 
 # %% [markdown]
-# Only the wide one: no instruction of an H200 loads more than 16 bytes a lane, so 32 bytes take two, and each
+# Only the wide one: no instruction of an H200 loads more than 16 bytes per lane, so 32 bytes take two, and each
 # of the two visits every sector for one half. The other half is used a moment later, if the cache still has it.
 #
 # ## Order, and one lane astray
@@ -108,8 +110,8 @@ draw.warp_access(range(31 * 4, -4, -4), 4, title="x[31 - lane]")
 draw.warp_access([*range(0, 31 * 4, 4), 4096], 4, title="lane 31 at x[1024]")
 
 # %% tags=["counts"]
-print(f"permuted: {load(pattern='permuted'):.1f} sectors a request")
-print(f"far lane: {load(pattern='far_lane'):.1f} sectors a request")
+print(f"permuted: {load(pattern='permuted'):.1f} sectors per request")
+print(f"far lane: {load(pattern='far_lane'):.1f} sectors per request")
 
 # %% [markdown]
 # Order means nothing: the same sectors. The lane astray costs one sector more, 32 bytes; not a line, and not a
@@ -124,7 +126,7 @@ draw.warp_access(range(4, 33 * 4, 4), 4, title="x[i + 1]")
 
 # %% tags=["counts"]
 for offset in (0, 1, 4, 7, 8, 16):
-    print(f"offset {offset:2}: {load(pattern='offset', offset=offset):.1f} sectors a request")
+    print(f"offset {offset:2}: {load(pattern='offset', offset=offset):.1f} sectors per request")
 
 # %% [markdown]
 # Five instead of four, unless the offset is a whole sector of 8 floats. That fifth sector is the neighbouring warp's first
@@ -154,7 +156,7 @@ draw.warp_access(range(0, 32 * 128, 128), 4, title="x[32 * i]")
 
 # %% tags=["counts"]
 for stride in (1, 2, 3, 4, 8, 16, 32):
-    print(f"stride {stride:2}: {load(pattern='stride', stride=stride):4.1f} sectors a request")
+    print(f"stride {stride:2}: {load(pattern='stride', stride=stride):4.1f} sectors per request")
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
@@ -186,11 +188,11 @@ draw.warp_access([64] * 32, 4, title="x[16], every lane")
 
 # %% tags=["counts"]
 index = np.random.default_rng(0).integers(0, x.size, x.size, dtype=np.int32)
-print(f"broadcast: {load(pattern='broadcast'):4.1f} sectors a request")
+print(f"broadcast: {load(pattern='broadcast'):4.1f} sectors per request")
 p = coalesce.profile("access", x, pattern="gather", index=index, device="sim")
 for row in p.accesses():
     print(
-        f"gather, {row.kind} of {row.array:5}: {row.sectors / row.requests:4.1f} sectors a request"
+        f"gather, {row.kind} of {row.array:5}: {row.sectors / row.requests:4.1f} sectors per request"
     )
 
 # %% [markdown]
@@ -200,4 +202,4 @@ for row in p.accesses():
 # **To remember**
 # - Cost of a request = distinct 32-byte sectors. Full use: 4 sectors for 4-byte elements, 8 for 8, 16 for 16.
 # - Order is free, a broadcast is one sector, an offset costs at most one sector more.
-# - A stride of s elements costs s times the sectors, up to one a lane.
+# - A stride of s elements costs s times the sectors, up to one per lane.

@@ -233,7 +233,7 @@ draw.bank_board(padded, 4, rows="words", title="b_tile[tx][0] of float b_tile[32
 for variant in ("tiled", "corner_turned", "corner_turned_padded"):
     p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
     print(
-        f"{variant:21} {p.sectors_per_request['load']:.0f} sectors a load, {p.bank_conflicts} bank conflicts"
+        f"{variant:21} {p.sectors_per_request['load']:.0f} sectors per load, {p.bank_conflicts} bank conflicts"
     )
 
 # %% [markdown]

@@ -62,7 +62,7 @@ profiles = {
 for variant, p in profiles.items():
     s = p.sectors_per_request
     print(
-        f"{variant:12} load {s['load']:2.0f}  store {s['store']:2.0f} sectors a request, "
+        f"{variant:12} load {s['load']:2.0f}  store {s['store']:2.0f} sectors per request, "
         f"{p.bank_conflicts:6} bank conflicts"
     )
 

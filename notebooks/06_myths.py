@@ -46,9 +46,9 @@ def text(name):
 
 
 def testimony(p):
-    """Sectors a load request, and how much of them is used."""
+    """Sectors per load request, and how much of them is used."""
     used = p.metrics()["smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"]
-    return f"{p.sectors_per_request['load']:5.2f} sectors a load, {used:3.0f} % of the bytes used"
+    return f"{p.sectors_per_request['load']:5.2f} sectors per load, {used:3.0f} % of the bytes used"
 
 
 def question(*variants):
@@ -219,7 +219,7 @@ print(f"right elements: {np.isclose(out, a @ b).sum()} of {out.size}")
 #
 # ## 11. "Slow, so its access must be uncoalesced"
 #
-# Two kernels that double an array. The second takes far longer. **Predict** its sectors a request.
+# Two kernels that double an array. The second takes far longer. **Predict** its sectors per request.
 
 # %%
 print(text("repeats"))
@@ -260,5 +260,5 @@ for name, timing in [*t.items(), *u.items()]:
 # can do: with one thread for each row or column few warps are on their way at once (lesson 5).
 #
 # **To remember**
-# - Check the result first, then requests, then sectors a request, then time.
+# - Check the result first, then requests, then sectors per request, then time.
 # - A claim about memory that comes without a count is a guess.

@@ -161,7 +161,7 @@ print(lessons.exercise("rotate").check(rotate))
 # %% [markdown]
 # ### Exercise 3
 #
-# Look at sectors a request first: is coalescing the problem?
+# Look at sectors per request first: is coalescing the problem?
 
 # %%
 lessons.exercise("smooth")
@@ -184,5 +184,5 @@ print(lessons.exercise("smooth").check(smooth))
 # %% [markdown]
 # **To remember**
 # - Right is not correct: check, then profile, then assert.
-# - Sectors a request say how well a load is done, requests say how often. Waste can be in either.
+# - Sectors per request say how well a load is done, requests say how often. Waste can be in either.
 # - A kernel that passes today can be kept so by a test that needs no GPU.

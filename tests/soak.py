@@ -251,7 +251,7 @@ def main() -> int:
 
     settled = [(t, memory) for t, memory in samples if t >= seconds / 5]
     growth = 0.0
-    if len(settled) > 2:  # bytes a second, by least squares
+    if len(settled) > 2:  # bytes per second, by least squares
         growth = float(np.polyfit(*zip(*settled, strict=True), 1)[0])
     report(time.monotonic() - started, samples)
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")

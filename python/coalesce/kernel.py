@@ -113,7 +113,7 @@ class Kernel(BaseKernel):
         *arguments
             As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
         shared_bytes : int
-            Dynamic shared memory, bytes a block.
+            Dynamic shared memory, bytes per block.
         device, sample, executor, progress, caches
             See `coalesce.profile`. With a sample or an executor the arrays stay as they are.
 
@@ -168,7 +168,7 @@ class Kernel(BaseKernel):
             As for ``kernel[grid, block](*arguments)``. NumPy arrays are as after one launch, unless
             `blocks` are chosen; GPU arrays are copied to the host and stay as they are.
         shared_bytes : int
-            Dynamic shared memory, bytes a block.
+            Dynamic shared memory, bytes per block.
         device : str or Device, optional
             The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
         blocks : int, tuple or sequence of them, optional
@@ -235,7 +235,7 @@ class Kernel(BaseKernel):
             As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch. GPU
             arrays are copied to the host, and stay as they are.
         shared_bytes : int
-            Dynamic shared memory, bytes a block.
+            Dynamic shared memory, bytes per block.
         device : str or Device
             A simulated device.
         undefined : str or sequence of str
@@ -349,7 +349,7 @@ class Kernel(BaseKernel):
             As for ``kernel[grid, block](*arguments)``; the arrays stay as they are, the block works
             on copies.
         shared_bytes : int
-            Dynamic shared memory, bytes a block.
+            Dynamic shared memory, bytes per block.
         device : str or Device, optional
             The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
         of_block : tuple of int or int

@@ -79,14 +79,14 @@ def access(
     return_timing: bool = False,
     check: bool = False,
 ) -> Any:
-    """Copy x, one element a thread, reading it by a pattern.
+    """Copy x, one element per thread, reading it by a pattern.
 
     Thread i writes ``out[i]``, so stores are always contiguous; what differs is where each lane of
     a warp reads. The table gives the result in NumPy's terms and the sectors of 32 bytes that a
     warp's load touches, for 4-byte elements.
 
     =============  =======================================================  ==================
-    pattern        result                                                   sectors a load
+    pattern        result                                                   sectors per load
     =============  =======================================================  ==================
     ``offset``     ``x[offset:]``                                           4 aligned, else 5
     ``stride``     ``x[::stride]``                                          8 at 2, 32 from 8

@@ -70,7 +70,7 @@ _C_TYPES = {
 
 
 class Evaluate:
-    """Evaluates CUDA C++ expressions for arrays of operands, one element a thread.
+    """Evaluates CUDA C++ expressions for arrays of operands, one element per thread.
 
     ``evaluate({"sum": ("int32", "a + b")}, a=a, b=b)["sum"]`` is an array like `a`. Everything is
     computed twice, by full warps and by warps of which an irregular half of the lanes is active,

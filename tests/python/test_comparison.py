@@ -36,18 +36,18 @@ def test_rows_and_ratios(transposes):
     c = coalesce.compare(*transposes[:3])
     assert c.names == ("naive_write", "tiled", "padded")
     rows = {row.name: row for row in c.rows()}
-    assert rows["sectors a global load"].values == (32, 4, 4)
+    assert rows["sectors per global load"].values == (32, 4, 4)
     assert rows["bank conflicts"].values == (0, 3968, 0)
     assert c.ratio("global load sectors") == 1 / 8
     assert c.ratio("global load sectors", 2) == 1 / 8
     assert c.ratio("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum") == 1 / 8
     assert c.ratio("bank conflicts") is None
     assert rows["global load sectors"].better(1) is True
-    assert rows["bytes used of a global load, %"].better(1) is True
+    assert rows["bytes used per global load, %"].better(1) is True
     assert rows["global load requests"].better(1) is None
     back = {row.name: row for row in coalesce.compare(*transposes[1::-1]).rows()}
     assert back["global load sectors"].better(1) is False
-    assert back["bytes used of a global load, %"].better(1) is False
+    assert back["bytes used per global load, %"].better(1) is False
     with pytest.raises(ValueError, match=r"unknown quantity 'speed'; there are .*'bank conflicts'"):
         c.ratio("speed")
 
@@ -71,7 +71,7 @@ def test_lines_of_one_source_are_paired():
     text = c.to_text()
     assert "-   3 │ x[i * STRIDE] *= 2;" in text
     assert "+   3 │ x[i * STRIDE] *= 2;" in text
-    assert "1 line that costs the same in both is left out." in text
+    assert "1 line with the same cost in both is not shown." in text
     assert c.names == ("scale (1)", "scale (2)")
 
 

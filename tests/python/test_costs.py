@@ -1,4 +1,4 @@
-"""What the variants cost, as their first comments claim: sectors a request, wavefronts a request.
+"""What the variants cost, as their first comments claim: sectors and wavefronts per request.
 
 The figures are those that hardware counters give for the same kernels (for full warps and float32).
 """
@@ -14,7 +14,7 @@ N = 64
 
 
 def ratios(counts):
-    """Return sectors a request, of global loads and stores, and wavefronts, of shared ones."""
+    """Return sectors per request, of global loads and stores, and wavefronts, of shared ones."""
 
     def ratio(cost, requests):
         return cost / requests if requests else 0.0

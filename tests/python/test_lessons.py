@@ -150,8 +150,8 @@ def test_lesson_kernels_have_sources():
 
 
 STARTS = {
-    "brighten": ["global loads take 32 sectors a request; at most 4.5 wanted", "global stores"],
-    "rotate": ["global stores take 32 sectors a request; at most 4.5 wanted"],
+    "brighten": ["global loads take 32 sectors per request; at most 4.5 wanted", "global stores"],
+    "rotate": ["global stores take 32 sectors per request; at most 4.5 wanted"],
     "smooth": [
         "global loads take 4,352 requests, one pass over the array takes 256; at most 1.5",
         "sectors, one pass over the array takes 1,024; at most 1.5",

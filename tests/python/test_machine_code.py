@@ -241,7 +241,7 @@ def test_the_number_of_instructions_is_exact_where_lanes_do_not_part():
         p = kernel.profile(1, 64, a, out, np.int32(50))
         assert ("smsp__inst_executed.sum" in p.exact) is exact
         if not exact:
-            assert "parted" in p.inexact["smsp__inst_executed.sum"]
+            assert "diverged" in p.inexact["smsp__inst_executed.sum"]
 
 
 def test_compare_and_swap_that_warps_contend_for_is_inexact():

@@ -133,7 +133,7 @@ def test_other_failures_show_what_ncu_said(p, tmp_path):
     ncu = fake_ncu(tmp_path, 'sys.exit("==ERROR== The application returned an error code (9).")\n')
     with pytest.raises(coalesce.LaunchError, match=r"status 1(.|\n)*error code \(9\)"):
         p.measured_counters(ncu=ncu)
-    with pytest.raises(coalesce.DeviceUnavailable, match="is not there"):
+    with pytest.raises(coalesce.DeviceUnavailable, match="does not exist"):
         p.measured_counters(ncu=tmp_path / "nothing")
 
 

@@ -23,22 +23,22 @@ def array(shape, dtype="float32"):
         ([4 * i for i in LANES], 4, "contiguous", "Contiguous."),
         ([16 * i for i in LANES], 16, "contiguous", "Contiguous."),
         ([4 * i + 64 for i in LANES], 4, "contiguous", "Contiguous."),
-        ([4 * i + 4 for i in LANES], 4, "misaligned", "from 4 bytes past"),
-        ([8 * i + 8 for i in LANES], 8, "misaligned", "from 8 bytes past"),
+        ([4 * i + 4 for i in LANES], 4, "misaligned", "beginning 4 bytes after"),
+        ([8 * i + 8 for i in LANES], 8, "misaligned", "beginning 8 bytes after"),
         ([4 * (31 - i) for i in LANES], 4, "permuted", "another order"),
         ([4 * (i ^ 5) for i in LANES], 4, "permuted", "another order"),
-        ([4 * (32 - i) for i in LANES], 4, "misaligned", "another order, but from 4 bytes past"),
-        ([i + 1 for i in LANES], 1, "misaligned", "from 1 byte past"),
-        ([96] * 32, 4, "broadcast", "one address"),
+        ([4 * (32 - i) for i in LANES], 4, "misaligned", "another order, but beginning 4"),
+        ([i + 1 for i in LANES], 1, "misaligned", "beginning 1 byte after"),
+        ([96] * 32, 4, "broadcast", "the same address"),
         ([512 * (i // 16) for i in LANES], 4, "groups", "2 different addresses"),
-        ([8 * i for i in LANES], 4, "stride", "4 to a sector that could serve 8"),
+        ([8 * i for i in LANES], 4, "stride", "4 in each sector, which could serve 8"),
         ([-64 * i + 4096 for i in LANES], 4, "stride", "(64 bytes) apart"),
         ([(i * 7919) % 4096 * 4 for i in LANES], 4, "gather", "gather from"),
         ([400 * (i // 4) + 4 * (i % 4) for i in LANES], 4, "runs", "8 runs of 4 neighbouring"),
         ([9000 * (i // 16) + 100 * (i // 4 % 4) + 4 * (i % 4) for i in LANES], 4, "runs", "of 4"),
         ([100 * (i // 16) + 4 * (i % 16) for i in LANES], 4, "runs", "2 runs of 16"),
         ([40 * (i // 4) + 800 * (i % 4) for i in LANES], 4, "stride", "In runs of 4, neighbouring"),
-        (list(LANES), 4, "stride", "overlap: they are 1 byte apart, and each takes 4."),
+        (list(LANES), 4, "stride", "overlap: they are 1 byte apart, and each accesses 4."),
         ([64 * (i // 2) for i in LANES], 4, "groups", "16 different addresses"),
     ],
 )
@@ -51,10 +51,10 @@ def test_global_memory(addresses, width, kind, words):
 @pytest.mark.parametrize(
     ("lanes", "step", "kind", "words"),
     [
-        ([0, 1, 4, 5, 9, 30], 4, "partial", "lanes between that are not active"),
+        ([0, 1, 4, 5, 9, 30], 4, "partial", "some lanes between are inactive"),
         ([0, 1, 4, 5, 9, 30], 64, "stride", "Neighbouring lanes are 16 elements (64 bytes) apart"),
-        (range(0, 32, 4), 4, "partial", "lanes between that are not active"),
-        (range(0, 32, 4), -4, "partial", "lanes between that are not active"),
+        (range(0, 32, 4), 4, "partial", "some lanes between are inactive"),
+        (range(0, 32, 4), -4, "partial", "some lanes between are inactive"),
         (range(0, 32, 4), 8, "stride", "Active lanes are 8 elements (32 bytes) apart"),
         (range(8, 20), 4, "contiguous", "Contiguous."),
     ],
@@ -175,4 +175,4 @@ def test_whether_a_conflict_follows_from_the_code(random):
     assert rows.regular
     of_data = classify([4 * w for w in random.integers(0, 256, 32)], 4, space="shared")
     assert not of_data.regular
-    assert "in no regular steps" in of_data.text
+    assert "without a regular step" in of_data.text

@@ -72,7 +72,7 @@ class TestSweep:
             steps.get_xydata().tolist() == dots.get_xydata().tolist() == [[1, 4], [2, 8], [8, 32]]
         )
         assert ideal.get_ydata().tolist() == [4, 4, 4]
-        assert axes[0].get_ylabel() == "sectors a request"
+        assert axes[0].get_ylabel() == "sectors per request"
         assert axes[0].get_xlabel() == "stride: elements from one lane to the next"
 
     def test_measured_is_solid_and_modelled_is_dashed(self):

@@ -115,7 +115,7 @@ def test_lines_of_global_memory(patterns, comment, sectors, bytes_used):
     ("comment", "name", "words"),
     [
         ("contiguous", "load x", "Contiguous."),
-        ("misaligned", "load x", "4 bytes past"),
+        ("misaligned", "load x", "4 bytes after"),
         ("stride", "load x", "8 elements (32 bytes) apart"),
         ("broadcast", "load x", "a broadcast"),
         ("gather", "load x", "gather"),
@@ -175,13 +175,13 @@ def test_what_follows_from_the_order_of_atomics_is_not_exact(random, entry, bloc
     sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
     assert (sectors not in p.exact) == follow
     assert "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" in p.exact
-    assert ("follow from what atomics returned" in " ".join(p.to_text().split())) == follow
+    assert ("depend on what atomics returned" in " ".join(p.to_text().split())) == follow
 
 
 def test_an_array_of_structures_is_named():
     p = coalesce.profile("access", np.ones((256, 4), np.float32), pattern="aos")
     (load,) = [a for a in p.accesses() if a.kind == "load"]
-    assert "Each lane takes 4 of the 16 bytes of a structure of x." in load.sentence
+    assert "Each lane accesses 4 of the 16 bytes of a structure of x." in load.sentence
 
 
 def test_one_array_under_two_names():
@@ -252,7 +252,7 @@ def test_a_good_kernel_has_nothing_to_blame():
     p = matmul("tiled")
     assert p.bank_conflicts == 0
     assert p.verdict == [
-        "Global memory: 4 sectors a request, as few as possible.",
+        "Global memory: 4 sectors per request, as few as possible.",
         "Shared memory: no bank conflicts.",
     ]
 

@@ -69,7 +69,7 @@ def test_what_is_not_exact_is_told():
     at = (np.arange(32) // 2 * 2048 + np.arange(32) % 2).astype(np.int32)
     p = coalesce.Kernel(scattered, "k", device="sim").profile(1, 32, at, np.zeros(1 << 16, "f4"))
     assert "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum" in p.inexact
-    assert "Of global memory a GPU may count otherwise: lanes of an atomic" in " ".join(
+    assert "A GPU may count global memory differently: lanes of an atomic" in " ".join(
         str(p).split()
     )
     wide = """extern "C" __global__ void k(float4* x) {
@@ -81,8 +81,8 @@ def test_what_is_not_exact_is_told():
     p = coalesce.Kernel(wide, "k", device="sim").profile(1, 32, np.zeros(128, "f4"))
     assert "memory_l1_wavefronts_shared" in p.inexact
     text = " ".join(str(p).split())
-    assert "Of shared memory a GPU may count otherwise: some lanes load 16 bytes" in text
-    assert "of the PTX" not in text
+    assert "A GPU may count shared memory differently: some lanes load 16 bytes" in text
+    assert "on the PTX" not in text
 
 
 def test_color_is_for_terminals(profiles, monkeypatch):
@@ -218,18 +218,26 @@ def test_what_is_not_exact_is_not_called_so():
     }"""
     x = np.random.default_rng(0).random(1000).astype(np.float32)
     launches = {
-        "first": ("global", 4, (x, np.zeros(512, np.float32), 1000)),
-        "lock": ("global", 1, (np.zeros(1, np.int32), np.zeros(1, np.float32))),
-        "wait": ("global", 4, (np.zeros(1, np.int32),)),
-        "add": ("shared", 1, (np.ones(128),)),
+        "first": (
+            "global memory differently: lanes diverge",
+            4,
+            (x, np.zeros(512, np.float32), 1000),
+        ),
+        "lock": (
+            "global memory differently: a loop reads",
+            1,
+            (np.zeros(1, np.int32), np.zeros(1, np.float32)),
+        ),
+        "wait": ("global memory differently: a loop reads", 4, (np.zeros(1, np.int32),)),
+        "add": ("shared memory differently: the number of iterations", 1, (np.ones(128),)),
     }
-    for entry, (space, grid, arguments) in launches.items():
+    for entry, (reason, grid, arguments) in launches.items():
         p = coalesce.Kernel(source, entry, device="sim").profile(grid, 128, *arguments)
         said = " ".join(p.to_text().split())
-        assert "counted and exact, but for what follows" in said
-        assert f"Of {space} memory a GPU may count otherwise: a " in said
-        assert "differ" in said.rpartition("otherwise: ")[2]
-        assert "those of the PTX" not in said
+        assert "counted and exact, with these exceptions" in said
+        assert f"A GPU may count {reason}" in said
+        assert "differ" in said.rpartition("differently: ")[2]
+        assert "on the PTX" not in said
 
 
 def test_a_line_says_a_thing_once():
@@ -242,8 +250,8 @@ def test_a_line_says_a_thing_once():
     p = kernel.profile(1, 32, np.zeros(32, "f4, f4, f4, f4"))
     assert len(p.accesses()) == 2
     for shown in (p.to_text(), p._repr_html_()):
-        assert " ".join(shown.split()).count("one array a field") == 1
-    assert all("one array a field" in access.sentence for access in p.accesses())
+        assert " ".join(shown.split()).count("one array per field") == 1
+    assert all("one array per field" in access.sentence for access in p.accesses())
 
 
 def test_a_wasteful_access_is_shown_by_a_request_that_wastes():
@@ -257,7 +265,7 @@ def test_a_wasteful_access_is_shown_by_a_request_that_wastes():
     (load,) = [a for a in p.accesses() if a.kind == "load"]
     assert load.example.wastes
     assert load.pattern.kind == "misaligned"
-    assert load.sentence.startswith("Some requests: contiguous, but from")
+    assert load.sentence.startswith("In some requests: contiguous, but beginning")
 
 
 def test_later_turns_of_a_loop_are_looked_at():
@@ -274,7 +282,7 @@ def test_later_turns_of_a_loop_are_looked_at():
     p = kernel.profile(8, 128, np.ones(9999, np.float32), np.ones(1024, np.float32), 9999, 6)
     (load,) = [a for a in p.accesses() if a.kind == "load"]
     assert load.pattern.kind == "stride"
-    assert load.sentence.startswith("Some requests: neighbouring lanes are")
+    assert load.sentence.startswith("In some requests: neighbouring lanes are")
 
 
 def test_what_no_warp_shows_is_not_made_up():
@@ -288,7 +296,7 @@ def test_what_no_warp_shows_is_not_made_up():
     p = kernel.profile(1, 256, np.ones(1024, np.float32), np.ones(256, np.float32))
     (load,) = [a for a in p.accesses() if a.kind == "load"]
     assert (load.sectors, load.example) == (7 * 4 + 32, None)
-    assert load.sentence == "7.5 sectors a request where 4 would do."
+    assert load.sentence == "7.5 sectors per request; 4 would suffice."
     (row,) = [line for line in p.to_text().splitlines() if "load in" in line and "x" in line]
     assert "contiguous" not in row
     assert "one warp of" not in p.to_html()
@@ -337,7 +345,7 @@ def test_an_atomic_on_one_address_is_told():
     }"""
     kernel = coalesce.Kernel(source, device="sim")
     p = kernel.profile(1, 64, np.ones(64, np.int32), np.ones(1, np.int32))
-    assert "The lanes update one address, one after the other" in p.to_text()
+    assert "The lanes update the same address, one after the other" in p.to_text()
 
 
 def test_atomics_on_a_few_addresses_are_told_to_add_up_first():
@@ -349,8 +357,8 @@ def test_atomics_on_a_few_addresses_are_told_to_add_up_first():
     kernel = coalesce.Kernel(source, device="sim")
     p = kernel.profile(1, 64, *(np.ones(n, np.int32) for n in (64, 7, 64)))
     (atomic,) = [a for a in p.accesses() if a.kind == "atomic"]
-    assert "32 lanes want 7 different addresses of m." in atomic.sentence
-    assert "combine in the warp or the block first" in atomic.sentence
+    assert "32 lanes access 7 different addresses of m." in atomic.sentence
+    assert "combine their values in the warp or the block first" in atomic.sentence
 
 
 def test_an_atomic_whose_words_follow_from_data_is_not_told_to_pad(random):
@@ -392,7 +400,7 @@ def test_nearly_as_few_sectors_as_possible():
     }"""
     kernel = coalesce.Kernel(source, device="sim")
     p = kernel.profile(1, 32, np.ones(12800, np.float32), np.ones(32, np.float32))
-    assert p.verdict == ["Global memory: 4 sectors a request, nearly as few as possible."]
+    assert p.verdict == ["Global memory: 4 sectors per request, nearly as few as possible."]
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -419,17 +427,17 @@ def test_lanes_that_update_one_word_are_no_bank_conflict():
     at = (np.arange(32) * 5 % 8).astype(np.int32)
     p = coalesce.Kernel(source, device="sim").profile(1, 32, at, np.zeros(8, np.uint32))
     text = " ".join(p.to_text().replace("│", "").split())
-    assert "Shared memory has atomics in which 4 lanes update one word and takes" in text
-    assert "Some lanes of a warp update one word. Lanes that update one address go one" in text
+    assert "Shared memory has atomics in which 4 lanes update the same word and takes" in text
+    assert "Some lanes of a warp update the same word. Lanes that update the same address" in text
     assert "o bank conflict" not in text
 
 
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("x[at[i]] = i", "Sort what is written"),
-        ("atomicAdd(&x[at[i]], i)", "Sort what is updated"),
-        ("x[i] = x[at[i]]", "gather from 32 sectors of x, in no regular steps. Sort what is gath"),
+        ("x[at[i]] = i", "Sort the stores"),
+        ("atomicAdd(&x[at[i]], i)", "Sort the updates"),
+        ("x[i] = x[at[i]]", "gather from 32 sectors of x, without a regular step. Sort the ind"),
     ],
 )
 def test_writes_are_scattered_and_reads_gathered(random, statement, words):
@@ -442,6 +450,6 @@ def test_writes_are_scattered_and_reads_gathered(random, statement, words):
     p = coalesce.Kernel(source, device="sim").profile(1, 32, at, np.zeros(1 << 15, np.int32))
     text = " ".join(p.to_text().replace("│", "").split())
     assert words in text
-    if "Sort what is gath" not in words:
+    if "Sort the ind" not in words:
         assert "The lanes scatter to 32 sectors of x" in text
         assert "gather" not in text

@@ -87,7 +87,7 @@ TURNS = """
 
 
 def turning(every, which, grid=1, slow=100_000):
-    """A kernel of eight warps a block, of which each `every`-th takes so many turns, others few."""
+    """A kernel of eight warps per block; each `every`-th takes `slow` iterations."""
     x = np.ones(grid * 256, np.float32)
     given = (x, *np.int32([every, which, slow, 10]))
     parameters = "float *x, int every, int which, int slow, int quick"

@@ -23,10 +23,10 @@ class Peaks:
     gpu : str
         ``"NVIDIA H200 SXM"``.
     gflops : float or None
-        1e9 operations a second in the dtype, by the ordinary pipes and at the boost clock; tensor
+        1e9 operations per second in the dtype, by the ordinary pipes and at the boost clock; tensor
         cores are not counted. None for dtypes that are no float32 or float64.
     gbps : float
-        1e9 bytes a second of its memory.
+        1e9 bytes per second of its memory.
     cache_bytes : float
         Of its second-level cache.
     source : str

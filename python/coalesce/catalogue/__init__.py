@@ -39,7 +39,7 @@ class Variant:
     sentence : str
         The idea and what it costs. Sectors are counted for float32.
     needs : str
-        Threads a block, shared memory and preparation.
+        Threads per block, shared memory and preparation.
     topic : str
         Where the idea is taught.
     file : str

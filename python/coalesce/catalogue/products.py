@@ -204,7 +204,7 @@ def product_work(
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return the same of one pass over an array, with so many operations an element."""
+    """Return the same of one pass over an array, with so many operations per element."""
     return float(flops * read), float((read + written) * item_size)
 
 

@@ -129,7 +129,7 @@ def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[str]
         drawn.append((plots.ladder(right, theme="transparent"), "Milliseconds of each variant"))
     if profiles:
         axes = plots.ladder(profiles, of="sectors", theme="transparent")
-        drawn.append((axes, "Sectors a request of each variant's loads of global memory"))
+        drawn.append((axes, "Sectors per request of each variant's loads of global memory"))
     for axes, words in drawn:
         file = io.BytesIO()
         figure: Any = axes.figure

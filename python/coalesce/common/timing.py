@@ -24,10 +24,10 @@ class Timing:
         Milliseconds spent copying NumPy arrays to the device and back; 0 for arrays that are
         there already and on the simulator.
     gflops : float
-        1e9 floating-point operations a second: 2 M N K for a product, one for each element summed,
+        1e9 floating-point operations per second: 2 M N K for a product, one per summed element,
         0 for operations that only move data.
     gbps : float
-        1e9 bytes a second, counting each operand once as read and each result once as written,
+        1e9 bytes per second, counting each operand once as read and each result once as written,
         however often the kernel reads them: what a perfect cache would leave.
     device : str
         Where it ran, e.g. ``"cuda:0"``.

@@ -122,7 +122,7 @@ def bank_board(
     addresses : sequence of int, shape (lanes,)
         The first byte of each lane, for up to 32 lanes; multiples of `itemsize`.
     itemsize : int
-        Bytes a lane: 1, 2, 4, 8 or 16.
+        Bytes per lane: 1, 2, 4, 8 or 16.
     mask : int or sequence of bool, optional
         The active lanes: a bit for each, lane 0 the lowest, or a flag for each. All by default.
     kind : {"load", "store", "atomic"}
@@ -206,7 +206,7 @@ def _note(lanes: Lanes, board: Board) -> str:
         banks = f"{busy} banks must each serve"
         if busy == 1:
             banks = f"bank {next(w.bank for w in words if w.wavefront == ways - 1)} must serve"
-        note = f"{banks} {ways} different words, one a wavefront."
+        note = f"{banks} {ways} different words, one per wavefront."
     elif len(words) == 1 and len(lanes.numbers) > 1:
         note = "all lanes want the same word: it is broadcast."
     elif any(len(word.lanes) > 1 for word in words):
@@ -252,7 +252,7 @@ def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
 
 
 def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
-    """Draw 32 words a row, as they lie in memory."""
+    """Draw 32 words per row, as they lie in memory."""
     places: dict[int, list[tuple[int, Word]]] = {}
     for part, words in enumerate(board.words):
         for word in words:
@@ -321,7 +321,7 @@ def _gap(canvas: Canvas, y: float, text: str) -> float:
 
 def _totals(canvas: Canvas, board: Board, y: float) -> float:
     """Write how many words each bank must serve to lanes that are served together."""
-    canvas.text(MARGIN, y + 11, "words a bank", paint=SOFT)
+    canvas.text(MARGIN, y + 11, "words per bank", paint=SOFT)
     counts = [
         max(sum(word.bank == bank for word in words) for words in board.words)
         for bank in range(BANKS)

@@ -27,7 +27,7 @@ class Lanes:
     active : array of bool
         Which lanes take part.
     itemsize : int
-        Bytes a lane.
+        Bytes per lane.
     """
 
     addresses: NDArray[np.uint64]

@@ -42,7 +42,7 @@ def warp_access(
     addresses : sequence of int, shape (lanes,)
         The first byte of each lane, for up to 64 lanes. Lanes missing at the end are inactive.
     itemsize : int
-        Bytes a lane: 4 for a float, 16 for a float4.
+        Bytes per lane: 4 for a float, 16 for a float4.
     mask : int or sequence of bool, optional
         The active lanes: a bit for each, lane 0 the lowest, or a flag for each. All by default.
     kind : {"load", "store", "atomic"}

@@ -227,7 +227,7 @@ class BaseKernel:
         *arguments
             As for ``kernel[grid, block](*arguments)``.
         shared_bytes : int
-            Dynamic shared memory, bytes a block.
+            Dynamic shared memory, bytes per block.
         device : str or Device, optional
             Where to run, if not on the kernel's device.
         runs : int or "auto", optional

@@ -256,7 +256,7 @@ def _smooth(even: bool) -> Case:
 def _sectors(kind: Kind, most: float) -> Demand:
     def judge(profile: Profile, case: Case) -> None:
         del case
-        # Wider elements take more sectors a request, and are none the worse for it.
+        # Wider elements take more sectors per request, and are none the worse for it.
         if not any(wasteful(a) for a in _global(profile, kind)):
             return
         if kind == "load":
@@ -264,7 +264,7 @@ def _sectors(kind: Kind, most: float) -> Demand:
         else:
             profile.assert_sectors_per_request(store=most)
 
-    return Demand(f"a {kind} of global memory takes at most {most:g} sectors a request", judge)
+    return Demand(f"a {kind} of global memory takes at most {most:g} sectors per request", judge)
 
 
 def _no_conflicts(profile: Profile, case: Case) -> None:

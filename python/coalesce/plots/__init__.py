@@ -76,7 +76,7 @@ def sweep(
     --------
     >>> axes = coalesce.plots.sweep("stride", range(1, 33))
     >>> axes[0].get_ylabel()
-    'sectors a request'
+    'sectors per request'
     """
     data = (
         sweep
@@ -100,7 +100,7 @@ def sweep(
             fontsize="small",
             color=MIDDLE,
         )
-        top.set_ylabel("sectors a request")
+        top.set_ylabel("sectors per request")
         top.set_ylim(0, max(float(data.sectors.max()) * 1.08, 4.5))
         top.set_title(f"{data.pattern}, {data.itemsize}-byte elements", loc="left")
         if data.gbps is not None:
@@ -169,7 +169,7 @@ def bars(
 
     Examples
     --------
-    >>> ax = coalesce.plots.bars({"naive": 32, "coalesced": 4}, label="sectors a request")
+    >>> ax = coalesce.plots.bars({"naive": 32, "coalesced": 4}, label="sectors per request")
     >>> [int(patch.get_width()) for patch in ax.patches]
     [32, 4]
     """
@@ -232,9 +232,9 @@ def ladder(
     variants : mapping of str to Profile or Timing, or iterable of Profile
         The rungs, the first on top.
     of : {"time", "sectors", "gflops", "gbps"}
-        Milliseconds; sectors a request, of profiles; GFLOP/s or GB/s, of timings.
+        Milliseconds; sectors per request, of profiles; GFLOP/s or GB/s, of timings.
     kind : {"load", "store"}
-        Whose sectors a request.
+        Whose sectors per request.
     ax, theme
         As for `sweep`.
 
@@ -255,11 +255,11 @@ def ladder(
     >>> profiles = [coalesce.profile("matmul", a, b, variant=v) for v in ("naive", "tiled")]
     >>> ax = coalesce.plots.ladder(profiles, of="sectors")
     >>> ax.get_xlabel()
-    'sectors a request, global loads'
+    'sectors per request, global loads'
     """
     labels = {
         "time": "milliseconds",
-        "sectors": f"sectors a request, global {kind}s",
+        "sectors": f"sectors per request, global {kind}s",
         "gflops": "GFLOP/s",
         "gbps": "GB/s",
     }
@@ -293,7 +293,7 @@ def roofline(
     kernels : mapping of str to Profile or Work, or iterable of Profile
         The points.
     peak_gflops, peak_gbps : float
-        The GPU's ceilings: 1e9 operations and 1e9 bytes a second.
+        The GPU's ceilings: 1e9 operations and 1e9 bytes per second.
     flops : float or mapping of str to float, optional
         Floating-point operations of each profile's kernel, such as 2 M N K of a product; a `Work`
         has its own.

@@ -1,4 +1,4 @@
-"""Access patterns over a range: sectors a request, and bandwidth where there is a GPU."""
+"""Access patterns over a range: sectors per request, and bandwidth where there is a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coalesce.common import checks
 PATTERNS: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "stride": ("stride", "elements from one lane to the next", tuple(range(1, 33))),
     "offset": ("offset", "elements that the first lane is shifted by", tuple(range(33))),
-    "vector": ("width", "bytes a load", (1, 2, 4, 8, 16)),
+    "vector": ("width", "bytes per load", (1, 2, 4, 8, 16)),
 }
 _COUNTED_WARPS = 64
 _MOST = 1 << 16  # a stride of so many elements takes gigabytes to try
@@ -48,7 +48,7 @@ class Sweep:
     sectors : array of float, shape (n,)
         Sectors of 32 bytes a warp's load touches, counted by the simulator from the addresses.
     gbps : array of float, shape (n,), or None
-        1e9 bytes a second that were asked for, read and written; None where nothing was timed.
+        1e9 bytes per second that were asked for, read and written; None where nothing was timed.
     source : {"measured", "modelled"}
         How `gbps` came about: timed on a GPU or estimated for a simulated one.
     device : str
@@ -130,7 +130,7 @@ class Sweep:
     def ideal(self) -> NDArray[np.float64]:
         """Sectors that the bytes asked for would fill if they lay side by side."""
         if self.pattern == "vector":
-            return self.values.astype(np.float64)  # 32 lanes, 32 bytes a sector
+            return self.values.astype(np.float64)  # 32 lanes, 32 bytes per sector
         return np.full(len(self.values), float(self.itemsize))
 
     @property

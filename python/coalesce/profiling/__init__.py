@@ -1,4 +1,4 @@
-"""Profiles: what a kernel's memory accesses cost, by source line, counted on the simulator."""
+"""Profiles: the cost of a kernel's memory accesses by source line, counted on the simulator."""
 
 from __future__ import annotations
 
@@ -41,46 +41,49 @@ def profile(
     caches: bool = True,
     **options: Any,
 ) -> Profile:
-    """Profile an operation: count what the memory accesses of its kernel cost.
+    """Profile an operation: count the cost of its kernel's memory accesses.
 
     Parameters
     ----------
     operation : str
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``.
     *arrays : array
-        Its operands, as for the function of that name.
+        The operands of the operation. For ``"matmul"`` two arrays of shapes (M, K) and (K, N); for
+        ``"transpose"`` and the sums one array of shape (rows, cols), float32 or float64; for
+        ``"access"`` one array of shape (n,).
     device : str or Device
-        ``"sim"``, or another simulated GPU. On ``"cuda"`` the counts come from the simulator too,
-        of the code compiled for that GPU, and `measured_ms` is the kernel's time there.
+        ``"sim"``, or another simulated GPU. With ``"cuda"`` the counts come from the simulator,
+        too, for the code compiled for that GPU; `measured_ms` is the time of the kernel on the GPU.
     sample : float, optional
-        Simulate this share of the blocks, above 0 and below 1, and estimate the counts; every
-        figure is then shown with its standard error. At least a few dozen blocks are simulated, and
-        all of a smaller grid. By default all are, and the counts are exact.
+        Simulate only this share of the blocks, above 0 and below 1, and estimate the counts. Every
+        figure is then shown with its standard error. At least a few dozen blocks are simulated; a
+        smaller grid is simulated whole. By default all blocks are simulated and counts are exact.
     executor : concurrent.futures.Executor, optional
-        Simulates ranges of blocks in other processes or on other machines: a process pool, Dask's
-        ``client.get_executor()``. The counts are exactly the same; the time is not modelled.
+        Simulates ranges of blocks in other processes or on other machines: a process pool, or
+        Dask's ``client.get_executor()``. The counts are the same; the time is not modelled.
     progress : bool or callable, optional
-        Whether to show a progress bar, or a function of the numbers of blocks done and in all. By
-        default there is a bar on terminals and in notebooks, after two seconds.
+        Whether to show a progress bar; or a function that is called with the number of blocks that
+        are done and the number of all blocks. By default terminals and notebooks show a bar after
+        two seconds.
     caches : bool
-        Whether to model the caches: hit rates, sectors of the second level, bytes of DRAM, and the
-        time they cost. That takes as long again as counting, or less. With a sample or an executor
-        they are not modelled, as they depend on all blocks in the order a GPU runs them.
+        Whether to model the caches: hit rates, sectors of L2, bytes of DRAM, and their time. This
+        takes at most as long as counting. Caches are not modelled with a sample or an executor,
+        because they depend on all blocks and on the order in which a GPU runs them.
     **options
-        Of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
+        Options of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
 
     Returns
     -------
     Profile
-        Of the operation's own kernel; `Profile.preparation` has those that ran before it, such as
-        the transposition of a matrix.
+        The profile of the operation's own kernel. `Profile.preparation` has the profiles of
+        kernels that ran before it, such as the transposition of a matrix.
 
     Raises
     ------
     ValueError
-        There is no such operation, or nothing to launch, as an array is empty.
+        There is no such operation, or an array is empty, so that no kernel is launched.
     TypeError, ValueError, DeviceUnavailable
-        As the operation.
+        As for the operation.
 
     Examples
     --------

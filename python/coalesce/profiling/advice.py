@@ -1,4 +1,4 @@
-"""Sentences: how an access lies in words and, where that costs too much, what to do about it."""
+"""Sentences: where the lanes of an access lie and, if this costs too much, what to do."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ _ROW_OF_BANKS = BANKS * WORD_BYTES
 
 _FIXES = {
     "misaligned": (
-        "Let warps begin at multiples of 32 bytes: pad the rows to one, launch blocks of a "
-        "multiple of 32 threads, or shift the lanes."
+        "Let each warp begin at a multiple of 32 bytes: pad the rows to such a multiple, launch "
+        "blocks of a multiple of 32 threads, or shift the lanes."
     ),
-    "stride": "Let neighbouring lanes take neighbouring elements.",
-    "field": "A structure of arrays, one array a field, would be contiguous.",
-    "gather": "Sort what is gathered, or load it contiguously into shared memory first.",
+    "stride": "Let neighbouring lanes access neighbouring elements.",
+    "field": "Accesses to a structure of arrays, one array per field, would be contiguous.",
+    "gather": "Sort the indices, or load the data contiguously into shared memory first.",
     "conflict": (
-        "Let neighbouring lanes take neighbouring words, or pad the rows of the array so that "
-        "those of a warp lie in different banks."
+        "Let neighbouring lanes access neighbouring words, or pad the rows of the array so that "
+        "the words of a warp lie in different banks."
     ),
     "runs": (
-        "Make the runs longer, with blocks of 32 threads along x whose lanes step along the last "
-        "axis of the array."
+        "Make the runs longer: launch blocks of 32 threads along x whose lanes step along the "
+        "last axis of the array."
     ),
-    "partial": "Let whole warps branch alike, for example by sorting what they work on.",
+    "partial": "Let all lanes of a warp take the same branch, for example by sorting the work.",
 }
 _FIXES_OF_SCATTERED = {
-    "store": "Sort what is written, or order it in shared memory and write it contiguously.",
-    "reduction": "Sort what is updated, or add up in shared memory first.",
-    "atomic": "Sort what is updated, or add up in shared memory first.",
+    "store": "Sort the stores by address, or order the data in shared memory first.",
+    "reduction": "Sort the updates by address, or add up in shared memory first.",
+    "atomic": "Sort the updates by address, or add up in shared memory first.",
 }
 _FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
 _FIX_OF_UPDATES = (
-    "Lanes that update one address go one after the other: combine in the warp or the block first."
+    "Lanes that update the same address are served one after the other: combine their values in "
+    "the warp or the block first."
 )
 _FIX_OF_DATA = (
-    "Where the words follow from the data, padding does not help; several copies of the array, "
-    "which the lanes take turns with, do."
+    "The addresses depend on the data, so padding does not help. Several copies of the array do: "
+    "let the lanes use the copies in turn."
 )
 _FIX_OF_AXIS = (
     "Let threadIdx.x count along the last axis of the array, or load a tile through shared memory."
@@ -58,19 +59,19 @@ def contended(access: Access) -> bool:
 
 
 def shares_words(access: Access) -> bool:
-    """Whether an atomic takes wavefronts as lanes update one word, not as words share a bank."""
+    """Whether an atomic takes wavefronts because lanes update one word, not one bank."""
     pattern = access.pattern
     atomic = access.space == "shared" and access.kind == "atomic"
     return atomic and wasteful(access) and pattern is not None and pattern.kind == "free"
 
 
 def sentence(access: Access) -> str:
-    """Return how an access lies and, where that costs, the fix."""
+    """Describe where the lanes lie and, if this costs too much, the fix."""
     return " ".join(filter(None, _parts(access)))
 
 
-def told(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
-    """Yield the accesses of a line with their sentences, each part of which is said once."""
+def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
+    """Yield the accesses of a line with their sentences, without repeating a part of one."""
     seen: set[str] = set()
     for access in accesses:
         parts = [part for part in _parts(access) if part not in seen]
@@ -80,37 +81,37 @@ def told(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return what is said of an access: `text`, where it wastes, and what the assembler merged."""
+    """Return the remarks about an access: `text` if it is wasteful, and what was merged."""
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
 
 def worth_a_sentence(access: Access) -> bool:
-    """Whether an access wastes, or lanes wait for each other, enough for the kernel to notice."""
+    """Whether waste, or lanes that wait for each other, cost the kernel at least 1 %."""
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 
 
 def _parts(access: Access) -> tuple[str, str]:
-    """Return how an access lies, and the fix where that costs."""
+    """Describe where the lanes lie, and the fix if this costs too much."""
     if access.space == "local":
-        how = "An array of each thread that is indexed at run time, or registers that did not fit."
+        how = "This is an array that a thread indexes at run time, or spilled registers."
         return how, ""
     pattern = access.pattern
     if pattern is None:
         if not wasteful(access):
             return "", ""
-        return f"{access.takes} a request where {number(access.needed_per_request)} would do.", ""
+        return f"{access.takes} per request; {number(access.needed_per_request)} would suffice.", ""
     if contended(access):
-        how = "The lanes update one address, one after the other;"
-        return how, "combining them in the warp first leaves one."
+        how = "The lanes update the same address, one after the other."
+        return how, "Combining their values in the warp first leaves one update."
     if not wasteful(access):
         return pattern.text, ""
     if shares_words(access):
-        return "Some lanes of a warp update one word.", _FIX_OF_UPDATES
+        return "Some lanes of a warp update the same word.", _FIX_OF_UPDATES
     how = pattern.text
     if pattern.kind == "gather" and access.kind in _FIXES_OF_SCATTERED:
         how = how.replace("gather from", "scatter to")
     if not all(e.wastes for row in access.instructions for e in row.examples):
-        how = f"Some requests: {how[0].lower()}{how[1:]}"
+        how = f"In some requests: {how[0].lower()}{how[1:]}"
     return how, _fix(access, pattern)
 
 
@@ -124,7 +125,7 @@ def _fix(access: Access, pattern: Pattern) -> str:
         return _FIXES_OF_SCATTERED[access.kind]
     if pattern.kind == "conflict" and not pattern.regular:
         return _FIX_OF_DATA
-    # Rows of 32 words, as of a tile that is read down a column.
+    # Rows of a multiple of 32 words, such as a tile that is read down a column.
     if pattern.kind == "conflict" and step is not None and step % _ROW_OF_BANKS == 0:
         return _FIX_OF_COLUMN
     return _FIXES.get(pattern.kind, "")

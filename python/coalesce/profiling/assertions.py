@@ -1,4 +1,4 @@
-"""Assertions about a profile, for tests: a failure shows the lines to blame, and their warps."""
+"""Assertions about a profile, for tests. A failure shows the costly lines and their warps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from coalesce.profiling.rows import number
 if TYPE_CHECKING:
     from coalesce.profiling.rows import Access
 
-_SLACK = 1e-9  # of the rounding of a ratio
+_SLACK = 1e-9  # for rounding of a ratio
 
 
 class Explained(int):
-    """A count with the accesses that make it up, which pytest shows where a comparison fails."""
+    """A count with the accesses that cause it; pytest shows them if a comparison fails."""
 
     accesses: tuple[Access, ...]
 
@@ -31,33 +31,34 @@ class Explained(int):
 
 
 class Assertions:
-    """What a test may demand of a profile. All raise AssertionError and return nothing.
+    """Assertions of a profile. They raise AssertionError or return nothing.
 
-    `line` restricts an assertion to a line of the kernel's file.
+    `line` restricts an assertion to one line of the kernel's file.
     """
 
     def accesses(self) -> list[Access]:
-        """Return the accesses that are judged."""
+        """Return the accesses to judge."""
         raise NotImplementedError
 
     def assert_sectors_per_request(
         self, load: float | None = None, store: float | None = None, *, line: int | None = None
     ) -> None:
-        """Demand that requests of global memory take at most so many sectors on average.
+        """Assert that requests to global memory take at most so many sectors on average.
 
         Parameters
         ----------
         load, store : float, optional
-            The most sectors a request: 4.0 for full warps that load neighbouring floats.
+            The most sectors per request. A full warp that loads neighbouring floats takes 4.0.
         line : int, optional
-            Of which line; of the whole kernel by default.
+            The line to judge; by default the whole kernel.
 
         Raises
         ------
         AssertionError
-            They take more; the message shows the accesses that do, and a warp of each.
+            Requests take more. The message shows these accesses and a warp of each.
         TypeError, ValueError
-            Nothing is demanded, or no number, or there is no such access to judge.
+            Neither `load` nor `store` is passed, one is not a number, or the kernel has no such
+            access.
 
         Examples
         --------
@@ -69,24 +70,24 @@ class Assertions:
         if not wanted:
             raise ValueError("assert_sectors_per_request needs load=, store= or both")
         for kind, most in wanted.items():
-            if not checks.number(kind, most) >= 0:  # nan would let everything pass
-                raise ValueError(f"{kind} must be a number of sectors from 0 on; got {most!r}")
+            if not checks.number(kind, most) >= 0:  # with nan, every profile would pass
+                raise ValueError(f"{kind} must be a number of sectors, at least 0; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
             found = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
             if found > most + _SLACK:
                 _fail(
-                    f"global {kind}s take {number(found)} sectors a request; "
+                    f"global {kind}s take {number(found)} sectors per request; "
                     f"at most {number(most)} wanted",
                     [a for a in judged if a.per_request > most],
                 )
 
     def assert_coalesced(self, *, line: int | None = None) -> None:
-        """Demand that no access of global memory takes more sectors than its elements packed would.
+        """Assert that no access to global memory takes more sectors than its elements packed would.
 
         Raises
         ------
         AssertionError
-            One does; the message shows it.
+            An access takes more; the message shows it.
 
         Examples
         --------
@@ -100,12 +101,12 @@ class Assertions:
             _fail(f"accesses of global memory take {excess:,} sectors more than packed ones", bad)
 
     def assert_bytes_used(self, at_least: float, *, line: int | None = None) -> None:
-        """Demand that of the bytes that global memory moves this share is used, from 0 to 1.
+        """Assert that at least this share of the bytes moved by global memory is used (0 to 1).
 
         Raises
         ------
         AssertionError
-            Less is; the message shows the accesses that waste.
+            A smaller share is used; the message shows the wasteful accesses.
 
         Examples
         --------
@@ -124,12 +125,12 @@ class Assertions:
             )
 
     def assert_no_bank_conflicts(self, *, line: int | None = None) -> None:
-        """Demand that shared memory takes no wavefront more than without bank conflicts.
+        """Assert that shared memory takes no more wavefronts than without bank conflicts.
 
         Raises
         ------
         AssertionError
-            It does; the message shows the accesses.
+            There are bank conflicts; the message shows the accesses.
 
         Examples
         --------
@@ -145,9 +146,9 @@ class Assertions:
     def _judged(
         self, what: str, line: int | None, chosen: Callable[[Access], bool], needed: bool = True
     ) -> list[Access]:
-        """Return the chosen accesses; ValueError where there are none, so that no typo passes.
+        """Return the accesses to judge; ValueError if there are none, so that a typo is noticed.
 
-        Of the whole kernel there may be none unless they are `needed`.
+        A whole kernel may have none, unless they are `needed`.
         """
         __tracebackhide__ = True
         line = None if line is None else checks.integer("line", line)
@@ -162,7 +163,7 @@ class Assertions:
 
 
 def explanation(accesses: Sequence[Access]) -> list[str]:
-    """Return the rows of accesses for a message: the costliest three, line by line."""
+    """Return the text of a message: the three most costly accesses."""
     from coalesce.profiling import text as profile_text
 
     worst = sorted(accesses, key=lambda a: -a.excess)

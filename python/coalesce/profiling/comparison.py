@@ -1,4 +1,4 @@
-"""Comparisons: profiles side by side, as one compares a kernel with its better version."""
+"""Comparisons: profiles side by side, for example of a kernel and its better version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coalesce.profiling.verdict import Total
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-# Modelled metrics that a comparison shows: what to call them, and whether more of it is better.
+# Modelled metrics that a comparison shows: their names, and whether more is better.
 _MODELLED = {
     "l1tex__t_sector_hit_rate.pct": ("L1 hit rate, % (modelled)", True),
     "lts__t_sectors_srcunit_tex_op_read.sum": ("L2 sectors read (modelled)", False),
@@ -29,9 +29,9 @@ _MODELLED = {
 
 @dataclass(frozen=True)
 class Row:
-    """A quantity of each of the profiles; None where a profile has none.
+    """One quantity of all profiles; None for a profile that does not have it.
 
-    `more_is_better` says which way it improves.
+    `more_is_better` says whether a larger value is an improvement.
     """
 
     name: str
@@ -39,14 +39,14 @@ class Row:
     more_is_better: bool = False
 
     def ratio(self, i: int) -> float | None:
-        """Return the i-th value over the first; None where that says nothing."""
+        """Return the i-th value divided by the first; None if there is no meaningful ratio."""
         first, value = self.values[0], self.values[i]
         return value / first if first and value is not None else None
 
     def better(self, i: int) -> bool | None:
-        """Whether the i-th value beats the first by over 2%; None where neither does.
+        """Whether the i-th value is better than the first by over 2 %; None if about equal.
 
-        What the baseline has none of (shared memory) is neither better nor worse.
+        A quantity that the baseline does not have (shared memory) is neither better nor worse.
         """
         first, value = self.values[0], self.values[i]
         if not first or value is None or abs(value - first) <= 0.02 * abs(first):
@@ -55,7 +55,7 @@ class Row:
 
 
 def compare(*profiles: Profile) -> Comparison:
-    """Set profiles side by side, the first of which is the baseline.
+    """Compare profiles with the first of them, the baseline.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ def compare(*profiles: Profile) -> Comparison:
     Returns
     -------
     Comparison
-        Prints as a table of what changed and by how much, and the source lines that changed.
+        It prints as a table of what changed and by how much, and of the source lines that changed.
 
     Raises
     ------
     TypeError
-        An argument is no Profile.
+        An argument is not a Profile.
     ValueError
-        There are fewer than two.
+        There are fewer than two profiles.
 
     Examples
     --------
@@ -90,14 +90,23 @@ def compare(*profiles: Profile) -> Comparison:
 
 
 class Comparison:
-    """Profiles side by side; made by `compare`. Prints as text, shows as HTML in a notebook.
+    """Profiles side by side, as `compare` returns them.
+
+    A comparison prints as text and shows as HTML in a notebook.
 
     Attributes
     ----------
     profiles : tuple of Profile
-        The first is the baseline.
+        The profiles; the first is the baseline.
     names : tuple of str
-        What the columns are called: the profiles' titles without what they have in common.
+        The headings of the columns: the titles of the profiles without their common beginning.
+
+    Examples
+    --------
+    >>> naive = coalesce.profile("matmul", a, b, variant="naive")
+    >>> tiled = coalesce.profile("matmul", a, b, variant="tiled")
+    >>> coalesce.compare(naive, tiled).names
+    ('naive', 'tiled')
     """
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
@@ -105,23 +114,28 @@ class Comparison:
         self.names = _names([p.title for p in profiles])
 
     def rows(self) -> list[Row]:
-        """Return what is compared: requests, sectors, conflicts, rates and times."""
+        """Return the rows of the table: requests, sectors, conflicts, rates and times."""
         return list(self._rows)
 
     def ratio(self, name: str, of: int = 1) -> float | None:
-        """Return a quantity of a profile over that of the baseline.
+        """Return a quantity of a profile divided by that of the baseline.
 
         Parameters
         ----------
         name : str
             A row's name, such as ``"global load sectors"``, or a metric of `Profile.metrics`.
         of : int
-            Which profile; the second by default.
+            Index of the profile; the second by default.
 
         Returns
         -------
         float or None
-            None where the baseline has none of it.
+            None if the quantity of the baseline is 0 or missing.
+
+        Raises
+        ------
+        ValueError
+            There is no such quantity; the message lists those that there are.
         """
         checks.text("name", name)
         of = self._which(of)
@@ -140,13 +154,13 @@ class Comparison:
         Parameters
         ----------
         of : int
-            Which profile; the second by default.
+            Index of the profile; the second by default.
 
         Returns
         -------
         list of (Line or None, Line or None)
-            The baseline's line and the profile's, in the order of the source. None stands for a
-            line that the other source does not have.
+            The line of the baseline and that of the profile, in the order of the source; None if
+            a source does not have the line.
         """
         of = self._which(of)
         return list(_paired(self.profiles[0], self.profiles[of]))
@@ -161,14 +175,14 @@ class Comparison:
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the comparison as a page of its own, as `Profile.to_html` does."""
+        """Write the comparison as an HTML page; see `Profile.to_html`."""
         from coalesce.profiling import comparison_html
         from coalesce.render import markup
 
         return markup.write(" / ".join(self.names), comparison_html.report(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rows and the profiles, ready for `json.dump`."""
+        """Return the rows and the profiles as dicts, lists and numbers, for `json.dump`."""
         return {
             "names": list(self.names),
             "rows": [asdict(row) for row in self._rows],
@@ -200,7 +214,7 @@ class Comparison:
 
 
 def same_cost(a: Line, b: Line) -> bool:
-    """Whether two lines made the same requests at the same cost."""
+    """Whether two lines have the same requests at the same cost."""
     return _cost(a) == _cost(b)
 
 
@@ -219,10 +233,10 @@ def _rows_of(profiles: Sequence[Profile]) -> Iterator[Row]:
         unit = next(t.unit for t in group if t is not None)
         yield Row(f"{name} requests", tuple(t.requests if t else 0 for t in group))
         yield Row(f"{name} {unit}", tuple(t.cost if t else 0 for t in group))
-        yield Row(f"{unit} a {name}", tuple(t.per_request if t else None for t in group))
+        yield Row(f"{unit} per {name}", tuple(t.per_request if t else None for t in group))
         if unit == "sectors":
             used = (100 * t.bytes_used / t.bytes_moved if t else None for t in group)
-            yield Row(f"bytes used of a {name}, %", tuple(used), more_is_better=True)
+            yield Row(f"bytes used per {name}, %", tuple(used), more_is_better=True)
     if any(name.startswith("shared") for found in totals for name in found):
         yield Row("bank conflicts", tuple(int(p.bank_conflicts) for p in profiles))
     metrics = [p.metrics() for p in profiles]
@@ -233,7 +247,7 @@ def _rows_of(profiles: Sequence[Profile]) -> Iterator[Row]:
 
 
 def _names(titles: Sequence[str]) -> tuple[str, ...]:
-    """Take off what all titles begin with, by whole words; number those that are the same."""
+    """Remove the words with which all titles begin, and number equal titles."""
     words = [title.split() for title in titles]
     while all(len(w) > 1 for w in words) and len({w[0] for w in words}) == 1:
         words = [w[1:] for w in words]

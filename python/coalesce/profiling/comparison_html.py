@@ -1,4 +1,4 @@
-"""A comparison as HTML: a table of what changed, and the lines that changed side by side."""
+"""A comparison as HTML: a table of what changed, and the changed lines side by side."""
 
 from __future__ import annotations
 

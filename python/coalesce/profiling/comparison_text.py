@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from coalesce.profiling.comparison import Comparison
     from coalesce.profiling.result import Profile
 
-Pair = tuple[Line | None, Line | None]  # of the baseline and of the other, as Comparison.lines
+Pair = tuple[
+    Line | None, Line | None
+]  # lines of the baseline and of the other; see Comparison.lines
 
 _NAME, _VALUE, _CHANGE = 34, 15, 12  # columns
 
@@ -27,7 +29,7 @@ def report(comparison: Comparison, width: int) -> Iterator[Text]:
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
         if (note := estimated(profile)) is not None:
             yield Text(f"  {note}", BOLD)
-    # As many beside the baseline as fit; the others below, beside the baseline again.
+    # As many profiles as fit, then the others in further tables, each beside the baseline.
     fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
     others = range(1, len(comparison.profiles))
     for start in range(0, len(others), fit):
@@ -82,40 +84,40 @@ def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:
 
 
 def changed(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs of lines that do not cost the same."""
+    """Return the pairs of lines whose costs differ."""
     return [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
 
 
 def unchanged(first: str, other: str, lines: int) -> str:
-    """Say that no line's cost changed."""
+    """Say that no line changed its cost."""
     which = "The one line that accesses" if lines == 1 else f"All {lines} lines that access"
     return f"{which} memory cost{'s' * (lines == 1)} the same in {first} and {other}."
 
 
 def left_out(lines: int) -> str:
-    """Say how many lines are not shown, as nothing changed."""
+    """Say how many lines are not shown because their costs are equal."""
     if lines == 1:
-        return "1 line that costs the same in both is left out."
-    return f"{lines} lines that cost the same in both are left out." if lines else ""
+        return "1 line with the same cost in both is not shown."
+    return f"{lines} lines with the same cost in both are not shown." if lines else ""
 
 
 def estimated(profile: Profile) -> str | None:
-    """Say what the profile is estimated from; None where it is counted."""
+    """Say from which blocks the profile is estimated; None if it is counted."""
     if profile.estimate is None:
         return None
     from_what, _, _ = profile_text.estimated(profile.estimate).partition(";")
-    return f"~ {from_what[0].lower()}{from_what[1:]}; its own report has the errors."
+    return f"~ {from_what[0].lower()}{from_what[1:]}; its own report has the standard errors."
 
 
 def shown(comparison: Comparison, row: Row, i: int) -> str:
-    """Write the i-th value of a row; an estimate after ``"~"``."""
+    """Return the i-th value of a row as text; estimates begin with ``"~"``."""
     text = value(row.values[i])
     guess = comparison.profiles[i].estimate is not None and row.values[i] is not None
     return f"~{text}" if guess else text
 
 
 def value(number: float | None) -> str:
-    """Write a value of a row."""
+    """Return a value of a row as text."""
     if number is None:
         return "-"
     if isinstance(number, int) or number >= 1000:
@@ -124,7 +126,7 @@ def value(number: float | None) -> str:
 
 
 def change(row: Row, i: int) -> str:
-    """Write how the i-th value changed from the first: ``"32x less"``, ``"the same"``."""
+    """Return how the i-th value differs from the first: ``"32x less"``, ``"the same"``."""
     first, now = row.values[0], row.values[i]
     if first is None or now is None:
         return ""

@@ -1,4 +1,4 @@
-"""A GPU's hardware counters beside the profile's predictions."""
+"""Hardware counters of a GPU, compared with the predictions of a profile."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class MeasuredCounters(Mapping[str, float]):
-    """The counters of a launch as `ncu` read them; a mapping from metrics to numbers.
+    """The counters of a launch that `ncu` read: a mapping from metrics to numbers.
 
-    Prints them beside the predictions; made by `Profile.measured_counters`.
+    `Profile.measured_counters` returns it. It prints as a table beside the predictions.
 
     Attributes
     ----------
     measured, predicted : dict
-        Numbers by Nsight Compute's names. What the GPU does not count is in `predicted` only.
+        Numbers by Nsight Compute's names. Metrics that the GPU does not have are only in
+        `predicted`.
     inexact : dict
-        Of the predictions that are not meant to be exact, why; see `Profile.inexact`.
+        The predictions that are not called exact, with the reasons; see `Profile.inexact`.
     device : str
-        What was measured: ``"NVIDIA H200"``.
+        The name of the GPU: ``"NVIDIA H200"``.
     """
 
     measured: Mapping[str, float]
@@ -42,7 +43,7 @@ class MeasuredCounters(Mapping[str, float]):
 
     @property
     def mismatches(self) -> dict[str, tuple[float, float]]:
-        """The metrics that should be exact and are not: (predicted, measured); hopefully none."""
+        """The metrics called exact that differ, as (predicted, measured); normally none."""
         return {
             name: (self.predicted[name], self.measured[name])
             for name in self.measured
@@ -65,11 +66,11 @@ class MeasuredCounters(Mapping[str, float]):
         table.add_column("predicted", justify="right")
         table.add_column(self.device, justify="right")
         table.add_column("")
-        for name, value, told in self._rows():
+        for name, value, judgement in self._rows():
             wrong = name in self.mismatches
             predicted = self.predicted.get(name)
             style = "bold yellow" if wrong else ""
-            table.add_row(name, _text(predicted), _text(value), told, style=style)
+            table.add_row(name, _text(predicted), _text(value), judgement, style=style)
         yield table
         yield from self._notes()
         yield self._conclusion()
@@ -81,32 +82,34 @@ class MeasuredCounters(Mapping[str, float]):
 
         heads = ("metric", "predicted", self.device, "")
         rows = [row([cell(escape(head), FAINT) for head in heads])]
-        for name, value, told in self._rows():
+        for name, value, judgement in self._rows():
             numbers = [_text(self.predicted.get(name)), _text(value)]
-            text = tag("b", told) if name in self.mismatches else told
+            text = tag("b", judgement) if name in self.mismatches else judgement
             cells = [cell(name), *(cell(n, align="right") for n in numbers), cell(text)]
             rows.append(row(cells, LINE))
         below = [*self._notes(), self._conclusion()]
         return table(rows) + "".join(tag("div", escape(text), FAINT) for text in below)
 
     def _rows(self) -> Iterator[tuple[str, float, str]]:
-        """Yield name, measured value and how the prediction fared, exact ones first."""
+        """Yield name, measured value and a judgement of the prediction; exact ones come first."""
         for name in sorted(self.measured, key=lambda name: (name in self.inexact, name)):
             value = self.measured[name]
             if name not in self.predicted:
-                told = ""
+                judgement = ""
             elif _equal(self.predicted[name], value):
-                told = "equal"
+                judgement = "equal"
             elif value:
-                told = f"{(self.predicted[name] - value) / value:+.1%}"
+                judgement = f"{(self.predicted[name] - value) / value:+.1%}"
             else:
-                told = "differs"
+                judgement = "differs"
             if name in self.inexact:
-                told = f"{told} [{self._reasons().index(self.inexact[name]) + 1}]".lstrip()
-            yield name, value, told
+                judgement = (
+                    f"{judgement} [{self._reasons().index(self.inexact[name]) + 1}]".lstrip()
+                )
+            yield name, value, judgement
 
     def _reasons(self) -> list[str]:
-        """Why predictions need not be exact, each reason once."""
+        """Return the reasons why predictions may be inexact, each once."""
         return list(dict.fromkeys(self.inexact[n] for n in sorted(self.inexact) if n in self))
 
     def _notes(self) -> list[str]:
@@ -116,12 +119,12 @@ class MeasuredCounters(Mapping[str, float]):
         judged = [n for n in self.measured if n in self.predicted and n not in self.inexact]
         wrong = len(self.mismatches)
         if wrong:
-            return f"{wrong} of {len(judged)} exact predictions differ; please report this kernel."
+            return f"{wrong} of {len(judged)} exact predictions differ. Please report this kernel."
         return f"All {len(judged)} exact predictions equal the hardware's counters."
 
 
 def _equal(a: float, b: float) -> bool:
-    """Whether two values are one; ratios are printed with six digits or more."""
+    """Whether two values are equal; ncu prints ratios with six digits or more."""
     return a == b or (not isinstance(b, int) and abs(a - b) <= 1e-4 * abs(b))
 
 

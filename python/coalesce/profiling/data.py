@@ -14,7 +14,7 @@ from coalesce.profiling.rows import Access, Instruction, Line
 if TYPE_CHECKING:
     from coalesce.profiling.result import Profile
 
-# Properties that belong to a row beside its fields.
+# Properties that are shown with the fields of a row.
 _DERIVED: dict[type, tuple[str, ...]] = {
     Access: (
         "name",
@@ -42,7 +42,7 @@ _DERIVED: dict[type, tuple[str, ...]] = {
 
 
 def as_dict(profile: Profile) -> dict[str, Any]:
-    """Return everything in a profile as JSON's types; see `Profile.to_dict`."""
+    """Return the whole profile in the types of JSON; see `Profile.to_dict`."""
     return {
         "coalesce": __version__,
         "kernel": profile.kernel,

@@ -1,9 +1,9 @@
-"""Which counters need not equal the hardware's, to the last unit, and why.
+"""Which counts may differ from the hardware's counters, and why.
 
-What is counted of the machine code equals what a GPU counts, except where the GPU itself counts
-differently from run to run: where lanes that a branch parted happen to meet, where warps compete.
-The rules come of the recordings in tests/data; `tests/python/test_hardware_counters.py` holds the
-counters that are called exact against them.
+Counts of the machine code equal a GPU's counters, except where the GPU itself counts differently
+from run to run: where diverged lanes reconverge by chance, and where warps compete. The rules come
+from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the counts that
+are called exact with these recordings.
 """
 
 from __future__ import annotations
@@ -19,63 +19,67 @@ if TYPE_CHECKING:
 TOTALS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
 
 PARTED = (
-    "lanes that a branch has parted wait for each other, and how often the hardware issues the "
-    "instruction that waits differs from run to run"
+    "diverged lanes wait for each other, and how often the hardware issues the instruction that "
+    "waits differs from run to run"
 )
 UNJOINED = (
-    "a branch parts lanes, and no barrier brings them together before they access memory: whether "
-    "they do it together differs from run to run"
+    "lanes diverge at a branch, and no barrier reconverges them before they access memory; whether "
+    "they access it together differs from run to run"
 )
-ARBITRATED = "the hardware adds what competing warps cost each other, which differs between runs"
+ARBITRATED = (
+    "the hardware also counts what competing warps cost each other; that differs from run to run"
+)
 DIVIDED = (
-    "lanes of an atomic that is scattered over many lines share sectors, which the hardware sends "
-    "once or twice, differing from run to run"
+    "lanes of an atomic that is scattered over many lines share sectors; whether the hardware "
+    "sends such a sector once or twice differs from run to run"
 )
 CONTENDED = (
-    "a loop of compare-and-swap turns as often as the other warps of the block make it, or what "
-    "lies in memory that nobody wrote, which differs from run to run"
+    "the number of iterations of a compare-and-swap loop depends on the other warps of the block, "
+    "or on memory that nobody wrote; it differs from run to run"
 )
 WATCHING = (
-    "a loop follows what other warps write meanwhile, by an atomic's result or a volatile load: "
-    "how often it turns, and where that leads, differs from run to run"
+    "a loop reads what other warps write meanwhile, by the result of an atomic or a volatile load; "
+    "its number of iterations, and the path after it, differ from run to run"
 )
 ORDERED = (
-    "addresses follow from what atomics returned, and so from the order that warps come in, which "
-    "differs from run to run"
+    "addresses depend on what atomics returned, and so on the order of the warps, which differs "
+    "from run to run"
 )
-GENERIC = "of an atomic by a generic address the hardware counts a wavefront of shared memory, too"
+GENERIC = (
+    "for an atomic by a generic address, the hardware also counts a wavefront of shared memory"
+)
 COPIED = (
-    "an asynchronous copy conflicts in shared memory, or passes by the first-level cache out of "
-    "order: Nsight Compute's formula for these is not known"
+    "an asynchronous copy has bank conflicts in shared memory, or bypasses L1 with its lanes out "
+    "of order; Nsight Compute's formula for these is not known"
 )
 SOME_LANES = (
-    "some lanes load 16 bytes each that conflict or are shared: Nsight Compute's formula, not the "
-    "hardware, is now and then off by one"
+    "some lanes load 16 bytes each, with bank conflicts or shared words; here Nsight Compute's "
+    "formula, not the hardware, is sometimes off by one"
 )
 OUTSIDE = (
-    "the kernel called printf, whose code on the GPU executes hundreds of instructions that load "
-    "and store, and is not executed here"
+    "the kernel called printf; its code on the GPU executes hundreds of loads and stores, which "
+    "are not executed here"
 )
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
 def is_machine_code(counts: sim.Counts) -> bool:
-    """Tell whether the instructions that were counted are those of the machine code."""
+    """Return whether the counts are of the machine code."""
     return any(str(opcode)[:1].isupper() for opcode in counts.table()["opcode"])
 
 
 def inexact(counts: sim.Counts) -> dict[str, str]:
-    """Return the metrics of counts of machine code that need not be the hardware's, and why.
+    """Return the metrics that may differ from the hardware's counters, and why.
 
     Parameters
     ----------
     counts : Counts
-        Of the machine code.
+        Counts of the machine code.
 
     Returns
     -------
     dict
-        Reasons by the metric's name; all other metrics of ``counts.metrics()`` are exact.
+        The reason by the name of the metric. All other metrics of ``counts.metrics()`` are exact.
     """
     table, metrics = counts.table(), counts.metrics()
     found: dict[str, str] = {}
@@ -117,7 +121,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:
-    """Return the metrics of addresses in `space` that follow from what atomics returned."""
+    """Return the metrics that depend on addresses in `space`, with ORDERED as the reason."""
     of_addresses = ("sector", "tag_requests", "wavefronts")
     return {n: ORDERED for n in metrics if space in n and any(word in n for word in of_addresses)}
 
@@ -132,7 +136,7 @@ def _of_copies(metric: str) -> bool:
 
 
 def _watches_in_a_loop(table: Any) -> Any:
-    """Global atomics with a result, and volatile loads, that warps execute more than once."""
+    """Select global atomics with a result, and volatile loads, that warps execute repeatedly."""
     watches = [
         opcode.startswith("ATOM") or (opcode.startswith("LD") and ".STRONG" in opcode)
         for opcode in map(str, table["opcode"])
@@ -142,7 +146,7 @@ def _watches_in_a_loop(table: Any) -> Any:
 
 
 def _some_lanes_conflict(table: Any) -> Any:
-    """16-byte loads of shared memory by part of a warp, of which not each has words of its own."""
+    """Select 16-byte shared loads by part of a warp in which lanes share words or banks."""
     some = table["accesses"] < 32 * table["requests"]
     spare = table["wavefronts"] * 128 - table["bytes"].astype(np.int64)
     packed = (table["wavefronts"] == table["ideal_wavefronts"]) & (

@@ -1,4 +1,4 @@
-"""Examples of a profile's accesses: one warp's lanes, where they lay, and a picture of them."""
+"""Examples of a profile's accesses: the addresses of one warp's lanes, and a picture of them."""
 
 from __future__ import annotations
 
@@ -24,22 +24,29 @@ class Example:
     Attributes
     ----------
     block : tuple of int
-        blockIdx.
+        blockIdx as (x, y, z).
     warp : int
-        Of its block.
+        Index of the warp in its block.
     space, kind : str
-        As of `Instruction`.
+        As in `Instruction`.
     width : int
-        Bytes a lane.
+        Bytes per lane.
     mask : int
-        Bit i is set where lane i is active.
+        Bit i is set if lane i is active.
     addresses : tuple of int
-        Of the 32 lanes, 0 for those that are not active; of shared memory from the start of the
-        block's.
+        Byte addresses of the 32 lanes, 0 for inactive lanes. Addresses of shared memory count from
+        the start of the block's shared memory.
     array : TraceArray or None
-        What is accessed, where it has a name.
+        The array that is accessed; None if it has no name.
     threads : tuple of (x, y, z)
         threadIdx of the 32 lanes.
+
+    Examples
+    --------
+    >>> p = coalesce.profile("matmul", a, b, variant="naive")
+    >>> example = p.accesses()[0].example
+    >>> example.sectors, len(example.active)
+    (8, 32)
     """
 
     block: tuple[int, int, int]
@@ -54,18 +61,18 @@ class Example:
 
     @property
     def active(self) -> list[int]:
-        """The addresses of the active lanes."""
+        """The byte addresses of the active lanes."""
         return [a for lane, a in enumerate(self.addresses) if self.mask >> lane & 1]
 
     @cached_property
     def sectors(self) -> int:
-        """Distinct sectors of 32 bytes that the lanes touch."""
+        """The number of distinct 32-byte sectors that the lanes touch."""
         active, last = self.active, self.width - 1  # an access is no wider than a sector
         return len({a >> 5 for a in active} | {(a + last) >> 5 for a in active})
 
     @cached_property
     def cost(self) -> int:
-        """Wavefronts of shared memory, sectors of other memory."""
+        """Wavefronts for shared memory, sectors for other memory."""
         if self.space == "shared":
             return sum(self._wavefronts)
         return self.sectors
@@ -78,7 +85,7 @@ class Example:
 
     @property
     def _drawn_kind(self) -> Literal["load", "store", "atomic"]:
-        """What a picture calls the access; an asynchronous copy is a load and a store."""
+        """The name of the access in a picture; an asynchronous copy is a load and a store."""
         if self.kind == "async_copy":
             return "store" if self.space == "shared" else "load"
         if self.kind == "load":
@@ -87,14 +94,14 @@ class Example:
 
     @cached_property
     def wastes(self) -> bool:
-        """Whether the lanes' elements, packed, would cost less."""
+        """Whether the access would cost less with the lanes' elements packed."""
         if self.space == "shared":
             return max(self._wavefronts) > 1
         return self.cost > max(1, -(-self.mask.bit_count() * self.width // 32))
 
     @cached_property
     def pattern(self) -> Pattern:
-        """How the lanes lie."""
+        """The pattern of the lanes' addresses."""
         return classify(
             self.addresses,
             self.width,
@@ -106,7 +113,7 @@ class Example:
         )
 
     def picture(self, title: str = "") -> Picture:
-        """Draw it: the lanes over the lines of memory, or on the banks of shared memory."""
+        """Draw the lanes over the lines of memory, or on the banks of shared memory."""
         from coalesce import draw
 
         kind = self._drawn_kind
@@ -120,7 +127,7 @@ class Example:
         return draw.warp_access(*given, kind=kind, title=title or None, **of)
 
     def matrix(self, title: str = "") -> Picture | None:
-        """Draw the cells of the array that the lanes touch; None where it is no matrix."""
+        """Draw the cells of the array that the lanes touch; None if the array is not a matrix."""
         from coalesce import draw
 
         if self.array is None or len(self.array.shape) != 2 or self.array.space != self.space:
@@ -172,9 +179,9 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:
-    """Return the example whose cost is the nearest to the mean; the first of several.
+    """Return the example whose cost is nearest to the mean; the first if several are.
 
-    Where the access wastes, it is one of those that do, as they show why.
+    For a wasteful access, only wasteful examples are considered, because they show the cause.
     """
     chosen = [e for e in candidates if e.wastes] if wasteful else []
     return min(chosen or candidates, key=lambda e: abs(e.cost - cost), default=None)

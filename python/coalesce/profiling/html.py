@@ -1,4 +1,4 @@
-"""A profile as HTML: the report that the text has, with the source around the costly lines."""
+"""A profile as HTML: the same report as the text, with the source around the costly lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coalesce.cxx.declarations import lines_of
 from coalesce.profiling import text as profile_text
 from coalesce.profiling import verdict
-from coalesce.profiling.advice import remarks, told, wasteful
+from coalesce.profiling.advice import remarks, wasteful, with_sentences
 from coalesce.profiling.rows import Access, Line, number
 from coalesce.profiling.text import bar, percent, plus_minus
 from coalesce.profiling.verdict import Total
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coalesce.profiling.result import Profile
 
 _COLUMNS = 7
-_WRAPPED = "white-space:normal"  # long lines push no numbers off the page
+_WRAPPED = "white-space:normal"  # so that long lines keep the numbers on the page
 _PICTURES = 3
 
 
@@ -68,7 +68,7 @@ def _findings(profile: Profile) -> str:
 
 
 def _totals(profile: Profile) -> str:
-    heads = ("", "requests", "sectors or wavefronts", "a request", "needed", "bytes used")
+    heads = ("", "requests", "sectors or wavefronts", "per request", "needed", "bytes used")
     rows = [row([cell(head, FAINT, "right") for head in heads])]
     for t in profile.totals():
         each = number(t.per_request)
@@ -89,16 +89,18 @@ def _totals(profile: Profile) -> str:
 
 
 def _modelled(profile: Profile) -> str:
-    told = profile_text.modelled(profile)
-    if told is None:
+    estimates = profile_text.modelled(profile)
+    if estimates is None:
         return ""
-    return tag("div", f"{tag('b', 'Modelled')} {escape(told)}", "margin:8px 0;white-space:normal")
+    return tag(
+        "div", f"{tag('b', 'Modelled')} {escape(estimates)}", "margin:8px 0;white-space:normal"
+    )
 
 
 def _pictures(profile: Profile) -> str:
-    """Draw a warp of the access that wastes the most of each memory, and of the next."""
+    """Draw one warp of each of the accesses that waste the most."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
-    worst = [a for a in worst if a.space != "local"]  # whose addresses are each thread's own
+    worst = [a for a in worst if a.space != "local"]  # where each thread has addresses of its own
     worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
     found = []
     for i, access in enumerate(worst):
@@ -129,7 +131,7 @@ def _listing(profile: Profile) -> str:
 
 
 def _shown(lines: dict[int, Line], last: int) -> list[int]:
-    """Return the numbers of the lines to show: those with accesses, and the code about them."""
+    """Return the numbers of the lines to show: lines with accesses, and the code around them."""
     costly = [n for n, line in lines.items() if line.accesses and n <= last]
     around = {n + d for n in costly for d in range(-2, 3)}
     code = range(min(lines, default=1), max(lines, default=0) + 1)
@@ -151,10 +153,10 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
             LINE if accesses else "",
         )
     ]
-    for access, text in told(accesses):
+    for access, text in with_sentences(accesses):
         rows.append(_access(access))
-        if said := remarks(access, text):
-            sentence = "↳ " + tag("span", escape(said), "white-space:normal")
+        if remark := remarks(access, text):
+            sentence = "↳ " + tag("span", escape(remark), "white-space:normal")
             rows.append(row([cell(""), cell(sentence, "padding-left:32px", span=_COLUMNS - 1)]))
     return rows
 

@@ -1,8 +1,8 @@
-"""Runs of lanes: where a warp spans several rows of a block, its lanes step evenly along each.
+"""Runs of lanes: a warp may span several rows of a block, with an even step along each row.
 
-A warp of a 4 x 4 x 4 block has eight rows of four lanes. Where rows do not divide a warp, as those
-of a 5 x 3 x 7 block, the first and the last are cut off, and planes begin in the midst of a warp:
-then only the indices of the threads tell that the addresses follow from them.
+A warp of a 4 x 4 x 4 block has eight rows of four lanes. In a 5 x 3 x 7 block, rows do not divide a
+warp: the first and the last row are cut off, and planes begin in the middle of a warp. Then only
+the indices of the threads show that the addresses have a regular step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Thread = tuple[int, int, int]
 
 
 class Runs(NamedTuple):
-    """Runs of lanes: the lanes of the longest, the bytes from one to the next, their number."""
+    """Runs of lanes: the length of the longest, the bytes from lane to lane, the number of runs."""
 
     length: int
     step: int
@@ -26,7 +26,7 @@ class Runs(NamedTuple):
 
 
 def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
-    """Return the runs that the active lanes' addresses consist of; None where there are none.
+    """Return the runs that make up the addresses of the active lanes; None if there are none.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> R
 
 
 def _even(active: Sequence[int]) -> Runs | None:
-    """Runs that are all as long."""
+    """Return runs of equal length."""
     steps = [b - a for a, b in pairwise(active)]
     for length in range(len(active) // 2, 1, -1):
         if len(active) % length == 0:
@@ -50,16 +50,16 @@ def _even(active: Sequence[int]) -> Runs | None:
 
 
 def _nested(starts: Sequence[int]) -> bool:
-    """Whether runs begin in equal steps, or in runs again, as those of a block with depth do."""
+    """Whether the starts of the runs have an equal step, or are runs again, as in 3D blocks."""
     return len({b - a for a, b in pairwise(starts)}) <= 1 or _even(starts) is not None
 
 
 def _of_threads(active: Sequence[int], threads: Sequence[Thread]) -> Runs | None:
-    """Rows of the block, where addresses are a sum of as many bytes for each of x, y and z."""
+    """Return rows of the block, if each address is a fixed step times x, y and z, summed up."""
     offsets = np.array(active, np.float64) - active[0]
     index = np.array(threads, np.float64)
     rows = Counter((y, z) for _, y, z in threads)
-    if len(rows) <= 2:  # one step leads from the first to the second, whatever it is made of
+    if len(rows) <= 2:  # the step from the first row to the second, whichever index changes
         index[:, 1] = np.any(index[:, 1:] != index[0, 1:], axis=1)
         index[:, 2] = 0
     varies = [axis for axis in range(3) if np.ptp(index[:, axis])]

@@ -1,7 +1,7 @@
-"""Running Nsight Compute's command line, `ncu`, on one launch of a kernel.
+"""Runs `ncu`, the command line of Nsight Compute, on one launch of a kernel.
 
-The launch is repeated in a process of its own: ncu starts this module, which reads the kernel and
-its arguments from a folder and launches once. What ncu prints is a table of comma-separated values.
+The launch is repeated in another process: ncu starts this module, which reads the kernel and its
+arguments from a folder and launches once. ncu prints a table of comma-separated values.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from coalesce.common.geometry import Extent
 from coalesce.launch.kernel import BaseKernel
 
 _FILE = "launch.pickle"
-# Where installers put it without making it a command.
+# Where installers put ncu without adding it to the PATH.
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 _WHY_NOT_NEEDED = (
-    "The counts of the profile need no GPU: they follow the addresses of the code that the "
-    "compiler made, by rules held against recorded counters (docs/accuracy.md)."
+    "The counts of the profile need no GPU. They are computed from the addresses that the compiled "
+    "code accesses, by rules tested against recorded counters (docs/accuracy.md)."
 )
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a process needs to launch a kernel again: plain values that pickle."""
+    """What another process needs to launch a kernel again: plain values that can be pickled."""
 
     source: str
     entry: str
@@ -64,10 +64,10 @@ class Launch:
 def measure(
     launch: Launch, metrics: Iterable[str], ncu: str | os.PathLike[str] | None, timeout: float
 ) -> dict[str, float]:
-    """Return the counters of a launch by name; those that this GPU does not have are left out.
+    """Return the counters of a launch by name, without those that this GPU does not have.
 
-    Raises DeviceUnavailable where ncu, a GPU or the permission to read counters is missing,
-    LaunchError where ncu fails otherwise.
+    Raises DeviceUnavailable if ncu, a GPU or the permission to read counters is missing, and
+    LaunchError if ncu fails for another reason.
     """
     timeout = checks.positive("timeout", timeout)
     if not (status := devices.gpu_status()):
@@ -109,11 +109,11 @@ def measure(
 
 
 def find(ncu: str | os.PathLike[str] | None = None) -> str:
-    """Return ncu's path: the given one, that on the PATH, or in one of the usual places."""
+    """Return the path of ncu: the given one, the one on the PATH, or one of the usual places."""
     if ncu is not None:
         found = shutil.which(os.fspath(ncu))
         if found is None:
-            raise DeviceUnavailable(f"ncu={os.fspath(ncu)!r} is not there or cannot be executed")
+            raise DeviceUnavailable(f"ncu={os.fspath(ncu)!r} does not exist or cannot be executed")
         return found
     found = shutil.which("ncu")
     for pattern in _PLACES:
@@ -130,14 +130,14 @@ def find(ncu: str | os.PathLike[str] | None = None) -> str:
 
 
 def parse(text: str) -> list[dict[str, float]]:
-    """Return the metrics of each launch in ncu's raw page of comma-separated values."""
+    """Return the metrics of each launch from the comma-separated values of ncu's raw page."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         return []
     rows = list(csv.DictReader(line for line in lines[start:] if line.startswith('"')))
     found = []
-    for row in rows[1:]:  # the first has the units
+    for row in rows[1:]:  # the first row has the units
         numbers = {}
         for name, value in row.items():
             if value is not None and re.fullmatch(
@@ -150,7 +150,7 @@ def parse(text: str) -> list[dict[str, float]]:
 
 
 def unknown_metrics(text: str) -> set[str]:
-    """Return the metrics that ncu says it does not know."""
+    """Return the metrics that ncu does not know, from its message."""
     found: set[str] = set()
     for names in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
         found |= set(re.findall(r"[\w.]+", names))

@@ -1,8 +1,8 @@
-"""How the lanes of one warp's access lie: a name for the pattern, and a sentence about it.
+"""Access patterns: where the lanes of one warp access memory, as a name and as a sentence.
 
-A pattern is read off the addresses of the active lanes. Of global memory it says why an access
-takes the sectors it takes: contiguous lanes, a stride, a field of a structure, a broadcast, a
-gather, or few active lanes. Of shared memory it says whether lanes want different words of a bank.
+The pattern follows from the addresses of the active lanes. For global memory it explains the number
+of sectors: contiguous lanes, a stride, a field of a structure, a broadcast, a gather, or few active
+lanes. For shared memory it says whether lanes access different words of the same bank.
 """
 
 from __future__ import annotations
@@ -34,32 +34,38 @@ Kind = Literal[
 ]
 
 SECTOR_BYTES, WORD_BYTES, BANKS, LANES = 32, 4, 32, 32
-_NARROW_BYTES = 64  # rows up to here are read as structures, not as rows of a matrix
+_NARROW_BYTES = 64  # shorter rows are called structures, not rows of a matrix
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """How the lanes of an access lie.
+    """Where the lanes of one warp access memory.
 
     Attributes
     ----------
     kind : str
-        ``"contiguous"``; ``"misaligned"``: contiguous, but across one sector more than needed;
-        ``"stride"``; ``"field"`` of a structure; ``"broadcast"``: one address; ``"groups"``: a few
-        addresses, each of several lanes; ``"runs"`` of contiguous lanes, as where a block is
-        narrow; ``"partial"``: contiguous, with lanes left out here and there; ``"permuted"``:
-        contiguous in another order; ``"single"``: one active lane; ``"gather"``: none of these. Of
-        shared memory ``"conflict"``, ``"free"`` or ``"broadcast"``.
+        For global memory: ``"contiguous"``; ``"misaligned"``: contiguous, but across one sector
+        more than needed; ``"stride"``; ``"field"`` of a structure; ``"broadcast"``: one address;
+        ``"groups"``: a few addresses, each for several lanes; ``"runs"`` of contiguous lanes, for
+        example in a narrow block; ``"partial"``: contiguous, with some inactive lanes between;
+        ``"permuted"``: contiguous in another order; ``"single"``: one active lane; ``"gather"``:
+        anything else. For shared memory: ``"conflict"``, ``"free"`` or ``"broadcast"``.
     name : str
-        The same for a person: ``"stride 512"``, ``"32-way conflict"``.
+        A short name for people: ``"stride 512"``, ``"32-way conflict"``.
     text : str
-        A sentence that describes it.
+        A sentence that describes the pattern.
     stride_bytes : int or None
-        From one active lane to the next, where that is always the same.
+        Bytes from one active lane to the next; None if this differs between lanes.
     axis : int or None
-        The axis of the array that neighbouring lanes step along, where they do.
+        The axis of the array along which neighbouring lanes step; None if there is none.
     regular : bool
-        Whether the lanes are in steps that the code gives; else the steps follow from data.
+        Whether the lanes have a regular step. If not, the addresses depend on data.
+
+    Examples
+    --------
+    >>> p = coalesce.profile("matmul", a, b, variant="naive")
+    >>> p.accesses()[0].pattern.kind
+    'runs'
     """
 
     kind: Kind
@@ -87,15 +93,15 @@ def classify(
     addresses : sequence of int
         The first byte of each lane.
     width : int
-        Bytes a lane.
+        Bytes per lane.
     mask : int
-        Bit i is set where lane i is active.
+        Bit i is set if lane i is active.
     space : str
-        ``"shared"`` for the banks, else for sectors.
+        ``"shared"`` to look at banks; any other space to look at sectors.
     load : bool
         Whether the access is a load: shared memory serves some loads faster than stores.
     array : TraceArray, optional
-        What is accessed, for words such as "one row of a".
+        The array that is accessed, for words such as "one row of a".
     threads : sequence of (x, y, z), optional
         The threadIdx of each lane.
     """
@@ -124,14 +130,16 @@ def _of_sectors(
         return Pattern("single", "one lane", "Only one lane of the warp is active.")
     steps = {b - a for a, b in pairwise(active)}
     if steps == {0}:
-        return Pattern("broadcast", "broadcast", "All lanes want one address, a broadcast.", 0)
+        return Pattern(
+            "broadcast", "broadcast", "All lanes access the same address: a broadcast.", 0
+        )
     packed = len(active) * width
     distinct = sorted(set(active))
     if len(distinct) == len(active) and distinct[-1] - distinct[0] == packed - width:
         return _packed(steps == {width}, distinct[0] % SECTOR_BYTES, packed, width)
-    step = _step_a_lane(lanes, active)
+    step = _step_per_lane(lanes, active)
     if step is not None and abs(step) == width:
-        text = "Contiguous, but for the lanes between that are not active; sectors move whole."
+        text = "Contiguous, but some lanes between are inactive, and sectors are moved whole."
         return Pattern("partial", "partial warp", text, width)
     if len(steps) == 1:
         together = lanes[-1] - lanes[0] == len(lanes) - 1
@@ -141,41 +149,40 @@ def _of_sectors(
         return _stride("Neighbouring lanes", step, width, array)
     runs = runs_of(active, threads)
     if len(distinct) <= len(active) // 4 or (runs is not None and runs.step == 0):
-        text = f"{len(active)} lanes want {len(distinct)} different addresses{name}."
+        text = f"{len(active)} lanes access {len(distinct)} different addresses{name}."
         return Pattern("groups", f"{len(distinct)} addresses", text)
     sectors = {a // SECTOR_BYTES for a in active}
     if runs is None:
-        text = f"The lanes gather from {len(sectors)} sectors{name}, in no regular steps."
+        text = f"The lanes gather from {len(sectors)} sectors{name}, without a regular step."
         return Pattern("gather", "gather", text, regular=False)
     if abs(runs.step) != width:
         who, where = (
             f"In runs of {runs.length}, neighbouring lanes",
-            f"{len(sectors)} sectors in all",
+            f"and touch {len(sectors)} sectors in total",
         )
         return _stride(who, runs.step, width, array, where)
     up_to = "up to " if runs.number * runs.length != len(active) else ""
     text = (
-        f"The lanes take {runs.number} runs of {up_to}{runs.length} neighbouring elements{name}, "
+        f"The lanes access {runs.number} runs of {up_to}{runs.length} neighbouring elements{name}, "
         f"in {len(sectors)} sectors."
     )
     return Pattern("runs", f"{runs.number} runs of {runs.length}", text)
 
 
 def _packed(in_order: bool, past: int, packed: int, width: int) -> Pattern:
-    """Describe lanes side by side, from so many bytes past the start of a sector on."""
+    """Describe contiguous lanes that start `past` bytes after a sector boundary."""
     how, step = ("Contiguous", width) if in_order else ("Contiguous in another order", None)
     if (past + packed - 1) // SECTOR_BYTES >= -(-packed // SECTOR_BYTES):
-        where = f"{past} byte{'s' * (past > 1)} past the start of a sector"
-        return Pattern(
-            "misaligned", "misaligned", f"{how}, but from {where}: one sector more.", step
-        )
+        start = f"{past} byte{'s' * (past > 1)} after the start of a sector"
+        text = f"{how}, but beginning {start}: one extra sector."
+        return Pattern("misaligned", "misaligned", text, step)
     if in_order:
         return Pattern("contiguous", "contiguous", "Contiguous.", step)
     return Pattern("permuted", "permuted", "Contiguous in another order, which costs nothing.")
 
 
-def _step_a_lane(lanes: list[int], active: list[int]) -> int | None:
-    """Return the bytes from a lane to the next, active or not, where they are always as many."""
+def _step_per_lane(lanes: list[int], active: list[int]) -> int | None:
+    """Return the bytes from each lane to the next, active or not; None if they differ."""
     step, rest = divmod(active[1] - active[0], lanes[1] - lanes[0])
     first = active[0] - step * lanes[0]
     regular = rest == 0 and all(
@@ -185,30 +192,32 @@ def _step_a_lane(lanes: list[int], active: list[int]) -> int | None:
 
 
 def _stride(who: str, step: int, width: int, array: Any, where: str = "") -> Pattern:
-    """Describe lanes that are `step` bytes apart; `where` says how they share sectors."""
+    """Describe lanes that are `step` bytes apart; `where` says how many sectors they touch."""
     item = np.dtype(array.dtype).itemsize if array is not None else width
     far = abs(step)
     if far < width:
         bytes_apart = f"{far} byte{'s' * (far > 1)}"
-        text = f"{who} overlap: they are {bytes_apart} apart, and each takes {width}."
+        text = f"{who} overlap: they are {bytes_apart} apart, and each accesses {width}."
         return Pattern("stride", f"stride {bytes_apart}", text, step)
     alone = where or "each in a sector of its own"
     if far < SECTOR_BYTES and not where:
-        alone = f"{SECTOR_BYTES / far:.3g} to a sector that could serve {SECTOR_BYTES // width}"
+        alone = (
+            f"{SECTOR_BYTES / far:.3g} in each sector, which could serve {SECTOR_BYTES // width}"
+        )
     if array is not None and far == _structure(array, item) > width:
-        text = f"Each lane takes {width} of the {far} bytes of a structure of {array.name}."
+        text = f"Each lane accesses {width} of the {far} bytes of a structure of {array.name}."
         return Pattern("field", "structure field", text, step)
-    told = f"{far:,} bytes"
-    name = told
+    distance = f"{far:,} bytes"
+    name = distance
     if far % item == 0 and far != item:
-        told, name = f"{far // item:,} elements ({far:,} bytes)", f"{far // item:,}"
+        distance, name = f"{far // item:,} elements ({far:,} bytes)", f"{far // item:,}"
     axis, along = _axis(far, item, array)
-    text = f"{who} are {told} apart,{along} {alone}."
+    text = f"{who} are {distance} apart,{along} {alone}."
     return Pattern("stride", f"stride {name}", text, step, axis)
 
 
 def _structure(array: Any, item: int) -> int:
-    """Return the bytes of the array's structures, or of rows as narrow as structures; else 0."""
+    """Return the bytes of a structure, or of a row as short as a structure; 0 if neither."""
     if array.dtype.startswith("V"):
         return item
     row = item * array.shape[-1] if len(array.shape) >= 2 else 0
@@ -216,7 +225,7 @@ def _structure(array: Any, item: int) -> int:
 
 
 def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
-    """Return the axis that a stride is one step along, but the last, and words for it."""
+    """Return the axis, other than the last, along which the stride is one step; and words."""
     shape = array.shape if array is not None else ()
     stride = item
     for axis in reversed(range(len(shape))):
@@ -229,7 +238,7 @@ def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
 
 def _of_banks(active: list[int], ways: int, threads: Sequence[Thread] | None) -> Pattern:
     if len(active) > 1 and len(set(active)) == 1:
-        return Pattern("broadcast", "broadcast", "All lanes want one word, a broadcast.", 0)
+        return Pattern("broadcast", "broadcast", "All lanes access the same word: a broadcast.", 0)
     steps = {b - a for a, b in pairwise(active)}
     step = steps.pop() if len(steps) == 1 else None
     if ways == 1:
@@ -238,12 +247,12 @@ def _of_banks(active: list[int], ways: int, threads: Sequence[Thread] | None) ->
     if step is not None and step % WORD_BYTES == 0:
         text = (
             f"{ways}-way bank conflict: neighbouring lanes are {abs(step) // WORD_BYTES:,} words "
-            f"apart, and every {BANKS} words the banks begin anew."
+            f"apart, and the banks repeat every {BANKS} words."
         )
         return Pattern("conflict", name, text, step)
     regular = runs_of(active, threads) is not None
-    text = f"{ways}-way bank conflict: {ways} different words of one bank are wanted at once"
-    text += "." if regular else ", in no regular steps."
+    text = f"{ways}-way bank conflict: {ways} different words of one bank are accessed at once"
+    text += "." if regular else ", without a regular step."
     return Pattern("conflict", name, text, step, regular=regular)
 
 
@@ -256,7 +265,7 @@ def shared_wavefronts(
 
 
 def _few(lanes: list[int], of: int) -> str:
-    """Say which lanes are active where not all are."""
+    """Say which lanes are active; empty if all are."""
     if len(lanes) == of or of < LANES:
         return ""
     steps = {b - a for a, b in pairwise(lanes)}

@@ -29,7 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArrayInfo:
-    """An array a kernel was given: its parameter's name, shape and dtype."""
+    """An array argument of a kernel.
+
+    Attributes
+    ----------
+    name : str
+        Name of the kernel's parameter.
+    shape : tuple of int
+        Shape of the array.
+    dtype : str
+        Its dtype: ``"float32"``.
+
+    Examples
+    --------
+    >>> coalesce.profile("transpose", a, variant="padded").arrays[0].name
+    'a'
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -39,7 +54,7 @@ class ArrayInfo:
 class Profile(Assertions):
     """What one launch of a kernel executed and moved, as Nsight Compute would count it.
 
-    Made by `profile` and `Kernel.profile`. Prints as a report and shows as one in a notebook.
+    `profile` and `Kernel.profile` return it. It prints as a report, and notebooks show the report.
 
     Attributes
     ----------
@@ -48,27 +63,28 @@ class Profile(Assertions):
     title : str
         The kernel's name, or the operation and its variant.
     source : str
-        The text that `lines` counts the lines of.
+        The source text; `lines` has its line numbers.
     grid, block : tuple of int
-        (x, y, z).
+        Extents of the launch as (x, y, z).
     shared_bytes : int
-        Dynamic shared memory, bytes a block.
+        Dynamic shared memory in bytes per block.
     device : Device
-        The GPU that was asked for. The counts are the simulator's on every one.
+        The device that was chosen. The counts come from the simulator on every device.
     arrays : tuple of ArrayInfo
-        The arrays that the kernel was given.
+        The array arguments of the kernel.
     modelled_ms : float or None
-        Milliseconds on the simulated GPU by the time model, an estimate.
+        Milliseconds on the simulated GPU, estimated by the time model.
     modelled : Modelled or None
-        What the models of caches and time say, with what bounds the kernel: ``modelled.why``.
+        The results of the models of caches and time. ``modelled.why`` says what bounds the kernel.
     measured_ms : float or None
-        Milliseconds on `device`, the median by CUDA events, if that is a GPU.
+        If `device` is a GPU, milliseconds on it: the median, timed by CUDA events.
     preparation : tuple of Profile
-        Of the kernels that the operation launched before.
+        Profiles of the kernels that the operation launched before this one.
     estimate : Estimate or None
-        With a sample, what part of the blocks was run: ``estimate.share``. All counts are then
-        estimates, and `errors` are the standard errors of the metrics by name.
+        With a sample, the part of the blocks that was simulated: ``estimate.share``. All counts are
+        then estimates.
     errors : dict
+        With a sample, the standard errors of the metrics by name; else empty.
     """
 
     def __init__(
@@ -91,7 +107,7 @@ class Profile(Assertions):
         estimate: Estimate | None = None,
         errors: Mapping[str, float] | None = None,
     ) -> None:
-        # Not for users: `profile` and `Kernel.profile` make profiles.
+        # Not for users: `profile` and `Kernel.profile` call this.
         self.kernel = kernel
         self.title = title or kernel
         self.source = source
@@ -117,20 +133,20 @@ class Profile(Assertions):
         Returns
         -------
         dict
-            From names such as ``"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"`` to numbers in
-            Nsight Compute's base units: bytes, nanoseconds, percent. `exact` says which of them
-            equal the hardware's, `inexact` why others need not.
+            Maps names such as ``"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"`` to numbers in
+            Nsight Compute's base units: bytes, nanoseconds, percent. `exact` lists the metrics that
+            equal the hardware's counters; `inexact` says why others may differ.
         """
         return dict(self._metrics)
 
     @property
     def exact(self) -> frozenset[str]:
-        """The names of the metrics that are exact: they equal a GPU's counters to the last unit."""
+        """The names of the metrics that are exact, that is, equal to the counters of a GPU."""
         return frozenset(self._metrics) - frozenset(self._inexact)
 
     @property
     def inexact(self) -> dict[str, str]:
-        """The other metrics, and why they may differ from a GPU's: ``"modelled"``, ..."""
+        """The other metrics, with the reason why they may differ from a GPU: ``"modelled"``, ..."""
         return dict(self._inexact)
 
     def lines(self) -> list[Line]:
@@ -139,8 +155,8 @@ class Profile(Assertions):
         Returns
         -------
         list of Line
-            Lines of the kernel's own file in order, those of other files (headers) after them;
-            lines that executed nothing are left out.
+            The lines that executed something: first those of the kernel's own file in order, then
+            those of other files (headers).
 
         Examples
         --------
@@ -156,7 +172,7 @@ class Profile(Assertions):
         Returns
         -------
         list of Access
-            In the order of `lines`; one for each array, kind of access and state space of a line.
+            One for each array, kind of access and state space of a line, in the order of `lines`.
 
         Examples
         --------
@@ -166,7 +182,7 @@ class Profile(Assertions):
         return [access for line in self._lines for access in line.accesses]
 
     def instructions(self) -> list[Instruction]:
-        """Return what each PTX instruction of the kernel executed and moved."""
+        """Return what each instruction of the kernel executed and moved."""
         return list(self._instructions)
 
     def totals(self) -> list[Total]:
@@ -175,7 +191,7 @@ class Profile(Assertions):
         Returns
         -------
         list of Total
-            Global loads, global stores, shared loads and so on, without those that do not occur.
+            One for each kind that occurs: global loads, global stores, shared loads and so on.
 
         Examples
         --------
@@ -186,18 +202,18 @@ class Profile(Assertions):
 
     @property
     def sectors_per_request(self) -> dict[str, float]:
-        """Sectors a request of global memory by kind: ``{"load": 16.5, "store": 32.0}``."""
+        """Sectors per request to global memory by kind: ``{"load": 16.5, "store": 32.0}``."""
         return {t.kind: t.per_request for t in self.totals() if t.space == "global"}
 
     @property
     def bank_conflicts(self) -> int:
-        """Wavefronts of shared memory beyond those that accesses without conflicts take."""
+        """Wavefronts of shared memory above those of the same accesses without conflicts."""
         conflicted = [a for a in self.accesses() if a.space == "shared" and a.excess]
         return Explained(sum(a.excess for a in conflicted), conflicted)
 
     @property
     def verdict(self) -> list[str]:
-        """What the profile comes to, a sentence for each memory; what costs most first."""
+        """The verdict: a sentence for each memory; memories with waste come first."""
         return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
 
     def to_text(self, width: int = 100, *, color: bool = False) -> str:
@@ -206,16 +222,21 @@ class Profile(Assertions):
         Parameters
         ----------
         width : int
-            Columns, at least 80; beyond 100 none are used.
+            Columns, at least 80. At most 100 are used.
         color : bool
-            Whether to colour it, with a terminal's escape sequences.
+            Whether to colour the text with escape sequences for terminals.
+
+        Returns
+        -------
+        str
+            The report, several lines.
         """
         from coalesce.render.console import as_text
 
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the report as a page of its own: no script, no other file, light and dark.
+        """Write the report as one HTML page without scripts, for light and dark mode.
 
         Parameters
         ----------
@@ -225,7 +246,7 @@ class Profile(Assertions):
         Returns
         -------
         str or None
-            The page, or None if it was written to `path`.
+            The page; None if it was written to `path`.
 
         Raises
         ------
@@ -238,7 +259,7 @@ class Profile(Assertions):
         return markup.write(self.title, profile_html.report(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as dicts, lists, strings and numbers, ready for `json.dump`.
+        """Return everything as dicts, lists, strings and numbers, for `json.dump`.
 
         Returns
         -------
@@ -260,7 +281,8 @@ class Profile(Assertions):
         Parameters
         ----------
         by : {"access", "line", "instruction"}
-            What a row is; the columns are the attributes of `Access`, `Line` or `Instruction`.
+            What each row stands for. The columns are the attributes of `Access`, `Line` or
+            `Instruction`.
 
         Raises
         ------
@@ -272,29 +294,29 @@ class Profile(Assertions):
     def measured_counters(
         self, *, ncu: str | Path | None = None, timeout: float = 600
     ) -> MeasuredCounters:
-        """Launch the kernel again under Nsight Compute and set its counters beside the prediction.
+        """Launch the kernel again under Nsight Compute and compare its counters with the profile.
 
-        The kernel is launched in another process on the first GPU, with the arguments it had.
+        The kernel is launched in another process on the first GPU, with the same arguments.
 
         Parameters
         ----------
         ncu : str or Path, optional
-            Nsight Compute's command line; by default the ``ncu`` on the PATH.
+            The command line of Nsight Compute; by default the ``ncu`` on the PATH.
         timeout : float
-            Seconds to wait.
+            The longest time to wait, in seconds.
 
         Returns
         -------
         MeasuredCounters
-            A mapping from metrics to what was measured, which prints both.
+            A mapping from metrics to measured values. It prints both values.
 
         Raises
         ------
         DeviceUnavailable
-            There is no GPU, no ``ncu``, or no permission to read counters; the message says which,
-            and what to do.
+            There is no GPU, no ``ncu``, or no permission to read counters. The message says which
+            it is, and what to do.
         LaunchError
-            ``ncu`` failed otherwise.
+            ``ncu`` failed for another reason.
 
         Examples
         --------
@@ -305,7 +327,7 @@ class Profile(Assertions):
         from coalesce.profiling.ncu import measure
 
         if self._launch is None:
-            raise ValueError("this profile was not made by a launch that can be repeated")
+            raise ValueError("this profile does not come from a launch that can be repeated")
         measured = measure(self._launch, self._metrics, ncu, timeout)
         name = self.device.description.removeprefix("simulated ")
         return MeasuredCounters(measured, self.metrics(), self.inexact, name)
@@ -329,7 +351,7 @@ class Profile(Assertions):
         yield from profile_text.report(self, options.max_width)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is made of the rest, of which a function is no thing to pickle, is made anew.
+        # Leave out what is computed from the rest; it has a function, which pickle refuses.
         return {k: v for k, v in self.__dict__.items() if k not in ("_lines", "_errors")}
 
     @cached_property
@@ -338,7 +360,7 @@ class Profile(Assertions):
 
     @cached_property
     def _errors(self) -> profiling_rows.Errors | None:
-        """Standard errors of sums over instructions; None where the counts are no estimate."""
+        """Standard errors of sums over instructions; None if the counts are not estimates."""
         if self.estimate is None:
             return None
         estimate = self.estimate

@@ -1,8 +1,9 @@
 """The rows of a profile: what each instruction, access and source line executed and moved.
 
-An *instruction* is one of the PTX. An *access* is what one source line does with one array: the
-instructions that load (or store) it there, of which an unrolled loop has several. A *line* has the
-accesses of one line of the source. Requests, sectors and wavefronts are Nsight Compute's.
+An *instruction* is one of the machine code, or of the PTX if the kernel was counted on its PTX. An
+*access* is what one source line does with one array: the instructions that load it there, or those
+that store it. An unrolled loop has several. A *line* has the accesses of one line of the source.
+Requests, sectors and wavefronts are meant as in Nsight Compute.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SECTOR_BYTES = 32
 
-# How much more than its ideal an access may cost before it is called wasteful.
+# An access is called wasteful if it costs more than this times its ideal.
 TOLERANCE = 1.05
 
 _COUNTERS = (
@@ -42,43 +43,45 @@ _KINDS = {"async_copy": "copy"}
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction, of the machine code or else of the PTX, and what it executed and moved.
+    """What one instruction, of the machine code or of the PTX, executed and moved.
 
     Attributes
     ----------
     line : int
-        Line of the CUDA source; 0 where the PTX does not tell.
+        Line of the CUDA source; 0 if it is not known.
     file : str
         The source file; ``""`` for the one that the kernel is in.
     ptx_line : int
         Line of the PTX text.
     opcode : str
-        ``"LDG.E.CONSTANT"``, or of the PTX ``"ld.global.nc.f32"``.
-    space, kind : str
-        ``"global"``, ``"shared"``, ``"local"``, ``"constant"``, and ``"load"``, ``"store"``,
-        ``"atomic"``, ``"reduction"``, ``"async_copy"``; both ``""`` for no memory access.
+        ``"LDG.E.CONSTANT"`` in machine code, ``"ld.global.nc.f32"`` in PTX.
+    space : str
+        ``"global"``, ``"shared"``, ``"local"``, ``"constant"``, ``"generic"``; ``""`` if the
+        instruction does not access memory.
+    kind : str
+        ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"``, ``"async_copy"``; or ``""``.
     width : int
-        Bytes a lane accesses.
+        Bytes that a lane accesses.
     executed, threads : int
-        Warp instructions, and the active threads of all of them.
+        Warp instructions, and the sum of their active threads.
     requests, accesses, bytes : int
-        Warp instructions that accessed memory, the lanes that did, the bytes they asked for.
+        Warp instructions that accessed memory, the sum of their lanes, and the bytes that these
+        lanes asked for.
     sectors, lines : int
-        Distinct 32-byte sectors and 128-byte lines a request touched, over all requests.
+        Distinct 32-byte sectors and 128-byte lines that each request touched, summed up.
     wavefronts : int
-        Passes that shared memory took.
+        Passes of shared memory.
     ideal : int
-        Sectors, or wavefronts of shared memory, that the same lanes would take with their elements
+        Sectors (wavefronts for shared memory) that the same lanes would take with their elements
         packed.
     merged : int
-        How many instructions of the PTX the assembler merged into this one; 1 where it is one.
+        How many instructions of the PTX the assembler merged into this one; 1 if it did not merge.
     array : str
-        What it accesses, by the name of the parameter or the variable; ``""`` where that is not
-        known.
+        Name of the parameter or the variable that is accessed; ``""`` if it is not known.
     examples : tuple of Example
-        How some warps executed it.
+        The addresses with which some warps executed the instruction.
     index : int
-        Its place among the kernel's instructions, which a `Trace` refers to.
+        Index among the kernel's instructions; a `Trace` refers to it.
     """
 
     line: int
@@ -105,25 +108,25 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Access:
-    """What one source line does with one array, in one way.
+    """What one source line does with one array: all its loads, or all its stores, and so on.
 
     Attributes
     ----------
     line, file, space, kind, width, array
-        As of its `instructions`.
+        As in `Instruction`; equal for all of its `instructions`.
     instructions : tuple of Instruction
-        Several where the compiler unrolled a loop.
+        The instructions; several if the compiler unrolled a loop.
     source : str
         The text of the line.
     requests, sectors, wavefronts, ideal, bytes : int
         Sums over the instructions.
     share : float
-        Of the kernel's sectors, or of its wavefronts for shared memory, from 0 to 1.
+        Share of the kernel's sectors (of its wavefronts for shared memory), from 0 to 1.
     example : Example or None
-        How a typical warp executed it; where the access wastes, a typical one of those that do, and
-        None if no warp was looked at that does.
+        The addresses of a typical warp. If the access is wasteful, the example is wasteful, too;
+        None if there is no such example.
     sentence : str
-        The pattern in words and, where it costs, what to do.
+        The pattern in words and, if the access is wasteful, what to do.
     error : float
         The standard error of `cost` in an estimate from a sample of the blocks; else 0.
     """
@@ -155,19 +158,19 @@ class Access:
 
     @property
     def place(self) -> str:
-        """``"line 28"``, or ``"cuda_fp16.h:17"`` in another file than the kernel's."""
+        """``"line 28"``, or ``"cuda_fp16.h:17"`` in a file other than the kernel's."""
         if self.file:
             return f"{PurePath(self.file).name}:{self.line}"
         return f"line {self.line}" if self.line else "unknown line"
 
     @property
     def merged(self) -> int:
-        """How many accesses that the kernel spells the assembler merged into one; 1 where none."""
+        """How many accesses of the PTX the assembler merged into one; 1 if it did not merge."""
         return max(instruction.merged for instruction in self.instructions)
 
     @property
     def merge(self) -> str:
-        """What the assembler merged, as a sentence; empty where it merged nothing."""
+        """A sentence about what the assembler merged; empty if it merged nothing."""
         n = self.merged
         if n == 1:
             return ""
@@ -177,65 +180,65 @@ class Access:
 
     @property
     def pattern(self) -> Pattern | None:
-        """How a typical warp's lanes lie; None of local memory, or where no warp was looked at."""
+        """The pattern of a typical warp; None for local memory or without an example."""
         if self.example is None or self.space == "local":
             return None
         return self.example.pattern
 
     @property
     def cost(self) -> int:
-        """Wavefronts of shared memory, sectors of other memory."""
+        """Wavefronts for shared memory, sectors for other memory."""
         return self.wavefronts if self.space == "shared" else self.sectors
 
     @property
     def unit(self) -> str:
-        """What `cost` counts: ``"sectors"`` or ``"wavefronts"``."""
+        """The unit of `cost`: ``"sectors"`` or ``"wavefronts"``."""
         return "wavefronts" if self.space == "shared" else "sectors"
 
     @property
     def takes(self) -> str:
-        """What a request takes: ``"32 sectors"``, ``"1 wavefront"``."""
+        """The cost of one request on average: ``"32 sectors"``, ``"1 wavefront"``."""
         each = number(self.per_request)
         return f"{each} {self.unit if each != '1' else self.unit[:-1]}"
 
     @property
     def per_request(self) -> float:
-        """Sectors, or wavefronts of shared memory, a request."""
+        """Sectors (wavefronts for shared memory) per request."""
         return self.cost / self.requests if self.requests else 0.0
 
     @property
     def ideal_per_request(self) -> float:
-        """What that would be with the lanes' elements packed."""
+        """Sectors or wavefronts per request if the lanes' elements were packed."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
     def excess(self) -> int:
-        """Sectors or wavefronts beyond the ideal; 0 for a broadcast, which takes fewer."""
+        """Sectors or wavefronts above the ideal; 0 for a broadcast, which takes fewer."""
         return max(0, self.cost - self.ideal)
 
     @property
     def needed(self) -> int:
-        """What would do: the ideal, or less where lanes share addresses."""
+        """Sectors or wavefronts that would suffice; below the ideal if lanes share addresses."""
         return min(self.cost, self.ideal)
 
     @property
     def needed_per_request(self) -> float:
-        """What would do for a request."""
+        """Sectors or wavefronts per request that would suffice."""
         return self.needed / self.requests if self.requests else 0.0
 
     @property
     def conflict(self) -> float:
-        """Of shared memory the n of an n-way bank conflict; 1 where there is none."""
+        """For shared memory, the n of an n-way bank conflict; 1 without a conflict."""
         return max(1.0, self.wavefronts / self.ideal) if self.ideal else 1.0
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes of the sectors; 0 for shared memory."""
+        """Bytes of the sectors that were moved; 0 for shared memory."""
         return 0 if self.space == "shared" else self.sectors * SECTOR_BYTES
 
     @property
     def bytes_used(self) -> int:
-        """Bytes the lanes asked for, but no more than moved: a broadcast gives all a sector."""
+        """Bytes that the lanes asked for, at most `bytes_moved`; lanes may share bytes."""
         return min(self.bytes, self.bytes_moved)
 
     @property
@@ -244,12 +247,12 @@ class Access:
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     def picture(self) -> Picture | None:
-        """Draw how a typical warp executed it: lanes over memory, or on shared memory's banks.
+        """Draw the access of a typical warp: lanes over memory, or on the banks of shared memory.
 
         Returns
         -------
         coalesce.draw.Picture or None
-            None where no warp was looked at, and of local memory, where each thread has its own.
+            None without an example, and for local memory, where each thread has its own addresses.
         """
         if self.example is None or self.space == "local":
             return None
@@ -258,28 +261,28 @@ class Access:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the source and what its instructions executed and moved.
+    """What the instructions of one source line executed and moved.
 
     Attributes
     ----------
     number : int
-        From 1; 0 gathers the instructions of unknown lines.
+        Number of the line, from 1. Line 0 has the instructions whose line is not known.
     file : str
-        ``""`` for the file that the kernel is in, which comes first.
+        The source file; ``""`` for the file that the kernel is in, which comes first.
     source : str
-        The line's text, ``""`` where it is not known.
+        Text of the line; ``""`` if it is not known.
     accesses : tuple of Access
-        Its memory accesses, the costliest first.
+        The memory accesses of the line, the most costly first.
     executed : int
         Warp instructions.
     requests, sectors, ideal_sectors : int
-        Of global and local memory.
+        Sums for global and local memory.
     bytes_used, bytes_moved : int
-        As of `Access`.
+        As in `Access`.
     shared_requests, wavefronts, ideal_wavefronts : int
-        Of shared memory.
+        Sums for shared memory.
     share, shared_share : float
-        Of the kernel's sectors and of its wavefronts, from 0 to 1.
+        Share of the kernel's sectors and of its wavefronts, from 0 to 1.
     """
 
     number: int
@@ -300,32 +303,32 @@ class Line:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors a request of global and local memory; 0 without any."""
+        """Sectors per request to global and local memory; 0 without requests."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
     def ideal_sectors_per_request(self) -> float:
-        """What that would be with the lanes' elements packed."""
+        """Sectors or wavefronts per request if the lanes' elements were packed."""
         return self.ideal_sectors / self.requests if self.requests else 0.0
 
     @property
     def efficiency(self) -> float:
-        """Bytes used / bytes moved, from 0 to 1; 1 where nothing moved."""
+        """Bytes used / bytes moved, from 0 to 1; 1 if nothing was moved."""
         return self.bytes_used / self.bytes_moved if self.bytes_moved else 1.0
 
     @property
     def conflict(self) -> float:
-        """The n of the worst n-way bank conflict among the accesses; 1 without conflicts."""
+        """The n of the worst n-way bank conflict of the line; 1 without conflicts."""
         return max((a.conflict for a in self.accesses if a.space == "shared"), default=1.0)
 
     @property
     def bank_conflicts(self) -> int:
-        """Wavefronts of shared memory beyond the ideal."""
+        """Wavefronts of shared memory above the ideal."""
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property
     def sentence(self) -> str:
-        """What its accesses do and, where that costs, what to do; one sentence or more."""
+        """Sentences: the patterns of the accesses and, if they are wasteful, what to do."""
         return " ".join(said for a in self.accesses for said in (a.sentence, a.merge) if said)
 
 
@@ -340,9 +343,9 @@ def instructions(
 ) -> tuple[Instruction, ...]:
     """Make the rows of a `Counts.table()`.
 
-    `parameters` are the names of the kernel's parameters, `examples` are by row; the counters are
-    multiplied by `scale`. `ptx_widths` has the bytes a lane that the PTX's instructions access, by
-    line of the PTX: a machine instruction that accesses more stands for several.
+    `parameters` are the names of the kernel's parameters. `examples` are by row. The counters are
+    multiplied by `scale`. `ptx_widths` has the bytes per lane that the instructions of the PTX
+    access, by line of the PTX. A machine instruction that accesses more bytes replaces several.
     """
     names = [c for c in _COUNTERS if c in table]
     columns = {name: table[name].tolist() for name in (*names, "ptx_line", "line", "file", "width")}
@@ -377,7 +380,7 @@ def _scaled(count: int, scale: float) -> int:
 def _array(
     table: Mapping[str, Any], i: int, parameters: Sequence[str], examples: Sequence[Example]
 ) -> str:
-    """Return what an instruction accesses: as its address says, or else as its examples do."""
+    """Return the name of the accessed array, known from the address or else from the examples."""
     if table["parameter"][i] >= 0:
         return parameters[int(table["parameter"][i])]
     if table["variable"][i]:
@@ -385,7 +388,7 @@ def _array(
     return next((e.array.name for e in examples if e.array is not None), "")
 
 
-# The standard error of a counter's sum over some instructions, given their indices.
+# Returns the standard error of the sum of a counter over the instructions with these indices.
 Errors = Callable[[Sequence[int], str], float]
 
 
@@ -397,8 +400,8 @@ def lines(
 ) -> tuple[Line, ...]:
     """Group instructions by source line, and those that access memory by what they access.
 
-    `source` is the text of the kernel's file; `advise` makes the sentence of an access; `errors`
-    tells those of an estimate.
+    `source` is the text of the kernel's file. `advise` makes the sentence of an access. `errors`
+    returns the standard errors of an estimate.
     """
     executed = [row for row in rows if row.executed]
     totals = {
@@ -410,7 +413,7 @@ def lines(
         by_place.setdefault((row.file if row.line else "", row.line), []).append(row)
     text = lines_of(source)
     found = []
-    # Line 0, what has no line, after all lines of the kernel's own file; other files last.
+    # Line 0 (no line known) comes after all lines of the kernel's own file; other files come last.
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
         group = by_place[file, number]
         written = _text_of(file, number, text)
@@ -440,7 +443,7 @@ def lines(
     return tuple(found)
 
 
-_CACHED = ("global", "local", "generic")  # spaces whose accesses move sectors
+_CACHED = ("global", "local", "generic")  # state spaces whose accesses move sectors
 
 
 def _accesses(
@@ -460,11 +463,11 @@ def _accesses(
 
 
 def _alike(row: Instruction) -> tuple[Any, ...]:
-    """Return what instructions of a line have in common that are one access to the reader.
+    """Return a key that is equal for the instructions of a line that are shown as one access.
 
-    Two accesses of unknown arrays, or of one array by two indices, are told apart where they cost
-    clearly different: a request twice as many sectors. The instructions of an unrolled loop differ
-    less, where some of them begin at a sector and others do not.
+    A line may access unknown arrays, or one array by two indices. Such accesses are shown
+    separately if one costs about twice the sectors per request of the other. The instructions of an
+    unrolled loop differ less: some of them begin at the start of a sector and others do not.
     """
     cost = row.wavefronts if row.space == "shared" else row.sectors
     magnitude = round(math.log2(max(1, cost / row.requests)))
@@ -483,11 +486,11 @@ def _access(
         cost / requests,
         wasteful=cost > _sum(rows, "ideal"),
     )
-    untold = first.kind in ("load", "store") and cost > TOLERANCE * _sum(rows, "ideal")
-    if example is not None and untold and not example.wastes:
-        example = None  # what wastes happened elsewhere: it would not tell why
+    unexplained = first.kind in ("load", "store") and cost > TOLERANCE * _sum(rows, "ideal")
+    if example is not None and unexplained and not example.wastes:
+        example = None  # the waste happened in other warps; this one would not show the cause
     if example is not None and example.array is not None and first.array:
-        # Of one memory that has two names, the one that this access uses.
+        # If two arrays share memory, take the name that this access uses.
         example = replace(example, array=example.array._replace(name=first.array))
     return Access(
         line=first.line,
@@ -526,7 +529,7 @@ def _text_of(file: str, number: int, own: Sequence[str]) -> str:
 
 
 def number(value: float) -> str:
-    """Write a ratio as short as it reads: 4, 2.5, 1.03, 1,234."""
+    """Return a ratio with as few digits as make sense: 4, 2.5, 1.03, 1,234."""
     if value >= 100 or abs(value - round(value)) < 0.005:
         return f"{value:,.0f}"
     if value >= 10 or abs(10 * value - round(10 * value)) < 0.05:

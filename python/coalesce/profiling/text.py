@@ -1,6 +1,6 @@
-"""A profile as text: what it comes to, then the source lines that access memory and what they cost.
+"""A profile as text: the verdict, then the source lines that access memory and what they cost.
 
-Laid out for 80 to 100 columns. Marks and bars say without colour what colour says.
+The text is laid out for 80 to 100 columns. Marks and bars show without colour what colours show.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich.text import Text
 from coalesce.common.timing import milliseconds
 from coalesce.launch.modelled import of_bytes
 from coalesce.profiling import verdict
-from coalesce.profiling.advice import remarks, told, wasteful
+from coalesce.profiling.advice import remarks, wasteful, with_sentences
 from coalesce.profiling.rows import Access, Line, number
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
-_ROOMY = 98  # columns that wide numbers need
+_ROOMY = 98  # columns from which wide numbers fit
 
 
 def report(profile: Profile, width: int) -> Iterator[Text]:
@@ -41,10 +41,10 @@ def report(profile: Profile, width: int) -> Iterator[Text]:
     if accesses:
         yield Text()
         yield from _totals(profile, width)
-    if (told := modelled(profile)) is not None:
+    if (estimates := modelled(profile)) is not None:
         yield Text()
         head = "Modelled  "
-        for part in textwrap.wrap(told, width - len(head)):
+        for part in textwrap.wrap(estimates, width - len(head)):
             yield Text(head, BOLD).append(part, "not bold")
             head = " " * len(head)
     names = max((len(a.name) for a in accesses), default=0)
@@ -59,7 +59,7 @@ def report(profile: Profile, width: int) -> Iterator[Text]:
 
 
 def launch(profile: Profile) -> str:
-    """Say in one line what was launched, where."""
+    """Say in one line what was launched on which device."""
     grid, block = (extents(e) for e in (profile.grid, profile.block))
     warps = math.prod(profile.grid) * -(-math.prod(profile.block) // 32)
     dynamic = f", {profile.shared_bytes:,} B of dynamic shared memory"
@@ -78,7 +78,7 @@ def estimated(estimate: Estimate) -> str:
 
 
 def plus_minus(error: float, of: float) -> str:
-    """Write an error as a share: ``"±2.1%"``; nothing where there is none to tell of."""
+    """Return an error as a share, ``"±2.1%"``; empty if `of` is 0."""
     return f"±{error / of:.1%}" if of else ""
 
 
@@ -89,7 +89,7 @@ def extents(extent: tuple[int, int, int]) -> str:
 
 
 def notes(profile: Profile) -> list[str]:
-    """Say what is modelled, what else ran, and what the numbers are worth."""
+    """Say which times there are, what else ran, and which numbers are exact."""
     found = []
     times = []
     if profile.measured_ms is not None:
@@ -98,72 +98,78 @@ def notes(profile: Profile) -> list[str]:
             times.append(f"{milliseconds(profile.modelled_ms)} modelled")
     if times:
         found.append(f"Time: {', '.join(times)}.")
-    found += [f"Launched before: {other.title}; see preparation." for other in profile.preparation]
+    found += [
+        f"{other.title} ran before this kernel; see `preparation`." for other in profile.preparation
+    ]
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
         found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
     if profile.estimate is None:
-        found += worth(profile)
+        found += exactness(profile)
     if profile.modelled is None:
         found.append(
-            "Caches and time are not modelled with a sample or an executor: they depend on all "
-            "blocks in the order a GPU runs them."
+            "Caches and time are not modelled with a sample or an executor, because they depend on "
+            "all blocks and on the order in which a GPU runs them."
         )
     return found
 
 
-def worth(profile: Profile) -> list[str]:
-    """Say which of the counts are exact, and why others need not be."""
+def exactness(profile: Profile) -> list[str]:
+    """Say which counts are exact, and why others may not be."""
     first = next(iter(profile.inexact.values()), "")
     if first.startswith("counted on the PTX"):
-        return [f"Nothing here is exact: it is {first}. Caches and times are modelled estimates."]
+        return [
+            f"No count is exact: the kernel was {first}. Caches and times are modelled estimates."
+        ]
     doubts: dict[str, list[str]] = {}
     for name, why in profile.inexact.items():
         listed = name.startswith(("l1tex__t_requests", "l1tex__t_sectors_pipe", "memory_"))
         if listed and profile.metrics()[name]:
             doubts.setdefault(why, []).append(name)
-    but = ", but for what follows" * bool(doubts)
+    but = ", with these exceptions" * bool(doubts)
     exact = f"Requests, sectors and wavefronts are counted and exact{but}"
-    found = [f"{exact}; caches and times are modelled estimates."]
+    end = ":" if doubts else "."
+    found = [f"Caches and times are modelled estimates. {exact}{end}"]
     for why, names in doubts.items():
         spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
-        found.append(f"Of {' and '.join(spaces)} memory a GPU may count otherwise: {why}.")
+        found.append(f"A GPU may count {' and '.join(spaces)} memory differently: {why}.")
     return found
 
 
 def modelled(profile: Profile) -> str | None:
-    """Say what the models of caches and time come to; None where nothing was modelled."""
+    """Say what the models of caches and time estimate; None if nothing was modelled."""
     m = profile.modelled
     if m is None:
         return None
-    text = f"{milliseconds(m.ms)}, {m.why}{_tags_a_request(profile)}."
+    text = f"{milliseconds(m.ms)}, {m.why}{_tags_per_request(profile)}."
     if m.caches is None:
-        return text + " The caches were not modelled: caches=True does."
+        return text + " The caches were not modelled; pass caches=True to model them."
     if not profile.accesses():
         return text
     c = m.caches
     hits = m.metrics()["l1tex__t_sector_hit_rate.pct"] / 100
     text += (
-        f" L1 answers {percent(hits)} of the sectors; L2 {of_bytes(32 * c['l2_reads'])} read, "
+        f" L1 hits: {percent(hits)} of the sectors. L2: {of_bytes(32 * c['l2_reads'])} read, "
         f"{of_bytes(32 * c['l2_writes'])} written, "
-        f"{percent(m.metrics()['lts__t_sector_hit_rate.pct'] / 100)} hits; "
-        f"DRAM {of_bytes(c['dram_read_bytes'])} read, {of_bytes(c['dram_written_bytes'])} written. "
-        f"{m.blocks_a_multiprocessor} block{'s' * (m.blocks_a_multiprocessor != 1)} a "
+        f"{percent(m.metrics()['lts__t_sector_hit_rate.pct'] / 100)} hits. "
+        f"DRAM: {of_bytes(c['dram_read_bytes'])} read, "
+        f"{of_bytes(c['dram_written_bytes'])} written. "
+        f"{m.blocks_a_multiprocessor} block{'s' * (m.blocks_a_multiprocessor != 1)} per "
         f"multiprocessor, limited by {m.limit}."
     )
     if m.share is not None and m.share < 1:
-        text += f" The caches of the first {percent(m.share)} of the blocks stand for the rest."
+        text += f" The caches were modelled for the first {percent(m.share)} of the blocks."
     return text
 
 
-def _tags_a_request(profile: Profile) -> str:
-    """Say how many lines a request looks up, where those are what the kernel is bound by."""
+def _tags_per_request(profile: Profile) -> str:
+    """Say how many lines a request looks up, if these look-ups bound the kernel."""
     m = profile.modelled
     requests = sum(t.requests for t in profile.totals() if t.space == "global")
     if m is None or m.bound != "data" or not requests:
         return ""
     if m.work["shared_wavefronts"] > m.work["tag_lookups"]:
         return ""
-    return f", {number(m.work['tag_lookups'] / requests)} a request"
+    return f", {number(m.work['tag_lookups'] / requests)} per request"
 
 
 def _finding(finding: verdict.Finding, width: int) -> Iterator[Text]:
@@ -175,16 +181,16 @@ def _finding(finding: verdict.Finding, width: int) -> Iterator[Text]:
 
 def _totals(profile: Profile, width: int) -> Iterator[Text]:
     totals = profile.totals()
-    # Columns of counts, and wider ones for counts from 1e9 on where there is room.
-    requests, cost = 12, 13
+    # The columns are wider for counts from 1e9 on, if the terminal is.
+    requests, cost = 11, 12
     if width >= _ROOMY and any(len(f"{t.cost:,}") >= requests for t in totals):
         requests, cost = 17, 18
-    heads = f"{'requests':>{requests}}{'sectors or wavefronts':>{cost + 11}}{'a request':>10}"
+    heads = f"{'requests':>{requests}}{'sectors or wavefronts':>{cost + 11}}{'per request':>12}"
     yield Text(f"{'':<16}{heads}{'needed':>7}{'bytes used':>11}", FAINT)
     for t in totals:
         counts = _counted(t.requests, requests) + _counted(t.cost, cost)
         row = Text(f"{t.name:<16}{counts} {t.unit:<10}")
-        row.append(f"{number(t.per_request):>10}", f"bold {BAD}" if t.wasteful else "")
+        row.append(f"{number(t.per_request):>12}", f"bold {BAD}" if t.wasteful else "")
         row.append(f"{number(t.needed_per_request):>7}")
         row.append(f"{t.bytes_used / t.bytes_moved:>11.0%}" if t.bytes_moved else "")
         if profile.estimate is None:
@@ -196,7 +202,7 @@ def _totals(profile: Profile, width: int) -> Iterator[Text]:
 
 
 def _counted(count: int, width: int) -> str:
-    """Write a count in a column: with commas where they fit."""
+    """Return a count for a column, with commas if they fit."""
     text = f"{count:,}"
     return f"{text if len(text) < width else str(count):>{width}}"
 
@@ -204,9 +210,9 @@ def _counted(count: int, width: int) -> str:
 def source_line(
     line: Line, width: int, names: int, mark: str | None = None, *, sentences: bool = True
 ) -> Iterator[Text]:
-    """Yield a source line and a row for each of its accesses, whose names take so many columns.
+    """Yield a source line and a row for each of its accesses, with `names` columns for their names.
 
-    The mark before it says whether it is wasteful, unless another is given.
+    By default the mark before the line says whether the line is wasteful.
     """
     bad = any(wasteful(a) for a in line.accesses)
     head = Text(("▲" if bad else " ") if mark is None else mark, f"bold {BAD}" if bad else "")
@@ -218,10 +224,10 @@ def source_line(
     head.truncate(width, overflow="ellipsis")
     yield head
     bar_width = 10 if width < 96 else 16
-    for access, sentence in told(line.accesses):
+    for access, sentence in with_sentences(line.accesses):
         row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
         error = f"  {plus_minus(access.error, access.cost)}" if access.error else ""
-        if len(row) + len(error) > width:  # the ideal makes place
+        if len(row) + len(error) > width:  # leave out the ideal
             row.right_crop(len(_ideal(access)))
         row.append(error, FAINT)
         remark = _remark(access)
@@ -248,7 +254,7 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
 
 
 def _remark(access: Access) -> str:
-    """Say what there is room for: how the lanes lie, or how much of what they move they use."""
+    """Return a short remark: the pattern, or the share of the moved bytes that are used."""
     if wasteful(access):
         return "" if access.space == "shared" else f"  {percent(access.efficiency)} used"
     return f"  {access.pattern.name}" if access.pattern is not None else ""
@@ -274,7 +280,7 @@ def plain_access(access: Access) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Write a share; what is there is never 0%, what is not all never 100%."""
+    """Return a share in percent; only 0 is shown as 0%, and only 1 as 100%."""
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:

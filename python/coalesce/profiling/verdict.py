@@ -1,4 +1,4 @@
-"""What a profile comes to: a sentence for each memory, the costliest waste and where it is."""
+"""The verdict of a profile: a sentence for each memory, with the worst waste and its line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,38 @@ from coalesce.profiling.rows import TOLERANCE, Access, Errors, number
 
 @dataclass(frozen=True)
 class Total:
-    """The accesses of one space and kind, summed up: a row such as "global load"."""
+    """The sum of all accesses of one state space and kind, such as "global load".
+
+    Attributes
+    ----------
+    space, kind : str
+        As in `Access`.
+    requests : int
+        Warp instructions that accessed memory.
+    cost : int
+        Wavefronts for shared memory, 32-byte sectors for other memory; see `unit`.
+    needed : int
+        The sectors or wavefronts that would suffice.
+    bytes_used, bytes_moved : int
+        Bytes that the lanes asked for, and bytes of the sectors; 0 for shared memory.
+    error : float
+        The standard error of `cost` in an estimate from a sample of the blocks; else 0.
+    name : str
+        ``"global load"``, ``"shared store"``, ...
+    unit : str
+        ``"sectors"`` or ``"wavefronts"``.
+    wasteful : bool
+        Whether `cost` is clearly above `needed`.
+    per_request, needed_per_request : float
+        Sectors or wavefronts per request.
+
+    Examples
+    --------
+    >>> p = coalesce.profile("matmul", a, b, variant="naive")
+    >>> load = p.totals()[0]
+    >>> load.name, load.unit
+    ('global load', 'sectors')
+    """
 
     space: str
     kind: str
@@ -20,7 +51,7 @@ class Total:
     needed: int
     bytes_used: int
     bytes_moved: int
-    error: float = 0.0  # the standard error of `cost` in an estimate
+    error: float = 0.0
 
     @property
     def name(self) -> str:
@@ -34,23 +65,23 @@ class Total:
 
     @property
     def wasteful(self) -> bool:
-        """Whether packed elements would take noticeably less."""
+        """Whether packed elements would take clearly less."""
         return self.cost > TOLERANCE * self.needed
 
     @property
     def per_request(self) -> float:
-        """Sectors or wavefronts a request."""
+        """Sectors or wavefronts per request."""
         return self.cost / self.requests
 
     @property
     def needed_per_request(self) -> float:
-        """What would do: the ideal, or less where lanes share addresses."""
+        """Sectors or wavefronts per request that would suffice; fewer if lanes share addresses."""
         return self.needed / self.requests
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence of the verdict; `wasteful` where there is something to gain."""
+    """A sentence of the verdict; `wasteful` if the kernel can be improved there."""
 
     wasteful: bool
     text: str
@@ -86,7 +117,7 @@ _KINDS = ("load", "async_copy", "store", "reduction", "atomic")
 
 
 def verdict(accesses: Sequence[Access]) -> list[Finding]:
-    """Return a sentence about each memory that is used, those with waste first."""
+    """Return a sentence about each memory that the kernel uses; memories with waste come first."""
     found = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]
@@ -106,7 +137,7 @@ def _global(accesses: Sequence[Access]) -> Finding:
         few = (
             "nearly as few as possible" if any(a.excess for a in accesses) else "as few as possible"
         )
-        return Finding(False, f"Global memory: {sectors} a request, {few}.")
+        return Finding(False, f"Global memory: {sectors} per request, {few}.")
     return Finding(
         True,
         f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_blame(accesses)}.",
@@ -127,7 +158,7 @@ def _shared(accesses: Sequence[Access]) -> Finding:
 def _conflicts(access: Access) -> str:
     ways = number(access.conflict)
     if shares_words(access):
-        return f"atomics in which {ways} lanes{' on average' * ('.' in ways)} update one word"
+        return f"atomics in which {ways} lanes{' on average' * ('.' in ways)} update the same word"
     return f"{ways}-way bank conflicts" + " on average" * ("." in ways)
 
 
@@ -136,19 +167,19 @@ def _local(accesses: Sequence[Access]) -> Finding:
     everything = sum(a.sectors for a in accesses)
     return Finding(
         True,
-        f"Local memory takes {local / everything:.0%} of the sectors: arrays of each thread, or "
-        "registers that did not fit.",
+        f"Local memory takes {local / everything:.0%} of the sectors. It holds arrays that "
+        "a thread indexes at run time, and spilled registers.",
     )
 
 
 def _wasteful(accesses: Sequence[Access]) -> bool:
-    """Whether there is an access to improve that the total would notice."""
+    """Whether an access can be improved enough to change the total."""
     excess, cost = sum(a.excess for a in accesses), sum(a.cost for a in accesses)
     return any(wasteful(a) for a in accesses) and excess >= 0.01 * cost
 
 
 def _factor(accesses: Sequence[Access], unit: str) -> str:
-    """Write how much more is taken: ``"3 times the sectors"``, ``"4% more sectors than"``."""
+    """Return ``"3 times the sectors"`` or ``"4% more sectors than"``, to go before "it needs"."""
     factor = sum(a.cost for a in accesses) / sum(a.needed for a in accesses)
     if factor < 1.095:
         return f"{factor - 1:.0%} more {unit} than"
@@ -158,9 +189,11 @@ def _factor(accesses: Sequence[Access], unit: str) -> str:
 
 
 def _blame(accesses: Sequence[Access]) -> str:
-    """Say which access the most of the excess comes from."""
+    """Say which access causes the largest part of the excess."""
     worst = max(accesses, key=lambda a: a.excess)
     share = worst.excess / sum(a.excess for a in accesses)
     part = "all" if share > 0.995 else f"{share:.0%}"
     kind, _, what = worst.name.partition(" ")
-    return f"{part} of the excess is the {kind}{f' of {what}' * bool(what)} in {worst.place}"
+    return (
+        f"{part} of the excess comes from the {kind}{f' of {what}' * bool(what)} in {worst.place}"
+    )
