@@ -6,14 +6,6 @@ namespace coalesce::analysis {
 
 namespace {
 
-// Of PTX ("atom.shared.cas.b32") and of machine code ("ATOMS.CAS", "ATOMS.CAST.SPIN").
-model::SharedAtomic kind_of(const std::string& opcode) {
-    const auto has = [&](const char* part) { return opcode.find(part) != std::string::npos; };
-    if (has(".CAST.SPIN")) return model::SharedAtomic::spinning;
-    if (has(".cas.") || has(".CAS")) return model::SharedAtomic::compare_and_swap;
-    return has(".POPC.INC") ? model::SharedAtomic::increment : model::SharedAtomic::plain;
-}
-
 bool is_atomic(const sim::MemoryEvent& e) {
     return e.access == sim::Access::atomic || e.access == sim::Access::reduction;
 }
@@ -86,23 +78,10 @@ sim::LaneMask last_writers(const sim::MemoryEvent& e) {
 
 }  // namespace
 
-bool bypasses_first_level(const sim::InstructionInfo& info) {
-    return info.opcode.starts_with("cp.async.cg") || info.opcode.starts_with("LDGSTS.E.BYPASS");
-}
-
 AccessCosts::AccessCosts(const sim::Program& program)
     : program_(program),
       regular_(program.instructions.size()),
-      sites_(program.instructions.size()),
-      atomics_(program.instructions.size()),
-      generic_(program.instructions.size()),
-      bypasses_(program.instructions.size()) {
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-        atomics_[i] = kind_of(program.instructions[i].opcode);
-        generic_[i] = program.instructions[i].space == ptx::Space::generic;
-        bypasses_[i] = bypasses_first_level(program.instructions[i]);
-    }
-}
+      sites_(program.instructions.size()) {}
 
 uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
     InstructionCounts& c = sites_[e.pc];
@@ -128,11 +107,12 @@ void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {
 
 void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const {
     const model::Wavefronts w =
-        is_atomic(e) ? model::atomic_wavefronts(e, atomics_[e.pc]) : model::wavefronts(e);
+        is_atomic(e) ? model::atomic_wavefronts(e, traits(e).form) : model::wavefronts(e);
     add_wavefronts(c, w);
     c.ideal += w.ideal;
     ++c.shared_requests;
-    if (generic_[e.pc])  // whose bytes Nsight Compute counts as of global memory
+    if (program_.instructions[e.pc].space ==
+        ptx::Space::generic)  // whose bytes Nsight Compute counts as of global memory
         c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
@@ -172,12 +152,12 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         }
         c.space = ptx::Space::global;
         add_request(c, e);
-        if (!bypasses_[e.pc]) add_global(c, e);
+        if (!traits(e).passes_l1) add_global(c, e);
         return;
     }
     // Where no lane read anything (all zero fill), no source was announced.
     if (source_.pc != e.pc) source_.mask = 0;
-    if (!bypasses_[e.pc] || !source_.mask) {
+    if (!traits(e).passes_l1 || !source_.mask) {
         add_wavefronts(c, model::copy_wavefronts(source_, e));
     } else {
         sim::MemoryEvent from = source_, to = e;  // as Nsight Compute's formula sees them

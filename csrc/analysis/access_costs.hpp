@@ -16,9 +16,6 @@ namespace coalesce::analysis {
     return mask == sim::all_lanes ? uint32_t(sim::warp_size) : uint32_t(std::popcount(mask));
 }
 
-// Whether an asynchronous copy goes past the first-level cache.
-[[nodiscard]] bool bypasses_first_level(const sim::InstructionInfo& info);
-
 class AccessCosts {
   public:
     explicit AccessCosts(const sim::Program& program);
@@ -42,11 +39,6 @@ class AccessCosts {
     // the first-level cache takes them for active ones that access what their registers hold.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
 
-    // Whether it is a compare-and-swap that the assembler put into a loop.
-    [[nodiscard]] bool spins(const sim::MemoryEvent& e) const {
-        return atomics_[e.pc] == model::SharedAtomic::spinning;
-    }
-
     // What instruction `i` added up to; `executed` and `threads` are not counted here.
     [[nodiscard]] InstructionCounts of(size_t i) const;
     // Starts anew.
@@ -66,14 +58,15 @@ class AccessCosts {
     // An asynchronous copy is announced twice: what is read and then what is written.
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
 
+    [[nodiscard]] const sim::Traits& traits(const sim::MemoryEvent& e) const {
+        return program_.instructions[e.pc].traits;
+    }
+
     const sim::Program& program_;
-    std::vector<Regular> regular_;              // by instruction
-    std::vector<InstructionCounts> sites_;      // by instruction: all other accesses
-    std::vector<model::SharedAtomic> atomics_;  // by instruction
-    std::vector<bool> generic_;                 // by instruction: only the address tells the space
-    std::vector<bool> bypasses_;                // by instruction: copies past the first-level cache
-    sim::LaneMask left_out_ = 0;                // of the copy that comes next
-    sim::MemoryEvent source_;                   // of the copy that is being announced
+    std::vector<Regular> regular_;          // by instruction
+    std::vector<InstructionCounts> sites_;  // by instruction: all other accesses
+    sim::LaneMask left_out_ = 0;            // of the copy that comes next
+    sim::MemoryEvent source_;               // of the copy that is being announced
     uint64_t source_addresses_[sim::warp_size];
 };
 

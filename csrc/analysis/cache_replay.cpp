@@ -25,24 +25,6 @@ namespace {
 // arrays have for addresses.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
-bool passes_first_level(const std::string& opcode) {
-    // In PTX, and in machine code.
-    for (const char* how : {".volatile", ".cg", ".cv", ".relaxed", ".acquire", ".mmio",
-                            ".STRONG.GPU", ".STRONG.SYS", ".BYPASS"})
-        if (opcode.find(how) != std::string::npos) return true;
-    return false;
-}
-
-// "RED.E.ADD.F32.FTZ.RN", "atom.global.add.f64"
-bool adds_floats(const std::string& opcode) {
-    return opcode.find(".F") != std::string::npos || opcode.find(".f") != std::string::npos;
-}
-
-bool is_barrier(const std::string& opcode) {
-    return opcode.starts_with("BAR.") || opcode.starts_with("bar.") ||
-           opcode.starts_with("barrier");
-}
-
 // Before its first request, of a warp that no barrier holds back: at random, but of its number. So
 // far warps drift apart in naive_2d and untiled, judging by the reads of `a` that are merged.
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
@@ -199,12 +181,12 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
             effect = Effect::store;
         } else if (i.access == Access::atomic || i.access == Access::reduction) {
             effect = Effect::atomic;
-        } else if (passes_first_level(i.opcode)) {
+        } else if (i.traits.passes_l1) {
             effect = Effect::load_past;
         }
         effects_.push_back(effect);
-        adds_floats_.push_back(effect == Effect::atomic && adds_floats(i.opcode));
-        has_barriers_ = has_barriers_ || is_barrier(i.opcode);
+        adds_floats_.push_back(i.traits.adds_floats);
+        has_barriers_ = has_barriers_ || i.traits.block_barrier;
     }
     misses_.resize(effects_.size());
     first_round_ = std::min<uint64_t>(limit_, uint64_t(gpu.multiprocessors) * resident_);

@@ -23,8 +23,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analysis/count_observer.hpp"
 #include "model/caches.hpp"
-#include "sim/memory.hpp"
+#include "sim/observer.hpp"
 
 namespace coalesce::model {
 class AtomicUnits;
@@ -155,5 +156,56 @@ class CacheReplay {
     model::CacheCounts at_half_;  // of the second level
     uint64_t retired_at_half_ = 0;
 };
+
+// Keeps what the blocks access for the replay. CountObserver stands before it in the list: its
+// wavefronts are the time that accesses to shared memory take.
+class CacheObserver {
+  public:
+    static constexpr sim::Hooks hooks =
+        sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::access;
+
+    CacheObserver(const sim::Program& program, CacheReplay& replay, const CountObserver& counts)
+        : program_(program), replay_(replay), counts_(counts) {}
+
+    void start(sim::Block& block) {
+        if (auto requests = replay_.begin(block)) requests_[&block] = std::move(requests);
+        turn_to(&block);
+    }
+
+    void finish(const sim::Block& block) {
+        const auto found = requests_.find(&block);
+        if (found == requests_.end()) return;
+        replay_.end(block, std::move(found->second));
+        requests_.erase(found);
+        turn_to(nullptr);
+    }
+
+    void segment(const sim::Warp& w, uint32_t op, sim::LaneMask) {
+        if (w.block != current_) turn_to(w.block);
+        if (current_requests_) current_requests_->execute(w, program_.segment_end[op] - op);
+    }
+
+    void access(const sim::Warp& w, const sim::MemoryEvent& e) {
+        if (e.space == ptx::Space::constant) return;
+        if (w.block != current_) turn_to(w.block);
+        if (current_requests_) current_requests_->add(w, e, counts_.wavefronts());
+    }
+
+  private:
+    // The block whose requests come now: some that wait for each other take turns.
+    void turn_to(const sim::Block* block) {
+        const auto found = requests_.find(block);
+        current_ = block;
+        current_requests_ = found == requests_.end() ? nullptr : found->second.get();
+    }
+
+    const sim::Program& program_;
+    CacheReplay& replay_;
+    const CountObserver& counts_;
+    std::unordered_map<const sim::Block*, std::unique_ptr<BlockRequests>> requests_;
+    const sim::Block* current_ = nullptr;
+    BlockRequests* current_requests_ = nullptr;
+};
+static_assert(sim::Observer<CacheObserver>);
 
 }  // namespace coalesce::analysis

@@ -30,6 +30,13 @@ uint32_t granule_bits(const sim::Program& program, Space space) {
     return uint32_t(std::countr_zero(std::bit_floor(shortest)));
 }
 
+// What messages call an access.
+const char* verb_of(const sim::Traits& traits) {
+    if (traits.atomic) return "atomic update";
+    if (traits.code == sim::OpCode::cp_async) return "asynchronous copy";
+    return traits.code == sim::OpCode::st ? "write" : "read";
+}
+
 }  // namespace
 
 CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& launch,
@@ -49,10 +56,9 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
     }
     const std::vector<uint16_t> copied = copied_bytes(program);
     const std::vector<bool> guesses = guessing_loads(program);
-    for (const sim::InstructionInfo& in : program.instructions) {
-        instructions_.push_back(checked_instruction(in.opcode));
-        instructions_.back().copied = copied[instructions_.size() - 1];
-        instructions_.back().guesses = guesses[instructions_.size() - 1];
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::Traits& traits = program.instructions[i].traits;
+        instructions_.push_back({traits, verb_of(traits), copied[i], guesses[i]});
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;
@@ -127,7 +133,7 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
     const Stamp& w = cell.write;
     const uint32_t wanted = at.shared ? Cell::initialised : 0;
     if (w.extra != wanted || at.undefined || order.has_flags()) return false;
-    if (w.time && (!order.before_barrier(w) || at.instruction.read_only)) return false;
+    if (w.time && (!order.before_barrier(w) || at.instruction.traits.read_only)) return false;
     const Stamp &a = cell.read[0], &b = cell.read[1];
     const auto same = [&](const Stamp& r) {
         return r.block == at.me.block && r.time == at.me.time && r.warp == at.me.warp &&
@@ -160,7 +166,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
     LaneMask lanes = e.mask;
     // Lanes that read the same need to be looked at once: the first, and another in its name.
-    const bool one_for_all = reads && !in.strong && e.shape == Shape::uniform;
+    const bool one_for_all = reads && !in.traits.strong && e.shape == Shape::uniform;
     if (one_for_all) lanes &= -lanes;
     sim::for_each_lane(lanes, [&](int lane) {
         at.lane = at.me.lane = uint32_t(lane);
@@ -186,7 +192,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             at.end = std::min(end, (g + 1) << bits);
             at.undefined = undefined ? undefined + at.offset : nullptr;
             Cell& cell = shared ? b.shared.cell(g) : global_.cell(at.buffer, g);
-            if (!in.strong || e.access == Access::async_copy) {
+            if (!in.traits.strong || e.access == Access::async_copy) {
                 if (reads) {
                     if (!is_known(at, cell, other)) read(at, cell, other);
                 } else {
@@ -244,7 +250,7 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
             Place elsewhere = at;
             elsewhere.lane = elsewhere.me.lane = other;
             conflict(elsewhere, w, w.lane, false);
-        } else if (at.instruction.read_only) {
+        } else if (at.instruction.traits.read_only) {
             stale(at, w);
         }
     }
@@ -320,7 +326,7 @@ Location& CheckObserver::location(const Place& at) {
 void CheckObserver::read_strong(const Place& at, Cell& cell) {
     Location& l = location(at);
     cell.mark(Cell::has_strong);
-    at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.scope);
+    at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.traits.scope);
     check_initialised(at, cell);
     const Stamp& w = cell.write;
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
@@ -332,9 +338,9 @@ void CheckObserver::read_strong(const Place& at, Cell& cell) {
 void CheckObserver::write_strong(const Place& at, Cell& cell) {
     Location& l = location(at);
     cell.mark(Cell::has_strong);
-    const bool atomic = at.instruction.atomic;
+    const bool atomic = at.instruction.traits.atomic;
     if (atomic) {
-        at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.scope);
+        at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.traits.scope);
         check_initialised(at, cell);
     }
     const Stamp& w = cell.write;
@@ -351,11 +357,11 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     check_strong(at, l.read.last, false, false);
     // What a plain strong write replaces is no longer there to be read.
     if (!atomic) l.published = {};
-    at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.scope,
-                           at.instruction.releases);
+    at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
+                           at.instruction.traits.releases);
     l.write.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
     l.atomic_write = atomic;
-    l.block_scope = at.instruction.scope == Scope::block;
+    l.block_scope = at.instruction.traits.scope == Scope::block;
     initialise(at, cell);
 }
 
@@ -363,8 +369,8 @@ void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_
                                  bool atomic) {
     if (then.time == 0 || at.ordered(then, then.lane)) return;
     const bool scopes_differ =
-        then.block != at.me.block && (block_scope || at.instruction.scope == Scope::block);
-    const bool lockstep = !atomic && !at.instruction.atomic && then.block == at.me.block &&
+        then.block != at.me.block && (block_scope || at.instruction.traits.scope == Scope::block);
+    const bool lockstep = !atomic && !at.instruction.traits.atomic && then.block == at.me.block &&
                           then.warp == at.me.warp &&
                           at.block.order.lockstep(then, then.lane, at.me.warp, at.lane);
     if (scopes_differ || lockstep) conflict(at, then, then.lane, false);

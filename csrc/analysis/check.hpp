@@ -16,8 +16,7 @@
 #include "analysis/findings.hpp"
 #include "analysis/order.hpp"
 #include "analysis/shadow.hpp"
-#include "sim/engine.hpp"
-#include "sim/memory.hpp"
+#include "sim/observer.hpp"
 
 namespace coalesce::analysis {
 
@@ -30,21 +29,11 @@ struct ArrayShape {
 
 // What a checked run needs to know of an instruction.
 struct CheckedInstruction {
-    const char* verb = "";   // "write"
-    bool strong = false;     // volatile, relaxed, acquire, release, atomic
-    bool atomic = false;     // of the strong ones
-    bool acquires = false;   // .acquire, .acq_rel
-    bool releases = false;   // .release, .acq_rel
-    bool read_only = false;  // .nc
-    bool warp_sync = false;  // bar.warp.sync
-    bool shuffle = false;
-    bool aligned = false;  // a barrier that a warp must not reach diverged
-    bool orders = false;   // a fence
-    Scope scope = Scope::device;
-    uint16_t copied = 0;   // which bytes of a lane's read are stored and otherwise not used
-    bool guesses = false;  // a plain read of where the same thread then compares and swaps
+    sim::Traits traits;
+    const char* verb = "";  // "write"
+    uint16_t copied = 0;    // which bytes of a lane's read are stored and otherwise not used
+    bool guesses = false;   // a plain read of where the same thread then compares and swaps
 };
-[[nodiscard]] CheckedInstruction checked_instruction(const std::string& opcode);
 
 // Of each instruction of a program, the bytes that it only copies: those of registers that nothing
 // but a store reads. Structures are copied with the padding between their members.
@@ -55,10 +44,12 @@ struct CheckedInstruction {
 // atomicAdd() of a double. A stale one costs another round, or is as good as the newest.
 [[nodiscard]] std::vector<bool> guessing_loads(const sim::Program& program);
 
-class CheckObserver : public sim::SilentObserver {
+class CheckObserver {
   public:
-    static constexpr bool forgives = true;
-    static constexpr bool sees_frames = true;
+    static constexpr sim::Hooks hooks =
+        sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::call |
+        sim::Hook::access | sim::Hook::fault | sim::Hook::landed | sim::Hook::fence |
+        sim::Hook::synchronized | sim::Hook::arrive | sim::Hook::complete;
 
     CheckObserver(const sim::Program& program, const sim::Launch& launch,
                   const sim::AddressSpace& memory, const std::map<std::string, ArrayShape>& shared);
@@ -152,9 +143,10 @@ class CheckObserver : public sim::SilentObserver {
     std::map<std::pair<uint32_t, uint32_t>, bool> past_;  // is_past
 };
 
-// Runs a program decoded for checking_engine() on one host thread. What stops the kernel is a
-// finding too.
-[[nodiscard]] const sim::Engine& checking_engine();
+static_assert(sim::Observer<CheckObserver>);
+
+// Runs a program decoded for Watch::faults on one host thread. What stops the kernel is a finding
+// too.
 struct Checked {
     std::vector<Finding> findings;
     uint64_t left_out = 0;  // findings in further groups

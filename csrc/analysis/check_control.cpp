@@ -6,6 +6,7 @@
 #include "errors.hpp"
 #include "sim/heap.hpp"
 #include "sim/scheduler.hpp"
+#include "sim/shuffle.hpp"
 
 namespace coalesce::analysis {
 
@@ -31,26 +32,11 @@ std::pair<std::string, std::vector<std::string>> split(const std::string& messag
     return {lines.front(), {lines.begin() + 1, lines.end()}};
 }
 
-// The lane a shuffle reads from (PTX ISA, "shfl.sync"), or the lane itself.
-int shuffle_source(Warp& w, const Op& op, int lane) {
-    const int by = int(w.lanes<const uint32_t>(op.operand[3])[lane] & 31);
-    const uint32_t c = w.lanes<const uint32_t>(op.operand[4])[lane];
-    const int clamp = int(c & 31), segment = int(c >> 8 & 31);
-    const int most = (lane & segment) | (clamp & ~segment), least = lane & segment;
-    enum Mode : uint8_t { up, down, butterfly, index };
-    const int from = op.extra == up          ? lane - by
-                     : op.extra == down      ? lane + by
-                     : op.extra == butterfly ? lane ^ by
-                                             : least | (by & ~segment);
-    const bool in = op.extra == up ? from >= most : from <= most;
-    return in ? from : lane;
-}
-
 }  // namespace
 
 void CheckObserver::fence(const Warp& w, const Op& op) {
     const CheckedInstruction& in = instructions_[op.pc];
-    if (in.orders) state(w).order.fence(w.index, w.mask, in.scope);
+    if (in.traits.orders) state(w).order.fence(w.index, w.mask, in.traits.scope);
 }
 
 void CheckObserver::synchronized(const Warp& warp, const Op& op) {
@@ -80,9 +66,12 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
                    "lane " + std::to_string(lane) + " calls it with the mask " + hex(masks[lane]));
         }
     });
-    if (in.shuffle && !in.warp_sync) {
+    if (in.traits.shuffle) {
+        const uint32_t* const b = w.lanes<const uint32_t>(op.operand[3]);
+        const uint32_t* const c = w.lanes<const uint32_t>(op.operand[4]);
         sim::for_each_lane(here, [&](int lane) {
-            const int from = shuffle_source(w, op, lane);
+            const int from =
+                sim::shuffle_source(sim::ShuffleMode(op.extra), lane, b[lane], c[lane]).lane;
             if (sim::has_lane(w.mask, from) || !sim::has_lane(masks[lane], lane)) return;
             bool fresh = false;
             Finding* const f =
@@ -96,7 +85,7 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
             f->first = actor("call", w, op.pc, lane);
         });
     }
-    if (in.warp_sync) state(w).order.synchronize(w.index, w.mask);
+    if (in.traits.warp_barrier) state(w).order.synchronize(w.index, w.mask);
 }
 
 void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
@@ -117,7 +106,7 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
     if (op.operand[2] != sim::no_operand) barrier.counts = true;
     // Lanes that the scheduler let go on by themselves would have waited on a GPU.
     const bool part = w.current.mask != w.live && !w.unbound;
-    if (instructions_[op.pc].aligned && part)
+    if (instructions_[op.pc].traits.aligned && part)
         barrier.parts.push_back({w.index, w.current.mask, here});
 }
 

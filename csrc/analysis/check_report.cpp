@@ -246,8 +246,8 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
             "the copy may still be under way: wait for it first "
             "(__pipeline_wait_prior, cp.async.wait_group), then __syncthreads()");
     } else if (!here) {
-        const bool scopes = was.strong && at.instruction.strong;
-        const bool mixed = was.atomic != at.instruction.atomic;
+        const bool scopes = was.traits.strong && at.instruction.traits.strong;
+        const bool mixed = was.traits.atomic != at.instruction.traits.atomic;
         details.push_back(
             scopes ? "atomics of block scope (atomicAdd_block) are atomic for one block only"
             : mixed

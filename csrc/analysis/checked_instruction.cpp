@@ -1,4 +1,4 @@
-// What the checker makes of instructions, from their text: once, before a checked run.
+// What the checker makes of instructions and their operands: once, before a checked run.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -13,17 +13,6 @@ namespace coalesce::analysis {
 using sim::Access;
 
 namespace {
-
-// The parts of "ld.volatile.global.u32".
-std::vector<std::string_view> parts_of(std::string_view opcode) {
-    std::vector<std::string_view> parts;
-    while (!opcode.empty()) {
-        const size_t dot = std::min(opcode.find('.'), opcode.size());
-        parts.push_back(opcode.substr(0, dot));
-        opcode.remove_prefix(std::min(dot + 1, opcode.size()));
-    }
-    return parts;
-}
 
 // The names of registers in a part of an instruction's text, in order.
 std::vector<std::string_view> registers(std::string_view text) {
@@ -53,12 +42,14 @@ class Addresses {
   public:
     explicit Addresses(const sim::Program& program) {
         for (const sim::InstructionInfo& in : program.instructions) {
-            const bool sum = in.opcode == "add.s64" || in.opcode == "add.u64";
-            const bool same = in.opcode.starts_with("cvta.") || in.opcode.starts_with("mov.");
+            using enum sim::OpCode;
+            const sim::OpCode code = in.traits.code;
+            const bool sum = code == add && in.traits.pipe == sim::Pipe::other;
+            const bool same = code == cvta || code == mov;
             const auto names = registers(in.text);
             // A guarded instruction names its predicate first, and may leave the register alone;
             // a store names its address first.
-            const bool stores = in.opcode.starts_with("st.") || in.opcode.starts_with("red.");
+            const bool stores = code == st || code == red;
             if (names.empty() || in.text[0] == '@' || stores) continue;
             const Register written{in.function, names[0]};
             if (!defined_.insert(written).second)
@@ -94,52 +85,23 @@ class Addresses {
 
 }  // namespace
 
-CheckedInstruction checked_instruction(const std::string& opcode) {
-    CheckedInstruction in;
-    const auto parts = parts_of(opcode);
-    if (parts.empty()) return in;
-    const auto has = [&](std::string_view name) {
-        return std::find(parts.begin(), parts.end(), name) != parts.end();
-    };
-    const std::string_view op = parts[0];
-    in.verb = op == "atom" || op == "red" ? "atomic update"
-              : op == "cp"                ? "asynchronous copy"
-              : op == "st"                ? "write"
-                                          : "read";
-    in.atomic = op == "atom" || op == "red";
-    in.strong = in.atomic ||
-                ((op == "ld" || op == "st") && (has("volatile") || has("relaxed") ||
-                                                has("acquire") || has("release") || has("mmio")));
-    in.acquires = has("acquire") || has("acq_rel");
-    in.releases = (op == "st" || in.atomic) && (has("release") || has("acq_rel"));
-    in.read_only = has("nc");
-    in.scope = has("cta") ? Scope::block : Scope::device;
-    in.warp_sync = op == "bar" && has("warp");
-    in.shuffle = op == "shfl";
-    in.aligned = (op == "bar" && !in.warp_sync) || has("aligned");
-    in.orders = op == "membar" || (op == "fence" && !has("proxy") && !has("mbarrier_init"));
-    return in;
-}
-
 std::vector<uint16_t> copied_bytes(const sim::Program& program) {
-    const auto starts_with = [](const sim::InstructionInfo& in, std::string_view opcode) {
-        return in.opcode.starts_with(opcode);
-    };
+    using enum sim::OpCode;
     // A load writes what stands before its address, a store stores what stands behind it.
     std::set<std::pair<uint32_t, std::string_view>> used;  // by function
     for (const sim::InstructionInfo& in : program.instructions) {
         std::string_view text = in.text;
         const size_t open = std::min(text.find('['), text.size());
         const size_t close = std::min(text.find(']'), text.size());
-        if (starts_with(in, "st.")) text = text.substr(0, close);
-        if (starts_with(in, "ld.")) text = text.substr(open);
+        if (in.traits.code == st) text = text.substr(0, close);
+        if (in.traits.code == ld) text = text.substr(open);
         for (const std::string_view name : registers(text)) used.emplace(in.function, name);
     }
     std::vector<uint16_t> copied;
     for (const sim::InstructionInfo& in : program.instructions) {
         uint16_t& bytes = copied.emplace_back();
         if (in.access == Access::async_copy) bytes = 0xffff;
-        if (!starts_with(in, "ld.") || in.bytes == 0) continue;
+        if (in.traits.code != ld || in.bytes == 0) continue;
         const size_t open = std::min(in.text.find('['), in.text.size());
         std::string_view text = std::string_view(in.text).substr(0, open);
         if (const size_t opcode = text.find("ld."); opcode < text.size())
@@ -158,12 +120,12 @@ std::vector<bool> guessing_loads(const sim::Program& program) {
     const Addresses addresses(program);
     std::set<Addresses::Address> swapped;
     for (const sim::InstructionInfo& in : program.instructions) {
-        if (in.opcode.starts_with("atom.") && in.opcode.find(".cas") != std::string::npos)
-            swapped.insert(addresses.of(in));
+        const bool swaps = in.traits.form == sim::AtomicForm::compare_and_swap;
+        if (in.traits.code == sim::OpCode::atom && swaps) swapped.insert(addresses.of(in));
     }
     std::vector<bool> guesses;
     for (const sim::InstructionInfo& in : program.instructions) {
-        guesses.push_back(in.opcode.starts_with("ld.") && swapped.contains(addresses.of(in)));
+        guesses.push_back(in.traits.code == sim::OpCode::ld && swapped.contains(addresses.of(in)));
     }
     return guesses;
 }

@@ -1,9 +1,10 @@
 #include "analysis/latency.hpp"
 
+#include "analysis/cache_replay.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string_view>
 
 namespace coalesce::analysis {
 
@@ -73,12 +74,12 @@ class Walk {
         ++steps_;
         if (counts_.instructions[i].executed == 0) return i + 1;
         const Schedule& s = schedule_[i];
-        const std::string_view opcode = counts_.listing->instructions[i].opcode;
+        const sim::Traits& traits = counts_.listing->instructions[i].traits;
         const double came = now_.clock;
         for (int b = 0; b < Schedule::scoreboards; ++b)
             if (s.awaits >> b & 1) now_.clock = std::max(now_.clock, now_.clear[size_t(b)]);
-        if (opcode.starts_with("DEPBAR")) now_.clock = std::max(now_.clock, now_.group);
-        issue(i, s, opcode);
+        if (traits.awaits_copies) now_.clock = std::max(now_.clock, now_.group);
+        issue(i, s);
         now_.clock += std::max<double>(1, s.cycles);
         spent_[i] = now_.clock - came;
         if (s.target == Schedule::no_branch) return i + 1;
@@ -94,10 +95,10 @@ class Walk {
         return i + 1;
     }
 
-    void issue(size_t i, const Schedule& s, std::string_view opcode) {
+    void issue(size_t i, const Schedule& s) {
         const sim::InstructionInfo& info = counts_.listing->instructions[i];
         const InstructionCounts& c = counts_.instructions[i];
-        if (opcode.starts_with("LDGDEPBAR")) now_.group = now_.copied;
+        if (info.traits.ends_copy_group) now_.group = now_.copied;
         if (info.space == Space::reg || !c.requests || c.space == Space::constant) {
             set(s.result, now_.clock + late_result);
             set(s.operands, now_.clock + operands_read);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "analysis/counts.hpp"
+#include "model/coalescing.hpp"
 
 namespace coalesce::analysis {
 
@@ -75,7 +76,7 @@ std::map<std::string, double> Counts::metrics() const {
             continue;
         if (access == Access::async_copy) {
             global.copy.add(c);
-            if (!bypasses_first_level(info)) cached_copy.add(c);
+            if (!info.traits.passes_l1) cached_copy.add(c);
             continue;
         }
         Sums& declared = info.space == Space::global   ? global

@@ -27,6 +27,7 @@
 
 #include "analysis/clock.hpp"
 #include "sim/lanes.hpp"
+#include "sim/traits.hpp"
 
 namespace coalesce::analysis {
 
@@ -43,7 +44,7 @@ struct Stamp {
 inline constexpr uint64_t most_blocks = (1u << 27) - 2;
 inline constexpr uint64_t most_instructions = 1u << 20;
 
-enum class Scope : uint8_t { block, device };
+using sim::Scope;
 
 // What the writers of a location made visible to whoever reads it.
 struct Published {

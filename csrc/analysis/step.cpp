@@ -7,10 +7,9 @@
 #include <map>
 #include <utility>
 
-#include "analysis/engines.hpp"
 #include "errors.hpp"
 #include "sim/device_print.hpp"
-#include "sim/engine_impl.hpp"
+#include "sim/worker.hpp"
 
 namespace coalesce::analysis {
 
@@ -24,8 +23,10 @@ namespace {
 // not keep those they wait for from running.
 constexpr uint64_t most_in_a_row = 1 << 12;
 
-class StepObserver : public sim::SilentObserver {
+class StepObserver {
   public:
+    static constexpr sim::Hooks hooks = sim::Hook::access | sim::Hook::landed | sim::Hook::complete;
+
     uint64_t barriers = 0;
     std::vector<bool> shared_written;
     Trace trace;
@@ -74,14 +75,14 @@ class StepObserver : public sim::SilentObserver {
     std::vector<uint32_t> executions_;    // by warp and instruction
 };
 
-using Engine = sim::COALESCE_ISA::Worker<StepObserver>;
+using Worker = sim::Worker<StepObserver>;
 
 // The worker with its steps in the hands of a caller.
-class OneBlock : public Engine {
+class OneBlock : public Worker {
   public:
     OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
-             StepObserver& observer, sim::COALESCE_ISA::GridState& grid, uint64_t number)
-        : Engine(program, launch, memory, &observer, grid), block(shared_) {
+             StepObserver& observer, sim::GridState& grid, uint64_t number)
+        : Worker(program, launch, memory, observer, grid), block(shared_) {
         sim::start(block, number);
         observer.prepare(program, block);
     }
@@ -104,7 +105,7 @@ struct Stepper::Impl {
     const sim::RegisterMap& registers;
     const sim::Launch launch;
     StepObserver observer;
-    sim::COALESCE_ISA::GridState grid;
+    sim::GridState grid;
     sim::Printed output;
     std::unique_ptr<OneBlock> worker;
     uint32_t current = 0;  // warp
@@ -150,8 +151,7 @@ struct Stepper::Impl {
             in_a_row = 0;
             Warp& w = warp(current);
             if (w.running) sim::rotate(w);
-            if (++stalled > uint32_t(sim::COALESCE_ISA::most_stalled_slices))
-                sim::free_waiting_lanes(w);
+            if (++stalled > uint32_t(sim::most_stalled_slices)) sim::free_waiting_lanes(w);
             current = (current + 1) % block().warp_count;
         }
         for (uint32_t n = 0; n < block().warp_count; ++n) {
@@ -354,14 +354,5 @@ const std::vector<bool>& Stepper::shared_written() const { return impl_->observe
 Trace Stepper::take_events() { return std::exchange(impl_->observer.trace, {}); }
 
 std::string Stepper::take_output() { return impl_->output.take(); }
-
-const sim::Engine& stepping_engine() {
-    static const sim::Engine engine = [] {
-        sim::Engine e = sim::COALESCE_ISA::make_engine<StepObserver>();
-        e.ops = silent_engine().ops;
-        return e;
-    }();
-    return engine;
-}
 
 }  // namespace coalesce::analysis

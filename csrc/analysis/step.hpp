@@ -54,7 +54,8 @@ class Stepper {
   public:
     enum class Outcome : uint8_t { reached, ended, paused };
 
-    // Keeps references to all but the launch; `most_events` are kept between two take_events().
+    // The program is decoded for Watch::accesses. Keeps references to all but the launch;
+    // `most_events` are kept between two take_events().
     Stepper(const sim::Program& program, const sim::RegisterMap& registers, sim::Launch launch,
             sim::AddressSpace& memory, uint64_t block, size_t most_events);
     ~Stepper();
@@ -97,8 +98,5 @@ class Stepper {
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-// The engine that a program to be stepped is decoded for.
-[[nodiscard]] const sim::Engine& stepping_engine();
 
 }  // namespace coalesce::analysis

@@ -150,6 +150,12 @@ void Recorder::drop_beyond_limit() {
     }
 }
 
+void FirstEventObserver::keep(const sim::Warp& w, const sim::MemoryEvent& e) {
+    seen_[e.pc] = true;
+    TraceEvent& first = events_[e.pc] = trace_event(w, e);
+    first.step = TraceEvent::unknown_step;
+}
+
 void Recorder::add_firsts(const std::map<uint32_t, TraceEvent>& by_instruction) {
     for (const auto& [pc, event] : by_instruction) {
         const auto [known, is_new] = firsts_.emplace(pc, event);

@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/memory.hpp"
+#include "sim/observer.hpp"
 
 namespace coalesce::analysis {
 
@@ -94,8 +94,7 @@ class Recorder {
     BlockTrace* begin(const sim::Block& block);
     void end(uint64_t block);
 
-    // Whether every instruction is to have an event, and the first that a host thread saw of each.
-    [[nodiscard]] bool wants_firsts() const { return recording_.exemplars > 0; }
+    // The first event that a host thread saw of each instruction.
     void add_firsts(const std::map<uint32_t, TraceEvent>& by_instruction);
 
     // What was kept; hands the last batch to the sink.
@@ -116,5 +115,49 @@ class Recorder {
     std::map<uint32_t, TraceEvent> firsts_;  // by instruction
     std::vector<TraceEvent> pending_;        // for the sink
 };
+
+// Records the events of blocks that the recorder wants.
+class TraceObserver {
+  public:
+    static constexpr sim::Hooks hooks = sim::Hook::start | sim::Hook::finish | sim::Hook::access;
+
+    explicit TraceObserver(Recorder& recorder) : recorder_(recorder) {}
+
+    void start(sim::Block& block) { block.observed = recorder_.begin(block); }
+    void finish(const sim::Block& block) {
+        if (block.observed) recorder_.end(block.linear);
+    }
+    void access(const sim::Warp& w, const sim::MemoryEvent& e) {
+        if (w.block->observed) [[unlikely]]
+            static_cast<BlockTrace*>(w.block->observed)->record(w, e);
+    }
+
+  private:
+    Recorder& recorder_;
+};
+static_assert(sim::Observer<TraceObserver>);
+
+// Keeps the first event of each instruction that a host thread sees, so that exemplars have one of
+// each, whichever blocks execute it.
+class FirstEventObserver {
+  public:
+    static constexpr sim::Hooks hooks = sim::Hook::access;
+
+    explicit FirstEventObserver(const sim::Program& program) : seen_(program.instructions.size()) {}
+
+    void access(const sim::Warp& w, const sim::MemoryEvent& e) {
+        if (!seen_[e.pc]) [[unlikely]]
+            keep(w, e);
+    }
+
+    [[nodiscard]] const std::map<uint32_t, TraceEvent>& events() const { return events_; }
+
+  private:
+    void keep(const sim::Warp& w, const sim::MemoryEvent& e);
+
+    std::vector<uint8_t> seen_;              // by instruction
+    std::map<uint32_t, TraceEvent> events_;  // by instruction
+};
+static_assert(sim::Observer<FirstEventObserver>);
 
 }  // namespace coalesce::analysis

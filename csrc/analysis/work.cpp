@@ -9,9 +9,8 @@
 // unrolled until eight loads are under way (seen in recordings of the sums); an `if` that most
 // warps take does not end a stretch.
 #include <algorithm>
-#include <initializer_list>
-#include <string_view>
 
+#include "analysis/cache_replay.hpp"
 #include "analysis/counts.hpp"
 #include "analysis/latency.hpp"
 
@@ -24,46 +23,24 @@ namespace {
 
 constexpr uint64_t loads_under_way = 8;
 
-// Machine code's opcodes are written in capitals: "LDG.E", "FFMA", "BAR.SYNC".
-bool is_machine_code(std::string_view opcode) {
-    return !opcode.empty() && opcode.front() >= 'A' && opcode.front() <= 'Z';
-}
-
-// Whether an arithmetic instruction is of the pipe whose opcodes start with this letter, or in PTX
-// have this type.
-bool is_arithmetic(std::string_view opcode, char letter, std::string_view type) {
-    if (!is_machine_code(opcode)) return opcode.ends_with(type);
-    const std::string_view rest = opcode.substr(1);
-    return opcode.front() == letter &&
-           (rest.starts_with("FMA") || rest.starts_with("ADD") || rest.starts_with("MUL"));
-}
-
-bool starts_with_one_of(std::string_view opcode, std::initializer_list<std::string_view> names) {
-    return std::any_of(names.begin(), names.end(),
-                       [&](std::string_view name) { return opcode.starts_with(name); });
-}
-
-// Of machine code only: what PTX becomes is not known well enough.
-bool is_of_alu(std::string_view opcode) {
-    return starts_with_one_of(opcode,
-                              {"IADD", "ISETP", "ISCADD", "IABS",   "IMNMX",    "VIMNMX", "VIADD",
-                               "LOP",  "LEA",   "SHF",    "SHL",    "SHR",      "SEL",    "PRMT",
-                               "SGXT", "BMSK",  "PLOP",   "PSETP",  "FSETP",    "FMNMX",  "FSEL",
-                               "FCHK", "I2FP",  "HSETP2", "HMNMX2", "VABSDIFF", "P2R",    "R2P"});
-}
-
-bool is_of_xu(std::string_view opcode) {
-    return starts_with_one_of(opcode,
-                              {"MUFU", "F2I", "I2F.", "F2F", "FRND", "POPC", "FLO", "BREV"});
-}
-
-bool is_barrier(std::string_view opcode) {
-    return opcode.starts_with("BAR.") || opcode.starts_with("bar.sync") ||
-           opcode.starts_with("barrier") || opcode.starts_with("bar.red");
-}
-
 // Whether two instructions are executed about equally often.
 bool alike(uint64_t a, uint64_t b) { return 2 * std::min(a, b) > std::max(a, b); }
+
+// The part of the work that is done in a pipe; null if the model does not know it.
+uint64_t* part_of(model::Work& work, sim::Pipe pipe) {
+    switch (pipe) {
+        case sim::Pipe::fp32:
+            return &work.fp32;
+        case sim::Pipe::fp64:
+            return &work.fp64;
+        case sim::Pipe::alu:
+            return &work.alu;
+        case sim::Pipe::xu:
+            return &work.xu;
+        default:
+            return nullptr;
+    }
+}
 
 // The waits of all warps, added up.
 struct Waits {
@@ -77,7 +54,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
     bool after_barrier = false;
     bool machine_code = false;  // unrolled by the assembler, or else it will be
     for (const sim::InstructionInfo& info : counts.listing->instructions)
-        machine_code = machine_code || is_machine_code(info.opcode);
+        machine_code = machine_code || info.traits.machine_code;
     const auto end = [&](bool at_barrier) {
         if (!machine_code && executed >= 2 * warps && loads < loads_under_way && !after_barrier &&
             !at_barrier)
@@ -91,7 +68,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
         const InstructionCounts& c = counts.instructions[i];
         const sim::InstructionInfo& info = counts.listing->instructions[i];
         if (c.executed == 0) continue;
-        const bool barrier = is_barrier(info.opcode);
+        const bool barrier = info.traits.block_barrier;
         if (barrier) total.barriers += c.executed;
         if (barrier || (executed && !alike(executed, c.executed))) end(barrier);
         executed = std::max(executed, c.executed);
@@ -124,10 +101,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const InstructionCounts& c = instructions[i];
         const sim::InstructionInfo& info = listing->instructions[i];
         if (info.space == Space::reg) {
-            if (is_arithmetic(info.opcode, 'D', ".f64")) work.fp64 += c.executed;
-            if (is_arithmetic(info.opcode, 'F', ".f32")) work.fp32 += c.executed;
-            if (is_of_alu(info.opcode)) work.alu += c.executed;
-            if (is_of_xu(info.opcode)) work.xu += c.executed;
+            if (uint64_t* const issued = part_of(work, info.traits.pipe)) *issued += c.executed;
         } else if (c.space == Space::constant) {
             const uint64_t addresses = c.distinct_bytes / std::max<uint64_t>(1, info.bytes);
             work.constant_lookups += addresses - std::min(addresses, c.requests);

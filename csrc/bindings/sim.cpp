@@ -4,17 +4,43 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "bindings/sim_program.hpp"
+#include "errors.hpp"
 #include "sim/heap.hpp"
 
 namespace py = pybind11;
 
 namespace coalesce::bindings {
+
+namespace {
+
+using Extent = std::array<uint64_t, 3>;
+
+const model::Gpu& named_gpu(const std::string& name) {
+    const model::Gpu* const gpu = model::find_gpu(name);
+    if (!gpu) throw LaunchError("there is no simulated GPU `" + name + "`");
+    return *gpu;
+}
+
+sim::Launch geometry(const Extent& grid, const Extent& block, uint32_t shared_bytes,
+                     uint64_t instruction_limit) {
+    const auto narrow = [](uint64_t v) { return uint32_t(std::min<uint64_t>(v, UINT32_MAX)); };
+    sim::Launch launch;
+    launch.grid = {narrow(grid[0]), narrow(grid[1]), narrow(grid[2])};
+    launch.block = {narrow(block[0]), narrow(block[1]), narrow(block[2])};
+    launch.shared_bytes = shared_bytes;
+    launch.instruction_limit = instruction_limit;
+    return launch;
+}
+
+}  // namespace
 
 void add_sim(py::module_ m) {
     py::class_<BufferArgument>(
@@ -52,15 +78,22 @@ void add_sim(py::module_ m) {
     add_sim_step(m);
 
     py::class_<LaunchResult>(m, "LaunchResult")
-        .def_readonly("counts", &LaunchResult::counts,
-                      "Counts, or None if they were not asked for.")
+        .def_property_readonly(
+            "counts",
+            [](const LaunchResult& r) -> const std::optional<analysis::Counts>& {
+                return r.result.counts;
+            },
+            "Counts, or None if they were not asked for.")
         .def_property_readonly(
             "modelled_ms",
-            [](const LaunchResult& r) { return r.time ? std::optional(r.time->ms) : std::nullopt; },
+            [](const LaunchResult& r) {
+                return r.result.time ? std::optional(r.result.time->ms) : std::nullopt;
+            },
             "Modelled time on the simulated GPU in ms, or None.")
         .def_property_readonly(
             "model",
-            [](const LaunchResult& r) -> py::object {
+            [](const LaunchResult& launched) -> py::object {
+                const analysis::Result& r = launched.result;
                 if (!r.time) return py::none();
                 py::dict d;
                 d["time"] = as_dict(*r.time);
@@ -74,11 +107,18 @@ void add_sim(py::module_ m) {
             "caches, None where they were not asked for; or None.")
         .def_readonly("host_ms", &LaunchResult::host_ms,
                       "Time the simulation took on this machine in ms.")
-        .def_readonly("groups", &LaunchResult::groups, "The counts of each group of blocks.")
+        .def_property_readonly(
+            "groups",
+            [](const LaunchResult& r) -> const std::vector<analysis::Counts>& {
+                return r.result.groups;
+            },
+            "The counts of each group of blocks.")
         .def_readonly("events", &LaunchResult::events,
                       "The events that were recorded, a dict of columns, or None.")
-        .def_readonly("omitted", &LaunchResult::omitted,
-                      "How many events were not recorded for want of space.")
+        .def_property_readonly(
+            "omitted",
+            [](const LaunchResult& r) { return r.result.trace ? r.result.trace->omitted : 0; },
+            "How many events were not recorded for want of space.")
         .def_readonly("memory", &LaunchResult::memory,
                       "(space, name, address, bytes, argument or -1) of each array and variable.")
         .def_readonly("findings", &LaunchResult::findings,
@@ -97,19 +137,51 @@ void add_sim(py::module_ m) {
         .def("read_variable", &Program::read_variable, py::arg("name"), "A variable's bytes.")
         .def("write_variable", &Program::write_variable, py::arg("name"), py::arg("value"),
              "Sets a variable's bytes, for the launches that follow.")
-        .def("launch", &Program::launch, py::arg("entry"), py::arg("grid"), py::arg("block"),
-             py::arg("shared_bytes"), py::arg("arguments"), py::arg("counts") = false,
-             py::arg("instruction_limit") = 0, py::arg("workers") = 0,
-             py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
-             py::arg("exemplars") = 0, py::arg("record") = py::none(),
-             py::arg("progress") = py::none(), py::arg("check") = py::none(),
-             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
-             py::arg("first_rounds") = 0)
-        .def("step", &Program::step, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
-             py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
-             py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
-             py::arg("gpu") = "h200",
-             "One block of a launch, by its linear number, to be walked through.")
+        .def(
+            "launch",
+            [](Program& p, const std::string& entry, const Extent& grid, const Extent& block,
+               uint32_t shared_bytes, const py::list& arguments, bool counts,
+               uint64_t instruction_limit, uint32_t workers,
+               std::optional<std::vector<uint64_t>> blocks,
+               std::optional<std::vector<uint32_t>> groups, uint32_t exemplars,
+               std::optional<analysis::Recording> record, py::object progress,
+               const std::optional<py::dict>& check, const std::string& gpu, uint32_t registers,
+               bool caches, uint32_t first_rounds) {
+                analysis::Request r;
+                r.launch = geometry(grid, block, shared_bytes, instruction_limit);
+                r.launch.workers = workers;
+                r.launch.blocks = std::move(blocks);
+                r.gpu = &named_gpu(gpu);
+                r.registers = registers;
+                r.counts = counts;
+                r.caches = caches;
+                r.first_rounds = first_rounds;
+                r.groups = std::move(groups);
+                r.record = std::move(record);
+                r.exemplars = exemplars;
+                if (check) r.check = shared_shapes(*check);
+                return p.launch(entry, std::move(r), arguments, std::move(progress));
+            },
+            py::arg("entry"), py::arg("grid"), py::arg("block"), py::arg("shared_bytes"),
+            py::arg("arguments"), py::arg("counts") = false, py::arg("instruction_limit") = 0,
+            py::arg("workers") = 0, py::arg("blocks") = py::none(), py::arg("groups") = py::none(),
+            py::arg("exemplars") = 0, py::arg("record") = py::none(),
+            py::arg("progress") = py::none(), py::arg("check") = py::none(),
+            py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
+            py::arg("first_rounds") = 0)
+        .def(
+            "step",
+            [](Program& p, const std::string& entry, const Extent& grid, const Extent& block,
+               uint32_t shared_bytes, const py::list& arguments, uint64_t number,
+               uint64_t instruction_limit, size_t most_events, const std::string& gpu) {
+                return p.step(entry, geometry(grid, block, shared_bytes, instruction_limit),
+                              named_gpu(gpu), arguments, number, most_events);
+            },
+            py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"), py::arg("block"),
+            py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
+            py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
+            py::arg("gpu") = "h200",
+            "One block of a launch, by its linear number, to be walked through.")
         .def("why_ptx", &Program::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
              "not.")

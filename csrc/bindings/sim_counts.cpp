@@ -1,6 +1,8 @@
 // What a launch was counted to do, as Python sees it.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "analysis/counts.hpp"
 #include "bindings/sim.hpp"
 #include "errors.hpp"
@@ -93,6 +95,11 @@ py::dict table(const Counts& c) {
     t["opcode"] = column(c, [](const Info& i, const Count&) { return i.opcode; });
     t["space"] = column(c, [](const Info& i, const Count& n) { return space_name(i, n); });
     t["kind"] = column(c, [](const Info& i, const Count&) { return kind_name(i); });
+    t["generic"] =
+        numbers<bool>(c, [](const Info& i, const Count&) { return i.space == Space::generic; });
+    t["strong"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.strong; });
+    t["has_result"] =
+        numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.has_result; });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
     t["parameter"] =
         numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });
@@ -134,7 +141,7 @@ Counts counts_of(const py::tuple& state) {
         const auto t = item.cast<py::tuple>();
         InstructionInfo& i = l.instructions.emplace_back();
         i.text = t[0].cast<std::string>();
-        i.opcode = t[1].cast<std::string>();
+        i.set_opcode(t[1].cast<std::string>());
         i.ptx_line = t[2].cast<uint32_t>();
         i.source = {t[3].cast<uint32_t>(), t[4].cast<uint32_t>(), t[5].cast<uint32_t>()};
         i.function = t[6].cast<uint32_t>();
@@ -187,8 +194,11 @@ void add_sim_counts(py::module_& m) {
             "table", &table,
             "One row for each PTX instruction of the kernel, as a dict of equally long arrays:\n"
             "where it stands (ptx_line; line and file of the CUDA source, line 0 for unknown; the\n"
-            "function, 0 for the kernel itself), what it is (opcode, space, kind, width in bytes\n"
-            "a lane), what it accesses (the index of a parameter or -1, the name of a variable\n"
+            "function, 0 for the kernel itself), what it is (opcode, space, kind; whether only "
+            "the\n"
+            "address tells the space, whether other threads may rely on the access, whether it\n"
+            "writes registers; width in bytes a lane), what it accesses (the index of a parameter "
+            "or -1, the name of a variable\n"
             "or none) and what it cost, summed over all warps.")
         .def_property_readonly(
             "files", [](const Counts& c) { return c.listing->files; },
@@ -196,6 +206,14 @@ void add_sim_counts(py::module_& m) {
         .def_property_readonly(
             "source_file", [](const Counts& c) { return c.listing->source_file; },
             "The number of the file that the kernel is in.")
+        .def_property_readonly(
+            "machine_code",
+            [](const Counts& c) {
+                const auto& all = c.listing->instructions;
+                return std::any_of(all.begin(), all.end(),
+                                   [](const auto& i) { return i.traits.machine_code; });
+            },
+            "Whether the instructions are those of the machine code; else they are the PTX's.")
         .def_property_readonly(
             "kernel", [](const Counts& c) { return c.listing->kernel; }, "The kernel's name.")
         .def(

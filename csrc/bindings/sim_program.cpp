@@ -14,6 +14,7 @@ namespace py = pybind11;
 namespace coalesce::bindings {
 
 using analysis::Counts;
+using analysis::Purpose;
 
 Program::Program(std::string ptx, const std::string& source, py::object listing,
                  std::map<std::string, uint64_t, std::less<>> functions)
@@ -121,9 +122,7 @@ const sim::Program& Program::decoded(const std::string& entry, Purpose purpose) 
     const std::pair key{entry, purpose};
     const auto known = programs_.find(key);
     if (known != programs_.end()) return known->second;
-    const sim::Engine& engine = purpose == Purpose::check ? analysis::checking_engine()
-                                : purpose == Purpose::run ? analysis::silent_engine()
-                                                          : analysis::counting_engine();
+    const sim::Engine& engine = sim::engine(analysis::watch_for(purpose));
     std::optional<sim::Program> lifted;
     if (purpose == Purpose::count) lifted = lift(entry, engine);
     sim::Program program =

@@ -6,7 +6,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,31 +16,21 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/engines.hpp"
+#include "analysis/launch.hpp"
 #include "bindings/sim.hpp"
 #include "fork.hpp"
-#include "model/time.hpp"
 #include "sass/lift.hpp"
 
 namespace coalesce::bindings {
 
+// A launch's result as Python keeps it.
 struct LaunchResult {
-    std::optional<analysis::Counts> counts;
-    std::optional<model::Time> time;
-    model::Work work;
-    model::Occupancy occupancy;
-    std::optional<analysis::CacheResult> caches;
+    analysis::Result result;
     double host_ms = 0;
-    std::vector<analysis::Counts> groups;
     pybind11::object events = pybind11::none();
-    uint64_t omitted = 0;
     pybind11::list memory;
     pybind11::object findings = pybind11::none();
 };
-
-// What a program is decoded for.
-// Counting is of the machine code where there is some that can be executed, a trace is of the PTX.
-enum class Purpose : uint8_t { run, count, trace, check };
 
 class Program {
   public:
@@ -58,20 +47,15 @@ class Program {
     [[nodiscard]] pybind11::bytes read_variable(const std::string& name);
     void write_variable(const std::string& name, const std::string& value);
 
-    LaunchResult launch(const std::string& entry, std::array<uint64_t, 3> grid,
-                        std::array<uint64_t, 3> block, uint32_t shared_bytes,
-                        const pybind11::list& arguments, bool counts, uint64_t instruction_limit,
-                        uint32_t workers, std::optional<std::vector<uint64_t>> blocks,
-                        const std::optional<std::vector<uint32_t>>& groups, uint32_t exemplars,
-                        std::optional<analysis::Recording> record, pybind11::object progress,
-                        const std::optional<pybind11::dict>& check, const std::string& gpu_name,
-                        uint32_t registers, bool caches, uint32_t first_rounds);
+    // `request` lacks the parameters, which are made of the arguments.
+    LaunchResult launch(const std::string& entry, analysis::Request request,
+                        const pybind11::list& arguments, pybind11::object progress);
     // One block of a launch, to be walked through, on the arrays as they lie and on variables of
     // its own.
-    [[nodiscard]] std::unique_ptr<StepSession> step(
-        const std::string& entry, std::array<uint64_t, 3> grid, std::array<uint64_t, 3> block,
-        uint32_t shared_bytes, const pybind11::list& arguments, uint64_t number,
-        uint64_t instruction_limit, size_t most_events, const std::string& gpu_name);
+    [[nodiscard]] std::unique_ptr<StepSession> step(const std::string& entry, sim::Launch launch,
+                                                    const model::Gpu& gpu,
+                                                    const pybind11::list& arguments,
+                                                    uint64_t number, size_t most_events);
     // The counts of no block: zeros, and the instructions, those of the PTX where asked.
     [[nodiscard]] analysis::Counts no_counts(const std::string& entry, bool of_ptx);
     // Why counting executes the PTX of a kernel and not its machine code; "" where it does not.
@@ -84,7 +68,7 @@ class Program {
     [[nodiscard]] std::unique_lock<Turn> turn();
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);
     [[nodiscard]] const ptx::Function& find(const std::string& entry) const;
-    const sim::Program& decoded(const std::string& entry, Purpose purpose);
+    const sim::Program& decoded(const std::string& entry, analysis::Purpose purpose);
     // The program of an entry's machine code; none, and the reason kept, where it cannot be
     // executed.
     std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine);
@@ -94,7 +78,7 @@ class Program {
     ptx::Module module_;
     std::vector<std::string> source_;
     std::shared_ptr<sim::ModuleMemory> memory_;
-    std::map<std::pair<std::string, Purpose>, sim::Program> programs_;
+    std::map<std::pair<std::string, analysis::Purpose>, sim::Program> programs_;
     struct Stepped {
         sim::Program program;
         sim::RegisterMap registers;

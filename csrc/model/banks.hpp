@@ -33,13 +33,6 @@ struct Wavefronts {
     uint32_t ideal = 0;  // with the lanes' elements packed, or `theoretical` where that is less
 };
 
-enum class SharedAtomic : uint8_t {
-    plain,             // add, min, exch, ...: a lane at a time in each bank
-    increment,         // + 1 without result: lanes that want the same word are counted together
-    compare_and_swap,  // two passes over plain
-    spinning,          // ATOMS.CAST.SPIN: two passes, a lane of each bank gets its turn
-};
-
 // Lanes that are served together: a half or a quarter of a warp for 8 or 16 bytes.
 inline int groups_of(uint8_t bytes) { return std::max(1, bytes / int(word_bytes)); }
 
@@ -154,19 +147,21 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
     return w;
 }
 
-inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, SharedAtomic kind) {
+// An atomic takes a lane at a time in each bank; those that count take lanes that want the same
+// word together. Compare-and-swap takes two passes, and a spinning one lets a lane of each bank
+// have its turn.
+inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm form) {
+    using enum sim::AtomicForm;
     Wavefronts w;
-    const bool swaps = kind == SharedAtomic::compare_and_swap || kind == SharedAtomic::spinning;
+    const bool swaps = form == compare_and_swap || form == spinning;
     const int passes = swaps ? 2 : 1;
     const auto one_turn = [](const sim::MemoryEvent&, sim::LaneMask mask) {
         return uint32_t(mask != 0);
     };
     const int groups = groups_of(e.bytes);
-    w.taken =
-        uint32_t(passes) *
-        (kind == SharedAtomic::spinning
-             ? by_groups(e, groups, one_turn)
-             : by_groups(e, groups, kind == SharedAtomic::increment ? most_words : most_lanes));
+    w.taken = uint32_t(passes) *
+              (form == spinning ? by_groups(e, groups, one_turn)
+                                : by_groups(e, groups, form == counting ? most_words : most_lanes));
     w.theoretical = w.taken;
     w.ideal = uint32_t(passes) * packed_wavefronts(e);
     return w;

@@ -36,6 +36,21 @@ double at_once(std::initializer_list<double> cycles) {
 
 }  // namespace
 
+Work scaled(Work work, double by) {
+    constexpr uint64_t Work::* sums[] = {&Work::blocks,
+                                         &Work::instructions,
+                                         &Work::fp32,
+                                         &Work::fp64,
+                                         &Work::alu,
+                                         &Work::xu,
+                                         &Work::requests,
+                                         &Work::tag_lookups,
+                                         &Work::shared_wavefronts,
+                                         &Work::constant_lookups};
+    for (uint64_t Work::* const sum : sums) work.*sum = uint64_t(double(work.*sum) * by + 0.5);
+    return work;
+}
+
 const char* name_of(Bound bound) {
     switch (bound) {
         case Bound::issue:

@@ -60,6 +60,11 @@ struct Work {
     double from_l2 = 0, from_dram = 0;
 };
 
+// The work of a whole grid from that of some of its blocks, which did a share of 1 / `by`: the sums
+// over instructions grow. Averages over warps stay, and so does what caches did, as a replay tells
+// it of the whole grid.
+[[nodiscard]] Work scaled(Work work, double by);
+
 enum class Bound : uint8_t {
     issue,
     fp32,

@@ -191,7 +191,7 @@ Destination destination_of(const Instruction& i) {
         "st",        "red",        "brx",          "ret",     "exit",          "trap",
         "prefetch",  "cp",         "prefetchu",    "membar",  "fence",         "discard",
         "nanosleep", "setmaxnreg", "brkpt",        "pmevent", "applypriority", "sust",
-        "sured",     "stmatrix",   "stackrestore", "bra"};
+        "sured",     "stmatrix",   "stackrestore", "bra",     "griddepcontrol"};
     if (std::find(std::begin(read_only), std::end(read_only), i.opcode) != std::end(read_only)) {
         return Destination::only_read;
     }

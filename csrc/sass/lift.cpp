@@ -165,7 +165,7 @@ void Lifter::describe_instructions() {
     for (const Instruction& in : code_.instructions) {
         sim::InstructionInfo info;
         info.text = one_line(in.text);
-        info.opcode = one_line(full_name(in));
+        info.set_opcode(one_line(full_name(in)));
         info.ptx_line = in.ptx_line;
         info.source.file = program_.source_file;
         if (const auto line = by_line.find(in.ptx_line); line != by_line.end()) {
@@ -204,7 +204,8 @@ void Lifter::lift_instruction(uint32_t at) {
     uniform_ = in.opcode.starts_with('U');
     op_of_.push_back(uint32_t(program_.ops.size()));
     const Lift lift = find(in.opcode);
-    if (!lift) unsupported();
+    const bool known = program_.instructions[at].traits.code != sim::OpCode::unknown;
+    if (!lift || !known) unsupported();
     if (in.operands.size() > 64) unsupported("its many operands");
     if (in.guard.kind != Operand::Kind::predicate && !in.guard.text.empty())
         unsupported("its guard");
@@ -226,7 +227,7 @@ void Lifter::link() {
     program_.ops.push_back(end);
     program_.reconvergence.push_back(sim::no_op);
     for (Op& op : program_.ops) {
-        const bool to_instruction = (op.control == sim::Control::branch && op.extra == 0) ||
+        const bool to_instruction = (op.control == sim::Control::branch && !op.skips_guarded) ||
                                     op.control == sim::Control::set_barrier;
         if (to_instruction) op.target = op_of_[op.target];
     }
@@ -234,6 +235,7 @@ void Lifter::link() {
     machine_->meetings = meetings(
         code_, [&](uint32_t i) { return program_.instructions[i].space != ptx::Space::reg; });
     program_.machine = machine_;
+    program_.conventions.explicit_reconvergence = true;
     program_.functions.resize(1);
     program_.functions[0].entry = 0;
     program_.functions[0].register_bytes = round_up(frame_bytes_, slot_alignment);
@@ -286,8 +288,8 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"IABS", &Lifter::bits},
         {"SGXT", &Lifter::bits},
         {"USGXT", &Lifter::bits},
-        {"BMSK", &Lifter::bits},
-        {"UBMSK", &Lifter::bits},
+        {"BMSK", &Lifter::bmsk},
+        {"UBMSK", &Lifter::bmsk},
         {"P2R", &Lifter::p2r},
         {"R2P", &Lifter::r2p},
         {"FADD", &Lifter::floating},

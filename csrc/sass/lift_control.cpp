@@ -18,7 +18,7 @@ void Lifter::guarded_control(Op op) {
         plain.negated = false;
         skip.guard = predicate(plain);
         skip.guard_negated = !guard.negated;
-        skip.extra = 1;  // the target is an op already
+        skip.skips_guarded = true;
         const uint32_t at = uint32_t(program_.ops.size());
         skip.target = at + 2;
         append(skip);

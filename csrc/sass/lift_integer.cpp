@@ -362,12 +362,17 @@ void Lifter::bits(const Instruction& in) {
         const std::string type = in.has("U32") ? "u32" : "s32";
         return as_ptx((in.has("SH") ? "bfind.shiftamt." : "bfind.") + type, {d, a});
     }
-    const Locator b = word(operand(in, n + 1));
+    const Locator b = word(operand(in, n + 1));  // SGXT
     only(in, {"U32", "W"});
     const std::string mode = in.has("W") ? "wrap" : "clamp";
-    if (name == "SGXT")
-        return as_ptx("szext." + mode + (in.has("U32") ? ".u32" : ".s32"), {d, a, b});
-    as_ptx("bmsk." + mode + ".b32", {d, a, b});
+    as_ptx("szext." + mode + (in.has("U32") ? ".u32" : ".s32"), {d, a, b});
+}
+
+void Lifter::bmsk(const Instruction& in) {
+    const Locator d = result(operand(in, 0));
+    const Locator a = word(operand(in, 1)), b = word(operand(in, 2));
+    only(in, {"W"});  // any other modifier is refused
+    as_ptx(in.has("W") ? "bmsk.wrap.b32" : "bmsk.clamp.b32", {d, a, b});
 }
 
 void Lifter::p2r(const Instruction& in) {

@@ -267,6 +267,7 @@ Locator Lifter::written_predicate(const Operand& o) {
 
 Op& Lifter::append(Op op) {
     op.pc = pc_;
+    op.code = program_.instructions[pc_].traits.code;
     op.starts = first_op_;
     first_op_ = false;
     if (uniform_ && op.run && op.control == sim::Control::none && !op.inner) {
@@ -343,14 +344,8 @@ void Lifter::as_ptx(std::string_view spelling, std::initializer_list<Locator> op
         in.operands.back().bits = uint64_t(table);
     }
     sim::Modifiers modifiers(in);
-    sim::Selection selection;
-    for (const sim::OpTable::Family family : engine_.ops->families) {
-        sim::Modifiers left = modifiers;
-        selection = family(in, left);
-        if (!selection.run) continue;
-        modifiers = left;
-        break;
-    }
+    const sim::Selection selection =
+        engine_.ops->select(sim::opcode_named(spelling), in, modifiers);
     if (!selection.run || !modifiers.empty()) unsupported("no operation " + std::string(spelling));
     Op op;
     op.run = selection.run;

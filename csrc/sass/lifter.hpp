@@ -118,6 +118,7 @@ class Lifter {
     void extreme(const Instruction& in);
     void add_extreme(const Instruction& in);
     void bits(const Instruction& in);
+    void bmsk(const Instruction& in);
     void p2r(const Instruction& in);
     void r2p(const Instruction& in);
     void extreme_of_halves(const Instruction& in);

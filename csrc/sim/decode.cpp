@@ -1,8 +1,8 @@
 // METHOD
-// Functions are decoded from the kernel outwards, each once. An instruction is offered in turn to
-// the control, memory and arithmetic families; the first that knows it says which handler runs it
-// and what types its operands have. A modifier that no one claimed, or an instruction that no
-// family knows, is an UnsupportedInstruction with its CUDA source line.
+// Functions are decoded from the kernel outwards, each once. An instruction's row in ops.inc names
+// the function that chooses its handler and says what types its operands have; control and memory
+// are decoded here. A modifier that no one claimed, or an instruction without a row, is an
+// UnsupportedInstruction with its CUDA source line.
 #include "sim/decode.hpp"
 
 #include <algorithm>
@@ -167,7 +167,7 @@ void Decoder::decode_function(uint32_t index) {
     // Branch targets were instructions and reconvergence points blocks; now they become ops.
     for (uint32_t i = first; i < program_.ops.size(); ++i) {
         Op& op = program_.ops[i];
-        if (op.control == Control::branch && op.extra == 0) op.target = scope.op_of[op.target];
+        if (op.control == Control::branch && !op.skips_guarded) op.target = scope.op_of[op.target];
         uint32_t& meeting = program_.reconvergence[i];
         if (meeting == no_op) continue;
         meeting = meeting & resolved_op ? meeting & ~resolved_op
@@ -267,8 +267,10 @@ void Decoder::decode_instruction(uint32_t at) {
     pc_ = uint32_t(program_.instructions.size());
     InstructionInfo& info = program_.instructions.emplace_back();
     info.text = one_line(in.text);
-    info.opcode = in.opcode;
-    for (const std::string_view m : in.modifiers) (info.opcode += '.') += m;
+    std::string opcode(in.opcode);
+    for (const std::string_view m : in.modifiers) (opcode += '.') += m;
+    info.set_opcode(std::move(opcode));
+    code_ = info.traits.code;
     info.ptx_line = in.position.line;
     info.source = in.written;
     info.function = function_;
@@ -276,6 +278,7 @@ void Decoder::decode_instruction(uint32_t at) {
     if (function_ != 0) info.origin.parameter = -1;
     first_op_ = true;
     scope_->spare = 0;
+    if (code_ == OpCode::unknown) unsupported(in);
     try {
         if (decode_control(at) || decode_memory(in) || decode_lanewise(in)) return;
     } catch (const std::out_of_range&) {
@@ -286,7 +289,8 @@ void Decoder::decode_instruction(uint32_t at) {
 
 bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     Modifiers modifiers(in);
-    const Selection selection = select(in, modifiers);
+    const Operation& row = operation(code_);
+    const Selection selection = engine_.ops->select(code_, in, modifiers);
     if (!selection.run) return false;
     if (!modifiers.empty()) unsupported(in, "the modifier ." + std::string(modifiers.first()));
 
@@ -297,7 +301,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     if (selection.synchronizes) op.control = Control::synchronize;
 
     // mov between a register and the elements of another: one vector operand.
-    if (in.opcode == "mov" && in.operands.size() == 2) {
+    if (code_ == OpCode::mov && in.operands.size() == 2) {
         const Operand &d = in.operands[0], &s = in.operands[1];
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
             const bool join = s.kind == Operand::Kind::vector;
@@ -340,8 +344,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         } else {
             op.operand[operand] = source(o, type);
             if (type == Type::pred && o.negated) {
-                // Comparisons and votes negate it themselves.
-                if (in.opcode == "setp" || in.opcode == "set" || in.opcode == "vote")
+                if (row.has(trait::negates))
                     op.extra |= 0x80;
                 else
                     op.operand[operand] = negated(op.operand[operand]);
@@ -367,7 +370,7 @@ void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection
         // What is no register has lanes of 16 bits at least.
         uint32_t have = register_bytes(in.operands[n]);
         if (have == 0) have = std::max(2u, need);
-        if (in.opcode != "cvt" || have == need) continue;
+        if (!operation(code_).has(trait::any_width) || have == need) continue;
         const Locator narrow = scratch();
         if (n < selection.destinations) {
             widen.run = engine_.ops->resize(
@@ -389,6 +392,7 @@ void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection
 
 Op& Decoder::append(Op op) {
     op.pc = pc_;
+    op.code = code_;
     op.starts = first_op_;
     first_op_ = false;
     program_.ops.push_back(op);
@@ -458,17 +462,6 @@ void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) co
     }
     message += "; line " + std::to_string(in.position.line) + " of the PTX";
     throw UnsupportedInstruction(message);
-}
-
-Selection Decoder::select(const ptx::Instruction& in, Modifiers& modifiers) const {
-    for (const OpTable::Family family : engine_.ops->families) {
-        Modifiers left = modifiers;
-        Selection selection = family(in, left);
-        if (!selection.run) continue;
-        modifiers = left;
-        return selection;
-    }
-    return {};
 }
 
 }  // namespace coalesce::sim

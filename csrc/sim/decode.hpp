@@ -108,8 +108,6 @@ class Decoder {
     [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
     uint32_t function_index(std::string_view name);
 
-    Selection select(const ptx::Instruction& in, Modifiers& modifiers) const;
-
     // Appends an op of the current instruction; `emit` applies the instruction's guard to it.
     Op& append(Op op);
     Op& emit(const ptx::Instruction& in, Op op);
@@ -125,6 +123,7 @@ class Decoder {
     uint32_t function_ = 0;
     const ptx::Instruction* instruction_ = nullptr;  // being decoded, and
     uint32_t pc_ = 0;                                // its number
+    OpCode code_ = OpCode::unknown;
     bool first_op_ = true;
     std::vector<const ptx::Function*> queue_;
     std::unordered_map<std::string, uint32_t> index_of_;

@@ -48,7 +48,7 @@ void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_rec
         skip.control = Control::branch;
         skip.guard = slot(in.guard, Type::pred);
         skip.guard_negated = !in.guard_negated;
-        skip.extra = 1;  // the target is an op already
+        skip.skips_guarded = true;
         skip.target = leaves ? at + 2 : at + 3;
         append(skip);
         program_.reconvergence.back() = leaves ? block_reconvergence : (at + 3) | resolved_op;
@@ -65,10 +65,9 @@ void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_rec
 
 bool Decoder::decode_control(uint32_t at) {
     const ptx::Instruction& in = scope_->function->body[at];
-    const std::string_view name = in.opcode;
     const uint32_t reconvergence = scope_->flow.blocks[scope_->flow.block_of[at]].reconvergence;
     Op op;
-    if (name == "bra") {
+    if (code_ == OpCode::bra) {
         op.control = Control::branch;
         op.target = in.operands.at(0).target;
         if (in.guard >= 0) {
@@ -79,7 +78,7 @@ bool Decoder::decode_control(uint32_t at) {
         program_.reconvergence.back() = reconvergence;
         return true;
     }
-    if (name == "brx") {
+    if (code_ == OpCode::brx) {
         const auto table = scope_->function->branch_targets.find(in.operands.at(1).name);
         if (table == scope_->function->branch_targets.end()) return false;
         op.control = Control::branch_table;
@@ -90,26 +89,26 @@ bool Decoder::decode_control(uint32_t at) {
         program_.reconvergence.back() = reconvergence;
         return true;
     }
-    if (name == "ret" || name == "exit") {
-        op.control = name == "exit" || function_ == 0 ? Control::exit : Control::ret;
+    if (code_ == OpCode::ret || code_ == OpCode::exit) {
+        op.control = code_ == OpCode::exit || function_ == 0 ? Control::exit : Control::ret;
         emit_control(in, op, reconvergence);
         return true;
     }
-    if (name == "trap") {
+    if (code_ == OpCode::trap) {
         op.run = &throw_trap;
         emit(in, op);
         return true;
     }
-    if (name == "nanosleep") {
+    if (code_ == OpCode::nanosleep) {
         op.control = Control::yield;
         emit_control(in, op, reconvergence);
         return true;
     }
-    if (name == "call") {
+    if (code_ == OpCode::call) {
         decode_call(in);
         return true;
     }
-    if (name == "barrier" || (name == "bar" && !Modifiers(in).has("warp"))) {
+    if (code_ == OpCode::bar || code_ == OpCode::barrier) {
         decode_barrier(in);
         return true;
     }

@@ -55,17 +55,29 @@ void drop_hints(Modifiers& m) {
 }  // namespace
 
 bool Decoder::decode_memory(const ptx::Instruction& in) {
-    const std::string_view op = in.opcode;
-    if (op == "ld" || op == "ldu" || op == "st") return decode_load_store(in);
-    if (op == "atom" || op == "red") return decode_atomic(in);
-    if (op == "cp") return decode_async_copy(in);
-    if (op == "membar" || op == "fence") {
-        Op fence;
-        fence.run = engine_.memory.fence;
-        emit(in, fence);
-        return true;
+    switch (code_) {
+        case OpCode::ld:
+        case OpCode::ldu:
+        case OpCode::st:
+            return decode_load_store(in);
+        case OpCode::atom:
+        case OpCode::red:
+            return decode_atomic(in);
+        case OpCode::cp_async:
+        case OpCode::cp_async_commit:
+        case OpCode::cp_async_wait:
+        case OpCode::cp_async_wait_all:
+            return decode_async_copy(in);
+        case OpCode::membar:
+        case OpCode::fence_: {
+            Op op;
+            op.run = engine_.memory.fence;
+            emit(in, op);
+            return true;
+        }
+        default:
+            return false;
     }
-    return false;
 }
 
 // The state space of a variable or parameter; of any other name, `reg`.
@@ -142,7 +154,7 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
 }
 
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
-    const bool is_load = in.opcode != "st";
+    const bool is_load = code_ != OpCode::st;
     Modifiers m(in);
     Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
@@ -220,7 +232,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
 }
 
 bool Decoder::decode_atomic(const ptx::Instruction& in) {
-    const bool returns = in.opcode == "atom";
+    const bool returns = code_ == OpCode::atom;
     Modifiers m(in);
     const Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");

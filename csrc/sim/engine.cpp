@@ -17,6 +17,17 @@ uint32_t worker_count(const Launch& launch) {
     return uint32_t(std::clamp<uint64_t>(launch.block_count(), 1, wanted));
 }
 
+const Engine& engine(Watch watch, Isa isa) {
+    switch (isa) {
+#define COALESCE_ISA_CASE(name) \
+    case Isa::name:             \
+        return name::engine(watch);
+        COALESCE_FOR_EACH_ISA(COALESCE_ISA_CASE)
+#undef COALESCE_ISA_CASE
+    }
+    throw std::logic_error("an instruction set that this build does not hold");
+}
+
 const char* name_of(Isa isa) {
     switch (isa) {
 #define COALESCE_ISA_CASE(name) \

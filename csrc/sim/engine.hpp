@@ -1,15 +1,12 @@
-// An engine: the simulator compiled for one instruction set of the host and one observer.
+// An engine: the handlers of one instruction set of the host, from which decoders choose.
 //
-// `sim` knows no analysis. Whoever has an observer makes an engine of it: a file that includes
-// engine_impl.hpp and returns make_engine<MyObserver>(), compiled once per instruction set
-// (analysis/engines.cpp is the example).
+// Memory instructions have handlers that announce nothing, accesses, or faults too; a program is
+// decoded for those that its observers need (watch_of). run_grid() in worker.hpp then runs it with
+// an observer of any type.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 
-#include "sim/address_space.hpp"
 #include "sim/isa.hpp"
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
@@ -30,13 +27,19 @@ struct MemoryHandlers {
     Handler fence;
 };
 
+// What memory instructions announce.
+enum class Watch : uint8_t {
+    nothing,   // a plain run
+    accesses,  // accesses, fences and landed copies
+    faults,    // these, faults instead of throwing them, and accesses to the frame's own memory
+};
+
 struct Engine {
     const OpTable* ops;
     MemoryHandlers memory;
-    // Runs the grid with one observer for each of launch.workers host threads; `observers` holds as
-    // many pointers to objects of the engine's observer type. Throws what a kernel can do wrong.
-    void (*run)(const Program&, const Launch&, AddressSpace&, void* const* observers);
 };
+
+[[nodiscard]] const Engine& engine(Watch watch, Isa isa = best_isa());
 
 // How many host threads a launch uses: launch.workers, or a thread a core, at most one a block.
 [[nodiscard]] uint32_t worker_count(const Launch& launch);

@@ -1,11 +1,14 @@
 // The instruction sets of the host that the lanes' loops are compiled for, and the choice among
 // them.
 //
-// Each ops_*.cpp and every engine is compiled once per instruction set of the list. A build from
-// source holds one, the best of its machine. A wheel holds all, so that it runs on any x86-64 (or
-// Arm) and uses AVX2 or AVX-512 where they are. COALESCE_ISA_LEVEL in the environment (generic, v3,
-// v4) forbids higher ones, for tests. See instruction_sets.cmake.
+// The operations and the memory handlers (ops_*.cpp) are compiled once per instruction set of the
+// list, and nothing else is. A build from source holds one, the best of its machine. A wheel holds
+// all, so that it runs on any x86-64 (or Arm) and uses AVX2 or AVX-512 where they are.
+// COALESCE_ISA_LEVEL in the environment (generic, v3, v4) forbids higher ones, for tests. See
+// instruction_sets.cmake.
 #pragma once
+
+#include <array>
 
 #include "ptx/module.hpp"
 #include "sim/instruction_sets.hpp"
@@ -26,13 +29,18 @@ enum class Isa : uint8_t {
 
 class Modifiers;
 
-// What one instruction set offers the decoder; ops_table.cpp fills it.
+// The arithmetic that one instruction set offers the decoder; ops_table.cpp fills it.
 struct OpTable {
-    // The families of arithmetic instructions, each in its ops_*.cpp. A family returns a selection
-    // without handler for an instruction it does not know.
-    using Family = Selection (*)(const ptx::Instruction& instruction, Modifiers& modifiers);
-    static constexpr int family_count = 11;
-    Family families[family_count];
+    // Chooses the handler of an instruction, and consumes the modifiers it gives a meaning; a
+    // selection without handler if there is none for its types.
+    using Select = Selection (*)(const ptx::Instruction& instruction, Modifiers& modifiers);
+    // By OpCode, from the rows of ops.inc; null for what decoders do themselves.
+    std::array<Select, operation_count> selects;
+    [[nodiscard]] Selection select(OpCode code, const ptx::Instruction& instruction,
+                                   Modifiers& modifiers) const {
+        const Select chosen = selects[size_t(code)];
+        return chosen ? chosen(instruction, modifiers) : Selection{};
+    }
     // Reads a special register (%tid.x) into operand 0.
     Selection (*special)(std::string_view name, ptx::Type type);
     // Copies a register of `from` lanes to one of `to_bytes` lanes, extended by the type's sign.
@@ -47,9 +55,12 @@ struct OpTable {
     Mover (*machine_mover)(std::string_view name);
 };
 
-#define COALESCE_DECLARE_ISA(isa) \
-    namespace isa {               \
-    const OpTable& op_table();    \
+struct Engine;
+enum class Watch : uint8_t;
+
+#define COALESCE_DECLARE_ISA(isa)      \
+    namespace isa {                    \
+    const Engine& engine(Watch watch); \
     }
 COALESCE_FOR_EACH_ISA(COALESCE_DECLARE_ISA)
 #undef COALESCE_DECLARE_ISA

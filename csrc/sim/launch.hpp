@@ -15,7 +15,16 @@ struct Dim3 {
     [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
+// The simulated GPU, as far as a kernel can see it. The defaults are an H200's (CUDA C++
+// Programming Guide, "Technical Specifications per Compute Capability").
+struct GpuFigures {
+    uint32_t multiprocessors = 132;    // %nsmid
+    uint32_t resident_threads = 2048;  // of a multiprocessor
+    [[nodiscard]] uint32_t resident_warps() const { return resident_threads / 32; }  // %nwarpid
+};
+
 struct Launch {
+    GpuFigures gpu;
     Dim3 grid;
     Dim3 block;
     uint32_t shared_bytes = 0;          // dynamic shared memory

@@ -1,5 +1,5 @@
-// What a memory instruction of a warp touches: the event observers see, and the host memory it
-// means.
+// What a memory instruction of a warp touches: the event that observers hear of (observer.hpp), and
+// the host memory it means.
 #pragma once
 
 #include <cstddef>
@@ -59,33 +59,6 @@ struct Resolved {
 
 // Why an access cannot be made.
 enum class Fault : uint8_t { outside, misaligned, read_only };
-
-// What an analysis is told. Observers are classes that hide those of these members they want; the
-// engine is compiled for each (engine.hpp), so that what does nothing costs nothing.
-struct SilentObserver {
-    // Whether faults are told and the lanes at fault left out, instead of thrown; and whether
-    // accesses by name to the frame's own local memory are told too.
-    static constexpr bool forgives = false;
-    static constexpr bool sees_frames = false;
-
-    void start(Block&) {}         // a block starts
-    void finish(const Block&) {}  // all its threads have left
-    // A run of operations of a path starts: from `op` to Program::segment_end[op].
-    void segment(const Warp&, uint32_t, LaneMask) {}
-    void parted(const Warp&, const Op&) {}  // a branch has parted the lanes of the running path
-    void call(const Warp&) {}               // the running path has entered a function
-    // A memory instruction is about to move its data.
-    void access(const Warp&, const MemoryEvent&) {}
-    void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*) {}
-    // Asynchronous copies have arrived that were issued earlier by these lanes.
-    void landed(const Warp&, const AsyncCopy&, LaneMask) {}
-    void fence(const Warp&, const Op&) {}
-    // shfl, vote, match, bar.warp.sync: the lanes of warp.mask are together and execute it.
-    void synchronized(const Warp&, const Op&) {}
-    // The running path reaches a barrier; a barrier of the block is complete.
-    void arrive(const Warp&, const Op&, uint32_t) {}
-    void complete(const Block&, uint32_t) {}
-};
 
 // What a message says of an access that cannot be made: the fault, and the memory it missed.
 struct FaultText {

@@ -1,4 +1,4 @@
-// The handlers of memory instructions that decoders choose from, for an observer.
+// The handlers of memory instructions that decoders choose from.
 #pragma once
 
 #include "sim/memory_ops.hpp"
@@ -6,34 +6,33 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-template <class Observer>
+template <Watch watch>
 MemoryHandlers memory_handlers() {
     using enum ptx::Space;
     constexpr auto L = Access::load, S = Access::store, A = Access::atomic, R = Access::reduction;
-    return {
-        {{&access_memory<Observer, global, L>, &access_memory<Observer, global, S>,
-          &access_memory<Observer, global, A>, &access_memory<Observer, global, R>},
-         {&access_memory<Observer, shared, L>, &access_memory<Observer, shared, S>,
-          &access_memory<Observer, shared, A>, &access_memory<Observer, shared, R>},
-         {&access_memory<Observer, local, L>, &access_memory<Observer, local, S>, nullptr, nullptr},
-         {&access_memory<Observer, param, L>, nullptr, nullptr, nullptr},
-         {&access_generic<Observer, L>, &access_generic<Observer, S>, &access_generic<Observer, A>,
-          &access_generic<Observer, R>},
-         {&access_memory<Observer, constant, L>, nullptr, nullptr, nullptr}},
-        {{{&access_global_words<Observer, L, 1>, &access_global_words<Observer, L, 2>,
-           &access_global_words<Observer, L, 4>},
-          {&access_global_words<Observer, S, 1>, &access_global_words<Observer, S, 2>,
-           &access_global_words<Observer, S, 4>}},
-         {{&access_shared_words<Observer, L, 1>, &access_shared_words<Observer, L, 2>,
-           &access_shared_words<Observer, L, 4>},
-          {&access_shared_words<Observer, S, 1>, &access_shared_words<Observer, S, 2>,
-           &access_shared_words<Observer, S, 4>}}},
-        &load_parameter,
-        &load_bank<Observer>,
-        &async_copy<Observer>,
-        &async_commit,
-        &async_wait<Observer>,
-        &fence<Observer>};
+    return {{{&access_memory<watch, global, L>, &access_memory<watch, global, S>,
+              &access_memory<watch, global, A>, &access_memory<watch, global, R>},
+             {&access_memory<watch, shared, L>, &access_memory<watch, shared, S>,
+              &access_memory<watch, shared, A>, &access_memory<watch, shared, R>},
+             {&access_memory<watch, local, L>, &access_memory<watch, local, S>, nullptr, nullptr},
+             {&access_memory<watch, param, L>, nullptr, nullptr, nullptr},
+             {&access_generic<watch, L>, &access_generic<watch, S>, &access_generic<watch, A>,
+              &access_generic<watch, R>},
+             {&access_memory<watch, constant, L>, nullptr, nullptr, nullptr}},
+            {{{&access_global_words<watch, L, 1>, &access_global_words<watch, L, 2>,
+               &access_global_words<watch, L, 4>},
+              {&access_global_words<watch, S, 1>, &access_global_words<watch, S, 2>,
+               &access_global_words<watch, S, 4>}},
+             {{&access_shared_words<watch, L, 1>, &access_shared_words<watch, L, 2>,
+               &access_shared_words<watch, L, 4>},
+              {&access_shared_words<watch, S, 1>, &access_shared_words<watch, S, 2>,
+               &access_shared_words<watch, S, 4>}}},
+            &load_parameter,
+            &load_bank<watch>,
+            &async_copy<watch>,
+            &async_commit,
+            &async_wait<watch>,
+            &fence<watch>};
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

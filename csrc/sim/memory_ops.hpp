@@ -4,8 +4,8 @@
 // The addresses of a full warp are recognised as uniform or consecutive with one pass of vector
 // code; both need a single bounds check. Everything else is checked by its lowest and highest
 // address first (one buffer holds them all, nearly always) and lane by lane only if that fails.
-// A fault is thrown before anything is moved; an observer that forgives is told of it instead, and
-// the lanes at fault are left out.
+// A fault is thrown before anything is moved; an observer that listens to faults is told of it
+// instead, and the lanes at fault are left out.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "sim/engine.hpp"
 #include "sim/isa.hpp"
 #include "sim/memory.hpp"
+#include "sim/observer.hpp"
 #include "sim/warp.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
@@ -73,30 +74,29 @@ inline LaneMask lanes_where(const Warp& w, F&& test) {
     return m;
 }
 
-// Throws, or tells an observer that forgives.
-template <class Observer>
+// Throws, or tells an observer that listens to faults.
+template <Watch watch>
 inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault why,
                   LaneMask lanes) {
-    if constexpr (Observer::forgives)
-        static_cast<Observer*>(w.block->observer)
-            ->fault(w, op, access, space, why, lanes, w.address);
+    if constexpr (watch == Watch::faults)
+        w.block->announce->fault(w.block->observer, w, op, access, space, why, lanes, w.address);
     else
         throw_memory_fault(w, op, access, space, why, lanes, w.address);
 }
 
 // Resolves w.address in one space, for the lanes of w.mask; r.mask holds those that can access.
-template <class Observer, ptx::Space space>
+template <Watch watch, ptx::Space space>
 inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
     const uint32_t bytes = op.bytes;
     const bool writes = access != Access::load && access != Access::async_copy;
     r.mask = w.mask;
     // The lanes at fault are left out; where there are others, they try again.
     const auto fault = [&](Fault why, LaneMask lanes) {
-        sim::COALESCE_ISA::fault<Observer>(w, op, access, space, why, lanes);
-        if constexpr (Observer::forgives) {
+        sim::COALESCE_ISA::fault<watch>(w, op, access, space, why, lanes);
+        if constexpr (watch == Watch::faults) {
             const LaneMask all = w.mask;
             r.mask = w.mask &= ~lanes;
-            if (r.mask) resolve<Observer, space>(w, op, access, r);
+            if (r.mask) resolve<watch, space>(w, op, access, r);
             w.mask = all;
         }
     };
@@ -179,8 +179,9 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
     }
 }
 
-template <class Observer>
+template <Watch watch>
 inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Shape shape) {
+    if constexpr (watch == Watch::nothing) return;
     MemoryEvent event;
     event.pc = op.pc;
     event.space = space;
@@ -191,28 +192,28 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     event.first = w.address[0];
     event.addresses = w.address;
     event.op = &op;
-    static_cast<Observer*>(w.block->observer)->access(w, event);
+    w.block->announce->access(w.block->observer, w, event);
 }
 
 // A load, store or atomic in a known space; op.mover moves the data.
-template <class Observer, ptx::Space space, Access access>
+template <Watch watch, ptx::Space space, Access access>
 void access_memory(Warp& w, const Op& op) {
     Resolved r;
     read_addresses(w, op);
-    resolve<Observer, space>(w, op, access, r);
+    resolve<watch, space>(w, op, access, r);
     const LaneMask all = w.mask;
-    if constexpr (Observer::forgives) {
+    if constexpr (watch == Watch::faults) {
         if (!r.mask) return;
         w.mask = r.mask;
     }
-    if (Observer::sees_frames || !op.frame_relative || space != ptx::Space::local)
-        announce<Observer>(w, op, space, access, r.shape);
+    if (watch == Watch::faults || !op.frame_relative || space != ptx::Space::local)
+        announce<watch>(w, op, space, access, r.shape);
     op.mover(w, op, r);
     w.mask = all;
 }
 
 // A load, store or atomic by generic addresses: the lanes are taken space by space.
-template <class Observer, Access access>
+template <Watch watch, Access access>
 void access_generic(Warp& w, const Op& op) {
     read_addresses(w, op);
     const LaneMask all = w.mask;
@@ -226,10 +227,10 @@ void access_generic(Warp& w, const Op& op) {
         for (int i = 0; i < warp_size; ++i) w.address[i] -= window;
         w.mask = lanes;
         Resolved r;
-        resolve<Observer, s>(w, op, access, r);
-        if constexpr (Observer::forgives) w.mask = r.mask;
+        resolve<watch, s>(w, op, access, r);
+        if constexpr (watch == Watch::faults) w.mask = r.mask;
         if (w.mask) {
-            announce<Observer>(w, op, s, access, r.shape);
+            announce<watch>(w, op, s, access, r.shape);
             op.mover(w, op, r);
         }
         w.mask = all;
@@ -265,7 +266,7 @@ inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t of
 }
 
 // LDC: op.extra the bank, operand 5 and op.immediate its offset. What lies beyond reads as zero.
-template <class Observer>
+template <Watch watch>
 void load_bank(Warp& w, const Op& op) {
     static constexpr std::byte nothing[16] = {};
     const std::vector<std::byte>& bank = w.block->banks[op.extra];
@@ -280,15 +281,15 @@ void load_bank(Warp& w, const Op& op) {
         w.address[i] = bank_address(code, op.extra, at);
     });
     const Shape shape = shape_of(w.address, w.mask, op.bytes);
-    announce<Observer>(w, op, ptx::Space::constant, Access::load, shape);
+    announce<watch>(w, op, ptx::Space::constant, Access::load, shape);
     op.mover(w, op, r);
 }
 
-template <class Observer>
+template <Watch watch>
 void finish(Warp& w, AsyncCopy& copy) {
     const LaneMask lanes = w.mask;
-    if (copy.mask & lanes)
-        static_cast<Observer*>(w.block->observer)->landed(w, copy, copy.mask & lanes);
+    if (watch != Watch::nothing && (copy.mask & lanes))
+        w.block->announce->landed(w.block->observer, w, copy, copy.mask & lanes);
     for_each_lane(copy.mask & lanes, [&](int i) {
         std::memset(copy.destination[i], 0, copy.bytes);
         if (copy.source_bytes[i])
@@ -312,7 +313,7 @@ inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
 
 // cp.async: operand 0 the shared address (narrow: bit 0 of extra), 5 the global one, 1 the number
 // of bytes to read (or none), 2 a predicate to read nothing (or none; bit 1 of extra: negated).
-template <class Observer>
+template <Watch watch>
 void async_copy(Warp& w, const Op& op) {
     AsyncCopy copy{};
     copy.pc = op.pc;
@@ -337,7 +338,7 @@ void async_copy(Warp& w, const Op& op) {
     read_addresses(w, op);
     if (whole) {
         w.mask = whole;
-        resolve<Observer, ptx::Space::global>(w, op, Access::async_copy, r);
+        resolve<watch, ptx::Space::global>(w, op, Access::async_copy, r);
         w.mask = r.mask;
         each([&](int i, std::byte* p) { copy.source[i] = p; });
         faulty = whole & ~r.mask;
@@ -350,14 +351,14 @@ void async_copy(Warp& w, const Op& op) {
             copy.source[i] = b->host + (w.address[i] - b->address);
             return;
         }
-        fault<Observer>(w, op, Access::async_copy, ptx::Space::global,
-                        misaligned ? Fault::misaligned : Fault::outside, 1u << i);
+        fault<watch>(w, op, Access::async_copy, ptx::Space::global,
+                     misaligned ? Fault::misaligned : Fault::outside, 1u << i);
         faulty |= 1u << i;
     });
     w.mask = (whole | part) & ~faulty;
     if (w.mask) {
         const Shape shape = w.mask == whole ? r.shape : Shape::scattered;
-        announce<Observer>(w, op, ptx::Space::global, Access::async_copy, shape);
+        announce<watch>(w, op, ptx::Space::global, Access::async_copy, shape);
     }
 
     Op destination = op;
@@ -367,11 +368,11 @@ void async_copy(Warp& w, const Op& op) {
     w.mask = given & ~faulty;
     if (w.mask) {
         read_addresses(w, destination);
-        resolve<Observer, ptx::Space::shared>(w, destination, Access::store, r);
+        resolve<watch, ptx::Space::shared>(w, destination, Access::store, r);
         w.mask = r.mask;
     }
     if (w.mask) {
-        announce<Observer>(w, destination, ptx::Space::shared, Access::async_copy, r.shape);
+        announce<watch>(w, destination, ptx::Space::shared, Access::async_copy, r.shape);
         each([&](int i, std::byte* p) { copy.destination[i] = p; });
         copy.mask = w.mask;
         w.async_open.push_back(copy);
@@ -385,10 +386,10 @@ inline void async_commit(Warp& w, const Op&) {
 }
 
 // Leaves at most op.immediate of the latest groups pending; -1: waits for everything.
-template <class Observer>
+template <Watch watch>
 void async_wait(Warp& w, const Op& op) {
     const auto finish_all = [&](std::vector<AsyncCopy>& copies) {
-        for (AsyncCopy& copy : copies) finish<Observer>(w, copy);
+        for (AsyncCopy& copy : copies) finish<watch>(w, copy);
         std::erase_if(copies, [](const AsyncCopy& c) { return c.mask == 0; });
     };
     if (op.immediate < 0) finish_all(w.async_open);
@@ -402,10 +403,10 @@ void async_wait(Warp& w, const Op& op) {
 }
 
 // Fences order what different host threads do.
-template <class Observer>
+template <Watch watch>
 void fence(Warp& w, const Op& op) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    static_cast<Observer*>(w.block->observer)->fence(w, op);
+    if constexpr (watch != Watch::nothing) w.block->announce->fence(w.block->observer, w, op);
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -12,10 +12,10 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-template <class Observer>
+template <Watch watch>
 inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access access, Shape shape,
                            uint64_t first) {
-    if constexpr (!std::is_same_v<Observer, SilentObserver>) {
+    if constexpr (watch != Watch::nothing) {
         MemoryEvent event;
         event.pc = op.pc;
         event.space = space;
@@ -25,7 +25,7 @@ inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access acces
         event.mask = all_lanes;
         event.first = first;
         event.op = &op;
-        static_cast<Observer*>(w.block->observer)->access(w, event);
+        w.block->announce->access(w.block->observer, w, event);
     }
 }
 
@@ -54,7 +54,7 @@ inline void move_words(uint32_t* d, std::byte* host, Shape shape) {
 }
 
 // Of shared memory, through a 32-bit address register.
-template <class Observer, Access access, int words>
+template <Watch watch, Access access, int words>
 void access_shared_words(Warp& w, const Op& op) {
     constexpr uint32_t bytes = 4 * words;
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
@@ -63,9 +63,9 @@ void access_shared_words(Warp& w, const Op& op) {
     const uint64_t span = shape == Shape::uniform ? bytes : bytes * warp_size;
     if (shape == Shape::scattered || (first & (bytes - 1)) || first + span > w.block->shared_bytes)
         [[unlikely]] {
-        return access_memory<Observer, ptx::Space::shared, access>(w, op);
+        return access_memory<watch, ptx::Space::shared, access>(w, op);
     }
-    announce_whole<Observer>(w, op, ptx::Space::shared, access, shape, first);
+    announce_whole<watch>(w, op, ptx::Space::shared, access, shape, first);
     move_words<access, words>(w.lanes<uint32_t>(op.operand[0]), w.block->shared + first, shape);
 }
 
@@ -79,7 +79,7 @@ inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
 }
 
 // Of global memory, through a 64-bit address register or a pair of registers.
-template <class Observer, Access access, int words>
+template <Watch watch, Access access, int words>
 void access_global_words(Warp& w, const Op& op) {
     constexpr uint32_t bytes = 4 * words;
     Shape shape;
@@ -98,12 +98,12 @@ void access_global_words(Warp& w, const Op& op) {
         const uint64_t span = shape == Shape::uniform ? bytes : bytes * warp_size;
         const Buffer* b = w.block->memory->find(first, span, w.block->hints[op.pc]);
         if (b && (access == Access::load || b->writable)) [[likely]] {
-            announce_whole<Observer>(w, op, ptx::Space::global, access, shape, first);
+            announce_whole<watch>(w, op, ptx::Space::global, access, shape, first);
             std::byte* const host = b->host + (first - b->address);
             return move_words<access, words>(w.lanes<uint32_t>(op.operand[0]), host, shape);
         }
     }
-    access_memory<Observer, ptx::Space::global, access>(w, op);
+    access_memory<watch, ptx::Space::global, access>(w, op);
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

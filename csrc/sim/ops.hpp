@@ -1,21 +1,49 @@
-// The op families of the instruction set that is being compiled; see isa.hpp.
+// The operations of the instruction set that is being compiled; see isa.hpp.
 #pragma once
 
 #include "sim/isa.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
-Selection select_integer(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_bits(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_video(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_logic(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_floating(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_rounding(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_half(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_convert(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_compare(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_move(const ptx::Instruction& instruction, Modifiers& modifiers);
-Selection select_warp(const ptx::Instruction& instruction, Modifiers& modifiers);
+// What rows of ops.inc name: each chooses the handler of an instruction by its types and modifiers.
+#define COALESCE_SELECT(name) \
+    Selection name(const ptx::Instruction& instruction, Modifiers& modifiers);
+COALESCE_SELECT(select_activemask)
+COALESCE_SELECT(select_arithmetic)
+COALESCE_SELECT(select_bfe)
+COALESCE_SELECT(select_bfi)
+COALESCE_SELECT(select_bfind)
+COALESCE_SELECT(select_bit_count)
+COALESCE_SELECT(select_bmsk)
+COALESCE_SELECT(select_brev)
+COALESCE_SELECT(select_cnot)
+COALESCE_SELECT(select_compare)
+COALESCE_SELECT(select_convert)
+COALESCE_SELECT(select_cvta)
+COALESCE_SELECT(select_elect)
+COALESCE_SELECT(select_floating)
+COALESCE_SELECT(select_fns)
+COALESCE_SELECT(select_hint)
+COALESCE_SELECT(select_integer)
+COALESCE_SELECT(select_isspacep)
+COALESCE_SELECT(select_logic)
+COALESCE_SELECT(select_lop3)
+COALESCE_SELECT(select_match)
+COALESCE_SELECT(select_mov)
+COALESCE_SELECT(select_not)
+COALESCE_SELECT(select_prmt)
+COALESCE_SELECT(select_redux)
+COALESCE_SELECT(select_shf)
+COALESCE_SELECT(select_shfl)
+COALESCE_SELECT(select_shift)
+COALESCE_SELECT(select_szext)
+COALESCE_SELECT(select_video)
+COALESCE_SELECT(select_vote)
+COALESCE_SELECT(select_warp_barrier)
+// Parts of select_arithmetic.
+COALESCE_SELECT(select_half)
+COALESCE_SELECT(select_rounding)
+#undef COALESCE_SELECT
 
 Selection select_special(std::string_view name, ptx::Type type);
 Handler select_resize(ptx::Type from, uint32_t to_bytes);

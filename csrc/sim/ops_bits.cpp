@@ -101,76 +101,80 @@ struct extend {
 };
 }  // namespace
 
-Selection select_bits(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
-    if (op == "popc" || op == "clz") {
-        const bool count = op == "popc";
-        const Type t = m.take_type();
-        if (t == Type::b32)
-            return selection(count ? &lanewise<population, uint32_t, uint32_t>
-                                   : &lanewise<leading_zeros, uint32_t, uint32_t>,
-                             {Type::u32, t});
-        if (t == Type::b64)
-            return selection(count ? &lanewise<population, uint32_t, uint64_t>
-                                   : &lanewise<leading_zeros, uint32_t, uint64_t>,
-                             {Type::u32, t});
-        return {};
-    }
-    if (op == "bfind") {
-        const bool shift = m.take("shiftamt");
-        const Type t = m.take_type();
-        using found = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
-        const Handler run = with_type<Handler>(t, found{}, [&](auto v) -> Handler {
-            using T = decltype(v);
-            return shift ? &lanewise<find_leading<true>, uint32_t, T>
-                         : &lanewise<find_leading<false>, uint32_t, T>;
-        });
-        return selection(run, {Type::u32, t});
-    }
-    if (op == "brev")
-        return select<reverse_bits, 1>(m.take_type(), TypeList<Type::b32, Type::b64>{});
-    if (op == "fns") {
-        m.take_type();
-        return selection(&lanewise<find_nth_set, uint32_t, uint32_t, uint32_t, int32_t>,
-                         {Type::b32, Type::b32, Type::b32, Type::s32});
-    }
-    if (op == "bfe") {
-        const Type t = m.take_type();
-        using fields = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
-        const Handler run = with_type<Handler>(t, fields{}, [](auto v) -> Handler {
-            using T = decltype(v);
-            return &lanewise<extract_bits, T, T, uint32_t, uint32_t>;
-        });
-        return selection(run, {t, t, Type::u32, Type::u32});
-    }
-    if (op == "bfi") {
-        const Type t = m.take_type();
-        const Handler run =
-            with_type<Handler>(t, TypeList<Type::b32, Type::b64>{}, [](auto v) -> Handler {
-                using T = decltype(v);
-                return &lanewise<insert_bits, T, T, T, uint32_t, uint32_t>;
-            });
-        return selection(run, {t, t, t, Type::u32, Type::u32});
-    }
-    if (op == "szext") {
-        const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
-        const Type t = m.take_type();
-        const Handler run =
-            with_type<Handler>(t, TypeList<Type::u32, Type::s32>{}, [&](auto v) -> Handler {
-                using T = decltype(v);
-                return wrap ? &lanewise<extend<true>, T, T, uint32_t>
-                            : &lanewise<extend<false>, T, T, uint32_t>;
-            });
-        return selection(run, {t, t, Type::u32});
-    }
-    if (op == "bmsk") {
-        const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
-        m.take_type();
-        return selection(wrap ? &lanewise<bit_mask<true>, uint32_t, uint32_t, uint32_t>
-                              : &lanewise<bit_mask<false>, uint32_t, uint32_t, uint32_t>,
-                         {Type::b32, Type::b32, Type::b32});
-    }
+Selection select_bit_count(const ptx::Instruction& in, Modifiers& m) {
+    const bool count = in.opcode == "popc";
+    const Type t = m.take_type();
+    if (t == Type::b32)
+        return selection(count ? &lanewise<population, uint32_t, uint32_t>
+                               : &lanewise<leading_zeros, uint32_t, uint32_t>,
+                         {Type::u32, t});
+    if (t == Type::b64)
+        return selection(count ? &lanewise<population, uint32_t, uint64_t>
+                               : &lanewise<leading_zeros, uint32_t, uint64_t>,
+                         {Type::u32, t});
     return {};
+}
+
+Selection select_bfind(const ptx::Instruction&, Modifiers& m) {
+    const bool shift = m.take("shiftamt");
+    const Type t = m.take_type();
+    using found = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
+    const Handler run = with_type<Handler>(t, found{}, [&](auto v) -> Handler {
+        using T = decltype(v);
+        return shift ? &lanewise<find_leading<true>, uint32_t, T>
+                     : &lanewise<find_leading<false>, uint32_t, T>;
+    });
+    return selection(run, {Type::u32, t});
+}
+
+Selection select_brev(const ptx::Instruction&, Modifiers& m) {
+    return select<reverse_bits, 1>(m.take_type(), TypeList<Type::b32, Type::b64>{});
+}
+
+Selection select_fns(const ptx::Instruction&, Modifiers& m) {
+    m.take_type();
+    return selection(&lanewise<find_nth_set, uint32_t, uint32_t, uint32_t, int32_t>,
+                     {Type::b32, Type::b32, Type::b32, Type::s32});
+}
+
+Selection select_bfe(const ptx::Instruction&, Modifiers& m) {
+    const Type t = m.take_type();
+    using fields = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
+    const Handler run = with_type<Handler>(t, fields{}, [](auto v) -> Handler {
+        using T = decltype(v);
+        return &lanewise<extract_bits, T, T, uint32_t, uint32_t>;
+    });
+    return selection(run, {t, t, Type::u32, Type::u32});
+}
+
+Selection select_bfi(const ptx::Instruction&, Modifiers& m) {
+    const Type t = m.take_type();
+    const Handler run =
+        with_type<Handler>(t, TypeList<Type::b32, Type::b64>{}, [](auto v) -> Handler {
+            using T = decltype(v);
+            return &lanewise<insert_bits, T, T, T, uint32_t, uint32_t>;
+        });
+    return selection(run, {t, t, t, Type::u32, Type::u32});
+}
+
+Selection select_szext(const ptx::Instruction&, Modifiers& m) {
+    const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
+    const Type t = m.take_type();
+    const Handler run =
+        with_type<Handler>(t, TypeList<Type::u32, Type::s32>{}, [&](auto v) -> Handler {
+            using T = decltype(v);
+            return wrap ? &lanewise<extend<true>, T, T, uint32_t>
+                        : &lanewise<extend<false>, T, T, uint32_t>;
+        });
+    return selection(run, {t, t, Type::u32});
+}
+
+Selection select_bmsk(const ptx::Instruction&, Modifiers& m) {
+    const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
+    m.take_type();
+    return selection(wrap ? &lanewise<bit_mask<true>, uint32_t, uint32_t, uint32_t>
+                          : &lanewise<bit_mask<false>, uint32_t, uint32_t, uint32_t>,
+                     {Type::b32, Type::b32, Type::b32});
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -153,64 +153,69 @@ void predicate_not(Warp& w, const Op& op) {
 
 Selection select_logic(const ptx::Instruction& in, Modifiers& m) {
     const std::string_view op = in.opcode;
-    if (op == "and" || op == "or" || op == "xor") {
-        const Type t = m.take_type();
-        if (t == Type::pred) {
-            return selection(op == "and"  ? &predicate_binary<mask_and>
-                             : op == "or" ? &predicate_binary<mask_or>
-                                          : &predicate_binary<mask_xor>,
-                             {t, t, t});
-        }
-        if (op == "and") return select<bit_and, 2>(t, bits{});
-        return op == "or" ? select<bit_or, 2>(t, bits{}) : select<bit_xor, 2>(t, bits{});
+    const Type t = m.take_type();
+    if (t == Type::pred) {
+        return selection(op == "and"  ? &predicate_binary<mask_and>
+                         : op == "or" ? &predicate_binary<mask_or>
+                                      : &predicate_binary<mask_xor>,
+                         {t, t, t});
     }
-    if (op == "not") {
-        const Type t = m.take_type();
-        return t == Type::pred ? selection(&predicate_not, {t, t}) : select<bit_not, 1>(t, bits{});
-    }
-    if (op == "cnot") return select<logical_not, 1>(m.take_type(), bits{});
-    if (op == "shl" || op == "shr") {
-        const Type t = m.take_type();
-        using shifted = TypeList<Type::b16, Type::b32, Type::b64, Type::u16, Type::u32, Type::u64,
-                                 Type::s16, Type::s32, Type::s64>;
-        const Handler run = with_type<Handler>(t, shifted{}, [&](auto v) -> Handler {
-            using T = decltype(v);
-            return op == "shl" ? &lanewise<shift_left, T, T, uint32_t>
-                               : &lanewise<shift_right, T, T, uint32_t>;
-        });
-        return selection(run, {t, t, Type::u32});
-    }
-    if (op == "shf") {
-        const bool left = m.take_one({"l", "r"}) == "l";
-        const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
-        const Type t = m.take_type();
-        if (left)
-            return wrap ? select<funnel_left<true>, 3>(t, TypeList<Type::b32>{})
-                        : select<funnel_left<false>, 3>(t, TypeList<Type::b32>{});
-        return wrap ? select<funnel_right<true>, 3>(t, TypeList<Type::b32>{})
-                    : select<funnel_right<false>, 3>(t, TypeList<Type::b32>{});
-    }
-    if (op == "lop3") {
-        if (in.operands.size() != 5 || in.operands[4].kind != ptx::Operand::Kind::integer)
-            return {};
-        m.take_type();
-        Selection s = selection(&lop3, {Type::b32, Type::b32, Type::b32, Type::b32});
-        s.extra = uint8_t(in.operands[4].bits);
-        return s;
-    }
-    if (op == "prmt") {
-        m.take_type();
-        using any = TypeList<Type::b32>;
-        const std::string_view mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
-        if (mode == "f4e") return select<permute<1>, 3>(Type::b32, any{});
-        if (mode == "b4e") return select<permute<2>, 3>(Type::b32, any{});
-        if (mode == "rc8") return select<permute<3>, 3>(Type::b32, any{});
-        if (mode == "ecl") return select<permute<4>, 3>(Type::b32, any{});
-        if (mode == "ecr") return select<permute<5>, 3>(Type::b32, any{});
-        if (mode == "rc16") return select<permute<6>, 3>(Type::b32, any{});
-        return select<permute<0>, 3>(Type::b32, any{});
-    }
-    return {};
+    if (op == "and") return select<bit_and, 2>(t, bits{});
+    return op == "or" ? select<bit_or, 2>(t, bits{}) : select<bit_xor, 2>(t, bits{});
+}
+
+Selection select_not(const ptx::Instruction&, Modifiers& m) {
+    const Type t = m.take_type();
+    return t == Type::pred ? selection(&predicate_not, {t, t}) : select<bit_not, 1>(t, bits{});
+}
+
+Selection select_cnot(const ptx::Instruction&, Modifiers& m) {
+    return select<logical_not, 1>(m.take_type(), bits{});
+}
+
+Selection select_shift(const ptx::Instruction& in, Modifiers& m) {
+    const bool left = in.opcode == "shl";
+    const Type t = m.take_type();
+    using shifted = TypeList<Type::b16, Type::b32, Type::b64, Type::u16, Type::u32, Type::u64,
+                             Type::s16, Type::s32, Type::s64>;
+    const Handler run = with_type<Handler>(t, shifted{}, [&](auto v) -> Handler {
+        using T = decltype(v);
+        return left ? &lanewise<shift_left, T, T, uint32_t>
+                    : &lanewise<shift_right, T, T, uint32_t>;
+    });
+    return selection(run, {t, t, Type::u32});
+}
+
+Selection select_shf(const ptx::Instruction&, Modifiers& m) {
+    const bool left = m.take_one({"l", "r"}) == "l";
+    const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
+    const Type t = m.take_type();
+    if (left)
+        return wrap ? select<funnel_left<true>, 3>(t, TypeList<Type::b32>{})
+                    : select<funnel_left<false>, 3>(t, TypeList<Type::b32>{});
+    return wrap ? select<funnel_right<true>, 3>(t, TypeList<Type::b32>{})
+                : select<funnel_right<false>, 3>(t, TypeList<Type::b32>{});
+}
+
+Selection select_lop3(const ptx::Instruction& in, Modifiers& m) {
+    if (in.operands.size() != 5 || in.operands[4].kind != ptx::Operand::Kind::integer) return {};
+    m.take_type();
+    Selection s = selection(&lop3, {Type::b32, Type::b32, Type::b32, Type::b32});
+    s.extra = uint8_t(in.operands[4].bits);
+    return s;
+}
+
+Selection select_prmt(const ptx::Instruction&, Modifiers& m) {
+    m.take_type();
+    using any = TypeList<Type::b32>;
+    const std::string_view mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
+    if (mode == "f4e") return select<permute<1>, 3>(Type::b32, any{});
+    if (mode == "b4e") return select<permute<2>, 3>(Type::b32, any{});
+    if (mode == "rc8") return select<permute<3>, 3>(Type::b32, any{});
+    if (mode == "ecl") return select<permute<4>, 3>(Type::b32, any{});
+    if (mode == "ecr") return select<permute<5>, 3>(Type::b32, any{});
+    if (mode == "rc16") return select<permute<6>, 3>(Type::b32, any{});
+    return select<permute<0>, 3>(Type::b32, any{});
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -184,11 +184,11 @@ void read_special(Warp& w, const Op& op) {
         case warpid:
             return uniform(w.index);
         case nwarpid:
-            return uniform(64);
+            return uniform(launch.gpu.resident_warps());
         case smid:
-            return uniform(block.linear % 132);
+            return uniform(block.linear % launch.gpu.multiprocessors);
         case nsmid:
-            return uniform(132);
+            return uniform(launch.gpu.multiprocessors);
         case lanemask_eq:
             return fill<T>(w, op, [](int i) { return 1u << i; });
         case lanemask_le:
@@ -327,59 +327,59 @@ Selection select_special(std::string_view name, Type type) {
     return s;
 }
 
-Selection select_move(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
-    const auto take_space = [&] {
-        return m.take_one({"global", "shared", "shared::cta", "shared::cluster", "local", "const",
-                           "param", "param::entry"});
-    };
-    if (op == "mov") {
-        if (in.operands.size() != 2) return {};
-        const Type t = m.take_type();
-        const Operand &d = in.operands[0], &s = in.operands[1];
-        if (s.kind == Operand::Kind::special) return select_special(s.name, t);
-        if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
-            const bool join = s.kind == Operand::Kind::vector;
-            Selection packed = selection(packing(t, (join ? s : d).elements.size(), join), {t, t});
-            packed.extra = uint8_t((join ? s : d).elements.size());
-            return packed;
-        }
-        if (t == Type::pred) return selection(&move_predicate, {t, t});
-        const size_t width = ptx::size_of(t);
-        return selection(width == 2   ? &lanewise<same, uint16_t, uint16_t>
-                         : width == 4 ? &lanewise<same, uint32_t, uint32_t>
-                         : width == 8 ? &lanewise<same, uint64_t, uint64_t>
-                                      : nullptr,
-                         {t, t});
+Selection select_mov(const ptx::Instruction& in, Modifiers& m) {
+    if (in.operands.size() != 2) return {};
+    const Type t = m.take_type();
+    const Operand &d = in.operands[0], &s = in.operands[1];
+    if (s.kind == Operand::Kind::special) return select_special(s.name, t);
+    if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
+        const bool join = s.kind == Operand::Kind::vector;
+        Selection packed = selection(packing(t, (join ? s : d).elements.size(), join), {t, t});
+        packed.extra = uint8_t((join ? s : d).elements.size());
+        return packed;
     }
-    if (op == "cvta") {
-        const bool to = m.take("to");
-        const uint64_t window = window_of(take_space());
-        const Type t = m.take_type();
-        Selection s = selection(
-            ptx::size_of(t) == 8 ? &add_constant<uint64_t> : &add_constant<uint32_t>, {t, t});
-        s.immediate = to ? -int64_t(window) : int64_t(window);
-        return s;
-    }
-    if (op == "isspacep") {
-        const std::string_view space = take_space();
-        Selection s =
-            selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
-        s.immediate = int64_t(window_of(space));
-        return s;
-    }
-    // Hints and events: nothing to do.
-    static constexpr std::string_view hints[] = {"prefetch",   "prefetchu",     "pmevent",
-                                                 "discard",    "applypriority", "griddepcontrol",
-                                                 "setmaxnreg", "brkpt"};
-    for (const std::string_view hint : hints) {
-        if (op != hint) continue;
-        m.drop_prefix("");
-        Selection s = selection(&nothing, {});
-        s.destinations = 0;
-        return s;
-    }
-    return {};
+    if (t == Type::pred) return selection(&move_predicate, {t, t});
+    const size_t width = ptx::size_of(t);
+    return selection(width == 2   ? &lanewise<same, uint16_t, uint16_t>
+                     : width == 4 ? &lanewise<same, uint32_t, uint32_t>
+                     : width == 8 ? &lanewise<same, uint64_t, uint64_t>
+                                  : nullptr,
+                     {t, t});
+}
+
+namespace {
+
+std::string_view take_space(Modifiers& m) {
+    return m.take_one({"global", "shared", "shared::cta", "shared::cluster", "local", "const",
+                       "param", "param::entry"});
+}
+
+}  // namespace
+
+Selection select_cvta(const ptx::Instruction&, Modifiers& m) {
+    const bool to = m.take("to");
+    const uint64_t window = window_of(take_space(m));
+    const Type t = m.take_type();
+    Selection s =
+        selection(ptx::size_of(t) == 8 ? &add_constant<uint64_t> : &add_constant<uint32_t>, {t, t});
+    s.immediate = to ? -int64_t(window) : int64_t(window);
+    return s;
+}
+
+Selection select_isspacep(const ptx::Instruction&, Modifiers& m) {
+    const std::string_view space = take_space(m);
+    Selection s =
+        selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
+    s.immediate = int64_t(window_of(space));
+    return s;
+}
+
+// Hints and events: nothing to do.
+Selection select_hint(const ptx::Instruction&, Modifiers& m) {
+    m.drop_prefix("");
+    Selection s = selection(&nothing, {});
+    s.destinations = 0;
+    return s;
 }
 
 Handler select_resize(Type from, uint32_t to_bytes) {

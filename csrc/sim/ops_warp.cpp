@@ -6,6 +6,7 @@
 
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
+#include "sim/shuffle.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -19,8 +20,6 @@ inline void store(Warp& w, Locator at, LaneMask value) {
     d = (d & ~w.mask) | (value & w.mask);
 }
 
-enum Mode : uint8_t { up, down, butterfly, index };
-
 // shfl d|p, a, b, c (PTX ISA, "shfl.sync"): operands d, p, a, b, c.
 void shuffle(Warp& w, const Op& op) {
     alignas(64) uint32_t a[warp_size];
@@ -30,31 +29,9 @@ void shuffle(Warp& w, const Op& op) {
     uint32_t result[warp_size];
     LaneMask valid = 0;
     for_each_lane(w.mask, [&](int lane) {
-        const int by = int(b[lane] & 31), clamp = int(c[lane] & 31),
-                  segment = int(c[lane] >> 8 & 31);
-        const int most = (lane & segment) | (clamp & ~segment), least = lane & segment;
-        int from = lane;
-        bool in = false;
-        switch (Mode(op.extra)) {
-            case up:
-                from = lane - by;
-                in = from >= most;
-                break;
-            case down:
-                from = lane + by;
-                in = from <= most;
-                break;
-            case butterfly:
-                from = lane ^ by;
-                in = from <= most;
-                break;
-            case index:
-                from = least | (by & ~segment);
-                in = from <= most;
-                break;
-        }
-        result[lane] = a[in ? from : lane];
-        valid |= LaneMask(in) << lane;
+        const auto [from, is_valid] = shuffle_source(ShuffleMode(op.extra), lane, b[lane], c[lane]);
+        result[lane] = a[from];
+        valid |= LaneMask(is_valid) << lane;
     });
     if (op.operand[0] != no_operand) {
         uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
@@ -203,66 +180,70 @@ Handler reduction(std::string_view what) {
 
 }  // namespace
 
-Selection select_warp(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
-    if (op == "shfl") {
-        const bool sync = m.take("sync");
-        const std::string_view mode = m.take_one({"up", "down", "bfly", "idx"});
-        const Type t = m.take_type();
-        if (ptx::size_of(t) != 4) return {};
-        Selection s = synchronizing(&shuffle, {t, Type::pred, t, Type::u32, Type::u32}, 2,
-                                    mode == "up"     ? up
-                                    : mode == "down" ? down
-                                    : mode == "bfly" ? butterfly
-                                                     : index);
-        if (sync) s.types.push_back(Type::u32);
-        s.synchronizes = sync;
-        return s;
-    }
-    if (op == "vote") {
-        if (!m.take("sync")) return {};
-        const std::string_view what = m.take_one({"all", "any", "uni", "ballot"});
-        const Type t = m.take_type();
-        if (t != (what == "ballot" ? Type::b32 : Type::pred)) return {};
-        return synchronizing(&vote, {t, Type::pred, Type::u32}, 1,
-                             what == "all"   ? all_vote
-                             : what == "any" ? any_vote
-                             : what == "uni" ? uni_vote
-                                             : ballot_vote);
-    }
-    if (op == "match") {
-        m.take("sync");
-        const bool all = m.take_one({"any", "all"}) == "all";
-        const Type t = m.take_type();
-        const bool wide = ptx::size_of(t) == 8;
-        if (!wide && ptx::size_of(t) != 4) return {};
-        if (all)
-            return synchronizing(wide ? &match_all<uint64_t> : &match_all<uint32_t>,
-                                 {Type::b32, Type::pred, t, Type::u32}, 2);
-        return synchronizing(wide ? &match_any<uint64_t> : &match_any<uint32_t>,
-                             {Type::b32, t, Type::u32}, 1);
-    }
-    if (op == "redux") {
-        m.take("sync");
-        const std::string_view what = m.take_one({"add", "min", "max", "and", "or", "xor"});
-        const Type t = m.take_type();
-        if (ptx::size_of(t) != 4 || t == Type::f32) return {};
-        return synchronizing(t == Type::s32 ? reduction<int32_t>(what) : reduction<uint32_t>(what),
-                             {t, t, Type::u32}, 1);
-    }
-    if (op == "activemask") {
-        m.take_type();
-        return selection(&active_mask, {Type::b32});
-    }
-    if (op == "elect") {
-        m.take("sync");
-        return synchronizing(&elect, {Type::b32, Type::pred, Type::u32}, 2);
-    }
-    if (op == "bar" && m.take("warp")) {
-        m.take("sync");
-        return synchronizing(&nothing, {Type::u32}, 0);
-    }
-    return {};
+Selection select_shfl(const ptx::Instruction&, Modifiers& m) {
+    const bool sync = m.take("sync");
+    const std::string_view mode = m.take_one({"up", "down", "bfly", "idx"});
+    const Type t = m.take_type();
+    if (ptx::size_of(t) != 4) return {};
+    using enum ShuffleMode;
+    const ShuffleMode by = mode == "up"     ? up
+                           : mode == "down" ? down
+                           : mode == "bfly" ? butterfly
+                                            : index;
+    Selection s = synchronizing(&shuffle, {t, Type::pred, t, Type::u32, Type::u32}, 2, uint8_t(by));
+    if (sync) s.types.push_back(Type::u32);
+    s.synchronizes = sync;
+    return s;
+}
+
+Selection select_vote(const ptx::Instruction&, Modifiers& m) {
+    if (!m.take("sync")) return {};
+    const std::string_view what = m.take_one({"all", "any", "uni", "ballot"});
+    const Type t = m.take_type();
+    if (t != (what == "ballot" ? Type::b32 : Type::pred)) return {};
+    return synchronizing(&vote, {t, Type::pred, Type::u32}, 1,
+                         what == "all"   ? all_vote
+                         : what == "any" ? any_vote
+                         : what == "uni" ? uni_vote
+                                         : ballot_vote);
+}
+
+Selection select_match(const ptx::Instruction&, Modifiers& m) {
+    m.take("sync");
+    const bool all = m.take_one({"any", "all"}) == "all";
+    const Type t = m.take_type();
+    const bool wide = ptx::size_of(t) == 8;
+    if (!wide && ptx::size_of(t) != 4) return {};
+    if (all)
+        return synchronizing(wide ? &match_all<uint64_t> : &match_all<uint32_t>,
+                             {Type::b32, Type::pred, t, Type::u32}, 2);
+    return synchronizing(wide ? &match_any<uint64_t> : &match_any<uint32_t>,
+                         {Type::b32, t, Type::u32}, 1);
+}
+
+Selection select_redux(const ptx::Instruction&, Modifiers& m) {
+    m.take("sync");
+    const std::string_view what = m.take_one({"add", "min", "max", "and", "or", "xor"});
+    const Type t = m.take_type();
+    if (ptx::size_of(t) != 4 || t == Type::f32) return {};
+    return synchronizing(t == Type::s32 ? reduction<int32_t>(what) : reduction<uint32_t>(what),
+                         {t, t, Type::u32}, 1);
+}
+
+Selection select_activemask(const ptx::Instruction&, Modifiers& m) {
+    m.take_type();
+    return selection(&active_mask, {Type::b32});
+}
+
+Selection select_elect(const ptx::Instruction&, Modifiers& m) {
+    m.take("sync");
+    return synchronizing(&elect, {Type::b32, Type::pred, Type::u32}, 2);
+}
+
+Selection select_warp_barrier(const ptx::Instruction&, Modifiers& m) {
+    m.take("warp");
+    m.take("sync");
+    return synchronizing(&nothing, {Type::u32}, 0);
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

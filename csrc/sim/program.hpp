@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ptx/control_flow.hpp"
@@ -24,6 +25,7 @@
 #include "sim/address_space.hpp"
 #include "sim/lanes.hpp"
 #include "sim/red_zones.hpp"
+#include "sim/traits.hpp"
 
 namespace coalesce::sim {
 
@@ -70,12 +72,14 @@ struct Op {
     Mover mover = nullptr;    // memory: moves the data once the addresses are known
     int64_t immediate = 0;    // address offset, member of a table, flags: the handler's
     Locator operand[6] = {no_operand, no_operand, no_operand, no_operand, no_operand, no_operand};
-    Locator guard = no_operand;  // predicate
-    uint32_t pc = 0;             // index into Program::instructions
-    uint32_t target = 0;         // branch: op; call: function; table: index
+    Locator guard = no_operand;     // predicate
+    uint32_t pc = 0;                // index into Program::instructions
+    uint32_t target = 0;            // branch: op; call: function; table: index
+    OpCode code = OpCode::unknown;  // of the instruction it belongs to
     Control control = Control::none;
     bool guard_negated = false;
     bool starts = true;           // the first op of its instruction (false: one of its helpers)
+    bool skips_guarded = false;   // a branch around the guarded op behind it, made by a decoder
     bool narrow_address = false;  // memory: the address register has 32 bits
     bool frame_relative = false;  // memory: relative to the frame's local memory
     bool split_address = false;   // memory: the address is a pair of 32-bit registers
@@ -91,7 +95,8 @@ enum class Access : uint8_t { load, store, atomic, reduction, async_copy };
 // What messages and reports say of an instruction.
 struct InstructionInfo {
     std::string text;
-    std::string opcode;      // with its modifiers: "ld.global.nc.f32"
+    std::string opcode;      // with its modifiers, for people to read: "ld.global.nc.f32"
+    Traits traits;           // what it is, for everybody else
     uint32_t ptx_line = 0;   // from 1
     ptx::SourceLine source;  // that the kernel's author wrote (ptx::Instruction::written)
     uint32_t function = 0;
@@ -102,6 +107,10 @@ struct InstructionInfo {
     // Where its address comes from; the parameter is the kernel's.
     ptx::Origin origin;
     bool operator==(const InstructionInfo&) const = default;
+    void set_opcode(std::string name) {
+        traits = traits_of(name);
+        opcode = std::move(name);
+    }
 };
 
 // A variable's place, from the start of its space or frame.
@@ -195,6 +204,13 @@ struct MachineCode {
     std::map<uint32_t, std::vector<uint32_t>> meetings;
 };
 
+// What differs between programs of PTX and of machine code while they run.
+struct Conventions {
+    // Diverged lanes reconverge where instructions say so (BSSY, BSYNC). Otherwise they do wherever
+    // they come to one place, at the latest where the branch's sides meet.
+    bool explicit_reconvergence = false;
+};
+
 // The constants and banks of a launch of machine code.
 struct MachineConstants {
     std::vector<std::byte> constants;
@@ -227,6 +243,7 @@ struct Program {
     std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
         shared_variables;        // offset, bytes
     std::string dynamic_shared;  // the name of the variable there, if the kernel has one
+    Conventions conventions;
     std::shared_ptr<const MachineCode> machine;  // of a program of machine code
 };
 

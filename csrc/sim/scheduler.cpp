@@ -30,7 +30,7 @@ bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;
     // Paths of machine code may still name a join they broke away from; see convergence.cpp.
-    if (!w.block->program->machine) w.free_joins.push_back(at);
+    if (!w.block->program->conventions.explicit_reconvergence) w.free_joins.push_back(at);
     w.joins[size_t(at)].pending = w.joins[size_t(at)].arrived = 0;
     if (join.arrived) {
         Path path;
@@ -131,9 +131,9 @@ void place(Warp& w, const Path& path) {
         const Join& join = w.joins[size_t(path.join)];
         if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
     }
-    // Lanes that came to one place by different ways go on together. In machine code they do not.
+    // Lanes that came to one place by different ways go on together, unless code says where.
     for (Path& p : w.paths) {
-        if (w.block->program->machine) break;
+        if (w.block->program->conventions.explicit_reconvergence) break;
         if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
             p.frame.registers == path.frame.registers && p.frame.function == path.frame.function) {
             p.mask |= path.mask;
@@ -310,7 +310,7 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     if (same != here) {
         // Several groups at once, such as the tiles of a warp: each executes the op by itself. So
         // it does what follows WARPSYNC.EXCLUSIVE, up to the next BSYNC.
-        const bool splits = w.block->program->machine && op.target;
+        const bool splits = op.target;
         const int32_t join = splits ? w.current.join : meet_at(w, at + 1);
         Path others = w.current;
         others.join = join;
@@ -324,12 +324,14 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     if (!(members & ~here)) return true;
 
     LaneMask together = here;
-    const bool any_place = last == 0;  // bar.warp.sync: lanes may wait anywhere
+    const auto is_warp_barrier = [](const Op& o) {
+        return operation(o.code).has(trait::warp_barrier);
+    };
+    const bool any_place = is_warp_barrier(op);  // lanes may wait anywhere
     for (const Path& p : w.paths) {
         if (p.wait != Wait::lanes) continue;
         const bool same = p.pc == at && p.frame.registers == w.current.frame.registers;
-        const bool syncs = any_place && w.block->program->ops[p.pc].operand[1] == no_operand &&
-                           w.block->program->ops[p.pc].operand[0] != no_operand;
+        const bool syncs = any_place && is_warp_barrier(w.block->program->ops[p.pc]);
         if (same || syncs) together |= p.mask;
     }
     if (members & ~together) {
@@ -356,7 +358,8 @@ void release(Warp& w) {
         });
         for (Path& p : moved) {
             p.wait = Wait::none;
-            if (w.block->program->machine && p.pc == w.current.pc && p.join == w.current.join) {
+            if (w.block->program->conventions.explicit_reconvergence && p.pc == w.current.pc &&
+                p.join == w.current.join) {
                 w.current.mask |= p.mask;  // WARPSYNC brings them together
                 continue;
             }

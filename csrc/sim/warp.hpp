@@ -105,11 +105,14 @@ struct Barrier {
     uint32_t contributors = 0;
 };
 
+struct Announcements;
+
 struct Block {
     const Program* program = nullptr;
     const Launch* launch = nullptr;
     AddressSpace* memory = nullptr;
-    void* observer = nullptr;  // of the engine's observer type
+    const Announcements* announce = nullptr;  // to the observer; see observer.hpp
+    void* observer = nullptr;
     void* observed = nullptr;  // what the observer keeps of this block
     const std::byte* constants = nullptr;
     const std::vector<std::byte>* banks = nullptr;  // machine code: MachineConstants::bank

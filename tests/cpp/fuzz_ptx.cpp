@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "analysis/check.hpp"
-#include "analysis/engines.hpp"
+#include "analysis/launch.hpp"
 #include "analysis/step.hpp"
 #include "errors.hpp"
 #include "fuzz_main.hpp"
@@ -139,20 +139,17 @@ void step_through(const sim::Program& program, const sim::RegisterMap& registers
     }
 }
 
-enum class How : uint8_t { plainly, counted, checked, stepped };
-
 // What a kernel leaves in memory; nothing where it was not run to its end.
 using Left = std::optional<std::vector<std::byte>>;
 
-Left run_kernel(const ptx::Module& module, const ptx::Function& function, How how, Dice dice) {
+Left run_kernel(const ptx::Module& module, const ptx::Function& function, analysis::Purpose how,
+                Dice dice) {
     const std::shared_ptr<sim::ModuleMemory> variables = sim::lay_out_memory(module);
     static std::vector<std::byte> data(4096);
     for (size_t i = 0; i < data.size(); ++i) data[i] = std::byte(i * 7 >> 3);
     sim::RegisterMap registers;
-    const sim::Engine& engine = how == How::plainly   ? analysis::silent_engine()
-                                : how == How::counted ? analysis::counting_engine()
-                                : how == How::checked ? analysis::checking_engine()
-                                                      : analysis::stepping_engine();
+    using analysis::Purpose;
+    const sim::Engine& engine = sim::engine(analysis::watch_for(how));
     const sim::Program program = sim::decode(module, function, variables, engine, registers);
     if (program.local_bytes > 4096 || program.parameter_bytes > 4096) return std::nullopt;
     sim::AddressSpace memory;
@@ -163,23 +160,22 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, How ho
     buffer.host = data.data();
     const uint64_t address = memory.add(buffer);
     sim::Launch launch = launch_of(program, dice, address);
-    switch (how) {
-        case How::plainly:
-            analysis::run(program, launch, memory);
-            break;
-        case How::counted:
-            (void)analysis::run_counted(program, launch, memory);
-            break;
-        case How::checked: {
-            const analysis::Checked checked = analysis::run_checked(program, launch, memory, {});
-            for (const analysis::Finding& f : checked.findings)
-                check(!f.title.empty() && f.count > 0, "an empty finding");
-            if (!checked.findings.empty()) return std::nullopt;  // it leaves faults out and goes on
-            break;
-        }
-        case How::stepped:
-            step_through(program, registers, std::move(launch), memory, dice);
-            return std::nullopt;
+    if (how == Purpose::step) {
+        step_through(program, registers, std::move(launch), memory, dice);
+        return std::nullopt;
+    }
+    analysis::Request request;
+    request.launch = std::move(launch);
+    request.gpu = coalesce::model::find_gpu("h200");
+    request.counts = request.caches = how == Purpose::count;
+    if (how == Purpose::check) request.check.emplace();
+    analysis::prepare(program, request);
+    const analysis::Result result =
+        analysis::launch(program, request, memory, analysis::listing_of(program));
+    if (result.checked) {
+        for (const analysis::Finding& f : result.checked->findings)
+            check(!f.title.empty() && f.count > 0, "an empty finding");
+        if (!result.checked->findings.empty()) return std::nullopt;  // it leaves faults out
     }
     std::vector<std::byte> left = data;
     for (const sim::ModuleMemory::Item& item : variables->items)
@@ -202,12 +198,13 @@ void run_module(const ptx::Module& module) {
     for (const ptx::Function& function : module.functions) {
         if (!function.entry) continue;
         Left first;
-        for (const How how : {How::plainly, How::counted, How::checked, How::stepped}) {
+        using analysis::Purpose;
+        for (const Purpose how : {Purpose::run, Purpose::count, Purpose::check, Purpose::step}) {
             try {
                 const Left left = run_kernel(module, function, how, Dice(*module.text));
                 if (!first) first = left;
                 check(!left || has_clock || *left == *first, "another result than a plain run's");
-                ran += left && how == How::plainly;
+                ran += left && how == Purpose::run;
             } catch (const coalesce::Error& error) {
                 check_message(error);
             }

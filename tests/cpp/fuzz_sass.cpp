@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/counts.hpp"
-#include "analysis/engines.hpp"
+#include "analysis/launch.hpp"
 #include "fuzz_main.hpp"
 #include "ptx/module.hpp"
 #include "sass/lift.hpp"
@@ -153,7 +153,10 @@ long ran = 0;  // kernels, to their end
 // What the kernel leaves in memory; nothing where it was not run to its end.
 std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     const ptx::Module module = ptx::parse(ptx_text);
-    const sim::Engine& engine = counted ? analysis::counting_engine() : analysis::silent_engine();
+    analysis::Request request;
+    request.counts = counted;
+    request.gpu = coalesce::model::find_gpu("h200");
+    const sim::Engine& engine = sim::engine(analysis::watch_for(analysis::purpose_of(request)));
     const auto memory = sim::lay_out_memory(module);
     const sim::Program program =
         sass::lift(listing, module, *module.find_function("k"), memory, engine);
@@ -166,7 +169,7 @@ std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     in.bytes = out.bytes = data.size() / 2;
     in.host = data.data(), out.host = data.data() + data.size() / 2;
     const uint64_t addresses[] = {space.add(in), space.add(out)};
-    sim::Launch launch;
+    sim::Launch& launch = request.launch;
     launch.grid = {2, 1, 1};
     launch.block = {40, 1, 1};
     launch.shared_bytes = 256;
@@ -174,10 +177,8 @@ std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     launch.instruction_limit = 500;
     launch.parameters.resize(sizeof addresses);
     std::memcpy(launch.parameters.data(), addresses, sizeof addresses);
-    if (counted)
-        (void)analysis::run_counted(program, launch, space);
-    else
-        analysis::run(program, launch, space);
+    analysis::prepare(program, request);
+    (void)analysis::launch(program, request, space, analysis::listing_of(program));
     for (const sim::ModuleMemory::Item& item : memory->items)
         data.insert(data.end(), item.bytes.begin(), item.bytes.end());
     return data;

@@ -56,7 +56,7 @@ inline std::vector<Results> run_machine(const std::vector<std::string>& instruct
         ".version 8.5\n.target sm_90\n.address_size 64\n"
         ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n ret;\n}\n");
     const Listing listing = read(listing_text(instructions));
-    const sim::Engine engine = sim::engine_of(isa);
+    const sim::Engine& engine = sim::engine(sim::Watch::nothing, isa);
     const auto memory = sim::lay_out_memory(module);
     const sim::Program program = lift(listing, module, *module.find_function("k"), memory, engine);
 
@@ -79,9 +79,9 @@ inline std::vector<Results> run_machine(const std::vector<std::string>& instruct
     launch.workers = 1;
     launch.parameters.resize(sizeof addresses);
     std::memcpy(launch.parameters.data(), addresses, sizeof addresses);
-    sim::SilentObserver observer;
-    const std::vector<void*> observers(sim::worker_count(launch), &observer);
-    engine.run(program, launch, space, observers.data());
+    sim::NoObserver nobody;
+    const std::vector<sim::NoObserver*> observers(sim::worker_count(launch), &nobody);
+    sim::run_grid<sim::NoObserver>(program, launch, space, observers);
     std::vector<Results> results;
     for (const Stored& s : out) results.push_back({s.value, s.p != 0, s.q != 0});
     return results;

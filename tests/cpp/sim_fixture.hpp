@@ -13,7 +13,7 @@
 
 #include "errors.hpp"
 #include "ptx/module.hpp"
-#include "sim/engine_impl.hpp"
+#include "sim/worker.hpp"
 
 namespace coalesce::sim {
 
@@ -54,20 +54,6 @@ DONE:
 )";
 }
 
-inline Engine engine_of(Isa isa) {
-    // The memory handlers and the scheduler of this file, the operations of the instruction set.
-    Engine engine = COALESCE_ISA::make_engine<SilentObserver>();
-    switch (isa) {
-#define COALESCE_TEST_CASE(name)        \
-    case Isa::name:                     \
-        engine.ops = &name::op_table(); \
-        break;
-        COALESCE_FOR_EACH_ISA(COALESCE_TEST_CASE)
-#undef COALESCE_TEST_CASE
-    }
-    return engine;
-}
-
 // The instruction sets this machine can run.
 inline std::vector<Isa> instruction_sets() {
     std::vector<Isa> sets;
@@ -78,7 +64,7 @@ inline std::vector<Isa> instruction_sets() {
 // Runs a module's kernel k(in, out, count) with a thread for each of `inputs`.
 inline std::vector<uint64_t> run_module(const ptx::Module& module, std::vector<Words> inputs,
                                         Isa isa = best_isa()) {
-    const Engine engine = engine_of(isa);
+    const Engine& engine = sim::engine(Watch::nothing, isa);
     const auto memory = lay_out_memory(module);
     const Program program = decode(module, *module.find_function("k"), memory, engine);
     std::vector<uint64_t> out(inputs.size());
@@ -100,9 +86,9 @@ inline std::vector<uint64_t> run_module(const ptx::Module& module, std::vector<W
     launch.workers = 1;
     launch.parameters.resize(program.parameter_bytes);
     std::memcpy(launch.parameters.data(), addresses, launch.parameters.size());
-    SilentObserver observer;
-    const std::vector<void*> observers(worker_count(launch), &observer);
-    engine.run(program, launch, space, observers.data());
+    NoObserver nobody;
+    const std::vector<NoObserver*> observers(worker_count(launch), &nobody);
+    run_grid<NoObserver>(program, launch, space, observers);
     return out;
 }
 

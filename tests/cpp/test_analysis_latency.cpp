@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/cache_replay.hpp"
 #include "analysis/latency.hpp"
 
 namespace coalesce::analysis {
@@ -30,7 +31,7 @@ class Code {
   public:
     Code& add(const std::string& opcode, uint64_t executed, Boards boards = {}) {
         sim::InstructionInfo info;
-        info.opcode = opcode;
+        info.set_opcode(opcode);
         listing_->instructions.push_back(info);
         InstructionCounts c;
         c.executed = executed;

@@ -46,6 +46,15 @@ std::vector<Row> integer_rows() {
         {{"IADD3 R0, P5, P6, R2, R4, R6", "IADD3.X R1, R3, R5, R7, P5, P6"},
          As::pair,
          [](In i) { return of(i.a + i.b + i.c); }},
+        {{"BMSK R0, R2, R4"},
+         As::word,
+         [](In i) {
+             const u32 first = std::min(i.x(), 32u), count = std::min(i.y(), 32u);
+             return of(u32(((u64{1} << count) - 1) << first));
+         }},
+        {{"BMSK.W R0, R2, R4"},
+         As::word,
+         [](In i) { return of(u32(((u64{1} << (i.y() & 31)) - 1) << (i.x() & 31))); }},
         {{"IMAD R0, R2, R4, R6"}, As::word, [](In i) { return of(i.x() * i.y() + i.z()); }},
         {{"IMAD.MOV.U32 R0, RZ, RZ, R2"}, As::word, [](In i) { return of(i.x()); }},
         {{"IMAD.SHL.U32 R0, R2, 0x8, RZ"}, As::word, [](In i) { return of(i.x() << 3); }},

@@ -151,7 +151,7 @@ TEST(SassLift, SurvivesListingsThatEndEarly) {
     const ptx::Module module = ptx::parse(
         ".version 8.5\n.target sm_90\n.address_size 64\n"
         ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n ret;\n}\n");
-    const sim::Engine engine = sim::engine_of(sim::best_isa());
+    const sim::Engine& engine = sim::engine(sim::Watch::nothing);
     int lifted = 0, refused = 0;
     for (size_t n = 0; n < whole.size(); ++n) {
         try {

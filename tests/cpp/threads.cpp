@@ -12,7 +12,7 @@
 #include "analysis/cache_replay.hpp"
 #include "analysis/check.hpp"
 #include "analysis/counts.hpp"
-#include "analysis/engines.hpp"
+#include "analysis/launch.hpp"
 #include "analysis/step.hpp"
 #include "analysis/trace.hpp"
 #include "model/gpu.hpp"
@@ -94,10 +94,16 @@ void launch_once(const ptx::Module& module, How how) {
     const auto variables = sim::lay_out_memory(module);
     const ptx::Function& entry = *module.find_function("k");
     sim::RegisterMap registers;
-    const sim::Engine& engine = how == How::plainly   ? analysis::silent_engine()
-                                : how == How::checked ? analysis::checking_engine()
-                                : how == How::stepped ? analysis::stepping_engine()
-                                                      : analysis::counting_engine();
+    analysis::Request request;
+    request.gpu = model::find_gpu("h200");
+    request.registers = 32;
+    request.counts = how == How::counted || how == How::replayed;
+    request.caches = how == How::replayed;
+    if (how == How::recorded) request.record.emplace().limit = 200;
+    if (how == How::checked) request.check.emplace();
+    const analysis::Purpose purpose =
+        how == How::stepped ? analysis::Purpose::step : analysis::purpose_of(request);
+    const sim::Engine& engine = sim::engine(analysis::watch_for(purpose));
     const sim::Program program = sim::decode(module, entry, variables, engine, registers);
     std::vector<uint32_t> in(count), out(count);
     for (uint32_t i = 0; i < count; ++i) in[i] = 3 * i;
@@ -113,7 +119,7 @@ void launch_once(const ptx::Module& module, How how) {
     const uint64_t addresses[] = {add("in", in), add("out", out)};
     const auto device_array = sim::allocate_array({16}, 4, "float32");
     check(!sim::live_arrays().empty(), "the device array is not there");
-    sim::Launch launch;
+    sim::Launch& launch = request.launch;
     launch.grid = {blocks, 1, 1};
     launch.block = {threads_per_block, 1, 1};
     launch.workers = 4;
@@ -121,40 +127,19 @@ void launch_once(const ptx::Module& module, How how) {
     std::memcpy(launch.parameters.data(), addresses, sizeof addresses);
     std::atomic<uint32_t> printed{0};
     launch.print = [&](const std::string&) { ++printed; };
-    const model::Gpu& gpu = *model::find_gpu("h200");
-    const model::Occupancy occupancy = model::occupancy(gpu, threads_per_block, 32, 384);
-    switch (how) {
-        case How::plainly:
-            analysis::run(program, launch, memory);
-            break;
-        case How::counted:
-            check(analysis::run_counted(program, launch, memory).executed() > 0, "no counts");
-            break;
-        case How::recorded: {
-            analysis::Recording wanted;
-            wanted.limit = 200;
-            analysis::Recorder recorder(wanted, program);
-            (void)analysis::run_counted(program, launch, memory, nullptr, &recorder);
-            check(recorder.finish().events.size() == 200, "events are missing");
-            break;
+    if (how == How::stepped) {
+        analysis::Stepper stepper(program, registers, launch, memory, 3, 64);
+        while (stepper.step(std::nullopt)) {
         }
-        case How::replayed: {
-            analysis::CacheReplay replay(program, launch, gpu, occupancy);
-            (void)analysis::run_counted(program, launch, memory, nullptr, nullptr, &replay);
-            check(replay.finish().counts.l1_loads > 0, "no cache was asked");
-            break;
-        }
-        case How::checked:
-            check(analysis::run_checked(program, launch, memory, {}).findings.empty(),
-                  "a finding in a correct kernel");
-            break;
-        case How::stepped: {
-            analysis::Stepper stepper(program, registers, launch, memory, 3, 64);
-            while (stepper.step(std::nullopt)) {
-            }
-            return;
-        }
+        return;
     }
+    analysis::prepare(program, request);
+    const analysis::Result r =
+        analysis::launch(program, request, memory, analysis::listing_of(program));
+    check(!request.counting() || r.counts->executed() > 0, "no counts");
+    check(!r.trace || r.trace->events.size() == 200, "events are missing");
+    check(how != How::replayed || r.caches->counts.l1_loads > 0, "no cache was asked");
+    check(!r.checked || r.checked->findings.empty(), "a finding in a correct kernel");
     for (uint32_t i = 0; i < count; ++i) check(out[i] == expected(i), "a wrong result");
     uint32_t total = 0;
     for (const sim::ModuleMemory::Item& item : variables->items) {

@@ -89,7 +89,7 @@ def same_compiler(request: pytest.FixtureRequest) -> None:
 def counted(case: counter_cases.Case) -> tuple[Mapping[str, float], Mapping[str, str]]:
     """Return what the simulator counts in the last launch of a case, and what of it is inexact."""
     counts = case.run("sim", counts=True)[-1][1].counts
-    inexact = exactness.inexact(counts) if exactness.is_machine_code(counts) else {}
+    inexact = exactness.inexact(counts) if counts.machine_code else {}
     return counts.metrics(), inexact
 
 

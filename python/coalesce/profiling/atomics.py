@@ -15,23 +15,17 @@ from typing import Any, NamedTuple
 _REGISTER = re.compile(r"%\w+")
 _GUARD = re.compile(r"\s*@!?(%\w+)\s")
 _SPACES = ("global", "shared", "local")
-_NO_RESULT = ("st.", "red.", "bra", "bar", "barrier", "ret", "call", "exit", "membar", "fence")
 
 
 class _Step(NamedTuple):
     """An instruction: what it fills, what it takes, and the registers of its address."""
 
-    opcode: str
+    kind: str  # "load", "atomic" and such; "" if it accesses no memory
+    space: str  # the memory it accesses; of a generic address most likely global
     function: int
     results: tuple[str, ...]
     sources: tuple[str, ...]
     address: tuple[str, ...]
-
-    @property
-    def space(self) -> str:
-        """The memory it accesses; of a generic address most likely global."""
-        words = {word.partition("::")[0] for word in self.opcode.split(".")}
-        return next((s for s in _SPACES if s in words), "global")
 
 
 def spaces(table: Any, ptx: str) -> list[str]:
@@ -44,14 +38,21 @@ def spaces(table: Any, ptx: str) -> list[str]:
     ptx : str
         Their text.
     """
-    opcodes = [str(opcode) for opcode in table["opcode"]]
-    if not any(opcode.startswith("atom.") for opcode in opcodes):
+    if "atomic" not in table["kind"]:
         return []
     lines = ptx.splitlines()
-    rows = zip(opcodes, table["function"].tolist(), table["ptx_line"].tolist(), strict=True)
+    columns = ("opcode", "kind", "space", "function", "has_result", "ptx_line")
+    rows = zip(*(table[name].tolist() for name in columns), strict=True)
     steps = [
-        _step(opcode, function, lines[number - 1] if 0 < number <= len(lines) else "")
-        for opcode, function, number in rows
+        _step(
+            opcode,
+            kind,
+            space,
+            function,
+            has_result,
+            lines[number - 1] if 0 < number <= len(lines) else "",
+        )
+        for opcode, kind, space, function, has_result, number in rows
     ]
     tainted = _followed(steps)
     return [
@@ -61,17 +62,18 @@ def spaces(table: Any, ptx: str) -> list[str]:
     ]
 
 
-def _step(opcode: str, function: int, text: str) -> _Step:
+def _step(opcode: str, kind: str, space: str, function: int, has_result: bool, text: str) -> _Step:
     guard = _GUARD.match(text)
     operands = text.partition(opcode)[2]
     address = _REGISTER.findall(operands.partition("[")[2].partition("]")[0])
     results: list[str] = []
-    if not opcode.startswith(_NO_RESULT):
+    if has_result:
         first = re.match(r"\s*(\{[^}]*\}|[^,\[]*)", operands)
         results = _REGISTER.findall(first[0]) if first else []
         operands = operands[first.end() :] if first else operands
     sources = _REGISTER.findall(operands) + ([guard[1]] if guard else [])
-    return _Step(opcode, function, tuple(results), tuple(sources), tuple(address))
+    space = space if space in _SPACES else "global"
+    return _Step(kind, space, function, tuple(results), tuple(sources), tuple(address))
 
 
 def _followed(steps: Sequence[_Step]) -> set[tuple[int, str]]:
@@ -82,10 +84,10 @@ def _followed(steps: Sequence[_Step]) -> set[tuple[int, str]]:
         before = len(tainted), len(memory)
         for step in steps:
             taken = not tainted.isdisjoint((step.function, r) for r in step.sources)
-            if step.opcode.startswith("st.") and taken and step.space != "global":
+            if step.kind == "store" and taken and step.space != "global":
                 memory.add(step.space)
-            loaded = step.opcode.startswith("ld") and "param" not in step.opcode
-            if taken or step.opcode.startswith("atom.") or (loaded and step.space in memory):
+            loaded = step.kind == "load" and step.space in memory
+            if taken or step.kind == "atomic" or loaded:
                 tainted.update((step.function, r) for r in step.results)
         if before == (len(tainted), len(memory)):
             return tainted

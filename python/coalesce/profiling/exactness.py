@@ -63,11 +63,6 @@ OUTSIDE = (
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
-def is_machine_code(counts: sim.Counts) -> bool:
-    """Return whether the counts are of the machine code."""
-    return any(str(opcode)[:1].isupper() for opcode in counts.table()["opcode"])
-
-
 def inexact(counts: sim.Counts) -> dict[str, str]:
     """Return the metrics that may differ from the hardware's counters, and why.
 
@@ -99,7 +94,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     for space in ("global", "shared", "local"):
         if table["unjoined"][_touches(table["space"], space)].any():
             add([n for n in metrics if space in n], UNJOINED)
-    if any(opcode.startswith("ATOM.") for opcode in executed):
+    if (table["generic"] & (table["kind"] == "atomic") & (table["executed"] > 0)).any():
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
     copies = table["kind"] == "async_copy"
     if (copies & (table["wavefronts"] > table["ideal_wavefronts"])).any():
@@ -137,12 +132,10 @@ def _of_copies(metric: str) -> bool:
 
 def _watches_in_a_loop(table: Any) -> Any:
     """Select global atomics with a result, and volatile loads, that warps execute repeatedly."""
-    watches = [
-        opcode.startswith("ATOM") or (opcode.startswith("LD") and ".STRONG" in opcode)
-        for opcode in map(str, table["opcode"])
-    ]
+    kind = table["kind"]
+    watches = (kind == "atomic") | ((kind == "load") & table["strong"])
     warps = next((n for n in table["executed"].tolist() if n), 0)  # of the first instruction
-    return np.array(watches) & _touches(table["space"], "global") & (table["executed"] > warps)
+    return watches & _touches(table["space"], "global") & (table["executed"] > warps)
 
 
 def _some_lanes_conflict(table: Any) -> Any:

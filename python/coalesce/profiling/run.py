@@ -114,7 +114,7 @@ def of_kernel(
     source, instructions = _listing(kernel, counted, ptx)
     metrics: Mapping[str, float] = counts.metrics()
     errors: Mapping[str, float] = {}
-    if exactness.is_machine_code(counts):
+    if counts.machine_code:
         inexact = exactness.inexact(counts)
     else:
         why = launch.program.why_ptx(kernel.entry)
@@ -183,7 +183,7 @@ def _listing(
     parameters = [parameter.name for parameter in kernel.signature.parameters]
     scale = 1.0 if counted.estimate is None else counted.estimate.scale
     widths: dict[int, int] = {}
-    if exactness.is_machine_code(counts):  # set it beside the PTX
+    if counts.machine_code:  # set it beside the PTX
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
     return source, rows.instructions(table, files, own, parameters, found, scale, widths)
 

@@ -17,9 +17,6 @@ from coalesce.common.errors import LaunchError
 if TYPE_CHECKING:
     from coalesce.simulate.prepared import Prepared
 
-_WATCHFUL = {"volatile", "relaxed", "acquire", "mmio"}
-_OWN = {"shared", "shared::cta", "local", "param", "const"}
-
 
 def exchanges(launch: Prepared) -> list[dict[str, Any]]:
     """Return the rows of the kernel's table of instructions that are such, as dicts."""
@@ -29,10 +26,9 @@ def exchanges(launch: Prepared) -> list[dict[str, Any]]:
     text = [lines[number - 1] if 0 < number <= len(lines) else "" for number in table["ptx_line"]]
     found = []
     for row, opcode in enumerate(table["opcode"].tolist()):
-        parts = set(opcode.split("."))
-        if parts & _OWN or (table["variable"][row] and table["space"][row] == "shared"):
+        if table["space"][row] not in ("global", "generic"):
             continue
-        if opcode.startswith("atom."):
+        if table["kind"][row] == "atomic":
             same = np.flatnonzero(table["function"] == table["function"][row])
             others = "\n".join(text[i] for i in same if i != row)
             used = any(
@@ -40,7 +36,7 @@ def exchanges(launch: Prepared) -> list[dict[str, Any]]:
                 for register in re.findall(r"%\w+", _destination(text[row], opcode))
             )
         else:
-            used = opcode.startswith("ld.") and bool(parts & _WATCHFUL)
+            used = table["kind"][row] == "load" and table["strong"][row]
         if used:
             found.append({name: column[row].item() for name, column in table.items()})
     return found

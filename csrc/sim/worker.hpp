@@ -1,4 +1,4 @@
-// The engine itself: runs a grid of warps with an observer of a type known when this is compiled.
+// Running a grid of warps with an observer of a type that is known when this is compiled.
 //
 // METHOD
 // Host threads take blocks from a counter. A block's warps run in turn, each until all its paths
@@ -16,25 +16,23 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "errors.hpp"
 #include "sim/engine.hpp"
-#include "sim/memory_handlers.hpp"
+#include "sim/launch.hpp"
+#include "sim/observer.hpp"
 #include "sim/scheduler.hpp"
 
-namespace coalesce::sim::COALESCE_ISA {
+namespace coalesce::sim {
 
 inline constexpr int64_t slice_ops = 1 << 16;
 // Slices of a block in a row in which no path ended or waited, after which lanes that wait behind a
 // branch may go on (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
-
-// Blocks an H200 holds at once: 132 multiprocessors of 2048 threads (CUDA C++ Programming Guide).
-inline constexpr uint64_t resident_multiprocessors = 132;
-inline constexpr uint32_t resident_threads = 2048;
 
 // What the workers of a launch share.
 struct GridState {
@@ -57,19 +55,17 @@ struct GridState {
 // Thrown inside a worker to unwind it when another one has failed.
 struct Stopped {};
 
-template <class Observer>
+template <Observer O>
 class Worker {
   public:
-    Worker(const Program& program, const Launch& launch, AddressSpace& memory, void* observer,
+    Worker(const Program& program, const Launch& launch, AddressSpace& memory, O& observer,
            GridState& grid)
-        : program_(program),
-          launch_(launch),
-          grid_(grid),
-          observer_(*static_cast<Observer*>(observer)) {
+        : program_(program), launch_(launch), grid_(grid), observer_(observer) {
         shared_.program = &program;
         shared_.launch = &launch;
         shared_.memory = &memory;
-        shared_.observer = observer;
+        shared_.observer = &observer;
+        shared_.announce = &announcements_to<O>;
         shared_.constants = program.constants.data();
         if (program.machine) {
             machine_ = machine_constants(program, launch);
@@ -81,8 +77,8 @@ class Worker {
         const uint32_t threads = uint32_t(launch.block.count());
         index_threads(shared_, launch.block, thread_index_);
         // As many blocks as the GPU holds at once may wait for each other.
-        const uint64_t resident =
-            resident_multiprocessors * std::max(1u, resident_threads / threads);
+        const uint64_t resident = uint64_t{launch.gpu.multiprocessors} *
+                                  std::max(1u, launch.gpu.resident_threads / threads);
         most_waiting_ = std::max<uint64_t>(1, resident / worker_count(launch));
     }
 
@@ -97,7 +93,7 @@ class Worker {
                 if (next < blocks) {
                     block = spare ? std::move(spare) : std::make_unique<Block>(shared_);
                     start(*block, launch_.block_at(next));
-                    observer_.start(*block);
+                    if constexpr (hears(Hook::start)) observer_.start(*block);
                 } else if (!waiting.empty()) {
                     block = std::move(waiting.front());
                     waiting.pop_front();
@@ -132,7 +128,7 @@ class Worker {
                 }
             }
             if (done) {
-                observer_.finish(block);
+                if constexpr (hears(Hook::finish)) observer_.finish(block);
                 return true;
             }
             if (!progress) throw_deadlock(block);
@@ -172,7 +168,7 @@ class Worker {
         while (w.running && left_ > 0) {
             const uint32_t first = w.current.pc;
             const uint32_t last = program_.segment_end[first] - 1;
-            observer_.segment(w, first, w.mask);
+            if constexpr (hears(Hook::segment)) observer_.segment(w, first, w.mask);
             left_ -= int64_t(last - first) + 1;
             const Op* op = ops + first;
             const Op* const end = ops + last;
@@ -198,17 +194,16 @@ class Worker {
             case Control::call:
                 w.current.pc = at;
                 call(w, op, at);
-                return observer_.call(w);
+                return entered(w);
             case Control::call_indirect:
                 w.current.pc = at;
                 call_indirect(w, op, at);
-                return observer_.call(w);
+                return entered(w);
             case Control::ret:
                 return give_back(w);
             case Control::exit:
                 leave(w);
-                while (const auto number = barrier_without_the_gone(w))
-                    observer_.complete(*w.block, *number);
+                while (const auto number = barrier_without_the_gone(w)) opened(*w.block, *number);
                 return;
             case Control::barrier:
                 w.current.pc = at;
@@ -229,7 +224,7 @@ class Worker {
                 return call_outside(w, op, at);
             case Control::jump:
                 jump(w, op, at);
-                if (!w.running) observer_.parted(w, op);
+                if (!w.running) diverged(w, op);
                 return;
         }
     }
@@ -238,19 +233,30 @@ class Worker {
         const LaneMask before = w.current.mask;
         w.current.pc = at;
         const bool together = gather(w, op, at);
-        if (program_.machine && op.target && w.current.mask != before) observer_.parted(w, op);
+        if (op.target && w.current.mask != before) diverged(w, op);
         if (!together) return;
         op.run(w, op);
-        observer_.synchronized(w, op);
+        if constexpr (hears(Hook::synchronized)) observer_.synchronized(w, op);
         release(w);
         go_to(w, at + 1);
     }
 
     void barrier(Warp& w, const Op& op, uint32_t at) {
         const uint32_t number = barrier_number(w, op);
-        observer_.arrive(w, op, number);
-        if (reach_barrier(w, op, at)) observer_.complete(*w.block, number);
+        if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, number);
+        if (reach_barrier(w, op, at)) opened(*w.block, number);
     }
+
+    void entered(Warp& w) {
+        if constexpr (hears(Hook::call)) observer_.call(w);
+    }
+    void opened(Block& block, uint32_t barrier) {
+        if constexpr (hears(Hook::complete)) observer_.complete(block, barrier);
+    }
+    void diverged(Warp& w, const Op& op) {
+        if constexpr (hears(Hook::diverged)) observer_.diverged(w, op);
+    }
+    static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
 
     void branch(Warp& w, const Op& op, uint32_t at) {
         if (op.guard == no_operand) return go_to(w, op.target);
@@ -258,7 +264,7 @@ class Worker {
         const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
         if (taken == w.current.mask) return go_to(w, op.target);
         if (taken == 0) return go_to(w, at + 1);
-        observer_.parted(w, op);
+        diverged(w, op);
         part(w, taken, op.target, at + 1, program_.reconvergence[at]);
     }
 
@@ -284,7 +290,7 @@ class Worker {
     const Program& program_;
     const Launch& launch_;
     GridState& grid_;
-    Observer& observer_;
+    O& observer_;
     Block shared_;  // what the blocks of this worker have in common
     uint64_t most_waiting_ = 1;
     int64_t slice_ = 0, left_ = 0;  // of the slice that runs: its operations, and those left
@@ -296,9 +302,11 @@ class Worker {
     std::vector<uint32_t> thread_index_[3];
 };
 
-template <class Observer>
+// Runs the grid with one observer for each of worker_count(launch) host threads. The program must
+// be decoded for watch_of<O>. Throws what a kernel can do wrong.
+template <Observer O>
 void run_grid(const Program& program, const Launch& launch, AddressSpace& memory,
-              void* const* observers) {
+              std::span<O* const> observers) {
     GridState grid;
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
@@ -306,7 +314,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     std::vector<std::thread> threads;
     const auto work = [&](uint32_t n) {
         try {
-            Worker<Observer>(program, launch, memory, observers[n], grid).run();
+            Worker<O>(program, launch, memory, *observers[n], grid).run();
         } catch (...) {
             grid.fail(std::current_exception());
         }
@@ -345,10 +353,13 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     if (grid.error) std::rethrow_exception(grid.error);
 }
 
-template <class Observer>
-const Engine& make_engine() {
-    static const Engine engine{&op_table(), memory_handlers<Observer>(), &run_grid<Observer>};
-    return engine;
-}
+// What memory instructions have to announce for an observer.
+template <Observer O>
+inline constexpr Watch watch_of = [] {
+    if (O::hooks.has(Hook::fault)) return Watch::faults;
+    const bool memory =
+        O::hooks.has(Hook::access) || O::hooks.has(Hook::landed) || O::hooks.has(Hook::fence);
+    return memory ? Watch::accesses : Watch::nothing;
+}();
 
-}  // namespace coalesce::sim::COALESCE_ISA
+}  // namespace coalesce::sim

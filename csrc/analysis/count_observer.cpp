@@ -1,0 +1,37 @@
+#include "analysis/count_observer.hpp"
+
+#include <algorithm>
+
+namespace coalesce::analysis {
+
+void CountObserver::add_to(Counts& counts) const {
+    counts.instructions.resize(program_.instructions.size());
+    for (size_t i = 0; i < counts.instructions.size(); ++i)
+        counts.instructions[i].add(costs_.of(i));
+    // A segment executed each of its instructions once.
+    for (uint32_t start = 0; start < runs_.size(); ++start) {
+        if (runs_[start].executed == 0) continue;
+        for (uint32_t op = start; op < program_.segment_end[start]; ++op) {
+            if (!program_.ops[op].starts) continue;
+            InstructionCounts& c = counts.instructions[program_.ops[op].pc];
+            c.executed += runs_[start].executed;
+            c.threads += runs_[start].threads;
+        }
+    }
+    for (size_t i = 0; i < parted_.size(); ++i) {
+        counts.instructions[i].parted += parted_[i];
+        if (!parted_[i] || !program_.machine) continue;
+        const auto met = program_.machine->meetings.find(uint32_t(i));
+        if (met == program_.machine->meetings.end()) continue;
+        for (const uint32_t memory : met->second)
+            counts.instructions[memory].unjoined += parted_[i];
+    }
+}
+
+void CountObserver::clear() {
+    std::fill(runs_.begin(), runs_.end(), Runs{});
+    std::fill(parted_.begin(), parted_.end(), 0);
+    costs_.clear();
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,224 @@
+#include "analysis/launch.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "analysis/observers.hpp"
+#include "errors.hpp"
+#include "sim/worker.hpp"
+
+namespace coalesce::analysis {
+
+namespace {
+
+// Makes the observers of each host thread, runs the grid, and hands them to `take` one by one.
+template <sim::Observer O, class Make, class Take>
+void observe(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
+             Make&& make, Take&& take) {
+    std::vector<decltype(make())> owned;
+    std::vector<O*> observers;
+    for (uint32_t n = 0; n < sim::worker_count(launch); ++n) {
+        owned.push_back(make());
+        observers.push_back(&owned.back()->all);
+    }
+    sim::run_grid<O>(program, launch, memory, observers);
+    for (const auto& o : owned) take(*o);
+}
+
+// The observers that every counted launch has.
+struct Tally {
+    Tally(const sim::Program& program, GroupedCounts* groups)
+        : counts(program, groups), contention(program, groups) {}
+    CountObserver counts;
+    ContentionObserver contention;
+    void add_to(Counts& total) const {
+        counts.add_to(total);
+        contention.add_to(total);
+    }
+};
+
+Counts run_counted(const sim::Program& program, const sim::Launch& launch,
+                   sim::AddressSpace& memory, GroupedCounts* groups, Recorder* recorder,
+                   bool exemplars, CacheReplay* replay) {
+    Counts total;
+    const auto add = [&](const auto& o) { o.add_to(total); };
+    const auto add_with_firsts = [&](const auto& o) {
+        o.add_to(total);
+        recorder->add_firsts(o.firsts.events());
+    };
+    struct Count : Tally {
+        Counting all{counts, contention};
+        using Tally::Tally;
+    };
+    struct TraceToo : Tally {
+        TraceToo(const sim::Program& p, GroupedCounts* g, Recorder& r) : Tally(p, g), trace(r) {}
+        TraceObserver trace;
+        Tracing all{counts, contention, trace};
+    };
+    struct ReplayToo : Tally {
+        ReplayToo(const sim::Program& p, GroupedCounts* g, CacheReplay& r)
+            : Tally(p, g), caches(p, r, counts) {}
+        CacheObserver caches;
+        Replaying all{counts, contention, caches};
+    };
+    struct Sample : Tally {
+        Sample(const sim::Program& p, GroupedCounts* g, Recorder& r)
+            : Tally(p, g), trace(r), firsts(p) {}
+        TraceObserver trace;
+        FirstEventObserver firsts;
+        Sampling all{counts, contention, trace, firsts};
+    };
+    struct Profile : Tally {
+        Profile(const sim::Program& p, GroupedCounts* g, CacheReplay& c, Recorder& r)
+            : Tally(p, g), caches(p, c, counts), trace(r), firsts(p) {}
+        CacheObserver caches;
+        TraceObserver trace;
+        FirstEventObserver firsts;
+        Profiling all{counts, contention, caches, trace, firsts};
+    };
+    // A trace with caches keeps first events that nobody asks for.
+    if (recorder && replay) {
+        observe<Profiling>(
+            program, launch, memory,
+            [&] { return std::make_unique<Profile>(program, groups, *replay, *recorder); },
+            [&](const Profile& o) { exemplars ? add_with_firsts(o) : add(o); });
+    } else if (recorder && exemplars) {
+        observe<Sampling>(
+            program, launch, memory,
+            [&] { return std::make_unique<Sample>(program, groups, *recorder); }, add_with_firsts);
+    } else if (recorder) {
+        observe<Tracing>(
+            program, launch, memory,
+            [&] { return std::make_unique<TraceToo>(program, groups, *recorder); }, add);
+    } else if (replay) {
+        observe<Replaying>(
+            program, launch, memory,
+            [&] { return std::make_unique<ReplayToo>(program, groups, *replay); }, add);
+    } else {
+        observe<Counting>(
+            program, launch, memory, [&] { return std::make_unique<Count>(program, groups); }, add);
+    }
+    return total;
+}
+
+void run_plainly(const sim::Program& program, const sim::Launch& launch,
+                 sim::AddressSpace& memory) {
+    sim::NoObserver nobody;
+    const std::vector<sim::NoObserver*> observers(sim::worker_count(launch), &nobody);
+    sim::run_grid<sim::NoObserver>(program, launch, memory, observers);
+}
+
+// The groups that the blocks to run belong to.
+std::unique_ptr<GroupedCounts> grouped(const Request& request) {
+    if (!request.groups) return nullptr;
+    auto result = std::make_unique<GroupedCounts>();
+    uint32_t count = 0;
+    for (size_t n = 0; n < request.groups->size(); ++n) {
+        const uint32_t group = (*request.groups)[n];
+        result->group_of[request.launch.block_at(n)] = group;
+        count = std::max(count, group + 1);
+    }
+    result->groups.resize(count);
+    return result;
+}
+
+model::Occupancy occupancy_of(const sim::Program& program, const Request& request) {
+    return model::occupancy(*request.gpu, uint32_t(request.launch.block.count()), request.registers,
+                            program.shared_bytes + request.launch.shared_bytes);
+}
+
+}  // namespace
+
+sim::Watch watch_for(Purpose purpose) {
+    switch (purpose) {
+        case Purpose::run:
+            return sim::watch_of<sim::NoObserver>;
+        case Purpose::check:
+            return sim::watch_of<CheckObserver>;
+        default:
+            return sim::Watch::accesses;
+    }
+}
+static_assert(sim::watch_of<Counting> == sim::Watch::accesses &&
+              sim::watch_of<Profiling> == sim::Watch::accesses);
+
+Purpose purpose_of(const Request& request) {
+    if (request.check) return Purpose::check;
+    if (request.record) return Purpose::trace;
+    return request.counting() ? Purpose::count : Purpose::run;
+}
+
+void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& launch) {
+    sim::Limits limits;
+    limits.shared_bytes = gpu.max_block_shared_bytes();
+    sim::check(launch, limits, program.shared_bytes, program.kernel);
+    if (program.max_block_threads && launch.block.count() > program.max_block_threads) {
+        throw LaunchError(program.kernel + ": a block of " + std::to_string(launch.block.count()) +
+                          " threads is larger than the kernel's __launch_bounds__ of " +
+                          std::to_string(program.max_block_threads));
+    }
+    launch.gpu = {gpu.multiprocessors, gpu.warps * uint32_t(sim::warp_size)};
+}
+
+void prepare(const sim::Program& program, Request& request) {
+    sim::Launch& launch = request.launch;
+    prepare(program, *request.gpu, launch);
+    if (request.groups && (!launch.blocks || request.groups->size() != launch.blocks->size()))
+        throw LaunchError("groups must name a group for each of blocks");
+    if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
+    if (request.first_rounds) {
+        const uint64_t held =
+            uint64_t{request.gpu->multiprocessors} * occupancy_of(program, request).blocks;
+        launch.blocks.emplace(std::min(launch.grid.count(), request.first_rounds * held));
+        std::iota(launch.blocks->begin(), launch.blocks->end(), uint64_t(0));
+    }
+}
+
+Result launch(const sim::Program& program, const Request& request, sim::AddressSpace& memory,
+              std::shared_ptr<const Listing> listing) {
+    const model::Gpu& gpu = *request.gpu;
+    const sim::Launch& launch = request.launch;
+    Result result;
+    result.occupancy = occupancy_of(program, request);
+    if (request.check) {
+        result.checked = run_checked(program, launch, memory, *request.check);
+        return result;
+    }
+    if (!request.counting()) {
+        run_plainly(program, launch, memory);
+        return result;
+    }
+    std::optional<Recorder> recorder;
+    if (request.record) recorder.emplace(*request.record, program);
+    const std::unique_ptr<GroupedCounts> groups = grouped(request);
+    std::optional<CacheReplay> replay;
+    const bool from_the_start = !launch.blocks || request.first_rounds;
+    if (request.caches && from_the_start && launch.block_count() > 0)
+        replay.emplace(program, launch, gpu, result.occupancy);
+    const bool exemplars = request.record && request.record->exemplars > 0;
+    result.counts =
+        run_counted(program, launch, memory, groups.get(), recorder ? &*recorder : nullptr,
+                    exemplars, replay ? &*replay : nullptr);
+    if (replay) result.caches = replay->finish();
+    result.counts->listing = std::move(listing);
+    if (groups) {
+        for (Counts& group : groups->groups) {
+            group.instructions.resize(program.instructions.size());
+            group.listing = result.counts->listing;
+            result.counts->add(group);
+        }
+        result.groups = std::move(groups->groups);
+    }
+    if (recorder) result.trace = recorder->finish();
+    result.work =
+        result.counts->work(launch.block_count(), result.occupancy.warps, request.buffer_bytes,
+                            program.machine.get(), result.caches ? &*result.caches : nullptr);
+    if (request.first_rounds)
+        result.work = scaled(result.work, double(launch.grid.count()) /
+                                              double(std::max<uint64_t>(1, launch.block_count())));
+    result.time = model::modelled_time(gpu, result.occupancy, result.work);
+    return result;
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,243 @@
+// The contract between the simulator and those who observe it.
+//
+// METHOD
+// The simulator only announces; an analysis is an observer that listens. An observer is a class
+// with a function for each event it wants, and a list of these events:
+//
+//     class Barriers {
+//       public:
+//         static constexpr sim::Hooks hooks = sim::Hook::complete;
+//         void complete(const sim::Block&, uint32_t) { ++count_; }
+//         ...
+//     };
+//     static_assert(sim::Observer<Barriers>);
+//
+// The list and the functions must agree: a function with a misspelt name or wrong parameters, a
+// missing one, and one that is not listed do not compile. What nobody listens to costs nothing,
+// because the loop that runs a grid (worker.hpp) is compiled for each type of observer. Memory
+// accesses are announced from handlers that are compiled once for all observers, through a table of
+// functions (Announcements).
+//
+// Several observers listen together as one, an Observers<A, B, C>. Each host thread of a launch has
+// observers of its own, so that no event needs a lock.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <tuple>
+
+#include "sim/memory.hpp"
+#include "sim/warp.hpp"
+
+namespace coalesce::sim {
+
+// The events, with the function that hears each of them.
+enum class Hook : uint16_t {
+    // void start(Block&): a block starts.
+    start = 1 << 0,
+    // void finish(const Block&): all its threads have left.
+    finish = 1 << 1,
+    // void segment(const Warp&, uint32_t op, LaneMask): a path executes the operations from `op` to
+    // Program::segment_end[op].
+    segment = 1 << 2,
+    // void diverged(const Warp&, const Op&): the lanes of the running path take both sides of a
+    // branch.
+    diverged = 1 << 3,
+    // void call(const Warp&): the running path has entered a function.
+    call = 1 << 4,
+    // void access(const Warp&, const MemoryEvent&): a memory instruction is about to move its data.
+    access = 1 << 5,
+    // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*):
+    // lanes access what they must not. They are left out, and the kernel goes on; where nobody
+    // listens, it ends with a MemoryFault. Who listens also hears of accesses by name to the
+    // frame's own local memory.
+    fault = 1 << 6,
+    // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that these lanes
+    // issued have arrived.
+    landed = 1 << 7,
+    // void fence(const Warp&, const Op&): a fence of memory is executed.
+    fence = 1 << 8,
+    // void synchronized(const Warp&, const Op&): the lanes of warp.mask have come together and
+    // execute a shfl, vote, match or bar.warp.sync.
+    synchronized = 1 << 9,
+    // void arrive(const Warp&, const Op&, uint32_t barrier): the running path reaches a barrier.
+    arrive = 1 << 10,
+    // void complete(const Block&, uint32_t barrier): a barrier of the block opens.
+    complete = 1 << 11,
+};
+
+// A set of events.
+class Hooks {
+  public:
+    constexpr Hooks() = default;
+    constexpr Hooks(Hook hook) : bits_(uint16_t(hook)) {}  // NOLINT: a set of one
+    [[nodiscard]] constexpr bool has(Hook hook) const { return (bits_ & uint16_t(hook)) != 0; }
+    friend constexpr Hooks operator|(Hooks a, Hooks b) {
+        a.bits_ |= b.bits_;
+        return a;
+    }
+
+  private:
+    uint16_t bits_ = 0;
+};
+constexpr Hooks operator|(Hook a, Hook b) { return Hooks(a) | Hooks(b); }
+
+// Whether the list and the functions agree for one event.
+template <class O, Hook hook>
+constexpr bool agrees() {
+    using enum Hook;
+    constexpr bool hears = [] {
+        if constexpr (hook == start) return requires(O& o, Block& b) { o.start(b); };
+        if constexpr (hook == finish) return requires(O& o, const Block& b) { o.finish(b); };
+        if constexpr (hook == segment)
+            return requires(O& o, const Warp& w) { o.segment(w, uint32_t{}, LaneMask{}); };
+        if constexpr (hook == diverged)
+            return requires(O& o, const Warp& w, const Op& op) { o.diverged(w, op); };
+        if constexpr (hook == call) return requires(O& o, const Warp& w) { o.call(w); };
+        if constexpr (hook == access)
+            return requires(O& o, const Warp& w, const MemoryEvent& e) { o.access(w, e); };
+        if constexpr (hook == fault)
+            return requires(O& o, const Warp& w, const Op& op, const uint64_t* addresses) {
+                o.fault(w, op, Access{}, ptx::Space{}, Fault{}, LaneMask{}, addresses);
+            };
+        if constexpr (hook == landed)
+            return requires(O& o, const Warp& w, const AsyncCopy& c) {
+                o.landed(w, c, LaneMask{});
+            };
+        if constexpr (hook == fence)
+            return requires(O& o, const Warp& w, const Op& op) { o.fence(w, op); };
+        if constexpr (hook == synchronized)
+            return requires(O& o, const Warp& w, const Op& op) { o.synchronized(w, op); };
+        if constexpr (hook == arrive)
+            return requires(O& o, const Warp& w, const Op& op) { o.arrive(w, op, uint32_t{}); };
+        if constexpr (hook == complete)
+            return requires(O& o, const Block& b) { o.complete(b, uint32_t{}); };
+    }();
+    return O::hooks.has(hook) == hears;
+}
+
+template <class O>
+concept Observer =
+    std::same_as<decltype(O::hooks), const Hooks> && agrees<O, Hook::start>() &&
+    agrees<O, Hook::finish>() && agrees<O, Hook::segment>() && agrees<O, Hook::diverged>() &&
+    agrees<O, Hook::call>() && agrees<O, Hook::access>() && agrees<O, Hook::fault>() &&
+    agrees<O, Hook::landed>() && agrees<O, Hook::fence>() && agrees<O, Hook::synchronized>() &&
+    agrees<O, Hook::arrive>() && agrees<O, Hook::complete>();
+
+// Who listens to nothing: a plain run.
+struct NoObserver {
+    static constexpr Hooks hooks = {};
+};
+static_assert(Observer<NoObserver>);
+
+// Several observers as one. Each event goes to those that listen, in the order of the list.
+template <Observer... Parts>
+class Observers {
+  public:
+    static constexpr Hooks hooks = (Hooks{} | ... | Parts::hooks);
+
+    explicit Observers(Parts&... parts) : parts_(parts...) {}
+
+    void start(Block& b)
+        requires(hooks.has(Hook::start))
+    {
+        each<Hook::start>([&](auto& part) { part.start(b); });
+    }
+    void finish(const Block& b)
+        requires(hooks.has(Hook::finish))
+    {
+        each<Hook::finish>([&](auto& part) { part.finish(b); });
+    }
+    void segment(const Warp& w, uint32_t op, LaneMask mask)
+        requires(hooks.has(Hook::segment))
+    {
+        each<Hook::segment>([&](auto& part) { part.segment(w, op, mask); });
+    }
+    void diverged(const Warp& w, const Op& op)
+        requires(hooks.has(Hook::diverged))
+    {
+        each<Hook::diverged>([&](auto& part) { part.diverged(w, op); });
+    }
+    void call(const Warp& w)
+        requires(hooks.has(Hook::call))
+    {
+        each<Hook::call>([&](auto& part) { part.call(w); });
+    }
+    void access(const Warp& w, const MemoryEvent& e)
+        requires(hooks.has(Hook::access))
+    {
+        each<Hook::access>([&](auto& part) { part.access(w, e); });
+    }
+    void fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+               LaneMask lanes, const uint64_t* addresses)
+        requires(hooks.has(Hook::fault))
+    {
+        each<Hook::fault>(
+            [&](auto& part) { part.fault(w, op, access, space, fault, lanes, addresses); });
+    }
+    void landed(const Warp& w, const AsyncCopy& copy, LaneMask lanes)
+        requires(hooks.has(Hook::landed))
+    {
+        each<Hook::landed>([&](auto& part) { part.landed(w, copy, lanes); });
+    }
+    void fence(const Warp& w, const Op& op)
+        requires(hooks.has(Hook::fence))
+    {
+        each<Hook::fence>([&](auto& part) { part.fence(w, op); });
+    }
+    void synchronized(const Warp& w, const Op& op)
+        requires(hooks.has(Hook::synchronized))
+    {
+        each<Hook::synchronized>([&](auto& part) { part.synchronized(w, op); });
+    }
+    void arrive(const Warp& w, const Op& op, uint32_t barrier)
+        requires(hooks.has(Hook::arrive))
+    {
+        each<Hook::arrive>([&](auto& part) { part.arrive(w, op, barrier); });
+    }
+    void complete(const Block& b, uint32_t barrier)
+        requires(hooks.has(Hook::complete))
+    {
+        each<Hook::complete>([&](auto& part) { part.complete(b, barrier); });
+    }
+
+  private:
+    template <Hook hook, class F>
+    void each(F&& tell) {
+        const auto one = [&]<class Part>(Part& part) {
+            if constexpr (Part::hooks.has(hook)) tell(part);
+        };
+        std::apply([&](Parts&... parts) { (one(parts), ...); }, parts_);
+    }
+
+    std::tuple<Parts&...> parts_;
+};
+
+// What memory instructions announce to whoever is the observer (Block::observer).
+struct Announcements {
+    void (*access)(void*, const Warp&, const MemoryEvent&);
+    void (*fault)(void*, const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask,
+                  const uint64_t*);
+    void (*landed)(void*, const Warp&, const AsyncCopy&, LaneMask);
+    void (*fence)(void*, const Warp&, const Op&);
+};
+
+template <Observer O>
+inline constexpr Announcements announcements_to = {
+    [](void* o, const Warp& w, const MemoryEvent& e) {
+        if constexpr (O::hooks.has(Hook::access)) static_cast<O*>(o)->access(w, e);
+    },
+    [](void* o, const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+       LaneMask lanes, const uint64_t* addresses) {
+        if constexpr (O::hooks.has(Hook::fault))
+            static_cast<O*>(o)->fault(w, op, access, space, fault, lanes, addresses);
+    },
+    [](void* o, const Warp& w, const AsyncCopy& copy, LaneMask lanes) {
+        if constexpr (O::hooks.has(Hook::landed)) static_cast<O*>(o)->landed(w, copy, lanes);
+    },
+    [](void* o, const Warp& w, const Op& op) {
+        if constexpr (O::hooks.has(Hook::fence)) static_cast<O*>(o)->fence(w, op);
+    },
+};
+
+}  // namespace coalesce::sim

@@ -1,0 +1,30 @@
+// Which lane a shuffle reads from (PTX ISA, "shfl.sync"): one rule for the operation and the
+// checker.
+#pragma once
+
+#include <cstdint>
+
+namespace coalesce::sim {
+
+enum class ShuffleMode : uint8_t { up, down, butterfly, index };
+
+struct ShuffleSource {
+    int lane;       // that the value comes from: the reading lane itself where it is not valid
+    bool is_valid;  // the lane that the operands name lies in the segment
+};
+
+// `b` and `c` are the operands of the reading lane: the offset or number of a lane, and the clamp
+// (bits 0 to 4) and segment mask (bits 8 to 12).
+[[gnu::always_inline]] inline ShuffleSource shuffle_source(ShuffleMode mode, int lane, uint32_t b,
+                                                           uint32_t c) {
+    const int by = int(b & 31), clamp = int(c & 31), segment = int(c >> 8 & 31);
+    const int most = (lane & segment) | (clamp & ~segment), least = lane & segment;
+    const int from = mode == ShuffleMode::up          ? lane - by
+                     : mode == ShuffleMode::down      ? lane + by
+                     : mode == ShuffleMode::butterfly ? lane ^ by
+                                                      : least | (by & ~segment);
+    const bool valid = mode == ShuffleMode::up ? from >= most : from <= most;
+    return {valid ? from : lane, valid};
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,127 @@
+#include "sim/traits.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <unordered_map>
+#include <vector>
+
+namespace coalesce::sim {
+
+namespace {
+
+constexpr auto rows = [] {
+    using namespace trait;
+    using enum Pipe;
+    return std::to_array<Operation>({
+        {},
+#define COALESCE_OPERATION(code, spelling, select, pipe, traits, sentence) \
+    {OpCode::code, spelling, pipe, traits, sentence},
+#include "sim/ops.inc"
+#undef COALESCE_OPERATION
+    });
+}();
+
+// The parts of an opcode that follow its spelling.
+class Parts {
+  public:
+    explicit Parts(std::string_view text) {
+        while (!text.empty()) {
+            const size_t dot = std::min(text.find('.'), text.size());
+            parts_.push_back(text.substr(0, dot));
+            text.remove_prefix(std::min(dot + 1, text.size()));
+        }
+    }
+    [[nodiscard]] bool any(std::initializer_list<std::string_view> names) const {
+        return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+            return std::find(parts_.begin(), parts_.end(), name) != parts_.end();
+        });
+    }
+    [[nodiscard]] bool has(std::string_view name) const { return any({name}); }
+    [[nodiscard]] bool ends_with(std::string_view name) const {
+        return !parts_.empty() && parts_.back() == name;
+    }
+
+  private:
+    std::vector<std::string_view> parts_;
+};
+
+Pipe pipe_of(Pipe pipe, const Parts& parts) {
+    if (pipe != Pipe::by_type) return pipe;
+    return parts.ends_with("f32") ? Pipe::fp32 : parts.ends_with("f64") ? Pipe::fp64 : Pipe::other;
+}
+
+AtomicForm form_of(const Parts& parts) {
+    if (parts.has("CAST") && parts.has("SPIN")) return AtomicForm::spinning;
+    if (parts.any({"cas", "CAS", "CAST"})) return AtomicForm::compare_and_swap;
+    return parts.has("POPC") && parts.has("INC") ? AtomicForm::counting : AtomicForm::plain;
+}
+
+void read_ptx(Traits& t, const Parts& parts) {
+    const bool strong = parts.any({"volatile", "relaxed", "acquire", "mmio"});
+    const bool stores = t.code == OpCode::st, loads = t.code == OpCode::ld;
+    t.strong = t.atomic || ((loads || stores) && (strong || parts.has("release")));
+    t.releases = (stores || t.atomic) && parts.any({"release", "acq_rel"});
+    t.read_only = parts.has("nc");
+    t.scope = parts.has("cta") ? Scope::block : Scope::device;
+    t.passes_l1 = strong || parts.any({"cg", "cv"});
+    // A fence of another proxy, or of a barrier's initialisation, orders no plain accesses.
+    t.orders = t.orders && !parts.any({"proxy", "mbarrier_init"});
+    t.aligned = t.aligned || (t.code == OpCode::barrier && parts.has("aligned"));
+    t.has_result = t.has_result || (t.block_barrier && parts.has("red"));
+    t.block_barrier = t.block_barrier && !parts.has("arrive");
+    t.adds_floats =
+        t.atomic && parts.has("add") && parts.any({"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"});
+}
+
+void read_machine_code(Traits& t, const Parts& parts) {
+    t.strong = t.atomic || parts.any({"STRONG", "MMIO"});
+    t.passes_l1 = parts.has("BYPASS") || (parts.has("STRONG") && parts.any({"GPU", "SYS"}));
+    t.scope = parts.any({"CTA", "SM"}) ? Scope::block : Scope::device;
+    t.block_barrier = t.block_barrier && !parts.has("ARV");
+    t.adds_floats = t.atomic && parts.has("ADD") && parts.any({"F16x2", "BF16x2", "F32", "F64"});
+}
+
+}  // namespace
+
+std::span<const Operation> operations() { return rows; }
+
+OpCode opcode_named(std::string_view opcode) {
+    static const auto codes = [] {
+        std::unordered_map<std::string_view, OpCode> map;
+        for (const Operation& row : operations()) map.emplace(row.spelling, row.code);
+        return map;
+    }();
+    while (!opcode.empty()) {
+        if (const auto found = codes.find(opcode); found != codes.end()) return found->second;
+        const size_t dot = opcode.rfind('.');
+        opcode = opcode.substr(0, dot == std::string_view::npos ? 0 : dot);
+    }
+    return OpCode::unknown;
+}
+
+Traits traits_of(std::string_view opcode) {
+    Traits t;
+    t.code = opcode_named(opcode);
+    const Operation& row = operation(t.code);
+    const Parts parts(opcode.substr(std::min(row.spelling.size(), opcode.size())));
+    t.pipe = pipe_of(row.pipe, parts);
+    t.machine_code = row.is_machine_code();
+    t.has_result = t.code != OpCode::unknown && !row.has(trait::no_result);
+    t.block_barrier = row.has(trait::block_barrier);
+    t.warp_barrier = row.has(trait::warp_barrier);
+    t.aligned = row.has(trait::aligned);
+    t.shuffle = row.has(trait::shuffle);
+    t.orders = row.has(trait::fence);
+    t.atomic = row.has(trait::atomic);
+    t.ends_copy_group = row.has(trait::ends_copy_group);
+    t.awaits_copies = row.has(trait::awaits_copies);
+    if (t.atomic) t.form = form_of(parts);
+    if (t.machine_code)
+        read_machine_code(t, parts);
+    else
+        read_ptx(t, parts);
+    return t;
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,59 @@
+"""Write docs/instructions.md: which instructions the simulator executes, from csrc/sim/ops.inc.
+
+Run ``python docs/make_instructions.py`` after a row of the table has changed; a test compares.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+TABLE = DOCS.parent / "csrc" / "sim" / "ops.inc"
+PAGE = DOCS / "instructions.md"
+
+HEAD = """\
+# Instructions
+
+*Written by `docs/make_instructions.py` from `csrc/sim/ops.inc`; do not edit.*
+
+These are the instructions that the simulator executes: PTX for plain runs, checks, traces and
+steps, and machine code of compute capability 9.0 for counting. An instruction with a type or
+modifier that has no meaning here is an `UnsupportedInstruction`, which names it and its line,
+before anything runs.
+[Adding an instruction](adding_an_instruction.md) shows how the table grows.
+"""
+
+SECTION = re.compile(r"^// ---- (?P<language>PTX|machine code): (?P<title>.*) ----$")
+ROW = re.compile(
+    r'^COALESCE_OPERATION\(\w+, "(?P<spelling>[^"]+)", \w+, \w+, .*, "(?P<sentence>[^"]+)"\)$'
+)
+LANGUAGES = {"PTX": "PTX", "machine code": "Machine code"}
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield HEAD.rstrip()
+    language = ""
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if section := SECTION.match(line):
+            if section["language"] != language:
+                language = section["language"]
+                yield f"\n## {LANGUAGES[language]}"
+            title = section["title"][0].upper() + section["title"][1:]
+            yield f"\n### {title}\n\n| instruction | what it does |\n|---|---|"
+        elif row := ROW.match(line):
+            sentence = row["sentence"].replace("|", "\\|")
+            yield f"| `{row['spelling']}` | {sentence} |"
+        elif line.startswith("COALESCE_OPERATION"):
+            raise ValueError(f"not a row of the table: {line}")
+
+
+def page() -> str:
+    """Return the text of the page."""
+    return "\n".join(lines()) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,180 @@
+// Launches with all that may be wanted of them.
+#include "analysis/launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim_fixture.hpp"
+
+namespace coalesce::analysis {
+namespace {
+
+// A kernel of one block of threads, or many that do the same, and its memory.
+class Kernel {
+  public:
+    explicit Kernel(const std::string& body, uint32_t threads = 32)
+        : module_(ptx::parse(sim::kernel_text(body))),
+          variables_(sim::lay_out_memory(module_)),
+          in_(threads),
+          out_(threads) {
+        sim::Buffer in, out;
+        in.name = "in";
+        in.bytes = in_.size() * sizeof in_[0];
+        in.host = reinterpret_cast<std::byte*>(in_.data());
+        out.name = "out";
+        out.bytes = out_.size() * sizeof out_[0];
+        out.host = reinterpret_cast<std::byte*>(out_.data());
+        const uint64_t values[] = {memory_.add(in), memory_.add(out), threads};
+        parameters_.resize(20);
+        std::memcpy(parameters_.data(), values, parameters_.size());
+    }
+
+    Request request(uint32_t blocks, const char* gpu = "h200") const {
+        Request r;
+        r.launch.grid = {blocks, 1, 1};
+        r.launch.block = {uint32_t(in_.size()), 1, 1};
+        r.launch.parameters = parameters_;
+        r.gpu = model::find_gpu(gpu);
+        return r;
+    }
+
+    sim::Program program(const Request& r) const {
+        return sim::decode(module_, *module_.find_function("k"), variables_,
+                           sim::engine(watch_for(purpose_of(r))));
+    }
+
+    Result launch(Request r) {
+        const sim::Program p = program(r);
+        prepare(p, r);
+        return analysis::launch(p, r, memory_, listing_of(p));
+    }
+
+    [[nodiscard]] uint64_t out(size_t n) const { return out_[n]; }
+
+  private:
+    ptx::Module module_;
+    std::shared_ptr<sim::ModuleMemory> variables_;
+    std::vector<sim::Words> in_;
+    std::vector<uint64_t> out_;
+    sim::AddressSpace memory_;
+    std::vector<std::byte> parameters_;
+};
+
+TEST(Launch, OfNothingButTheRun) {
+    Kernel k("mov.u32 %r0, 7;");
+    const Result r = k.launch(k.request(1));
+    EXPECT_EQ(k.out(31), 7u);
+    EXPECT_FALSE(r.counts || r.trace || r.checked || r.caches || r.time);
+}
+
+TEST(Launch, CountsAndModelsATime) {
+    Kernel k("");
+    Request request = k.request(3);
+    request.counts = true;
+    const Result r = k.launch(request);
+    const InstructionCounts loads = r.counts->sum(ptx::Space::global, sim::Access::load);
+    EXPECT_EQ(loads.requests, 3u * 3u);  // three words, of one warp of three blocks
+    EXPECT_EQ(loads.sectors, 3u * 3u * 24u);
+    EXPECT_EQ(r.work.blocks, 3u);
+    EXPECT_GT(r.time->ms, 0);
+    EXPECT_FALSE(r.caches);
+}
+
+TEST(Launch, CountsGroupsOfBlocksApart) {
+    Kernel k("");
+    Request request = k.request(8);
+    request.launch.blocks = {1, 4, 6};
+    request.groups = {{0, 1, 0}};
+    const Result r = k.launch(request);
+    ASSERT_EQ(r.groups.size(), 2u);
+    EXPECT_EQ(r.groups[0].executed(), 2 * r.groups[1].executed());
+    EXPECT_EQ(r.counts->executed(), 3 * r.groups[1].executed());
+}
+
+TEST(Launch, RefusesGroupsThatAreNotOfItsBlocks) {
+    Kernel k("");
+    Request request = k.request(8);
+    request.launch.blocks = {1, 4, 6};
+    request.groups = {{0, 1}};
+    EXPECT_THROW(k.launch(request), LaunchError);
+    request.launch.blocks.reset();
+    EXPECT_THROW(k.launch(request), LaunchError);
+}
+
+TEST(Launch, ModelsAWholeGridFromItsFirstRounds) {
+    Kernel k("");
+    Request some = k.request(2 * 40 * 16, "t4");  // a T4's 40 multiprocessors hold 16 blocks each
+    some.counts = some.caches = true;
+    Request all = some;
+    some.first_rounds = 1;
+    const Result half = k.launch(some), whole = k.launch(all);
+    EXPECT_EQ(2 * half.counts->executed(), whole.counts->executed());
+    EXPECT_EQ(half.work.instructions, whole.work.instructions);
+    EXPECT_EQ(half.work.requests, whole.work.requests);
+    EXPECT_EQ(half.work.fp32, whole.work.fp32);
+    ASSERT_TRUE(half.caches && whole.caches);
+    EXPECT_EQ(half.caches->blocks, whole.caches->blocks);
+}
+
+TEST(Launch, KeepsWantedEvents) {
+    Kernel k("");
+    Request request = k.request(4);
+    request.record.emplace();
+    request.record->blocks = {2};
+    const Result r = k.launch(request);
+    ASSERT_TRUE(r.trace);
+    ASSERT_EQ(r.trace->events.size(), 4u);  // three loads and a store
+    for (const TraceEvent& e : r.trace->events) EXPECT_EQ(e.block, 2u);
+}
+
+TEST(Launch, ChecksInsteadOfCounting) {
+    Kernel k("add.u64 %out, %out, 1024;");
+    Request request = k.request(1);
+    request.check.emplace();
+    const Result r = k.launch(request);
+    ASSERT_TRUE(r.checked);
+    ASSERT_EQ(r.checked->findings.size(), 1u);
+    EXPECT_EQ(r.checked->findings[0].kind, FindingKind::out_of_bounds);
+    EXPECT_FALSE(r.counts);
+}
+
+TEST(Launch, ShowsKernelsTheFiguresOfTheGpu) {
+    Kernel k("mov.u32 %r0, %nsmid;");
+    (void)k.launch(k.request(1));
+    EXPECT_EQ(k.out(0), 132u);
+    (void)k.launch(k.request(1, "t4"));
+    EXPECT_EQ(k.out(0), 40u);
+}
+
+TEST(Launch, IsRefusedWhereTheGpuCannotMakeIt) {
+    Kernel k("", 2048);
+    EXPECT_THROW(k.launch(k.request(1)), LaunchError);
+}
+
+TEST(PurposeOf, IsWhatTheRequestNeeds) {
+    Request r;
+    EXPECT_EQ(purpose_of(r), Purpose::run);
+    r.exemplars = 1;
+    EXPECT_EQ(purpose_of(r), Purpose::count);
+    r.record.emplace();
+    EXPECT_EQ(purpose_of(r), Purpose::trace);
+    r.check.emplace();
+    EXPECT_EQ(purpose_of(r), Purpose::check);
+}
+
+TEST(Scaled, MultipliesAllThatGrowsWithTheGrid) {
+    model::Work w;
+    w.blocks = w.instructions = w.fp32 = w.fp64 = w.alu = w.xu = w.requests = w.tag_lookups =
+        w.shared_wavefronts = w.constant_lookups = 2;
+    w.l2_sectors = w.dram_bytes = 2;
+    w.instructions_a_warp = 2;
+    const model::Work s = scaled(w, 3);
+    for (const uint64_t sum : {s.blocks, s.instructions, s.fp32, s.fp64, s.alu, s.xu, s.requests,
+                               s.tag_lookups, s.shared_wavefronts, s.constant_lookups})
+        EXPECT_EQ(sum, 6u);
+    EXPECT_EQ(s.l2_sectors, 2u);  // a replay tells them of the whole grid
+    EXPECT_EQ(s.dram_bytes, 2u);
+    EXPECT_EQ(s.instructions_a_warp, 2);
+}
+
+}  // namespace
+}  // namespace coalesce::analysis

@@ -1,0 +1,181 @@
+// What instructions are to whoever observes them: a table of opcodes and their traits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "ptx/control_flow.hpp"
+#include "sim/program.hpp"
+#include "sim/traits.hpp"
+
+namespace coalesce::sim {
+namespace {
+
+// The traits that are set, by name, in the order of their declaration.
+std::string dump(const Traits& t) {
+    std::string text(operation(t.code).spelling);
+    const auto add = [&](bool set, const char* name) {
+        if (set) (text += ' ') += name;
+    };
+    const char* const pipes[] = {"", "fp32", "fp64", "alu", "xu", "by_type"};
+    const char* const forms[] = {"", "compare_and_swap", "spinning", "counting"};
+    add(t.pipe != Pipe::other, pipes[int(t.pipe)]);
+    add(t.form != AtomicForm::plain, forms[int(t.form)]);
+    add(t.scope == Scope::block, "block_scope");
+    add(t.has_result, "result");
+    add(t.block_barrier, "block_barrier");
+    add(t.warp_barrier, "warp_barrier");
+    add(t.aligned, "aligned");
+    add(t.shuffle, "shuffle");
+    add(t.orders, "orders");
+    add(t.atomic, "atomic");
+    add(t.strong, "strong");
+    add(t.releases, "releases");
+    add(t.read_only, "read_only");
+    add(t.adds_floats, "adds_floats");
+    add(t.passes_l1, "passes_l1");
+    add(t.ends_copy_group, "ends_copy_group");
+    add(t.awaits_copies, "awaits_copies");
+    return text;
+}
+
+struct Row {
+    const char* opcode;
+    const char* traits;
+};
+
+class OfOpcode : public testing::TestWithParam<Row> {};
+
+TEST_P(OfOpcode, Traits) {
+    EXPECT_EQ(dump(traits_of(GetParam().opcode)), GetParam().traits) << GetParam().opcode;
+}
+
+constexpr Row ptx[] = {
+    {"add.s32", "add result"},
+    {"add.f32", "add fp32 result"},
+    {"fma.rn.f64", "fma fp64 result"},
+    {"fma.rn.f16x2", "fma result"},
+    {"mov.f32", "mov result"},
+    {"ld.global.f32", "ld result"},
+    {"ld.global.nc.f32", "ld result read_only"},
+    {"ld.volatile.shared.u32", "ld result strong passes_l1"},
+    {"ld.global.cg.f32", "ld result passes_l1"},
+    {"ld.acquire.gpu.global.u32", "ld result strong passes_l1"},
+    {"ld.relaxed.cta.global.u32", "ld block_scope result strong passes_l1"},
+    {"st.global.f32", "st"},
+    {"st.release.gpu.global.u32", "st strong releases"},
+    {"atom.global.add.u32", "atom result atomic strong"},
+    {"atom.global.add.f32", "atom result atomic strong adds_floats"},
+    {"atom.shared.cas.b32", "atom compare_and_swap result atomic strong"},
+    {"atom.acq_rel.gpu.global.exch.b32", "atom result atomic strong releases"},
+    {"red.global.add.noftz.bf16x2", "red atomic strong adds_floats"},
+    {"red.global.max.s32", "red atomic strong"},
+    {"cp.async.ca.shared.global", "cp.async"},
+    {"cp.async.cg.shared.global", "cp.async passes_l1"},
+    {"cp.async.commit_group", "cp.async.commit_group ends_copy_group"},
+    {"cp.async.wait_group", "cp.async.wait_group awaits_copies"},
+    {"cp.async.wait_all", "cp.async.wait_all awaits_copies"},
+    {"membar.gl", "membar orders"},
+    {"membar.cta", "membar block_scope orders"},
+    {"fence.acq_rel.gpu", "fence orders"},
+    {"fence.proxy.alias", "fence"},
+    {"bar.sync", "bar block_barrier aligned"},
+    {"bar.red.popc.u32", "bar result block_barrier aligned"},
+    {"bar.arrive", "bar aligned"},
+    {"bar.warp.sync", "bar.warp warp_barrier"},
+    {"barrier.sync", "barrier block_barrier"},
+    {"barrier.cta.sync.aligned", "barrier block_scope block_barrier aligned"},
+    {"shfl.sync.down.b32", "shfl result shuffle"},
+    {"vote.sync.ballot.b32", "vote result"},
+    {"redux.sync.add.s32", "redux result"},
+    {"bra.uni", "bra"},
+    {"nonsense.u32", ""},
+    {"", ""},
+};
+INSTANTIATE_TEST_SUITE_P(Ptx, OfOpcode, testing::ValuesIn(ptx));
+
+constexpr Row machine_code[] = {
+    {"FFMA", "FFMA fp32 result"},
+    {"FFMA.FTZ", "FFMA fp32 result"},
+    {"DADD", "DADD fp64 result"},
+    {"IADD3.X", "IADD3 alu result"},
+    {"UIADD3", "UIADD3 result"},
+    {"MUFU.RCP", "MUFU xu result"},
+    {"I2F", "I2F xu result"},
+    {"I2F.F64", "I2F xu result"},
+    {"I2FP.F32.S32", "I2FP alu result"},
+    {"LDG.E.128", "LDG result"},
+    {"LDG.E.STRONG.GPU", "LDG result strong passes_l1"},
+    {"LDG.E.STRONG.SM", "LDG block_scope result strong"},
+    {"STG.E", "STG"},
+    {"ATOMS.ADD", "ATOMS result atomic strong"},
+    {"ATOMS.CAS", "ATOMS compare_and_swap result atomic strong"},
+    {"ATOMS.CAST.SPIN", "ATOMS spinning result atomic strong"},
+    {"ATOMS.POPC.INC.32", "ATOMS counting result atomic strong"},
+    {"RED.E.ADD.F32.FTZ.RN.STRONG.GPU", "RED atomic strong adds_floats passes_l1"},
+    {"RED.E.ADD.STRONG.GPU", "RED atomic strong passes_l1"},
+    {"RED.E.MAX.S32.STRONG.GPU", "RED atomic strong passes_l1"},
+    {"LDGSTS.E.128", "LDGSTS"},
+    {"LDGSTS.E.BYPASS.128", "LDGSTS passes_l1"},
+    {"LDGDEPBAR", "LDGDEPBAR ends_copy_group"},
+    {"DEPBAR.LE", "DEPBAR awaits_copies"},
+    {"BAR.SYNC.DEFER_BLOCKING", "BAR block_barrier aligned"},
+    {"BAR.RED.POPC.DEFER_BLOCKING", "BAR block_barrier aligned"},
+    {"BAR.ARV", "BAR aligned"},
+    {"WARPSYNC.ALL", "WARPSYNC warp_barrier"},
+    {"SHFL.DOWN", "SHFL result shuffle"},
+    {"BRA", "BRA"},
+};
+INSTANTIATE_TEST_SUITE_P(MachineCode, OfOpcode, testing::ValuesIn(machine_code));
+
+TEST(Operations, AreARowForEachCode) {
+    std::set<std::string_view> spellings;
+    for (size_t i = 0; i < operations().size(); ++i) {
+        const Operation& row = operations()[i];
+        EXPECT_EQ(size_t(row.code), i);
+        EXPECT_TRUE(spellings.insert(row.spelling).second) << row.spelling;
+        if (i == 0) continue;
+        EXPECT_EQ(opcode_named(row.spelling), row.code) << row.spelling;
+        EXPECT_FALSE(row.sentence.empty()) << row.spelling;
+        const bool capital = row.spelling[0] >= 'A' && row.spelling[0] <= 'Z';
+        EXPECT_EQ(traits_of(row.spelling).machine_code, capital) << row.spelling;
+    }
+}
+
+TEST(Operations, AreFoundByTheLongestSpellingOfWholeParts) {
+    EXPECT_EQ(opcode_named("bar.sync"), OpCode::bar);
+    EXPECT_EQ(opcode_named("bar.warp.sync"), OpCode::bar_warp);
+    EXPECT_EQ(opcode_named("add"), OpCode::add);
+    EXPECT_EQ(opcode_named("addc.cc.u32"), OpCode::addc);
+    EXPECT_EQ(opcode_named("ad"), OpCode::unknown);
+    EXPECT_EQ(opcode_named("cp.reduce.async"), OpCode::unknown);
+}
+
+// Registers are allocated by what ptx::effects says an instruction writes.
+TEST(Operations, WriteWhatTheParserThinksTheyWrite) {
+    for (const Operation& row : operations()) {
+        if (row.code == OpCode::unknown || row.is_machine_code()) continue;
+        ptx::Instruction in;
+        const size_t dot = std::min(row.spelling.find('.'), row.spelling.size());
+        in.opcode = row.spelling.substr(0, dot);
+        if (dot < row.spelling.size()) in.modifiers.push_back(row.spelling.substr(dot + 1));
+        for (const int32_t reg : {0, 1}) {
+            ptx::Operand operand;
+            operand.kind = ptx::Operand::Kind::reg;
+            operand.reg = reg;
+            in.operands.push_back(operand);
+        }
+        EXPECT_EQ(ptx::effects(in).writes.empty(), row.has(trait::no_result)) << row.spelling;
+    }
+}
+
+TEST(InstructionInfo, HasTheTraitsOfItsOpcode) {
+    InstructionInfo info;
+    info.set_opcode("ld.volatile.global.u32");
+    EXPECT_EQ(info.opcode, "ld.volatile.global.u32");
+    EXPECT_EQ(info.traits, traits_of("ld.volatile.global.u32"));
+}
+
+}  // namespace
+}  // namespace coalesce::sim
