@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -178,9 +179,14 @@ def _bind(
     shell: Any, found: list[Kernel], chosen: Kernel | None, name: str | None, quiet: bool
 ) -> None:
     """Bind each kernel to its name, and say so unless `quiet`."""
-    taken = {}
+    taken: dict[str, Kernel] = {}
+    plain = [_plain(kernel.name) for kernel in found]
     for kernel in found:
         bound = name if name is not None and kernel is chosen else _plain(kernel.name)
+        if (
+            bound != name and plain.count(bound) > 1
+        ):  # two instantiations: scale_float, scale_double
+            bound = re.sub(r"\W+", "_", kernel.name).strip("_")
         known = shell.user_ns.get(bound)
         if name is None and known is not None and not callable(known):
             # A function is replaced as by `def`; a variable that the kernel may want is not.

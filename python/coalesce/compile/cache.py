@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import Any
 
-from coalesce.compile import cache_folder, headers
+from coalesce.compile import cache_folder, headers, standard_library
 
 SCHEMA = 2  # counts up when what an entry holds, or how sources are compiled, changes
 _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
@@ -19,7 +19,7 @@ _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 
 def key_of(*parts: Any) -> str:
     """Return the key of the entry that these parts determine."""
-    text = json.dumps([SCHEMA, headers.PRELUDE, headers.STANDARD, *parts])
+    text = json.dumps([SCHEMA, headers.PRELUDE, headers.STANDARD, standard_library.TEXT, *parts])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -7,6 +7,11 @@ hold what device code can use, and `PRELUDE` is put before every source.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+from coalesce.compile import standard_library
+
 PRELUDE_NAME = "coalesce_prelude.h"
 
 # What nvcc's own includes bring into every kernel. Guarded, since a source may define the same. The
@@ -22,13 +27,72 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;  // as CCCL declares it for NVRTC
 typedef unsigned long long uint64_t;
+typedef int8_t int_least8_t;
+typedef int16_t int_least16_t;
+typedef int32_t int_least32_t;
+typedef int64_t int_least64_t;
+typedef uint8_t uint_least8_t;
+typedef uint16_t uint_least16_t;
+typedef uint32_t uint_least32_t;
+typedef uint64_t uint_least64_t;
 typedef int64_t intptr_t;
 typedef uint64_t uintptr_t;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+namespace std {
+template <class, class> class basic_ostream;  // for thrust/complex.h
+template <class, class> class basic_istream;
+}
+#define register
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #endif
 #ifndef NAN
 #define NAN __int_as_float(0x7fc00000)
+#endif
+#ifndef HUGE_VAL
+#define HUGE_VAL __longlong_as_double(0x7ff0000000000000LL)
+#define HUGE_VALF __int_as_float(0x7f800000)
+#endif
+#ifndef M_E
+#define M_E 2.7182818284590452354
+#endif
+#ifndef M_LOG2E
+#define M_LOG2E 1.4426950408889634074
+#endif
+#ifndef M_LOG10E
+#define M_LOG10E 0.43429448190325182765
+#endif
+#ifndef M_LN2
+#define M_LN2 0.69314718055994530942
+#endif
+#ifndef M_LN10
+#define M_LN10 2.30258509299404568402
+#endif
+#ifndef M_PI
+#define M_PI 3.14159265358979323846
+#endif
+#ifndef M_PI_2
+#define M_PI_2 1.57079632679489661923
+#endif
+#ifndef M_PI_4
+#define M_PI_4 0.78539816339744830962
+#endif
+#ifndef M_1_PI
+#define M_1_PI 0.31830988618379067154
+#endif
+#ifndef M_2_PI
+#define M_2_PI 0.63661977236758134308
+#endif
+#ifndef M_2_SQRTPI
+#define M_2_SQRTPI 1.12837916709551257390
+#endif
+#ifndef M_SQRT2
+#define M_SQRT2 1.41421356237309504880
+#endif
+#ifndef M_SQRT1_2
+#define M_SQRT1_2 0.70710678118654752440
 #endif
 #ifndef CHAR_BIT
 #define CHAR_BIT 8
@@ -72,53 +136,132 @@ _STDINT = (
 #define INT64_MAX LLONG_MAX
 #define INT64_MIN LLONG_MIN
 #define UINT64_MAX ULLONG_MAX
+#define INTPTR_MAX INT64_MAX
+#define UINTPTR_MAX UINT64_MAX
+#define SIZE_MAX UINT64_MAX
+#define INT8_C(X) ((::int_least8_t) (X))
+#define INT16_C(X) ((::int_least16_t) (X))
+#define INT32_C(X) ((::int_least32_t) (X))
+#define INT64_C(X) ((::int_least64_t) (X))
+#define UINT8_C(X) ((::uint_least8_t) (X))
+#define UINT16_C(X) ((::uint_least16_t) (X))
+#define UINT32_C(X) ((::uint_least32_t) (X))
+#define UINT64_C(X) ((::uint_least64_t) (X))
 """
 )
 
 _FLOAT = """\
 #pragma once
-#define FLT_MAX 3.402823466e+38f
-#define FLT_MIN 1.175494351e-38f
-#define FLT_EPSILON 1.192092896e-07f
+#define FLT_RADIX 2
+#define FLT_MAX 3.40282346638528859811704183484516925e+38f
+#define FLT_MIN 1.17549435082228750796873653722224568e-38f
+#define FLT_EPSILON 1.19209289550781250000000000000000000e-7f
 #define FLT_DIG 6
 #define FLT_MANT_DIG 24
-#define DBL_MAX 1.7976931348623157e+308
-#define DBL_MIN 2.2250738585072014e-308
-#define DBL_EPSILON 2.2204460492503131e-16
+#define DBL_MAX 1.79769313486231570814527423731704357e+308
+#define DBL_MIN 2.22507385850720138309023271733240406e-308
+#define DBL_EPSILON 2.22044604925031308084726333618164062e-16
 #define DBL_DIG 15
 #define DBL_MANT_DIG 53
 """
 
-_MATH = """\
+# Headers of the standard library of which kernels use what standard_library has.
+_LIBRARY = {"algorithm", "cmath", "functional", "limits", "math.h", "type_traits", "utility"}
+
+# Headers of the host that programs include everywhere.
+_HOST_STANDARD = {
+    *("bitset", "chrono", "condition_variable", "ctime", "deque"),
+    *("exception", "execution", "filesystem", "format", "fstream", "future", "iomanip", "ios"),
+    *("iosfwd", "iostream", "istream", "iterator", "list", "locale", "map", "memory", "mutex"),
+    *("numeric", "ostream", "queue", "random", "ranges", "regex", "set"),
+    *("sstream", "stack", "stdexcept", "streambuf", "string", "string_view", "system_error"),
+    *("thread", "typeinfo", "unordered_map", "unordered_set", "valarray", "variant", "vector"),
+    *("csignal", "clocale", "errno.h", "cerrno", "fcntl.h", "getopt.h", "libgen.h", "malloc.h"),
+    *("memory.h", "netdb.h", "pthread.h", "sched.h", "signal.h", "strings.h", "time.h"),
+    *("unistd.h", "windows.h", "dirent.h", "conio.h", "cstdarg", "stdarg.h"),
+}
+
+# CUB for blocks and warps: CUB refuses to be included as a whole here, since it has algorithms that
+# launch kernels, too.
+_CUB = "#pragma once\n" + "".join(
+    f"#include <cub/{name}.cuh>\n"
+    for name in (
+        *(
+            f"block/block_{part}"
+            for part in (
+                *("adjacent_difference", "discontinuity", "exchange", "histogram", "load"),
+                *("merge_sort", "radix_rank", "radix_sort", "reduce", "run_length_decode", "scan"),
+                *("shuffle", "store"),
+            )
+        ),
+        *(
+            f"warp/warp_{part}"
+            for part in (*("exchange", "load", "merge_sort", "reduce", "scan", "store"),)
+        ),
+        "iterator/cache_modified_input_iterator",
+    )
+)
+
+# Of the host's libraries, the types that kernels share with them.
+_NUMBERS = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
+_CUFFT = """\
 #pragma once
-#ifndef M_PI
-#define M_E 2.7182818284590452354
-#define M_LN2 0.69314718055994530942
-#define M_PI 3.14159265358979323846
-#define M_PI_2 1.57079632679489661923
-#define M_SQRT2 1.41421356237309504880
-#endif
+#include <cuComplex.h>
+typedef float cufftReal;
+typedef double cufftDoubleReal;
+typedef cuComplex cufftComplex;
+typedef cuDoubleComplex cufftDoubleComplex;
 """
 
 # printf, assert, malloc, memcpy and the mathematical functions are built into the compiler.
 STANDARD = {
+    **dict.fromkeys((*_LIBRARY, *_HOST_STANDARD, *standard_library.COSTLY), _NOTHING),
     "assert.h": _NOTHING,
     "cassert": _NOTHING,
     "cfloat": _FLOAT,
     "climits": _LIMITS,
-    "cmath": _MATH,
     "cstddef": _NOTHING,
     "cstdint": _STDINT,
     "cstdio": _NOTHING,
     "cstdlib": _NOTHING,
     "cstring": _NOTHING,
+    "cub/cub.cuh": _CUB,
+    **dict.fromkeys(("cublas.h", "cublas_v2.h", "cublasLt.h", "cudnn.h", "cusparse.h"), _NUMBERS),
+    **dict.fromkeys(("cufft.h", "cufftw.h", "cufftXt.h", "cusolverDn.h"), _CUFFT),
     "cuda.h": _NOTHING,  # the driver's functions, which only the host calls
     "float.h": _FLOAT,
     "limits.h": _LIMITS,
-    "math.h": _MATH,
     "stddef.h": _NOTHING,
     "stdint.h": _STDINT,
     "stdio.h": _NOTHING,
     "stdlib.h": _NOTHING,
     "string.h": _NOTHING,
 }
+
+# Libraries of the host, of which kernels use nothing.
+_HOST_LIBRARIES = re.compile(
+    r"cublas|cusparse|cusolver|cufft|cudnn|curand\.h|nvml\.h|nccl|npp\w*\.h|nvtx|nvToolsExt|nvrtc"
+    r"|nvjpeg|cuda_profiler_api|cuda_gl_interop|cuda_egl|cudaProfiler|exception\.h|sys/|GL/|EGL/"
+    r"|helper_(?:cuda|functions|timer|string|image|gl|multiprocess|cusolver|cuda_drvapi)\.h"
+    r"|boost/|opencv|Eigen/|mpi\.h|omp\.h|torch/|ATen/"
+    r"|thrust/(?!complex|pair|tuple|functional|swap|optional)"
+)
+
+
+def is_for_host(header: str) -> bool:
+    """Tell whether a header, found or not, is left out of a program."""
+    return _HOST_LIBRARIES.match(header) is not None
+
+
+def texts_for(source: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts that a source's ``#include`` finds, the prelude among them.
+
+    `given` are the user's own. Parts of the standard library are there if a text mentions std.
+    """
+    mentioned = "\n".join([source, *given.values()])
+    texts = {PRELUDE_NAME: PRELUDE, **STANDARD}
+    if standard_library.USES.search(mentioned):
+        texts[PRELUDE_NAME] += standard_library.TEXT
+        for header in standard_library.COSTLY:
+            texts[header] = standard_library.costly(header, mentioned)
+    return {**texts, **given}

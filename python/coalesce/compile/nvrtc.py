@@ -16,10 +16,9 @@ from typing import Any
 
 from coalesce.common import checks, forks
 from coalesce.common.errors import CompileError
-from coalesce.compile import cache, pathfinder
-from coalesce.compile.headers import PRELUDE, PRELUDE_NAME, STANDARD
+from coalesce.compile import advice, cache, pathfinder
+from coalesce.compile.headers import PRELUDE_NAME, texts_for
 from coalesce.compile.worker import Compiler
-from coalesce.cxx.signature import plain_name
 
 DEFAULT_ARCH = "sm_90"
 
@@ -96,7 +95,7 @@ def compile_cuda(
     """
     options, own_arch = _without_arch(checked_options(options))
     arch = own_arch or arch
-    texts = {**STANDARD, **(headers or {})}
+    texts = texts_for(source, headers or {})
     compiler = nvrtc()
     arguments = [f"-arch={arch}", "-lineinfo", "--device-int128", *options]
     if not any(re.match(r"--?std\b", option) for option in options):
@@ -116,17 +115,18 @@ def compile_cuda(
     if reproducible and (found := _recall(key, arch)) is not None:
         return found
 
-    prelude = {PRELUDE_NAME: PRELUDE, **texts}
     try:
         ptx, cubin, log, lowered = compiler.compile(
             source,
             name,
             [*arguments, *folders, f"--pre-include={PRELUDE_NAME}"],
-            list(prelude.items()),
+            list(texts.items()),
             list(expressions),
         )
     except CompileError as error:
-        raise CompileError(_explained(str(error), name, arch, compiler.version)) from None
+        major, minor = compiler.version
+        title = f"{name} does not compile (NVRTC {major}.{minor}, {arch})"
+        raise CompileError(advice.explained(title, str(error), compiler.architectures)) from None
     result = Compiled(
         # NVRTC writes the folder of this process before the name of a source that has no file.
         ptx=re.sub(rf'(\.file\s+\d+\s+)"[^"\n]*/{re.escape(name)}"', rf'\1"{name}"', ptx),
@@ -321,81 +321,3 @@ def _remember(key: str, result: Compiled) -> None:
         _remembered[key] = result
         while len(_remembered) > _REMEMBERED_AT_MOST:
             del _remembered[next(iter(_remembered))]
-
-
-def _explained(log: str, name: str, arch: str, version: tuple[int, int]) -> str:
-    """Return the message of a CompileError: the compiler's log and what may help."""
-    title = f"{name} does not compile (NVRTC {version[0]}.{version[1]}, {arch})"
-    advice = [*_missing_header(log), *_host_code(log), *_missing_function(log)]
-    if "Loop in catastrophic error processing" in log:
-        advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
-    if "invalid value for --gpu-architecture" in log:
-        known = ", ".join(f"sm_{number}" for number in nvrtc().architectures)
-        advice.append(f"This NVRTC knows {known}")
-    return "\n  ".join([f"{title}\n{_shortened(log)}", *advice])
-
-
-def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
-    """Cut a log that no one would read to the end."""
-    found = log.rstrip().splitlines()
-    kept = [line if len(line) <= columns else line[:columns] + " ..." for line in found[:lines]]
-    if len(found) > lines:
-        kept.append(f"... {len(found) - lines} more lines")
-    return "\n".join(kept)
-
-
-def _missing_header(log: str) -> list[str]:
-    missing = re.search(r'cannot open source file "([^"]+)"', log)
-    if missing is None:
-        return []
-    header = missing[1]
-    if header.startswith(("nv/", "cuda/", "cub/", "thrust/")):
-        return [f"{header} is part of CCCL: pip install nvidia-cuda-cccl"]
-    if header.startswith("crt/"):
-        return [f"{header} comes with: pip install nvidia-cuda-crt"]
-    if header.startswith(("cuda", "cooperative", "mma", "vector_", "math_")):
-        return [f"{header} comes with: pip install nvidia-cuda-runtime"]
-    if any((Path(folder) / "cuda" / "std" / header).is_file() for folder in include_folders()):
-        advice = f"What kernels can use of it is CCCL's: #include <cuda/std/{header}>, cuda::std::"
-        return [advice]
-    if header in _HOST_HEADERS or header.startswith(("sys/", "cublas", "curand.h", "helper_cuda")):
-        return [
-            f"<{header}> is for the host. {_DEVICE_CODE_ONLY}",
-        ]
-    advice = (
-        "NVRTC compiles device code only and has no host headers. Pass the text with "
-        f'headers={{"{header}": ...}} or its folder with options=["-Ifolder"].'
-    )
-    return [advice]
-
-
-_DEVICE_CODE_ONLY = (
-    "Only device code is compiled here: leave out main(), what it includes and the calls of the "
-    "CUDA runtime, and launch from Python: kernel[grid, block](arguments)."
-)
-_HOST_HEADERS = {
-    *("algorithm", "array", "chrono", "complex", "ctime", "fstream", "functional", "iomanip"),
-    *("iostream", "map", "memory", "numeric", "random", "sstream", "stdexcept", "string"),
-    *("thread", "tuple", "utility", "vector", "time.h", "unistd.h", "omp.h", "device_launch.h"),
-}
-_RUNTIME = re.compile(r'identifier "(cuda[A-Z]\w*|cublas\w+)" is undefined')
-
-
-def _host_code(log: str) -> list[str]:
-    """Say what to do where the source holds a program for the host besides its kernels."""
-    functions = re.findall(r"error: A function without execution space annotations.*\n\s*(.*)", log)
-    names = [match[1] for line in functions if (match := re.search(r"(\w+)\s*\(", line))]
-    call = _RUNTIME.search(log)
-    if "main" in names or call or re.search(r"<<<.*\n\s*\^", log):
-        return [_DEVICE_CODE_ONLY]
-    if names:
-        return [f"Mark what kernels call with __device__: __device__ ... {names[0]}(...)"]
-    return []
-
-
-def _missing_function(log: str) -> list[str]:
-    missing = re.search(r"Unresolved extern function '(\w+)'", log)
-    if missing is None:
-        return []
-    name = plain_name(missing[1])
-    return [f"{name} is declared but has no body here: one source is compiled by itself."]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -147,12 +147,24 @@ def plain_name(entry: str) -> str:
     return "::".join(part for part in parts if not part.startswith(("_GLOBAL__N", "_INTERNAL_")))
 
 
-def find_entry(entries: Sequence[str], wanted: str | None, source: str = "") -> str:
-    """Return the entry that a user's `wanted` names; ValueError lists those that exist."""
+def find_entry(
+    entries: Sequence[str],
+    wanted: str | None,
+    source: str = "",
+    instances: Mapping[str, str] | None = None,
+    templates: Sequence[str] = (),
+) -> str:
+    """Return the entry that a user's `wanted` names; ValueError lists those that exist.
+
+    `instances` are the mangled names of instantiations of templates: ``{"scale<4>": "_Z..."}``;
+    `templates` are the names of kernels of which nothing was compiled.
+    """
     if wanted is None and len(entries) == 1:
         return entries[0]
     if wanted in entries:
         return str(wanted)
+    if instances and wanted is not None and wanted in instances:
+        return instances[wanted]
     names = {entry: plain_name(entry) for entry in entries}
     found = [
         e
@@ -161,6 +173,11 @@ def find_entry(entries: Sequence[str], wanted: str | None, source: str = "") -> 
     ]
     if len(found) == 1:
         return found[0]
+    if not entries and templates:
+        raise ValueError(
+            f"the source's kernels are templates, and no launch in it says which instantiation is "
+            f'wanted: {", ".join(templates)}. Name one, such as entry="{templates[0]}<float>"'
+        )
     if not entries:
         hint = (
             'name an instantiation of the template, such as entry="kernel<float>"'
@@ -168,12 +185,15 @@ def find_entry(entries: Sequence[str], wanted: str | None, source: str = "") -> 
             else "a kernel is a function declared __global__"
         )
         raise ValueError(f"the source has no kernel; {hint}")
+    names.update({entry: expression for expression, entry in (instances or {}).items()})
     listed = ", ".join(
-        name if name == entry else f"{name} (as {entry})" for entry, name in names.items()
+        name if name == entry or "<" in name else f"{name} (as {entry})"
+        for entry, name in names.items()
     )
     if wanted is None:
-        raise ValueError(f"the source has {len(entries)} kernels, say which: {listed}")
+        raise ValueError(f"the source has {len(entries)} kernels, say which with entry=: {listed}")
     if found:
+        listed = ", ".join(names[entry] for entry in found) if instances else listed
         raise ValueError(f"entry {wanted!r} is ambiguous; there are {listed}")
     if re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(wanted)}\s*\(", source):
         raise ValueError(

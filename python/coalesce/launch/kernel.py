@@ -79,13 +79,15 @@ class BaseKernel:
         if module.is_ptx and self._device.kind == "sim":
             module.program(self._device)  # a syntax error shows here, not at the first launch
         compiled = module.compiled(self._device)
-        instance = compiled.lowered.get(module.expression or "")
-        if instance is not None and entry == module.expression:
-            entry = instance
         found = signature.ptx_entries(compiled.ptx)
         self.entries = tuple(found)
-        self.entry = signature.find_entry(self.entries, entry, module.source)
-        self._expression = module.expression if self.entry == instance else None
+        code = module.device_code
+        templates = [] if code is None else [n[:-2] for n in code.kernels if n.endswith("<>")]
+        self.entry = signature.find_entry(
+            self.entries, entry, module.text, compiled.lowered, templates
+        )
+        instances = {mangled: name for name, mangled in compiled.lowered.items()}
+        self._expression = instances.get(self.entry)
         self.signature = signature.signature_of(
             self.entry,
             found[self.entry],
@@ -122,7 +124,7 @@ class BaseKernel:
         array([96], dtype=int32)
         """
         checks.text("entry", entry)
-        if "<" in entry and entry != self._module.expression:
+        if "<" in entry and entry not in self._module.compiled(self._device).lowered:
             raise ValueError(
                 f"{entry!r} is another instantiation, which is a module of its own: "
                 f"coalesce.Kernel(source, {entry!r})"
@@ -172,6 +174,12 @@ class BaseKernel:
     def ptx(self) -> str:
         """The PTX text that the simulator runs."""
         return self._module.compiled(self._device).ptx
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What of the source was left out, as only the host needs it: ``main() (lines 30-52)``."""
+        code = self._module.device_code
+        return () if code is None else code.left_out
 
     @property
     def log(self) -> str:

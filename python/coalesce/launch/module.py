@@ -15,8 +15,9 @@ from typing import Any
 from coalesce._core import cuda, sim
 from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.common import forks
-from coalesce.compile import cubin, disassembler, nvrtc
+from coalesce.compile import cubin, disassembler, nvrtc, whole_file
 from coalesce.cxx import compiled_types, signature
+from coalesce.cxx.host_code import DeviceCode
 
 
 class Module:
@@ -35,6 +36,9 @@ class Module:
         What messages call the source.
     expression : str or None
         The template instantiation to compile.
+    entry : str or None
+        The template whose instantiations are compiled, where host code of the source names them;
+        by default every one.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Module:
         headers: Mapping[str, str],
         filename: str,
         expression: str | None,
+        entry: str | None = None,
     ) -> None:
         self.source = source
         self.options = options
@@ -52,6 +57,8 @@ class Module:
         self.headers = dict(headers)
         self.filename = filename
         self.expression = expression
+        self.entry = entry
+        self.device_code: DeviceCode | None = None  # where host code was left out
         self.is_ptx = signature.is_ptx(source)
         self._compiled: dict[str, nvrtc.Compiled] = {}  # by architecture
         self._programs: dict[str, Any] = {}  # on the simulator, by device
@@ -69,11 +76,14 @@ class Module:
             self.headers,
             self.filename,
             self.expression,
+            self.entry,
         )
 
     @property
     def text(self) -> str:
         """The CUDA C++, for whoever reads declarations off it; "" where the source is PTX."""
+        if self.device_code is not None:
+            return "\n".join([self.device_code.text, *self.device_code.headers.values()])
         return "" if self.is_ptx else self.source
 
     def compiled(self, device: Device) -> nvrtc.Compiled:
@@ -86,13 +96,14 @@ class Module:
                 own = nvrtc.simulated_architecture
             arch = self.arch or own(device.compute_capability)
             if arch not in self._compiled:
-                self._compiled[arch] = nvrtc.compile_cuda(
+                self._compiled[arch], self.device_code = whole_file.compile_whole(
                     self.source,
                     arch=arch,
                     options=self.options,
                     name=self.filename,
                     headers=self.headers,
                     expressions=() if self.expression is None else (self.expression,),
+                    entry=self.entry,
                 )
             return self._compiled[arch]
 
@@ -100,13 +111,15 @@ class Module:
         """Return the compiler's types of C++ expressions, without those that it refuses."""
 
         def lowered(probe: str, wanted: Sequence[str]) -> Mapping[str, str]:
+            # PTX is enough, of the very architecture: code may ask for it.
+            arch = self.compiled(device).arch.replace("sm_", "compute_")
+            code = self.device_code
             return nvrtc.compile_cuda(
-                self.source + probe,
-                # PTX is enough, of the very architecture: code may ask for it.
-                arch=self.compiled(device).arch.replace("sm_", "compute_"),
+                (self.source if code is None else code.text) + probe,
+                arch=arch,
                 options=self.options,
                 name=self.filename,
-                headers=self.headers,
+                headers=self.headers if code is None else {**self.headers, **code.headers},
                 expressions=wanted,
             ).lowered
 

@@ -32,7 +32,8 @@ def _check_source(source: Any) -> None:
         )
     if len(source) < 4096 and _FILE_NAME.fullmatch(source):
         raise ValueError(
-            f"source is a file's name; pass pathlib.Path({source.strip()!r}) for its contents"
+            f"there is no file {source.strip()!r} in {Path.cwd()}; source must be the path of a "
+            "file, or the text of a kernel"
         )
     if "\0" in source:
         line = source.count("\n", 0, source.index("\0")) + 1
@@ -46,13 +47,28 @@ def _read(path: Path) -> tuple[str, list[str]]:
     content = path.read_bytes()
     if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
         raise ValueError(f"source {path} is machine code; the source must be CUDA C++ or PTX")
+    text = _decoded(content)
+    folder = path.resolve().parent
+    return text, [f"-I{folder}"] if _includes_neighbours(text, folder) else []
+
+
+def _decoded(content: bytes) -> str:
+    """Return a file's text: UTF-8, UTF-16 with its mark, else one character a byte.
+
+    What is not ASCII is in comments and in texts for people, so any reading of it will do.
+    """
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return content.decode("utf-16", "replace")
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"source {path} is not UTF-8 text (line {line})") from None
-    own = re.search(r'^[ \t]*#[ \t]*include[ \t]*"', text, re.MULTILINE)
-    return text, [f"-I{path.resolve().parent}"] if own else []
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _includes_neighbours(text: str, folder: Path) -> bool:
+    """Tell whether a file includes others of its folder."""
+    found = re.findall(r'^[ \t]*#[ \t]*include[ \t]*(?:"|<([^>\n]+)>)', text, re.MULTILINE)
+    return any(not name or (folder / name).is_file() for name in found)
 
 
 def module_of(
@@ -67,6 +83,8 @@ def module_of(
     chosen = nvrtc.checked_options(options)
     filename = nvrtc.checked_filename(filename)
     texts = nvrtc.checked_headers(headers)
+    if isinstance(source, str) and len(source) < 4096 and _FILE_NAME.fullmatch(source):
+        source = Path(source.strip()) if Path(source.strip()).is_file() else source
     if isinstance(source, os.PathLike) and not isinstance(source, type):
         path = Path(checks.path("source", source))
         source, found = _read(path)
@@ -82,4 +100,5 @@ def module_of(
         )
     name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
     expression = entry if entry is not None and "<" in entry else None
-    return Module(source, tuple(chosen), architecture, texts, name, expression)
+    template = entry if expression is None else None
+    return Module(source, tuple(chosen), architecture, texts, name, expression, template)

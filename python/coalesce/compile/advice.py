@@ -1,0 +1,116 @@
+"""What a compiler's log means to whoever wrote the source: what to install, mark or leave out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from coalesce.compile.headers import is_for_host
+from coalesce.cxx.signature import plain_name
+
+_DEVICE_CODE_ONLY = (
+    "Only device code is compiled here: leave out main(), what it includes and the calls of the "
+    "CUDA runtime, and launch from Python: kernel[grid, block](arguments)."
+)
+_RUNTIME = re.compile(r'identifier "(cuda[A-Z]\w*|cublas\w+)" is undefined')
+_WHEELS = (
+    (r"(?:nv|cuda|cub|thrust)/", "nvidia-cuda-cccl"),
+    (r"crt/", "nvidia-cuda-crt"),
+    (r"curand", "nvidia-curand"),
+    (r"cutlass/|cute/", "nvidia-cutlass"),
+    (r"(?:cuda|cooperative|mma|vector_|math_|sm_|device_)", "nvidia-cuda-runtime"),
+)
+
+
+def explained(title: str, log: str, architectures: Sequence[int]) -> str:
+    """Return the message of a CompileError: the compiler's log and what may help."""
+    advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
+    if "Loop in catastrophic error processing" in log:
+        advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
+    if "invalid value for --gpu-architecture" in log:
+        known = ", ".join(f"sm_{number}" for number in architectures)
+        advice.append(f"This NVRTC knows {known}")
+    return "\n  ".join([f"{title}\n{_shortened(log)}", *advice])
+
+
+def missing(headers: Sequence[str]) -> str:
+    """Say where headers that were not found come from."""
+    listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
+    wheels = {wheel: None for header in headers for wheel in _wheel(header)}
+    install = f" Install {' '.join(wheels)} (pip install), or pass" if wheels else " Pass"
+    return (
+        f"These headers were not found and were left out: {listed}.{install} their folder with "
+        'options=["-Ifolder"] or their texts with headers={"name": text}.'
+    )
+
+
+def _wheel(header: str) -> list[str]:
+    return next(([wheel] for start, wheel in _WHEELS if re.match(start, header)), [])
+
+
+def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
+    """Cut a log that no one would read to the end."""
+    found = log.rstrip().splitlines()
+    kept = [line if len(line) <= columns else line[:columns] + " ..." for line in found[:lines]]
+    if len(found) > lines:
+        kept.append(f"... {len(found) - lines} more lines")
+    return "\n".join(kept)
+
+
+def _missing_header(log: str) -> list[str]:
+    missing = re.search(r'cannot open source file "([^"]+)"', log)
+    if missing is None:
+        return []
+    header = missing[1]
+    if is_for_host(header):
+        return [f"<{header}> is for the host. {_DEVICE_CODE_ONLY}"]
+    if wheel := _wheel(header):
+        return [f"{header} comes with: pip install {wheel[0]}"]
+    advice = (
+        "NVRTC compiles device code only and has no host headers. Pass the text with "
+        f'headers={{"{header}": ...}} or its folder with options=["-Ifolder"].'
+    )
+    return [advice]
+
+
+def _host_code(log: str) -> list[str]:
+    """Say what to do where the source holds a program for the host besides its kernels."""
+    functions = re.findall(r"error: A function without execution space annotations.*\n\s*(.*)", log)
+    names = [match[1] for line in functions if (match := re.search(r"(\w+)\s*\(", line))]
+    if "device-side kernel launch" in log:
+        advice = (
+            "A kernel launches a kernel here (dynamic parallelism), which is not supported. "
+            "Launch the inner kernel from Python: kernel[grid, block](arguments)."
+        )
+        return [advice]
+    if "main" in names or _RUNTIME.search(log) or re.search(r"<<<.*\n\s*\^", log):
+        return [_DEVICE_CODE_ONLY]
+    if names:
+        return [f"Mark what kernels call with __device__: __device__ ... {names[0]}(...)"]
+    return []
+
+
+def _missing_function(log: str) -> list[str]:
+    missing = re.search(r"Unresolved extern function '(\w+)'", log)
+    if missing is None:
+        return []
+    name = plain_name(missing[1])
+    return [f"{name} is declared but has no body here: one source is compiled by itself."]
+
+
+def _removed(log: str) -> list[str]:
+    """Say what took the place of what CUDA has no more."""
+    advice = []
+    if vote := re.search(
+        r'identifier "__(shfl(?:_up|_down|_xor)?|any|all|ballot)" is undefined', log
+    ):
+        advice.append(
+            f"CUDA has no __{vote[1]} since compute capability 7.0. Write "
+            f"__{vote[1]}_sync(0xffffffff, ...), with the mask of the lanes that take part."
+        )
+    if re.search(r'texture is not a template|overloaded function "tex[123]D', log):
+        advice.append(
+            "CUDA has no texture references (texture<...>) since CUDA 12. Pass the array to the "
+            "kernel as a pointer and read it by index."
+        )
+    return advice

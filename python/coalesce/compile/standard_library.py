@@ -1,0 +1,34 @@
+"""What kernels can use of the C++ standard library, as a header of a few milliseconds.
+
+CCCL has all of it in ``cuda::std``, and takes two seconds to compile. What kernels use most is
+here: limits, type traits, min and max, mathematical functions. Of what is not, `COSTLY` says which
+header of CCCL has it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+TEXT = Path(__file__).with_name("standard_library.h").read_text(encoding="utf-8")
+USES = re.compile(r"(?<!cuda::)(?<!/)\bstd\b")
+# Headers of CCCL, each with what of it a kernel would name.
+COSTLY = {
+    "array": "array",
+    "atomic": "atomic|atomic_ref|memory_order_\\w+",
+    "complex": "complex",
+    "optional": "optional",
+    "span": "span",
+    "tuple": "tuple|make_tuple|tie|get",
+}
+
+
+def costly(header: str, text: str) -> str:
+    """Return the header of the standard library for a source that may use what CCCL has of it."""
+    used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
+    if re.search(r"\busing\s+namespace\s+std\b", text):
+        used += re.findall(rf"\b({header})\s*<", text)[:1]
+    if not used:
+        return "#pragma once\n"
+    names = "".join(f"using cuda::std::{name};\n" for name in dict.fromkeys(used))
+    return f"#pragma once\n#include <cuda/std/{header}>\nnamespace std {{\n{names}}}\n"

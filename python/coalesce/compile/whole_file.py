@@ -1,0 +1,148 @@
+"""Compiles CUDA C++ as it is or, where that holds a program for the host too, without it.
+
+The source is compiled as it is first, so that nothing changes for device code. Only if that fails,
+or cannot succeed, the host's part is left out (host_code) and the rest compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from coalesce.common.errors import CompileError
+from coalesce.compile import advice, nvrtc
+from coalesce.compile.headers import STANDARD, is_for_host
+from coalesce.compile.nvrtc import Compiled
+from coalesce.cxx import host_code
+from coalesce.cxx.host_code import DeviceCode
+
+_HAS_HOST_CODE = re.compile(r"<<<|\bmain\s*\(")
+_INCLUDE_OPTION = re.compile(r"(?:-I|--include-path=)(.+)")
+
+
+def compile_whole(
+    source: str,
+    *,
+    arch: str,
+    options: Sequence[str],
+    name: str,
+    headers: Mapping[str, str],
+    expressions: Sequence[str],
+    entry: str | None,
+) -> tuple[Compiled, DeviceCode | None]:
+    """Compile a source; return with it what was left out, or None where nothing was.
+
+    See `nvrtc.compile_cuda`. Where host code was left out and `expressions` is empty, the
+    instantiations that it launches are compiled: all, or those of the template `entry`.
+    """
+    first: CompileError | None = None
+    if _HAS_HOST_CODE.search(source) is None:
+        try:
+            return nvrtc.compile_cuda(
+                source,
+                arch=arch,
+                options=options,
+                name=name,
+                headers=headers,
+                expressions=expressions,
+            ), None
+        except CompileError as error:
+            first = error
+    code = device_code(source, options, headers)
+    if first is not None and (code.text == source or not code.kernels):
+        raise first
+    wanted = list(expressions)
+    if not wanted:
+        wanted = [e for e in code.expressions if entry in (None, e.partition("<")[0])]
+    return _compiled(code, source, arch, list(options), name, headers, wanted, expressions), code
+
+
+def device_code(source: str, options: Sequence[str], headers: Mapping[str, str]) -> DeviceCode:
+    """Return a source without its host code."""
+    folders = [Path(match[1]) for option in options if (match := _INCLUDE_OPTION.match(option))]
+
+    def find(header: str) -> str | bool | None:
+        if header in headers:
+            return headers[header]
+        if is_for_host(header):
+            return True if header in STANDARD else None
+        for folder in folders:
+            path = folder / header
+            if path.is_file() and path.stat().st_size < 16 << 20:
+                return path.read_bytes().decode("utf-8-sig", "replace")
+        if header in STANDARD:
+            return True
+        return any((Path(folder) / header).is_file() for folder in nvrtc.include_folders()) or None
+
+    return host_code.without(source, find)
+
+
+def _compiled(
+    code: DeviceCode,
+    source: str,
+    arch: str,
+    options: list[str],
+    name: str,
+    headers: Mapping[str, str],
+    wanted: list[str],
+    asked: Sequence[str],
+) -> Compiled:
+    """Compile the device code, without the instantiations that the compiler refuses."""
+    # Every header is a text by now, so that the cache need not know of folders.
+    options = [option for option in options if _INCLUDE_OPTION.match(option) is None]
+    if code.has_unmarked or "thrust/complex.h" in code.text:
+        options.append("-default-device")
+
+    def compiled(expressions: Sequence[str]) -> Compiled:
+        return nvrtc.compile_cuda(
+            code.text,
+            arch=arch,
+            options=options,
+            name=name,
+            headers={**headers, **code.headers},
+            expressions=expressions,
+        )
+
+    try:
+        return compiled(wanted)
+    except CompileError as error:
+        if not wanted or asked:
+            raise _told(error, code, source, name) from None
+    try:
+        compiled(())
+    except CompileError as error:
+        raise _told(error, code, source, name) from None
+    accepted: list[str] = []
+    for expression in wanted:
+        try:
+            compiled([expression])
+        except CompileError:
+            continue
+        accepted.append(expression)
+    return compiled(accepted)
+
+
+def _told(error: CompileError, code: DeviceCode, source: str, name: str) -> CompileError:
+    """Return the error with the user's own lines and with what was left out."""
+    own, changed = source.split("\n"), code.text.split("\n")
+    lines = str(error).split("\n")
+    for i, line in enumerate(lines):
+        match = re.match(rf"{re.escape(name)}\((\d+)\): ", line)
+        number = int(match[1]) - 1 if match else len(own)
+        if number < len(own) and own[number] != changed[number]:
+            for j in range(i + 1, min(i + 4, len(lines))):
+                if lines[j].strip() == changed[number].strip():
+                    lines[j] = own[number]
+                    break
+    more = [
+        f"`{called}` (line {line}) is host code, because it has no __device__. "
+        "It was left out. Mark it __device__ if kernels use it."
+        for called, line in code.host_names.items()
+        if re.search(rf'"{re.escape(called)}["(<]', str(error))
+        and "texture refer" not in str(error)
+    ]
+    unknown = [header for header in code.missing if not is_for_host(header)]
+    if unknown and "undefined" in str(error):
+        more.append(advice.missing(unknown))
+    return CompileError("\n  ".join(["\n".join(lines), *more]))

@@ -1,0 +1,156 @@
+"""The layout of a CUDA C++ file: its directives, its macros, and the tree of what they leave.
+
+The parser (tree-sitter) sees a text of the same length: without directives, comments and the
+contents of string literals, and with one branch of each condition whose branches open different
+numbers of braces. So a place in the tree is a place in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+_TOKEN = re.compile(
+    r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(?P<raw>[^()\s]{0,16})\(.*?\)(?P=raw)"'
+    r'|"(?:\\.|[^"\\\n])*"|(?<!\d)\'(?:\\.|[^\'\\\n])*\'',
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_DEFINE = re.compile(r"\s*([A-Za-z_]\w*)(\([^)]*\))?(.*)", re.DOTALL)
+WORD = re.compile(r"[A-Za-z_]\w*")
+# Which attributes a class or variable may have, that the parser does not know.
+_ATTRIBUTE = re.compile(
+    r"\b(?:__align__|alignas|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+    r"|\b__(?:host__\s+)?builtin_align__\b"
+)
+# What a kernel or what only it can call or read is marked with.
+_DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
+
+
+@dataclass(frozen=True)
+class Directive:
+    """A line of the preprocessor, with those that continue it."""
+
+    kind: str  # "include"
+    text: str  # what follows the kind, without comments
+    start: int
+    end: int
+
+
+@dataclass
+class Layout:
+    """A file as the parser sees it."""
+
+    text: str
+    bare: str  # as long as `text`: comments and the contents of string literals are blank
+    directives: list[Directive]
+    macros: dict[str, set[str]] = field(default_factory=dict)  # the words of each macro's text
+    parsed: str = ""  # what the parser is given
+
+
+def layout_of(text: str) -> Layout:
+    """Find the directives and macros of a file."""
+    bare = _TOKEN.sub(_blank_token, text)
+    directives = [
+        # The name of a header is in the text only: in `bare` it is a blank string literal.
+        Directive(m[1], text[m.start(2) : m.end(2)] if m[1] == "include" else m[2], *m.span())
+        for m in _DIRECTIVE.finditer(bare)
+    ]
+    found = Layout(text, bare, directives)
+    for directive in directives:
+        if directive.kind == "define" and (match := _DEFINE.match(directive.text)):
+            words = set(WORD.findall(match[3])) - set(WORD.findall(match[2] or ""))
+            found.macros.setdefault(match[1], set()).update(words)
+    return found
+
+
+def device_words(macros: dict[str, set[str]]) -> set[str]:
+    """Return the words that mark device code, the macros that stand for them among them."""
+    found = set(_DEVICE_WORDS)
+    while more := {name for name, words in macros.items() if words & found} - found:
+        found |= more
+    return found
+
+
+def parse(layout: Layout, marks: set[str]) -> Any:
+    """Return the root of the tree. `marks` are the words that mark device code."""
+    text = list(layout.bare)
+    for directive in layout.directives:
+        _erase(text, directive.start, directive.end)
+    for start, end in _branches_left_out(layout):
+        _erase(text, start, end)
+    layout.parsed = "".join(c if c.isascii() else "_" for c in text)
+    layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
+    # A macro that makes kernels is used in a line of its own; no rule of C++ covers that.
+    for match in re.finditer(r"^[ \t]*(\w+)[ \t]*\(", layout.parsed, re.MULTILINE):
+        if match[1] in layout.macros and match[1] in marks:
+            end = _closing(layout.parsed, match.end())
+            if end > 0 and (rest := re.match(r"[ \t]*;?[ \t]*(?=\n|\Z)", layout.parsed[end:])):
+                end += rest.end()
+                blank = re.sub(r"[^\n]", " ", layout.parsed[match.start() : end])
+                layout.parsed = layout.parsed[: match.start()] + blank + layout.parsed[end:]
+    return _parser().parse(layout.parsed.encode("ascii")).root_node
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Any:
+    import tree_sitter
+    import tree_sitter_cuda
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def _blank_token(match: re.Match[str]) -> str:
+    """Blank a comment; of a literal, keep the quotes."""
+    token = match[0]
+    blank = re.sub(r"[^\n]", " ", token)
+    if token[0] == "/" or len(token) < 2:
+        return blank
+    # A character must stay one: an empty literal is a mistake.
+    return token[-1] + (blank[1:-1] if token[-1] == '"' else "0" * (len(token) - 2)) + token[-1]
+
+
+def _erase(text: list[str], start: int, end: int) -> None:
+    for place in range(start, end):
+        if text[place] != "\n":
+            text[place] = " "
+
+
+def _branches_left_out(layout: Layout) -> Iterator[tuple[int, int]]:
+    """Yield the branches of conditions that the parser must not see."""
+    open_groups: list[list[tuple[str, int, int]]] = []  # each branch: its condition, start and end
+    for directive in layout.directives:
+        if directive.kind in ("if", "ifdef", "ifndef"):
+            condition = directive.text.strip() if directive.kind == "if" else ""
+            open_groups.append([(condition, directive.end, directive.end)])
+        elif directive.kind in ("elif", "else", "endif", "elifdef", "elifndef") and open_groups:
+            group = open_groups[-1]
+            group[-1] = (group[-1][0], group[-1][1], directive.start)
+            if directive.kind != "endif":
+                group.append(("", directive.end, directive.end))
+                continue
+            open_groups.pop()
+            never = [branch for branch in group if branch[0] == "0"]
+            rest = [branch for branch in group if branch[0] != "0"]
+            yield from ((start, end) for _, start, end in never)
+            if any(_opened(layout.bare[start:end]) for _, start, end in rest):
+                yield from ((start, end) for _, start, end in rest[1:])
+
+
+def _opened(text: str) -> tuple[int, int] | None:
+    """Return how many braces and parentheses a text leaves open; None for none."""
+    counts = text.count("{") - text.count("}"), text.count("(") - text.count(")")
+    return counts if any(counts) else None
+
+
+def _closing(text: str, place: int) -> int:
+    """Return the place after the parenthesis that closes the one opened before `place`, or -1."""
+    depth = 1
+    for match in re.compile(r"[()]").finditer(text, place):
+        depth += 1 if match[0] == "(" else -1
+        if depth == 0:
+            return match.end()
+    return -1

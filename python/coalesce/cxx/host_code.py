@@ -1,0 +1,435 @@
+"""Leaves out of a CUDA C++ file what only the host needs, and keeps every line's number.
+
+nvcc compiles a file twice, for the host and for the device; NVRTC compiles device code only and
+refuses the rest: main(), headers of the host, launches, variables. What stays is what kernels can
+reach: functions, variables and macros marked for the device, and the types, constants and names
+that these mention, directly or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from coalesce.cxx import launches
+from coalesce.cxx.file_layout import WORD, Layout, device_words, layout_of, parse
+
+# A header's text; True for one that the compiler finds; None for one that is not to be had.
+Find = Callable[[str], str | bool | None]
+
+_SCOPES = {"namespace_definition", "linkage_specification", "declaration_list"}
+_CLASSES = {"struct_specifier", "class_specifier", "union_specifier"}
+_TYPES = _CLASSES | {"enum_specifier", "type_definition", "alias_declaration"}
+_TYPES |= {"concept_definition", "namespace_alias_definition"}
+# Namespaces that headers for the device define.
+_NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "nv", "literals"}
+_EVALUATED = {"constexpr", "consteval"}
+_INCLUDE = re.compile(r"\s*(?:<([^>\n]+)>|\"([^\"\n]+)\")")
+
+
+@dataclass
+class Item:
+    """A declaration at namespace scope."""
+
+    kind: str  # "function", "variable", "type" or "other"
+    start: int
+    end: int
+    names: set[str]
+    words: set[str]
+    device: bool  # kept whatever it is
+    keepable: bool = True  # kept if device code reaches it
+    cuts: list[tuple[int, int]] = field(default_factory=list)  # what is left out of it
+    locals: set[str] = field(default_factory=set)  # names that a function declares itself
+    node: Any = None
+    unmarked: bool = False  # has constexpr functions that do not say that they are device code
+
+
+@dataclass
+class File:
+    """A file of the program: the source itself or a header of the user's."""
+
+    name: str
+    layout: Layout
+    missing: list[Any] = field(default_factory=list)
+    tree: Any = None
+    items: list[Item] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """What is left of a CUDA C++ file without the host's part.
+
+    Attributes
+    ----------
+    text : str
+        The source, its lines where they were.
+    headers : dict
+        The texts of the user's own headers, by the names that ``#include`` gives them.
+    left_out : tuple of str
+        What was left out, with its lines: ``"main() (lines 30-52)"``.
+    missing : tuple of str
+        Headers that were not found.
+    host_names : dict
+        Functions and variables of the host that device code mentions, and their lines.
+    expressions : tuple of str
+        Instantiations of kernels that the host code launches: ``"scale<float, 4>"``.
+    kernels : tuple of str
+        Names of kernels; a template's ends in ``<>``.
+    has_unmarked : bool
+        Whether functions are kept that are device code without saying so: constexpr ones.
+    """
+
+    text: str
+    headers: dict[str, str]
+    left_out: tuple[str, ...]
+    missing: tuple[str, ...]
+    host_names: dict[str, int]
+    expressions: tuple[str, ...]
+    kernels: tuple[str, ...]
+    has_unmarked: bool
+
+
+def without(source: str, find: Find) -> DeviceCode:
+    """Leave out the host's part of a source; `find` returns the headers that it includes."""
+    files = list(_files(source, find))
+    macros: dict[str, set[str]] = {}
+    for file in files:
+        for name, words in file.layout.macros.items():
+            macros.setdefault(name, set()).update(words)
+    marks = device_words(macros)
+    for file in files:
+        file.layout.macros = macros
+        file.tree = parse(file.layout, marks)
+        file.items = list(_items(file.tree, file.layout, marks))
+    items = [item for file in files for item in file.items]
+    trees = [(file.tree, file.layout.parsed) for file in files]
+    reached = _reached(items, macros, set())
+    known = {name for item in items if item.keepable for name in item.names} | set(macros)
+    found = launches.instantiations(trees, known)
+    wanted = {word for expression in found for word in WORD.findall(expression)}
+    reached |= _reached(items, macros, wanted)
+    texts = {file.name: _rendered(file, reached) for file in files}
+    left_out = [said for file in files for said in _said(file, reached)]
+    return DeviceCode(
+        text=texts.pop(""),
+        headers=texts,
+        left_out=tuple(left_out),
+        missing=tuple(name for file in files for name, _ in file.missing),
+        host_names=_host_names(files[0], reached),
+        expressions=tuple(found),
+        kernels=tuple(launches.kernels(trees)),
+        has_unmarked=any(item.unmarked for item in items if id(item) in reached),
+    )
+
+
+def _files(source: str, find: Find) -> Iterator[File]:
+    """Yield the source and every header of the user's that it includes."""
+    seen: set[str] = {""}
+    waiting = [("", source)]
+    while waiting:
+        name, text = waiting.pop()
+        file = File(name, layout_of(text))
+        for directive in file.layout.directives:
+            match = _INCLUDE.match(directive.text) if directive.kind == "include" else None
+            if match is None:
+                continue
+            header = match[1] or match[2]
+            found = find(header)
+            if found is None:
+                file.missing.append((header, directive))
+            elif isinstance(found, str) and header not in seen:
+                seen.add(header)
+                waiting.append((header, found))
+        yield file
+
+
+def _items(node: Any, layout: Layout, marks: set[str]) -> Iterator[Item]:
+    for child in node.children:
+        if child.type == "linkage_specification" and not _is_block(child):
+            yield _item(child, child.children[-1], _kind(child.children[-1]), layout, marks)
+        elif child.type in _SCOPES:
+            yield from _items(child, layout, marks)
+        elif child.type == "using_declaration" and child.children[1].type == "namespace":
+            yield _item(child, child, "using", layout, marks)
+        elif child.is_named and child.type not in (
+            *("comment", "string_literal", "namespace_identifier", "nested_namespace_specifier"),
+            "identifier",
+        ):
+            inner = child
+            while inner.type == "template_declaration":
+                inner = inner.children[-1] if inner.children[-1].is_named else inner.children[-2]
+            yield _item(child, inner, _kind(inner), layout, marks)
+
+
+def _is_block(node: Any) -> bool:
+    """Tell ``extern "C" {`` from ``extern "C"`` before one declaration."""
+    return bool(node.children[-1].type == "declaration_list")
+
+
+def _kind(node: Any) -> str:
+    if node.type in _TYPES:
+        return "type"
+    if node.type in ("function_definition", "template_instantiation"):
+        return "function"
+    if node.type == "declaration":
+        declarator = node.child_by_field_name("declarator")
+        return "function" if _innermost(declarator) == "function_declarator" else "variable"
+    return "other"
+
+
+def _innermost(declarator: Any) -> str:
+    """Return what a declarator declares, through pointers and references."""
+    while declarator is not None:
+        if declarator.type == "function_declarator":
+            inner = declarator.child_by_field_name("declarator")
+            return "pointer" if inner.type == "parenthesized_declarator" else declarator.type
+        if declarator.type not in ("pointer_declarator", "reference_declarator"):
+            break
+        declarator = declarator.child_by_field_name("declarator") or declarator.children[-1]
+    return ""
+
+
+def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> Item:
+    text = layout.parsed
+    head = _head(node, kind, text, whole.start_byte)
+    words = set(WORD.findall(head))
+    device = bool(words & marks)
+    start, end = whole.start_byte, whole.end_byte
+    item = Item(kind, start, end, set(), set(), device, node=node)
+    if kind == "using":
+        item.names = {"using " + re.sub(r"\s+", "", text[start:end])[14:].strip(";:")}
+    elif kind == "function":
+        item.keepable = device or bool(words & _EVALUATED)
+        item.unmarked = not device
+        item.names = _declared(node.child_by_field_name("declarator"), text)
+    elif kind == "variable":
+        item.keepable = device or bool(words & {"const", "constexpr"})
+        for declarator in node.children_by_field_name("declarator"):
+            item.names |= _declared(declarator, text)
+        own = node.child_by_field_name("type")
+        if own is not None and own.type in _TYPES and own.child_by_field_name("body"):
+            # struct A { ... } a: the type may be needed, the host's variable never is.
+            item.names |= _type_names(own, text)
+            if not item.keepable:
+                item.cuts.append((own.end_byte, end - 1))
+                item.keepable = True
+    elif kind == "type":
+        item.names = _type_names(node, text)
+    else:
+        item.names = set(WORD.findall(text[start:end])) if node.type != "ERROR" else set()
+        # What the parser does not understand is left to the compiler where it may be a kernel.
+        words = set(WORD.findall(text[start:end]))
+        item.device = device = node.type == "ERROR" and bool(words & marks)
+        item.keepable = device or node.type == "using_declaration"
+        if node.type == "using_declaration":
+            item.names = set(WORD.findall(text[start:end])[-1:])
+    for part in _classes_in(node):
+        for member, is_host in _unmarked_members(part, text, marks):
+            item.unmarked |= not is_host
+            if is_host:
+                item.cuts.append(member)
+    item.words = set(WORD.findall(_cut(text, start, end, item.cuts)))
+    item.locals = _locals(node, text) if kind == "function" else set()
+    return item
+
+
+def _locals(function: Any, text: str) -> set[str]:
+    """Return the names of a function's parameters and variables."""
+    found: set[str] = set()
+    waiting = [function]
+    while waiting:
+        node = waiting.pop()
+        if node.type in ("parameter_declaration", "declaration"):
+            for declarator in node.children_by_field_name("declarator"):
+                found |= _declared(declarator, text)
+        waiting += node.named_children
+    return found
+
+
+def _head(node: Any, kind: str, text: str, start: int) -> str:
+    """Return the part of a declaration that says what it is."""
+    body = node.child_by_field_name("body") if kind == "function" else None
+    end = body.start_byte if body is not None else node.end_byte
+    if kind == "variable":
+        own = node.child_by_field_name("type")
+        if own is not None and own.type in _CLASSES:
+            return text[start : own.start_byte] + text[own.end_byte : end]
+        first = re.search(r"[={]", text[start:end])
+        end = start + first.start() if first else end
+    return text[start:end] if kind in ("function", "variable") else ""
+
+
+def _declared(declarator: Any, text: str) -> set[str]:
+    """Return the name that a declarator gives, without its scope."""
+    while declarator is not None:
+        inner = declarator.child_by_field_name("declarator")
+        if declarator.type == "parenthesized_declarator" or (
+            inner is None and declarator.type in ("reference_declarator", "init_declarator")
+        ):
+            inner = declarator.named_children[0] if declarator.named_children else None
+        if inner is None:
+            name = re.match(r"[^<(\[]*", text[declarator.start_byte : declarator.end_byte])
+            return set(WORD.findall(name[0])[-1:]) if name else set()
+        declarator = inner
+    return set()
+
+
+def _type_names(node: Any, text: str) -> set[str]:
+    """Return the names that a type's declaration gives: its own, its enumerators'."""
+    found = set()
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        name = part.child_by_field_name("name")
+        if name is not None:
+            found.add(WORD.findall(text[name.start_byte : name.end_byte])[0])
+        if part.type == "type_definition":
+            for declarator in part.children_by_field_name("declarator"):
+                found |= _declared(declarator, text)
+            own = part.child_by_field_name("type")
+            waiting += [own] if own is not None else []
+        body = part.child_by_field_name("body")
+        if part.type == "enum_specifier" and body is not None:
+            waiting += body.named_children
+    return found
+
+
+def _classes_in(node: Any) -> Iterator[Any]:
+    """Yield the class that a declaration defines."""
+    own = node if node.type in _CLASSES else node.child_by_field_name("type")
+    if own is not None and own.type in _CLASSES and own.child_by_field_name("body") is not None:
+        yield own
+
+
+def _unmarked_members(
+    own: Any, text: str, marks: set[str]
+) -> Iterator[tuple[tuple[int, int], bool]]:
+    """Yield a class's functions that are not marked for the device, and whether they are host code.
+
+    A constexpr function is not.
+    """
+    for member in own.child_by_field_name("body").named_children:
+        inner = member
+        while inner.type == "template_declaration":
+            inner = inner.named_children[-1]
+        for nested in _classes_in(inner):
+            yield from _unmarked_members(nested, text, marks)
+        body = inner.child_by_field_name("body")
+        head = text[member.start_byte : body.start_byte if body else member.end_byte]
+        words = set(WORD.findall(head))
+        if inner.type == "friend_declaration":
+            function = "(" in head
+        elif inner.type == "function_definition":
+            made = inner.children[-1].type in ("default_method_clause", "delete_method_clause")
+            function = not made and "virtual" not in words
+        else:
+            function = inner.type in ("declaration", "field_declaration") and (
+                _innermost(inner.child_by_field_name("declarator")) == "function_declarator"
+                and not re.search(r"=\s*(?:default|delete|0)\s*;", head)
+            )
+        if function and not words & marks:
+            yield (member.start_byte, member.end_byte), not words & _EVALUATED
+
+
+def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -> set[int]:
+    """Return the items (their `id`) that device code needs."""
+    by_name: dict[str, list[Item]] = {}
+    for item in items:
+        for name in item.names:
+            by_name.setdefault(name, []).append(item)
+    variables = {name for item in items if item.kind == "variable" for name in item.names}
+    found: set[int] = set()
+    seen: set[str] = set()
+    waiting = set(wanted)
+    for item in items:
+        if item.device:
+            found.add(id(item))
+            waiting |= item.words - (item.locals & variables)
+    while waiting:
+        word = waiting.pop()
+        seen.add(word)
+        new = set(macros.get(word, ()))
+        for item in by_name.get(word, ()):
+            if item.keepable and id(item) not in found:
+                found.add(id(item))
+                new |= item.words - (item.locals & variables)
+        waiting |= new - seen
+    namespaces = _NAMESPACES | {name for item in items for name in _namespaces(item)}
+    for item in items:
+        if item.kind == "using":
+            scopes = next(iter(item.names))[6:].split("::")
+            # Of std there is nothing within: using namespace std::chrono.
+            if scopes[0] in namespaces and (scopes == ["std"] or scopes[0] != "std"):
+                found.add(id(item))
+    return found
+
+
+def _namespaces(item: Item) -> Iterator[str]:
+    """Yield the namespaces around an item, and the name of one that it gives."""
+    if item.node.type == "namespace_alias_definition":
+        yield from item.names
+    around = item.node.parent
+    while around is not None:
+        if around.type == "namespace_definition" and (name := around.child_by_field_name("name")):
+            yield from name.text.decode().split("::")
+        around = around.parent
+
+
+def _cut(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
+    parts = []
+    for first, last in sorted(cuts):
+        parts.append(text[start:first])
+        start = max(start, last)
+    return "".join([*parts, text[start:end]])
+
+
+def _rendered(file: File, reached: set[int]) -> str:
+    """Return the file's text without what is left out, its lines where they were."""
+    gone = [(d.start, d.end) for _, d in file.missing]
+    for item in file.items:
+        gone += item.cuts if id(item) in reached else [(item.start, item.end)]
+    directives = [
+        (d.start, d.end)
+        for d in file.layout.directives
+        if d.kind not in ("include", "pragma", "error")
+    ]
+    text = list(file.layout.text)
+    for start, end in gone:
+        kept = iter([d for d in directives if start < d[0] < end])
+        stop, resume = next(kept, (end, end))
+        for place in range(start, end):
+            if place >= resume:
+                stop, resume = next(kept, (end, end))
+            if place < stop and text[place] not in "\n\r":
+                text[place] = " "
+    return "".join(text)
+
+
+def _said(file: File, reached: set[int]) -> Iterator[str]:
+    """Yield what was left out of a file, in words."""
+    text = file.layout.text
+    for name, directive in file.missing:
+        line = text.count("\n", 0, directive.start) + 1
+        yield f"#include {name} ({file.name or 'line'} {line})".replace(f"({file.name} ", "(line ")
+    for item in file.items:
+        if id(item) not in reached and item.kind in ("function", "variable", "type"):
+            first = text.count("\n", 0, item.start) + 1
+            last = text.count("\n", 0, item.end) + 1
+            where = f"line {first}" if first == last else f"lines {first}-{last}"
+            place = f"{file.name}, {where}" if file.name else where
+            call = "()" if item.kind == "function" else ""
+            for name in sorted(item.names):
+                yield f"{name}{call} ({place})"
+
+
+def _host_names(file: File, reached: set[int]) -> dict[str, int]:
+    """Return the host's functions and variables that device code mentions, with their lines."""
+    words = {w for i in file.items if id(i) in reached for w in i.words - i.locals}
+    return {
+        name: file.layout.text.count("\n", 0, item.start) + 1
+        for item in file.items
+        if id(item) not in reached and item.kind in ("function", "variable")
+        for name in sorted(item.names & words)
+    }

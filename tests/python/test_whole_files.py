@@ -1,0 +1,291 @@
+"""CUDA C++ files as nvcc takes them: with main(), headers of the host and launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coalesce
+
+PROGRAM = r"""
+#include <iostream>
+#include <vector>
+#include <chrono>
+#include <cuda_runtime.h>
+#include <cublas_v2.h>
+#include "helper_cuda.h"
+#include <no_such_header.h>
+using namespace std;
+using namespace std::chrono;
+using std::vector;
+
+#define CHECK(call) do { cudaError_t e = (call); if (e != cudaSuccess) { \
+    std::cerr << cudaGetErrorString(e) << std::endl; exit(1); } } while (0)
+#define N 64
+
+const float FACTOR = 3.0f;
+int verbose = 1;
+static std::vector<float> results;
+__constant__ float offset[2];
+
+struct Timer {
+    std::chrono::steady_clock::time_point start;
+    double seconds() const { return 0; }
+};
+struct Range {
+    int first, last;
+    Range(int a, int b) : first(a), last(b) {}
+    std::string text() const { return std::to_string(first); }
+    __device__ int size() const { return last - first; }
+};
+
+constexpr int twice(int x) { return 2 * x; }
+template <typename T> __host__ __device__ T square(T x) { return x * x; }
+void fill(std::vector<float> &v) { for (auto &x : v) x = rand() / (float)RAND_MAX; }
+
+__global__ void scale(float *x, int n, Range range) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] = square(x[i]) * FACTOR + twice(range.size());
+}
+
+#ifdef WITH_ARGUMENTS
+int main(int argc, char **argv) {
+#else
+int main() {
+#endif
+    float *d_x;
+    vector<float> x(N);
+    fill(x);
+    CHECK(cudaMalloc(&d_x, N * sizeof(float)));
+    scale<<<1, N>>>(d_x, N, Range(1, 3));
+    CHECK(cudaDeviceSynchronize());
+    cout << "done" << endl;
+    return 0;
+}
+"""
+
+
+def _line(text: str, start: str) -> int:
+    return next(i for i, line in enumerate(text.split("\n"), 1) if line.startswith(start))
+
+
+def test_a_program(device: str) -> None:
+    kernel = coalesce.Kernel(PROGRAM, device=device)
+    x = np.arange(5, dtype=np.float32)
+    kernel[1, 32](x, 5, np.array([1, 3], np.int32).tobytes())
+    assert x.tolist() == [3 * i * i + 4 for i in range(5)]
+    left_out = "\n".join(kernel.left_out)
+    for name in ("no_such_header.h", "main() (lines", "fill() (line", "Timer (lines", "verbose"):
+        assert name in left_out
+    for name in ("scale", "square", "FACTOR", "offset", "Range"):
+        assert f"{name} (" not in left_out
+        assert f"{name}() (" not in left_out
+    assert kernel.source == PROGRAM
+
+
+def test_lines_are_those_of_the_file() -> None:
+    kernel = coalesce.Kernel(PROGRAM, device="sim")
+    x = np.arange(5, dtype=np.float32)
+    profile = kernel.profile(1, 32, x, 5, np.array([1, 3], np.int32).tobytes())
+    line = _line(PROGRAM, "    if (i < n) x[i]")
+    assert [found.number for found in profile.lines() if found.accesses] == [line]
+
+
+def test_a_mistake_is_shown_in_its_own_line() -> None:
+    wrong = PROGRAM.replace("* FACTOR", "* FACTOOR")
+    with pytest.raises(coalesce.CompileError, match='"FACTOOR" is undefined') as raised:
+        coalesce.Kernel(wrong, device="sim")
+    assert f"kernel.cu({_line(wrong, '    if (i < n) x[i]')}): error" in str(raised.value)
+    assert "no_such_header.h" in str(raised.value)  # from where what is undefined may come
+
+
+def test_a_host_function_that_kernels_call_is_named() -> None:
+    source = (
+        "float half_of(float x) { return x / 2; }\n"
+        "__global__ void k(float *x) { *x = half_of(*x); }\n"
+        "int main() { k<<<1, 1>>>(0); }\n"
+    )
+    with pytest.raises(coalesce.CompileError, match=r"`half_of` \(line 1\) is host code"):
+        coalesce.Kernel(source, device="sim")
+
+
+TEMPLATES = r"""
+#include <cstdio>
+template <typename T, int UNROLL = 2>
+__global__ void add(T *x, T y) { for (int i = 0; i < UNROLL; ++i) x[i] += y; }
+template <int TILE> __global__ void tile(int *x) { x[0] = TILE; }
+template <typename T> __global__ void never(T *x) { *x = 0; }
+
+template <int TILE> void run(int *x) { tile<TILE><<<1, 1>>>(x); tile<TILE * 2><<<1, 1>>>(x); }
+
+int main() {
+    float *d_x;
+    int *d_i = nullptr;
+    double y = 3;
+    const int WIDTH = 4;
+    cudaMalloc((void **)&d_x, 16);
+    add<<<1, 1>>>(d_x, 1.0f);
+    add<int, WIDTH + 1><<<1, 1>>>(d_i, 2);
+    run<8>(d_i);
+    printf("%f\n", y);
+}
+"""
+
+
+def test_templates_that_the_program_launches(device: str) -> None:
+    with pytest.raises(ValueError, match="4 kernels, say which") as raised:
+        coalesce.Kernel(TEMPLATES, device=device)
+    for name in ("add<float, 2>", "add<int, (4)+1>", "tile<8>", "tile<8 * 2>"):
+        assert name.replace("(4)", "4").replace("4+1", "4 + 1") in str(raised.value)
+    x = np.zeros(4, np.float32)
+    coalesce.Kernel(TEMPLATES, "add<float, 2>", device=device)[1, 1](x, 1.5)
+    assert x.tolist() == [1.5, 1.5, 0, 0]
+    with pytest.raises(ValueError, match="ambiguous"):
+        coalesce.Kernel(TEMPLATES, "tile", device=device)
+    i = np.zeros(1, np.int32)
+    coalesce.Kernel(TEMPLATES, "tile<8 * 2>", device=device)[1, 1](i)
+    assert i[0] == 16
+    coalesce.Kernel(TEMPLATES, "tile<3>", device=device)[1, 1](i)  # one that it does not launch
+    assert i[0] == 3
+
+
+def test_one_instantiation_needs_no_arguments(device: str) -> None:
+    source = TEMPLATES.replace("tile<TILE * 2><<<1, 1>>>(x);", "")
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(source, "tile", device=device)[1, 1](x)
+    assert x[0] == 8
+
+
+def test_templates_without_a_launch_are_listed() -> None:
+    with pytest.raises(ValueError, match=r'never.* entry="never<float>"'):
+        coalesce.Kernel("template <class T> __global__ void never(T *x) {}\nint main() {}")
+
+
+def test_own_headers_with_host_code(tmp_path: Path, device: str) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "scale.cuh").write_text(
+        '#pragma once\n#include <iostream>\n#include "factor.h"\n'
+        "__global__ void scale(float *x) { *x *= FACTOR; }\n"
+        "inline void launch(float *x) { scale<<<1, 1>>>(x); std::cout << FACTOR; }\n"
+    )
+    (tmp_path / "factor.h").write_text("#define FACTOR 5\n")
+    path = tmp_path / "main.cu"
+    path.write_text('#include "kernels/scale.cuh"\nint main() { launch(0); }\n')
+    for source in (path, str(path)):
+        kernel = coalesce.Kernel(source, device=device)
+        assert [p.name for p in kernel.signature.parameters] == ["x"]
+        x = np.ones(1, np.float32)
+        kernel[1, 1](x)
+        assert x[0] == 5
+
+
+def test_what_nvcc_gives_without_being_asked(device: str) -> None:
+    source = """
+    #include <algorithm>
+    #include <cfloat>
+    #include <climits>
+    #include <cmath>
+    #include <cstdint>
+    #include <limits>
+    #include <type_traits>
+    #include <utility>
+    using namespace std;
+    __global__ void k(double *x, uint a, ulong b, ushort c) {
+        register int i = 0;
+        x[i++] = M_PI;
+        x[i++] = std::max(1.5f, 2.5f) + std::min(a, 3u) + max(1, 2);
+        x[i++] = numeric_limits<float>::max();
+        x[i++] = -std::numeric_limits<double>::infinity();
+        x[i++] = std::is_same<int, float>::value + 2 * is_floating_point_v<double>;
+        x[i++] = UINT32_C(7) + b + c;
+        x[i++] = FLT_MAX;
+        x[i++] = INT_MAX;
+        x[i++] = std::sqrt(2.0) + std::abs(-2);
+        x[i++] = sizeof(conditional_t<true, char, int>) + sizeof(std::uint64_t);
+        x[i++] = DBL_MAX;
+        std::swap(x[0], x[1]);
+    }
+    """
+    x = np.zeros(11)
+    coalesce.Kernel(source, device=device)[1, 1](x, 2, 10, 100)
+    limit = np.finfo(np.float32).max
+    wanted = [6.5, np.pi, limit, -np.inf, 2, 117, limit, 2**31 - 1, np.sqrt(2) + 2, 9]
+    assert x.tolist() == [*wanted, np.finfo(float).max]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("cub/cub.cuh", "cuda/barrier", "cuda/pipeline", "mma.h", "cooperative_groups.h"),
+        *("cooperative_groups/reduce.h", "cooperative_groups/memcpy_async.h", "array", "complex"),
+    ],
+)
+def test_headers_of_cuda(header: str) -> None:
+    source = f"#include <{header}>\n__global__ void k(int *x) {{ *x = 1; }}"
+    assert coalesce.Kernel(source, device="sim").log == ""
+
+
+def test_cub(device: str) -> None:
+    source = """
+    #include <cub/cub.cuh>
+    #include <thrust/device_vector.h>
+    __global__ void total(const int *x, int *sum) {
+        using Reduce = cub::BlockReduce<int, 64>;
+        __shared__ typename Reduce::TempStorage storage;
+        int all = Reduce(storage).Sum(x[threadIdx.x]);
+        if (threadIdx.x == 0) *sum = all;
+    }
+    int main() { thrust::device_vector<int> x(64); }
+    """
+    total = np.zeros(1, np.int32)
+    coalesce.Kernel(source, device=device)[1, 64](np.arange(64, dtype=np.int32), total)
+    assert total[0] == 2016
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("__global__ void a() {} __global__ void b() { a<<<1, 1>>>(); }", "dynamic parallelism"),
+        ("__global__ void k(int *x) { *x = __shfl_down(*x, 1); }", "__shfl_down_sync"),
+        (
+            "texture<float, 1> t; __global__ void k(float *x) { *x = tex1Dfetch(t, 0); }",
+            "texture references",
+        ),
+        ("#include <curand_kernel.h>\n__global__ void k(curandState *s) {}", "nvidia-curand"),
+    ],
+)
+def test_what_cannot_be_is_explained(source: str, message: str) -> None:
+    with pytest.raises(coalesce.CompileError, match=message):
+        coalesce.Kernel(source, device="sim")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "cp1252"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "own.cu"
+    path.write_bytes("// é\n__global__ void k(int *x) { *x = 4; }\n".encode(encoding))
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(path, device="sim")[1, 1](x)
+    assert x[0] == 4
+
+
+def test_device_code_is_compiled_as_it_is() -> None:
+    kernel = coalesce.Kernel(
+        "struct Unused {}; __global__ void k(int *x) { *x = 1; }", device="sim"
+    )
+    assert kernel.left_out == ()
+
+
+def test_macros_that_make_kernels(device: str) -> None:
+    source = """
+    #define KERNEL(name, op) __global__ void name(int *x) { *x = *x op 3; }
+    KERNEL(add, +)
+    KERNEL(multiply, *)
+    extern "C" void unused(int);
+    __global__ void other(int *x) { *x = 1; }
+    int main() { add<<<1, 1>>>(0); }
+    """
+    x = np.full(1, 5, np.int32)
+    coalesce.Kernel(source, "multiply", device=device)[1, 1](x)
+    assert x[0] == 15
