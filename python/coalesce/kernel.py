@@ -51,11 +51,12 @@ class Kernel(BaseKernel):
     Parameters
     ----------
     source : str or path
-        CUDA C++, compiled by NVRTC, or PTX text, which is taken as it is; or a file of either, as
-        a `pathlib.Path`.
+        CUDA C++, compiled by NVRTC, or PTX text, which is taken as it is; or the path of a file of
+        either. A program for the host around the kernels is left out (`left_out` says what).
     entry : str, optional
         The kernel's name, mangled or not, or an instantiation of a template, such as
-        ``"scale<float, 4>"``. May be left out where the source has one kernel.
+        ``"scale<float, 4>"``. May be left out where the source has one kernel. Instantiations
+        that the source's host code launches are compiled, and listed by `entries`.
     options : sequence of str
         NVRTC's options, such as ``"-DTILE=16"``.
     arch : str or int, optional

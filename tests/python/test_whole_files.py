@@ -289,3 +289,25 @@ def test_macros_that_make_kernels(device: str) -> None:
     x = np.full(1, 5, np.int32)
     coalesce.Kernel(source, "multiply", device=device)[1, 1](x)
     assert x[0] == 15
+
+
+def test_hip(device: str) -> None:
+    source = """
+    #include <hip/hip_runtime.h>
+    #include <iostream>
+    #define HIP_CHECK(call) if ((call) != hipSuccess) std::cerr << "error"
+    template <typename T> __global__ void total(const T *x, T *sum) {
+        T mine = x[hipBlockIdx_x * hipBlockDim_x + hipThreadIdx_x];
+        for (int d = 16; d > 0; d /= 2) mine += __shfl_down(mine, d);
+        if (hipThreadIdx_x % warpSize == 0)
+            __hip_atomic_fetch_add(sum, mine, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    }
+    int main() {
+        int *x, *sum;
+        HIP_CHECK(hipMalloc(&x, 64 * sizeof(int)));
+        hipLaunchKernelGGL(HIP_KERNEL_NAME(total<int>), dim3(2), dim3(32), 0, 0, x, sum);
+    }
+    """
+    total = np.zeros(1, np.int32)
+    coalesce.Kernel(source, device=device)[2, 32](np.arange(64, dtype=np.int32), total)
+    assert total[0] == 2016

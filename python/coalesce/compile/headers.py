@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from coalesce.compile import standard_library
 
@@ -181,6 +182,8 @@ _HOST_STANDARD = {
     *("unistd.h", "windows.h", "dirent.h", "conio.h", "cstdarg", "stdarg.h"),
 }
 
+_HIP = Path(__file__).with_name("hip_runtime.h").read_text(encoding="utf-8")
+
 # CUB for blocks and warps: CUB refuses to be included as a whole here, since it has algorithms that
 # launch kernels, too.
 _CUB = "#pragma once\n" + "".join(
@@ -230,6 +233,10 @@ STANDARD = {
     **dict.fromkeys(("cufft.h", "cufftw.h", "cufftXt.h", "cusolverDn.h"), _CUFFT),
     "cuda.h": _NOTHING,  # the driver's functions, which only the host calls
     "float.h": _FLOAT,
+    "hip/hip_bfloat16.h": "#include <cuda_bf16.h>\n",
+    "hip/hip_fp16.h": "#include <cuda_fp16.h>\n",
+    "hip/hip_runtime.h": _HIP,
+    "hip/hip_runtime_api.h": _NOTHING,
     "limits.h": _LIMITS,
     "stddef.h": _NOTHING,
     "stdint.h": _STDINT,
