@@ -1,6 +1,7 @@
 #include "analysis/cache_replay.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "model/atomics.hpp"
@@ -54,6 +55,56 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
         uint8_t(std::min<uint32_t>(model::sector_bytes, covered[at][sector] + bytes));
 }
 
+// The first level's cycles of requests with a stride, which are the same again and again.
+class CyclesByStride {
+  public:
+    template <class Compute>
+    uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute) {
+        // Tags depend on the lower bits of lines. Where all lanes are at one place of their lines,
+        // it does not matter which.
+        constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
+        const bool one_place = stride % int32_t(model::line_bytes) == 0;
+        const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
+        const uint64_t key = place | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
+        Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
+        if (entry.key != key) entry = {key, compute()};
+        return entry.cycles;
+    }
+
+  private:
+    struct Entry {
+        uint64_t key = 0;  // of no request: each accesses some bytes
+        uint32_t cycles = 0;
+    };
+    std::array<Entry, 256> entries_;
+};
+
+constexpr int requests_ahead = 12;
+
+// Requests whose lines' places are kept: warps and the copies of an unrolled loop ask for the same.
+constexpr uint32_t most_places = 256;
+
+// Lines of which the same sectors are accessed, each `step` after the one before; 0: it is not so.
+struct AlikeLines {
+    LineAccess first;
+    uint64_t step = 0;
+    int count = 0;
+};
+
+AlikeLines alike_lines(uint64_t first, int32_t stride, uint32_t bytes) {
+    constexpr auto line_bytes = int32_t{model::line_bytes};
+    constexpr uint8_t all_sectors = 15;
+    const uint64_t line = first / model::line_bytes;
+    const auto sector = uint8_t(1u << (first / model::sector_bytes % 4));
+    if (stride == 0) return {{line, sector, 0}, 0, 1};
+    if (stride % line_bytes == 0)
+        return {{line, sector, 0}, uint64_t(int64_t{stride / line_bytes}), sim::warp_size};
+    const uint32_t whole = bytes * sim::warp_size / model::line_bytes;
+    if (stride == int32_t(bytes) && whole && first % model::line_bytes == 0)
+        return {{line, all_sectors, all_sectors}, 1, int(whole)};
+    return {};
+}
+
 }  // namespace
 
 void Misses::add(const Misses& other) {
@@ -63,6 +114,14 @@ void Misses::add(const Misses& other) {
     read += other.read;
     slow += other.slow;
     cycles += other.cycles;
+}
+
+void BlockRequests::clear() {
+    for (OfWarp& own : warps_) {
+        own.requests.clear();
+        own.wavefronts = own.operations = 0;
+    }
+    addresses_.clear();
 }
 
 void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
@@ -134,7 +193,7 @@ struct CacheReplay::Machine {
         misses[t.pc].slow += on_the_way;
         if (t.kind == Traffic::Kind::read) {
             t.sectors = coalescer.missing(cluster, t.line, t.sectors, r.time);
-            merged += uint64_t(std::popcount(uint8_t(r.traffic->sectors & ~t.sectors)));
+            merged += model::sectors_in(r.traffic->sectors & ~t.sectors);
             if (!t.sectors) return;
         }
         const bool from_dram = second.handle(t, cluster);
@@ -192,22 +251,24 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
     first_round_ = std::min<uint64_t>(limit_, uint64_t(gpu.multiprocessors) * resident_);
 }
 
-std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block) {
+std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block,
+                                                  std::unique_ptr<BlockRequests> spare) {
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return nullptr;
-    return std::make_unique<BlockRequests>(block.warp_count);
+    if (!spare) return std::make_unique<BlockRequests>(block.warp_count);
+    spare->clear();
+    return spare;
 }
 
-void CacheReplay::end(const sim::Block& block, std::unique_ptr<BlockRequests> requests) {
+void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
     std::vector<Misses> misses(effects_.size());
-    auto filtered = std::make_shared<const Filtered>(filter(block, *requests, misses));
+    auto filtered = std::make_shared<const Filtered>(filter(block, requests, misses));
     uint64_t operations = 0, most = 0;
-    for (const BlockRequests::OfWarp& own : requests->warps_) {
+    for (const BlockRequests::OfWarp& own : requests.warps_) {
         operations += own.operations;
         most = std::max(most, own.operations);
     }
-    const size_t warps = requests->warps_.size();
-    requests.reset();
+    const size_t warps = requests.warps_.size();
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return;
     if (block.linear < first_round_) {
@@ -252,10 +313,21 @@ int CacheReplay::lines_of(const sim::Block& block, uint32_t warp, const BlockReq
         const uint64_t* address = &requests.addresses_[r.first];
         sim::for_each_lane(uint32_t(r.stride),
                            [&](int) { add_access(*address++, bytes, lines, covered, n, highest); });
-    } else if (r.stride == 0) {
-        add_access(r.first, bytes, lines, covered, n, highest);
-    } else if (std::abs(r.stride) >= int(model::line_bytes)) {  // a line a lane
-        for (; n < sim::warp_size; ++n) {
+    } else if (r.stride == int32_t(bytes)) {  // all bytes between the first and the last
+        const uint64_t end = r.first + uint64_t(sim::warp_size) * bytes;
+        for (uint64_t sector = r.first / model::sector_bytes; sector * model::sector_bytes < end;
+             ++sector) {
+            if (n == 0 || lines[n - 1].line != sector / 4) lines[n++] = {sector / 4, 0, 0};
+            const bool whole = sector * model::sector_bytes >= r.first &&
+                               (sector + 1) * model::sector_bytes <= end;
+            const auto bit = uint8_t(1u << sector % 4);
+            lines[n - 1].sectors |= bit;
+            if (whole) lines[n - 1].whole |= bit;
+        }
+        return n;
+    } else if (r.stride == 0 || std::abs(r.stride) >= int(model::line_bytes)) {
+        const int most = r.stride == 0 ? 1 : sim::warp_size;  // one address, or a line a lane
+        for (; n < most; ++n) {
             const uint64_t address = r.first + uint64_t(int64_t(n) * r.stride);
             const auto sector = uint8_t(1u << (address / model::sector_bytes % 4));
             const bool whole = bytes == model::sector_bytes;
@@ -286,7 +358,7 @@ auto CacheReplay::with_lanes(const BlockRequests& requests, const BlockRequests:
     return use(sim::LaneMask(r.stride), [&](int lane) { return by_lane[lane]; });
 }
 
-Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& requests,
+Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
                              std::vector<Misses>& misses) const {
     Filtered result;
     model::FirstLevel cache(share_bytes_);
@@ -297,6 +369,10 @@ Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& reque
             idle[warp] = idle_rounds(block.linear, warp);
     std::vector<PartialWrites> unwritten(next.size());  // by warp
     LineAccess lines[sim::warp_size];
+    CyclesByStride cycles_by_stride;
+    requests.places_.resize(most_places * sim::warp_size);
+    // Where the lines are few they cannot have displaced each other.
+    const bool keeps_a_request = share_bytes_ >= 8 * model::line_bytes * sim::warp_size;
     // The last request, if it was a regular load: others of the same lines follow in many kernels.
     BlockRequests::Request last{};
     uint64_t last_sectors = 0;
@@ -309,6 +385,7 @@ Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& reque
             any = true;
             if (idle[warp] && idle[warp]--) continue;
             const BlockRequests::Request& r = own[next[warp]++];
+            __builtin_prefetch(&r + requests_ahead);  // the warps' requests are far apart
             if (r.pc == BlockRequests::pause) {
                 result.cycles += uint32_t(r.first);
                 continue;
@@ -321,11 +398,21 @@ Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& reque
                 result.cycles += last_lines;
                 continue;
             }
-            const int n = lines_of(block, warp, requests, r, lines);
             const Effect effect = effects_[r.pc];
+            const sim::InstructionInfo& info = program_.instructions[r.pc];
+            const AlikeLines alike =
+                r.scattered ? AlikeLines{} : alike_lines(r.first, r.stride, info.bytes);
+            const uint64_t hash = (alike.first.line * 33 + uint32_t(r.stride)) * 0x9e3779b97f4a7c15;
+            model::FirstLevel::Place* const places =
+                &requests.places_[(hash >> 32) % most_places * sim::warp_size];
             const uint64_t loads_before = cache.counts().l1_loads;
             const size_t traffic_before = result.traffic.size();
-            for (int i = 0; i < n; ++i) {
+            int n = alike.count;
+            // Mostly all are where they were found before.
+            const bool again = effect == Effect::load && n && info.space != Space::local &&
+                               cache.load_again(alike.first, alike.step, uint32_t(n), places);
+            if (!again) n = lines_of(block, warp, requests, r, lines);
+            for (int i = 0; i < n && !again; ++i) {
                 Traffic t{.line = lines[i].line,
                           .time = result.cycles,
                           .sectors = lines[i].sectors,
@@ -333,13 +420,13 @@ Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& reque
                           .pc = r.pc};
                 switch (effect) {
                     case Effect::load:
-                        t.sectors = cache.load(lines[i]);
+                        t.sectors = cache.load(lines[i], places[i]);
                         break;
                     case Effect::load_past:
                         t.sectors = cache.load_past(lines[i]);
                         break;
                     case Effect::store:
-                        cache.store(lines[i]);
+                        cache.store(lines[i], places[i]);
                         t.kind = Traffic::Kind::write;
                         t.sectors = unwritten[warp].left_of(lines[i]);
                         break;
@@ -358,19 +445,20 @@ Filtered CacheReplay::filter(const sim::Block& block, const BlockRequests& reque
                 with_lanes(requests, r, [&](sim::LaneMask mask, auto&& address) {
                     atomics_->add(mask, adds_floats_[r.pc], address);
                 });
-            // Where the lines are few they cannot have displaced each other.
             const bool repeatable = effect == Effect::load && !r.scattered &&
-                                    program_.instructions[r.pc].space != Space::local &&
-                                    share_bytes_ >= 8 * model::line_bytes * sim::warp_size;
+                                    info.space != Space::local && keeps_a_request;
             last = r;
             last_lines = repeatable ? uint32_t(n) : 0;
             last_cycles = uint32_t(n);
-            if (n > 1 && program_.instructions[r.pc].space != Space::local)
-                with_lanes(requests, r, [&](sim::LaneMask mask, auto&& address) {
-                    last_cycles =
-                        model::first_level_cycles(mask, program_.instructions[r.pc].bytes, address)
-                            .data;
+            const auto cycles = [&] {
+                return with_lanes(requests, r, [&](sim::LaneMask mask, auto&& address) {
+                    return model::first_level_cycles(mask, info.bytes, address).data;
                 });
+            };
+            if (n > 1 && info.space != Space::local)
+                last_cycles = r.scattered
+                                  ? cycles()
+                                  : cycles_by_stride.of(r.first, r.stride, info.bytes, cycles);
             misses[r.pc].cycles += last_cycles;
             last_sectors = cache.counts().l1_loads - loads_before;
             result.cycles += uint32_t(std::max(1, n));

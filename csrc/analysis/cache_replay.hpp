@@ -95,8 +95,10 @@ class BlockRequests {
         uint64_t operations = 0;
     };
     void add(OfWarp& own, const sim::MemoryEvent& e);
+    void clear();
     std::vector<OfWarp> warps_;
     std::vector<uint64_t> addresses_;
+    std::vector<model::FirstLevel::Place> places_;  // of lines, a row for a request
 };
 
 // One a launch, shared by its host threads.
@@ -107,15 +109,17 @@ class CacheReplay {
                 const model::Occupancy& occupancy, uint64_t most_lines = 300'000'000);
     ~CacheReplay();
 
-    // The place for a block's requests, or null where it is not replayed.
-    [[nodiscard]] std::unique_ptr<BlockRequests> begin(const sim::Block& block);
-    void end(const sim::Block& block, std::unique_ptr<BlockRequests> requests);
+    // The place for a block's requests, or null where it is not replayed. `spare` is that of a
+    // block that has ended, if there is one.
+    [[nodiscard]] std::unique_ptr<BlockRequests> begin(const sim::Block& block,
+                                                       std::unique_ptr<BlockRequests> spare);
+    void end(const sim::Block& block, BlockRequests& requests);
 
     // Once, after the last block.
     [[nodiscard]] CacheResult finish();
 
   private:
-    [[nodiscard]] model::Filtered filter(const sim::Block& block, const BlockRequests& requests,
+    [[nodiscard]] model::Filtered filter(const sim::Block& block, BlockRequests& requests,
                                          std::vector<Misses>& misses) const;
     [[nodiscard]] int lines_of(const sim::Block& block, uint32_t warp,
                                const BlockRequests& requests, const BlockRequests::Request& r,
@@ -168,14 +172,16 @@ class CacheObserver {
         : program_(program), replay_(replay), counts_(counts) {}
 
     void start(sim::Block& block) {
-        if (auto requests = replay_.begin(block)) requests_[&block] = std::move(requests);
+        if (auto requests = replay_.begin(block, std::move(spare_)))
+            requests_[&block] = std::move(requests);
         turn_to(&block);
     }
 
     void finish(const sim::Block& block) {
         const auto found = requests_.find(&block);
         if (found == requests_.end()) return;
-        replay_.end(block, std::move(found->second));
+        replay_.end(block, *found->second);
+        spare_ = std::move(found->second);
         requests_.erase(found);
         turn_to(nullptr);
     }
@@ -203,6 +209,7 @@ class CacheObserver {
     CacheReplay& replay_;
     const CountObserver& counts_;
     std::unordered_map<const sim::Block*, std::unique_ptr<BlockRequests>> requests_;
+    std::unique_ptr<BlockRequests> spare_;
     const sim::Block* current_ = nullptr;
     BlockRequests* current_requests_ = nullptr;
 };

@@ -1,7 +1,6 @@
 #include "model/block_schedule.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "model/time.hpp"
@@ -49,7 +48,7 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
         if (!running_[sm].empty()) run(sm);
     // Requests have their place in the slice; now it is known how long that is.
     uint64_t sectors = 0;
-    for (const Request& r : slice_.requests) sectors += uint64_t(std::popcount(r.traffic->sectors));
+    for (const Request& r : slice_.requests) sectors += sectors_in(r.traffic->sectors);
     const double duration = std::max(slice_cycles, double(sectors) / sectors_a_cycle_);
     for (Request& r : slice_.requests) r.time = now_ + r.time * duration;
     now_ += duration;

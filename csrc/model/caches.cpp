@@ -6,12 +6,8 @@ namespace {
 
 constexpr uint64_t sector_size = 32;
 
-uint64_t count(uint8_t sectors) { return uint64_t(std::popcount(sectors)); }
-
 // The sectors of the half lines that these are in.
 uint8_t halves(uint8_t sectors) { return uint8_t((sectors & 3 ? 3 : 0) | (sectors & 12 ? 12 : 0)); }
-
-constexpr auto nothing_to_write = [](const SectoredCache::Line&) {};
 
 }  // namespace
 
@@ -30,26 +26,6 @@ void CacheCounts::add(const CacheCounts& o) {
     dram_written_bytes += o.dram_written_bytes;
 }
 
-uint8_t FirstLevel::load(const LineAccess& a) {
-    const uint8_t there = cache_.touch(a.line, a.sectors, 0, nothing_to_write).valid;
-    counts_.l1_loads += count(a.sectors);
-    counts_.l1_load_hits += count(a.sectors & there);
-    return uint8_t(a.sectors & ~there);
-}
-
-uint8_t FirstLevel::load_past(const LineAccess& a) {
-    counts_.l1_loads += count(a.sectors);
-    return a.sectors;
-}
-
-void FirstLevel::store(const LineAccess& a) {
-    const bool placed = !cache_.touch(a.line, 0, 0, nothing_to_write).fresh;
-    counts_.l1_stores += count(a.sectors);
-    if (placed) counts_.l1_store_hits += count(a.sectors);
-}
-
-void FirstLevel::atomic(const LineAccess& a) { cache_.drop(a.line, a.sectors); }
-
 SecondLevel::SecondLevel(const Gpu& gpu)
     : partitions_(gpu.partitions, SectoredCache(uint64_t(gpu.second_level_mb * 1024 * 1024 / 128) /
                                                 gpu.partitions)) {}
@@ -63,12 +39,12 @@ bool SecondLevel::handle(const Traffic& t, uint32_t from) {
     bool from_dram = false;
     switch (t.kind) {
         case Traffic::Kind::read:
-            counts_.l2_reads += count(t.sectors);
+            counts_.l2_reads += sectors_in(t.sectors);
             from_dram = read(t.line, t.sectors, from % uint32_t(partitions_.size()));
             break;
         case Traffic::Kind::write:
-            counts_.l2_writes += count(t.sectors);
-            counts_.l2_partial_writes += count(t.sectors & ~t.whole);
+            counts_.l2_writes += sectors_in(t.sectors);
+            counts_.l2_partial_writes += sectors_in(t.sectors & ~t.whole);
             write(t, from % uint32_t(partitions_.size()));
             break;
         case Traffic::Kind::atomic:
@@ -85,11 +61,11 @@ uint8_t SecondLevel::look_up(uint32_t partition, uint64_t line, uint8_t sectors)
                               .touch(line, sectors, 0,
                                      [this](const SectoredCache::Line& gone) {
                                          counts_.dram_written_bytes +=
-                                             sector_size * count(gone.dirty);
+                                             sector_size * sectors_in(gone.dirty);
                                      })
                               .valid;
-    counts_.l2_lookups += count(sectors);
-    counts_.l2_hits += count(sectors & there);
+    counts_.l2_lookups += sectors_in(sectors);
+    counts_.l2_hits += sectors_in(sectors & there);
     return uint8_t(sectors & ~there);
 }
 
@@ -102,7 +78,7 @@ bool SecondLevel::read(uint64_t line, uint8_t sectors, uint32_t near) {
     const uint8_t there = partitions_[home].look(line).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
     partitions_[home].touch(line, fetched, 0, [](const SectoredCache::Line&) {});
-    counts_.dram_read_bytes += sector_size * count(fetched);
+    counts_.dram_read_bytes += sector_size * sectors_in(fetched);
     return true;
 }
 
@@ -111,11 +87,11 @@ void SecondLevel::write(const Traffic& t, uint32_t near) {
     const uint64_t passes = near == home ? 1 : 2;
     if (near != home) partitions_[near].drop(t.line, t.sectors);
     partitions_[home].touch(t.line, t.sectors, t.sectors, [this](const SectoredCache::Line& gone) {
-        counts_.dram_written_bytes += sector_size * count(gone.dirty);
+        counts_.dram_written_bytes += sector_size * sectors_in(gone.dirty);
     });
     // A write needs nothing of what was there: it always hits.
-    counts_.l2_lookups += passes * count(t.sectors);
-    counts_.l2_hits += passes * count(t.sectors);
+    counts_.l2_lookups += passes * sectors_in(t.sectors);
+    counts_.l2_hits += passes * sectors_in(t.sectors);
 }
 
 }  // namespace coalesce::model

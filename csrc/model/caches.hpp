@@ -15,7 +15,6 @@
 // All of this was read off Nsight Compute's recordings on an H200 (tests/data/models_h200.json).
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +29,12 @@ struct LineAccess {
     uint8_t sectors = 0;  // touched
     uint8_t whole = 0;    // of them, every byte
 };
+
+// How many sectors of a line: the bits, four in a digit. (std::popcount is a call where the host's
+// baseline cannot count.)
+inline uint64_t sectors_in(uint32_t sectors) {
+    return uint64_t{0x4332322132212110} >> 4 * (sectors & 15) & 15;
+}
 
 // What was counted of caches.
 struct CacheCounts {
@@ -61,21 +66,53 @@ class FirstLevel {
   public:
     explicit FirstLevel(uint32_t bytes) : cache_(bytes / 128) {}
 
-    // Return the sectors that have to be fetched.
-    uint8_t load(const LineAccess& a);
+    // Where lines were when they were asked for last: a hint, which saves looking for them.
+    using Place = SectoredCache::Place;
+
+    // Returns the sectors that have to be fetched.
+    uint8_t load(const LineAccess& a, Place& place) {
+        const uint8_t there = cache_.touch(a.line, a.sectors, 0, nothing_to_write, place).valid;
+        counts_.l1_loads += sectors_in(a.sectors);
+        counts_.l1_load_hits += sectors_in(a.sectors & there);
+        return uint8_t(a.sectors & ~there);
+    }
+    uint8_t load(const LineAccess& a) {
+        Place anywhere = 0;
+        return load(a, anywhere);
+    }
     // As many sectors again that were loaded just now.
     void load_again(uint64_t sectors) {
         counts_.l1_loads += sectors;
         counts_.l1_load_hits += sectors;
     }
+    // The same sectors of `lines` lines, each `step` after the one before, if all are there and at
+    // their places; else does nothing and returns false.
+    bool load_again(const LineAccess& first, uint64_t step, uint32_t lines, const Place* places) {
+        if (!cache_.touch_again(first.line, step, lines, first.sectors, places)) return false;
+        load_again(lines * sectors_in(first.sectors));
+        return true;
+    }
     // Loads that pass by the cache (ld.volatile, ld.global.cg, cp.async.cg).
-    uint8_t load_past(const LineAccess& a);
-    void store(const LineAccess& a);
-    void atomic(const LineAccess& a);
+    uint8_t load_past(const LineAccess& a) {
+        counts_.l1_loads += sectors_in(a.sectors);
+        return a.sectors;
+    }
+    void store(const LineAccess& a, Place& place) {
+        const bool placed = !cache_.touch(a.line, 0, 0, nothing_to_write, place).fresh;
+        counts_.l1_stores += sectors_in(a.sectors);
+        if (placed) counts_.l1_store_hits += sectors_in(a.sectors);
+    }
+    void store(const LineAccess& a) {
+        Place anywhere = 0;
+        store(a, anywhere);
+    }
+    void atomic(const LineAccess& a) { cache_.drop(a.line, a.sectors); }
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
 
   private:
+    static constexpr auto nothing_to_write = [](const SectoredCache::Line&) {};
+
     SectoredCache cache_;
     CacheCounts counts_;
 };

@@ -2,13 +2,15 @@
 //
 // METHOD
 // Lines are spread over sets by a hash, as strides of a power of two would otherwise meet in a few;
-// of a set the line that was not used for longest goes. A set is an array of words in the order of
-// their last use: the number of the line, and four bits each for sectors that are there and that
-// are not yet written back.
+// of a set the line that was not used for longest goes. A place holds a word, which is the number
+// of the line and four bits each for sectors that are there and that are not yet written back, and
+// the time of its last use. Whoever remembers where a line was finds it there again without a
+// search.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace coalesce::model {
@@ -21,27 +23,58 @@ class SectoredCache {
         bool fresh = false;            // was not there before
     };
 
+    // Where a line was found. It may be elsewhere by now: any number below lines() will do.
+    using Place = uint32_t;
+
     // Of at least one set of so many lines.
     explicit SectoredCache(uint64_t lines, uint32_t ways = 16)
-        : ways_(ways), sets_(std::max<uint64_t>(1, lines / ways)), words_(sets_ * ways, empty) {}
+        : ways_(ways),
+          sets_(std::max<uint64_t>(1, lines / ways)),
+          words_(sets_ * ways, empty),
+          used_(words_.size()) {}
 
     // Adds sectors to a line, which becomes the last used one, and returns what it had before.
-    // Tells `evicted(line)` what had to go for it.
+    // Tells `evicted(line)` what had to go for it. Looks at `place` first, and leaves the line's
+    // place there.
+    template <class Evicted>
+    Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
+        const uint64_t sectors = uint64_t(dirty) << 4 | valid;
+        if (words_[place] >> 8 != number) {
+            const Place first = Place(index_of(number) * ways_);
+            const uint32_t way = way_of(&words_[first], number);
+            place = first + way;
+            if (way == ways_) {
+                place = Place(std::min_element(&used_[first], &used_[first] + ways_) - &used_[0]);
+                if (words_[place] != empty) evicted(line_of(words_[place]));
+                words_[place] = number << 8 | sectors;
+                used_[place] = ++now_;
+                return {number, 0, 0, true};
+            }
+        }
+        const Line before = line_of(words_[place]);
+        words_[place] |= sectors;
+        used_[place] = ++now_;
+        return before;
+    }
     template <class Evicted>
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted) {
-        uint64_t* const set = set_of(number);
-        uint32_t way = 0;
-        while (way < ways_ && set[way] >> 8 != number) ++way;
-        Line before{number, 0, 0, way == ways_};
-        if (way == ways_) {
-            --way;
-            if (set[way] != empty) evicted(line_of(set[way]));
-        } else {
-            before = line_of(set[way]);
+        Place anywhere = 0;
+        return touch(number, valid, dirty, std::forward<Evicted>(evicted), anywhere);
+    }
+
+    // Uses `count` different lines again, each `step` after the one before, if they are at these
+    // places and have the sectors; else does nothing and returns false.
+    bool touch_again(uint64_t number, uint64_t step, uint32_t count, uint8_t valid,
+                     const Place* places) {
+        if (words_[places[0]] >> 8 != number) return false;
+        uint64_t different = 0;
+        for (uint32_t i = 0; i < count; ++i) {
+            const uint64_t word = words_[places[i]];
+            different |= ((word >> 8) ^ (number + i * step)) | (valid & ~word);
         }
-        std::copy_backward(set, set + way, set + way + 1);
-        set[0] = number << 8 | uint64_t(before.dirty | dirty) << 4 | uint64_t(before.valid | valid);
-        return before;
+        if (different) return false;
+        for (uint32_t i = 0; i < count; ++i) used_[places[i]] = ++now_;
+        return true;
     }
 
     // What is there of a line, without using it.
@@ -54,13 +87,12 @@ class SectoredCache {
 
     // Takes sectors of a line away, if they are there.
     void drop(uint64_t number, uint8_t sectors) {
-        uint64_t* const set = set_of(number);
+        uint64_t* const set = words_.data() + index_of(number) * ways_;
         for (uint32_t way = 0; way < ways_; ++way)
             if (set[way] >> 8 == number) set[way] &= ~uint64_t(sectors | sectors << 4);
     }
 
     [[nodiscard]] uint64_t lines() const { return words_.size(); }
-    void clear() { std::fill(words_.begin(), words_.end(), empty); }
 
   private:
     static constexpr uint64_t empty = ~uint64_t(0);
@@ -68,15 +100,29 @@ class SectoredCache {
     static Line line_of(uint64_t word) {
         return {word >> 8, uint8_t(word & 15), uint8_t(word >> 4 & 15), false};
     }
+    // The way of a set that a line is in, or ways_. Of the usual number all are compared at once.
+    [[nodiscard]] uint32_t way_of(const uint64_t* set, uint64_t number) const {
+        constexpr uint32_t usual = 16;
+        if (ways_ == usual) {
+            uint64_t found = 0;
+            for (uint64_t way = 0; way < usual; ++way)
+                found |= set[way] >> 8 == number ? way + 1 : 0;
+            return found ? uint32_t(found - 1) : usual;
+        }
+        uint32_t way = 0;
+        while (way < ways_ && set[way] >> 8 != number) ++way;
+        return way;
+    }
     [[nodiscard]] uint64_t index_of(uint64_t number) const {
         const uint64_t hash = (number * 0x9e3779b97f4a7c15) >> 32;
         return hash * sets_ >> 32;
     }
-    uint64_t* set_of(uint64_t number) { return words_.data() + index_of(number) * ways_; }
 
     uint32_t ways_;
     uint64_t sets_;
     std::vector<uint64_t> words_;
+    std::vector<uint64_t> used_;  // when, of each place; 0: never
+    uint64_t now_ = 0;
 };
 
 }  // namespace coalesce::model

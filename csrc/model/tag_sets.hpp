@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 
 #include "sim/memory.hpp"
@@ -21,11 +20,18 @@ namespace coalesce::model {
 
 inline constexpr uint32_t tag_sets = 4;
 
-// Of a line's number the lower 14 bits; what those above do is not known.
+inline constexpr uint32_t tag_bits = 14;
+
+// Of a line's number the lower bits; what those above do is not known.
 inline uint32_t tag_set(uint64_t line) {
     constexpr uint64_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
-    return uint32_t(std::popcount(line & lower) & 1) | uint32_t(std::popcount(line & upper) & 1)
-                                                           << 1;
+    // Whether the number of bits is odd: halves until one bit is left.
+    const auto odd = [](uint64_t bits) {
+        bits ^= bits >> 8;
+        bits ^= bits >> 4;
+        return uint32_t(0x6996 >> (bits & 15) & 1);
+    };
+    return odd(line & lower) | odd(line & upper) << 1;
 }
 
 struct FirstLevelCycles {

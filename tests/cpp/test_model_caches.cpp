@@ -46,13 +46,15 @@ TEST(SectoredCache, AgreesWithAListInTheOrderOfUse) {
     for (const uint32_t ways : {1u, 4u, 16u}) {
         SectoredCache cache(ways, ways);
         SlowCache slow{ways};
+        std::map<uint64_t, SectoredCache::Place> places;  // some are right, some are not any more
         std::vector<SectoredCache::Line> evicted;
         for (int n = 0; n < 20000; ++n) {
             const uint64_t line = random() % (2 * ways + 1);
             const auto valid = uint8_t(1 + random() % 15);
             const auto dirty = uint8_t(random() % 4 == 0 ? valid : 0);
             const auto before = cache.touch(
-                line, valid, dirty, [&](const SectoredCache::Line& l) { evicted.push_back(l); });
+                line, valid, dirty, [&](const SectoredCache::Line& l) { evicted.push_back(l); },
+                places[line]);
             ASSERT_EQ(slow.touch(line, valid, dirty), before.valid);
             ASSERT_EQ(slow.evicted.size(), evicted.size());
             if (evicted.empty()) continue;
@@ -61,6 +63,40 @@ TEST(SectoredCache, AgreesWithAListInTheOrderOfUse) {
             ASSERT_EQ(slow.evicted.back().dirty, evicted.back().dirty);
         }
     }
+}
+
+TEST(SectoredCache, LinesUsedAgainAreAsIfEachWereTouched) {
+    std::mt19937_64 random(3);
+    SectoredCache quick(256), plain(256);
+    SectoredCache::Place places[8] = {};
+    int again = 0;
+    for (int n = 0; n < 20000; ++n) {
+        const uint64_t first = random() % 64, step = 1 + random() % 64;
+        const auto count = uint32_t(1 + random() % 8);
+        const auto valid = uint8_t(1 + random() % 15);
+        // Half of the places are anybody's.
+        if (n % 2)
+            for (uint32_t i = 0; i < count; ++i)
+                quick.touch(first + i * step, 0, 0, ignore, places[i]);
+        if (n % 2)
+            for (uint32_t i = 0; i < count; ++i) plain.touch(first + i * step, 0, 0, ignore);
+        bool there = true;
+        for (uint32_t i = 0; i < count; ++i)
+            there = there && !(valid & ~plain.look(first + i * step).valid);
+        const bool used = quick.touch_again(first, step, count, valid, places);
+        again += used;
+        ASSERT_TRUE(there || !used);  // what is there may be overlooked, no more
+        ASSERT_TRUE(used || !there || n % 2 == 0);
+        for (uint32_t i = 0; i < count; ++i) {
+            const auto before = plain.touch(first + i * step, valid, 0, ignore);
+            if (used) continue;
+            const auto same = quick.touch(first + i * step, valid, 0, ignore);
+            ASSERT_EQ(before.valid, same.valid);
+            ASSERT_EQ(before.fresh, same.fresh);
+        }
+    }
+    EXPECT_GT(again, 1000);
+    EXPECT_LT(again, 15000);
 }
 
 TEST(SectoredCache, ALargerOneNeverHitsLess) {
