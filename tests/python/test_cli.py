@@ -276,6 +276,20 @@ def test_explain_needs_a_launch(capsys, tmp_path):
     assert "other, add" in err
 
 
+def test_check_a_file(capsys, tmp_path):
+    file = tmp_path / "add.cu"
+    file.write_text(
+        "#include <iostream>\n__global__ void add(float *x, int n) {\n"
+        "    int i = threadIdx.x;\n    x[i] += 1;\n}\nint main() { add<<<1, 32>>>(0, 1); }\n"
+    )
+    launch = ["--grid", "1", "--block", "32"]
+    status, out, err = run(capsys, "check", str(file), *launch, "zeros:32", "32")
+    assert (status, out, err) == (0, "check of add: nothing found\n", "")
+    status, out, _ = run(capsys, "check", str(file), "add", *launch, "zeros:31", "31")
+    assert status == 1
+    assert "line 4:   x[i] += 1;" in out
+
+
 def test_explain_an_operation(capsys, tmp_path):
     status, out, _ = run(capsys, "explain", "transpose", "--variant", "tiled", "-n", "64")
     assert status == 0

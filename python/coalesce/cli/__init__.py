@@ -150,6 +150,21 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check(options: argparse.Namespace) -> int:
+    from coalesce.cli.explain import split_entry
+    from coalesce.cli.run_file import argument
+    from coalesce.kernel import Kernel
+
+    entry, words = split_entry(options.entry, options.argument)
+    kernel = Kernel(Path(options.file), entry, options=options.option)
+    values = [argument(text) for text in words]
+    findings = kernel.check(
+        options.grid, options.block, *values, shared_bytes=options.shared, device=options.device
+    )
+    print(findings)
+    return 1 if findings else 0
+
+
 def _report(options: argparse.Namespace) -> int:
     from coalesce.cli.report import report
 
@@ -190,6 +205,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "bench": _bench,
     "explain": _explain,
+    "check": _check,
     "report": _report,
     "cache": _cache,
 }

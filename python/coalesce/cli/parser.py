@@ -118,6 +118,23 @@ def build() -> argparse.ArgumentParser:
 
     _add_explain(commands)
 
+    check = _command(
+        commands,
+        "check",
+        "run a kernel of a .cu or .ptx file with checks",
+        "Run a kernel on the simulator and report what it does wrong: accesses outside arrays, "
+        "reads of what nobody wrote, data races, barriers that not all threads reach. The "
+        "arguments are those of coalesce run. The exit status is 1 if there are findings.",
+        "coalesce check FILE.cu --grid 4 --block 256 random:1000 2.0 1000",
+    )
+    check.add_argument("file", help="CUDA C++ or PTX")
+    check.add_argument("argument", nargs="*", help="the kernel's arguments in order")
+    check.add_argument(
+        "--entry", metavar="NAME", help="the name of the kernel, if the file has several"
+    )
+    _add_launch(check, required=True)
+    _add_device(check, "sim")
+
     report = _command(
         commands,
         "report",
