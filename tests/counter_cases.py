@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -407,6 +408,44 @@ def launches_together() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
         yield entry, 2, 96, (words, out), 4 * 96 if "dynamic" in entry else 0
 
 
+def slow_paths() -> Iterator[Case]:
+    """Functions that branch on extreme operands; tests/kernels/slow_paths.cu."""
+    seen: Counter[str] = Counter()
+    for entry, grid, block, arguments, shared in launches_of_slow_paths():
+        seen[entry] += 1
+        name = f"{entry} #{seen[entry]}"
+        yield _launch(name, "slow_paths.cu", entry, grid, block, arguments, shared)
+
+
+def _extremes(seed: int, size: int, dtype: str) -> np.ndarray:
+    """Ordinary numbers, of all exponents, and after every eighth a special one."""
+    limits = np.finfo(dtype)
+    special = np.array(
+        [0, -0.0, np.inf, -np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal, -2,
+         limits.tiny / 3, -limits.tiny / 5, limits.max / 2, limits.tiny * 2.5, 1],
+        dtype,
+    )  # fmt: skip
+    with np.errstate(over="ignore"):
+        numbers = 2 ** ((matrix(seed, size, dtype="float64") - 0.5) * 2 * limits.maxexp)
+    numbers[1::2] = 4 * matrix(seed + 1, size // 2, dtype="float64")
+    numbers[::8] = special[whole_numbers(seed + 2, size // 8, special.size)]
+    return numbers.astype(dtype)
+
+
+def launches_of_slow_paths() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
+    """Yield entry, grid, block, arguments and dynamic shared bytes of each of these launches."""
+    source = (KERNELS / "slow_paths.cu").read_text()
+    n = 768
+    for entry, element in re.findall(r"^FUNCTION\((\w+), (\w+),", source, re.MULTILINE):
+        dtype = {"float": "float32", "double": "float64"}[element]
+        ordinary = [1 + matrix(seed, n, dtype=dtype) for seed in (1, 2)]
+        extreme = [_extremes(seed, n, dtype) for seed in (3, 6)]
+        for values in (ordinary, extreme):
+            yield entry, n // 128, 128, (*values, np.zeros(n, dtype), n - 3), 0
+    bodies = matrix(9, 96, 3, dtype="float64")
+    yield "forces", 3, 32, (bodies, np.zeros_like(bodies), 96), 0
+
+
 def unseen() -> Iterator[Case]:
     """Whole kernels that neither rules nor models were made from; tests/kernels/unseen_*.cu."""
     for name, launch in unseen_cases.launches().items():
@@ -582,6 +621,26 @@ def patterns_of_one_access() -> Iterator[Case]:
             yield from _patterns(entry, {f"{name} to {other}": source}, target=target)
 
 
+def launches_of_patterns() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
+    """Yield entry, grid, block, arguments and dynamic shared bytes, a random pattern for each."""
+    entries = {
+        f"{space}_{kind}<{width}>": width
+        for space in ("shared", "global")
+        for kind in ("load", "store")
+        for width in WIDTHS
+    }
+    for name, width, returning in ATOMICS:
+        entries |= {f"{s}_atomic<{name},{returning}>": width for s in ("shared", "global")}
+    for width, past_l1 in ((4, "false"), (8, "false"), (16, "false"), (16, "true")):
+        entries[f"async_copy<{width},{past_l1}>"] = width
+    for entry, width in entries.items():
+        rows = tables(width)
+        spread = f"random in {16 * width}"
+        table = np.stack([rows[f"{spread}, some lanes #0"], rows["stride 1"]])
+        data = whole_numbers(3, SHARED_BYTES, 200, "int8")
+        yield entry, 1, 32, (table, data, np.zeros(32, np.uint32), 0), 0
+
+
 def loads_of_many_lines() -> Iterator[Case]:
     """One load of a warp from as many lines as lanes, in many steps; tests/kernels/patterns.cu."""
     for width in (4, 8, 16):
@@ -650,4 +709,6 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "unseen": unseen,
     "patterns": patterns_of_one_access,
     "tag_sets": loads_of_many_lines,
+    "together": together,
+    "slow_paths": slow_paths,
 }

@@ -129,11 +129,12 @@ void Lifter::mufu(const Instruction& in) {
                     {approximate, whole});
         return void(machine("move", {d, approximate + 2 * register_bytes}, 1));
     }
+    // Subnormals are zeros to this unit: the assembler scales what may be subnormal.
     static constexpr struct {
         std::string_view modifier, ptx;
-    } functions[] = {{"RCP", "rcp.approx.f32"},   {"RSQ", "rsqrt.approx.f32"},
-                     {"SQRT", "sqrt.approx.f32"}, {"EX2", "ex2.approx.f32"},
-                     {"LG2", "lg2.approx.f32"},   {"TANH", "tanh.approx.f32"}};
+    } functions[] = {{"RCP", "rcp.approx.ftz.f32"},   {"RSQ", "rsqrt.approx.ftz.f32"},
+                     {"SQRT", "sqrt.approx.ftz.f32"}, {"EX2", "ex2.approx.ftz.f32"},
+                     {"LG2", "lg2.approx.ftz.f32"},   {"TANH", "tanh.approx.f32"}};
     for (const auto& f : functions) {
         if (!in.has(f.modifier)) continue;
         only(in, {f.modifier});

@@ -203,6 +203,13 @@ uint64_t Decoder::address_of_symbol(const Operand& operand) {
     const auto variable = program_.memory->address_of.find(name);
     if (variable != program_.memory->address_of.end()) return variable->second + by;
     if (const uint64_t address = function_address(module_, name)) return address + by;
+    const ptx::Function* const f = module_.find_function(name);
+    if (f && f->entry)
+        throw UnsupportedInstruction("the address of the kernel " + name +
+                                     ": kernels have none here, as none is launched from a kernel");
+    if (f)
+        throw UnsupportedInstruction("the address of " + name +
+                                     ", which has no body in this module");
     throw UnsupportedInstruction("the symbol " + name + " is not defined in this module");
 }
 

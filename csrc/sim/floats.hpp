@@ -39,6 +39,14 @@ inline double flush(double x) {
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
+// What the hardware approximates: the sine and cosine of a turn's fraction.
+struct sine_of_turns {
+    static float of(float a) { return canonical(float(std::sin(6.283185307179586 * double(a)))); }
+};
+struct cosine_of_turns {
+    static float of(float a) { return canonical(float(std::cos(6.283185307179586 * double(a)))); }
+};
+
 inline float half_to_float(uint16_t h) {
     const uint32_t sign = uint32_t(h & 0x8000) << 16;
     const uint32_t magnitude = h & 0x7fff;

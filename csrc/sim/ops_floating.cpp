@@ -65,15 +65,50 @@ struct square_root {
     static float of(float a) { return __builtin_sqrtf(a); }
     static double of(double a) { return __builtin_sqrt(a); }
 };
+// a times the reciprocal of b, whose subnormals the hardware takes for zeros.
+struct quick_quotient {
+    static float of(float a, float b) {
+        const float scale = std::abs(b) < 0x1p-126f ? 0x1p24f : 1.0f;
+        return (a * scale) * flush(1.0f / flush(b * scale));
+    }
+};
+// The upper words of doubles, approximated from upper words (MUFU.RCP64H, MUFU.RSQ64H).
+double upper_word(double a) {
+    return std::bit_cast<double>(std::bit_cast<uint64_t>(a) & 0xffffffff00000000u);
+}
+struct upper_reciprocal {
+    static double of(double a) { return upper_word(1.0 / upper_word(a)); }
+};
+struct upper_reciprocal_root {
+    static double of(double a) { return upper_word(1.0 / __builtin_sqrt(upper_word(a))); }
+};
 struct reciprocal_root {
     static float of(float a) { return float(1.0 / __builtin_sqrt(double(a))); }
-    static double of(double a) { return 1.0 / __builtin_sqrt(a); }
+    // From the approximation one iteration of Halley's method.
+    static double of(double a) {
+        const bool ordinary = a >= 0x1p-1022 && a <= std::numeric_limits<double>::max();
+        const bool small = a > 0 && a < 0x1p-1022;
+        const double x = small ? a * 0x1p54 : a;
+        const double y = upper_reciprocal_root::of(flush(x));
+        const double error = __builtin_fma(x, -(y * y), 1.0);
+        const double root = __builtin_fma(__builtin_fma(error, 0.375, 0.5), y * error, y);
+        return ordinary ? root : small ? root * 0x1p27 : 1.0 / __builtin_sqrt(a);
+    }
 };
+// An approximation is executed as the instructions that the assembler makes of it, so that the PTX
+// and the machine code have the same results.
+//
+// An angle in turns: its product with 1 / (2 pi), rounded towards zero.
+float turns(float a) {
+    const double product = double(a) * double(0.15915494f);
+    const float nearest = float(product);
+    return std::abs(nearest) > std::abs(product) ? std::nextafterf(nearest, 0.0f) : nearest;
+}
 struct sine {
-    static float of(float a) { return std::sin(a); }
+    static float of(float a) { return sine_of_turns::of(turns(a)); }
 };
 struct cosine {
-    static float of(float a) { return std::cos(a); }
+    static float of(float a) { return cosine_of_turns::of(turns(a)); }
 };
 struct log_2 {
     static float of(float a) { return std::log2(a); }
@@ -218,11 +253,10 @@ Selection sign(Type type, bool ftz) {
     return ftz ? select<flushed<F>, 1>(type, single{}) : select<F, 1>(type, floats{});
 }
 
-// The approximations of f64, which exist with .ftz too.
+// The approximations of f64, which flush subnormals.
 template <class F>
-Selection approximate_double(bool ftz) {
-    using wide = TypeList<Type::f64>;
-    return ftz ? select<flushed<F>, 1>(Type::f64, wide{}) : select<F, 1>(Type::f64, wide{});
+Selection approximate_double() {
+    return select<flushed<F>, 1>(Type::f64, TypeList<Type::f64>{});
 }
 
 template <class F>
@@ -268,20 +302,23 @@ Selection select_floating(const ptx::Instruction& in, Modifiers& m) {
         return arithmetic<fma, 3>(type, ftz, sat);
     }
     if (op == "div" || op == "rcp" || op == "sqrt") {
-        m.take_one({"rn", "approx", "full"});
+        const bool approximate = m.take_one({"rn", "approx", "full"}) == "approx";
         const bool ftz = m.take("ftz");
         m.take_type();
+        if (op == "div" && approximate)
+            return ftz ? select<flushed<computed<quick_quotient>>, 2>(type, single{})
+                       : select<computed<quick_quotient>, 2>(type, single{});
         if (op == "div") return arithmetic<divide, 2>(type, ftz);
         if (op == "sqrt") return arithmetic<square_root, 1>(type, ftz);
-        return ftz && type == Type::f64 ? approximate_double<reciprocal>(ftz)
+        return ftz && type == Type::f64 ? approximate_double<upper_reciprocal>()
                                         : arithmetic<reciprocal, 1>(type, ftz);
     }
     if (op == "rsqrt") {
         m.take("approx");
         const bool ftz = m.take("ftz");
         m.take_type();
-        return type == Type::f64 ? approximate_double<reciprocal_root>(ftz)
-                                 : arithmetic<reciprocal_root, 1>(type, ftz);
+        return ftz && type == Type::f64 ? approximate_double<upper_reciprocal_root>()
+                                        : arithmetic<reciprocal_root, 1>(type, ftz);
     }
     if (op == "sin") return approximate<sine>(m);
     if (op == "cos") return approximate<cosine>(m);

@@ -401,13 +401,6 @@ struct byte_differences {
     }
 };
 
-struct sine_of_turns {
-    static float of(float a) { return float(std::sin(6.283185307179586 * double(a))); }
-};
-struct cosine_of_turns {
-    static float of(float a) { return float(std::cos(6.283185307179586 * double(a))); }
-};
-
 void nothing(Warp&, const Op&) {}
 
 constexpr Named handlers[] = {

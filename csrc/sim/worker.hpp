@@ -311,7 +311,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
     if (workers == 1 && !launch.poll) {  // nobody is to be asked meanwhile: no thread is needed
-        Worker<Observer>(program, launch, memory, observers[0], grid).run();
+        Worker<O>(program, launch, memory, *observers[0], grid).run();
         return;
     }
     grid.running = workers;

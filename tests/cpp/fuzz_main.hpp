@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -45,9 +46,9 @@ inline int main(const char* name, const char* last_file, int argc, char** argv,
         std::mt19937 random(seed ^ uint32_t(uint64_t(n) * 2654435761u));
         const std::string text = make(random, n);
         if (last != nullptr) std::ofstream(last, std::ios::binary) << text;
-        const auto before = Clock::now();
+        const std::clock_t before = std::clock();  // of this process: others may keep it waiting
         run(text);
-        slowest = std::max(slowest, std::chrono::duration<double>(Clock::now() - before).count());
+        slowest = std::max(slowest, double(std::clock() - before) / CLOCKS_PER_SEC);
         check(slowest < 10, "a text that takes more than ten seconds");
     }
     finish();

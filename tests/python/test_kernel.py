@@ -352,6 +352,12 @@ scale.launch(1, 32, x, 2.0, 4, device="sim")
 """
 
 
+@pytest.mark.parametrize("limit", [-1, 2**63, 2**64, 2**70, 1.5, True, "3"])
+def test_an_instruction_limit_that_is_none_is_named(limit: object) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^instruction_limit must be "):
+        coalesce.Kernel(SOURCE, device="sim", instruction_limit=limit)
+
+
 @pytest.mark.skipif(not hasattr(_core, "sim"), reason="this build has no simulator")
 def test_an_instruction_limit_stops_the_simulator() -> None:
     source = 'extern "C" __global__ void forever(volatile int *x) { while (x[0] == 0) {} }'
