@@ -15,6 +15,7 @@ from coalesce.compile import advice, nvrtc
 from coalesce.compile.headers import STANDARD, is_for_host
 from coalesce.compile.nvrtc import Compiled
 from coalesce.cxx import host_code
+from coalesce.cxx.file_layout import layout_of
 from coalesce.cxx.host_code import DeviceCode
 
 _HAS_HOST_CODE = re.compile(r"<<<|\bmain\s*\(")
@@ -37,7 +38,7 @@ def compile_whole(
     instantiations that it launches are compiled: all, or those of the template `entry`.
     """
     first: CompileError | None = None
-    if _HAS_HOST_CODE.search(source) is None:
+    if not _has_host_code(source):
         try:
             return nvrtc.compile_cuda(
                 source,
@@ -49,13 +50,23 @@ def compile_whole(
             ), None
         except CompileError as error:
             first = error
-    code = device_code(source, options, headers)
+    try:
+        code = device_code(source, options, headers)
+    except RecursionError:
+        raise first or CompileError(f"{name}: the source nests too deeply") from None
     if first is not None and (code.text == source or not code.kernels):
         raise first
     wanted = list(expressions)
     if not wanted:
         wanted = [e for e in code.expressions if entry in (None, e.partition("<")[0])]
     return _compiled(code, source, arch, list(options), name, headers, wanted, expressions), code
+
+
+def _has_host_code(source: str) -> bool:
+    """Tell whether a source cannot be compiled as it is: it launches kernels, or has a main()."""
+    if _HAS_HOST_CODE.search(source) is None:
+        return False
+    return _HAS_HOST_CODE.search(layout_of(source).bare) is not None  # not in a comment
 
 
 def device_code(source: str, options: Sequence[str], headers: Mapping[str, str]) -> DeviceCode:
