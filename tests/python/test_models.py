@@ -253,7 +253,7 @@ def test_profiles_tell_what_was_modelled():
     assert p.metrics()["dram__bytes_read.sum"] == a.nbytes
     for text in (" ".join(p.to_text().split()), p.to_html()):
         assert "Modelled" in text
-        assert "DRAM 262 kB read" in text
+        assert "DRAM: 262 kB read" in text
         assert p.modelled.why in " ".join(text.split())
     assert p.to_dict()["modelled"]["bound"] == p.modelled.bound
     without = coalesce.profile("transpose", a, variant="naive_write", caches=False)
