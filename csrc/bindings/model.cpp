@@ -3,6 +3,7 @@
 
 #include "bindings/sim.hpp"
 #include "model/banks.hpp"
+#include "model/coalescing.hpp"
 #include "model/gpu.hpp"
 #include "model/tag_sets.hpp"
 #include "model/time.hpp"
@@ -152,6 +153,18 @@ void add_model(py::module_ m) {
         },
         py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
         py::arg("work"), "The time model on counts from elsewhere, such as a recording.");
+    m.attr("SECTOR_BYTES") = model::sector_bytes;
+    m.attr("LINE_BYTES") = model::line_bytes;
+    m.def(
+        "sectors",
+        [](const std::vector<uint64_t>& addresses, uint32_t bytes, uint32_t size) {
+            if (bytes == 0 || bytes > 64 || size == 0)
+                throw py::value_error("accesses of 1 to 64 bytes and a positive size are needed");
+            return model::sectors_of(addresses, bytes, size);
+        },
+        py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes,
+        "The first bytes of the sectors, or of other aligned pieces of `size` bytes, that the "
+        "accesses touch, ascending.");
     m.def(
         "shared_groups",
         [](const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask, bool load) {

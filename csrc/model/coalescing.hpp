@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 #include "sim/memory.hpp"
 
@@ -26,6 +27,19 @@ struct Footprint {
     uint32_t lines = 0;     // distinct
     uint32_t repeated = 0;  // sectors, counted as often as their most wanted element is wanted
 };
+
+// The first bytes of the sectors that accesses of `bytes` bytes touch, ascending. Lanes that touch
+// the same sector share it. `size` makes sectors of another size, or lines.
+inline std::vector<uint64_t> sectors_of(const std::vector<uint64_t>& addresses, uint32_t bytes,
+                                        uint32_t size = sector_bytes) {
+    std::vector<uint64_t> sectors;
+    for (const uint64_t address : addresses)
+        for (uint64_t s = address / size; s <= (address + bytes - 1) / size; ++s)
+            sectors.push_back(s * size);
+    std::ranges::sort(sectors);
+    sectors.erase(std::ranges::unique(sectors).begin(), sectors.end());
+    return sectors;
+}
 
 // Of addresses in ascending order.
 inline Footprint footprint_of(const uint64_t* addresses, int n) {

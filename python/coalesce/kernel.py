@@ -1,4 +1,4 @@
-"""Kernels of your own: CUDA C++ or PTX text that runs on NumPy and GPU arrays, and its analyses.
+"""Kernels of your own: CUDA C++ or PTX that runs on NumPy and GPU arrays, and its analyses.
 
 Each analysis launches the kernel on the simulator with another observer.
 """
@@ -29,20 +29,21 @@ class Kernel(BaseKernel):
     dynamic shared memory, ``kernel[grid, block, shared_bytes, stream](*args)`` on a stream. `grid`
     and `block` are ints or tuples (x, y, z).
 
-    Arguments are, for a pointer, a NumPy array of the element type or, on a GPU, an array in its
-    memory: `DeviceArray`, CuPy, PyTorch, Numba, anything with `__cuda_array_interface__` or DLPack.
-    What the kernel writes is in the array after the call, also in one that is not C-contiguous, of
-    which a copy is made; a read-only array is refused unless the parameter is a pointer to const.
+    For a pointer, pass a NumPy array of the element type. On a GPU you may also pass an array in
+    its memory: `DeviceArray`, CuPy, PyTorch, Numba, anything with `__cuda_array_interface__` or
+    DLPack. Arrays may have any shape. After the call the array has what the kernel wrote. This also
+    holds for arrays that are not C-contiguous, which are copied and written back. A read-only
+    array is refused unless the parameter is a pointer to const.
 
-    For a scalar, a Python number or a NumPy scalar, converted only where that is safe: an integer
-    where the parameter's type holds its value exactly, a NumPy float where the type is at least as
-    wide, a bool for a bool or an integer; never a float for an integer. For a structure, a NumPy
-    structured scalar or bytes.
+    For a scalar, pass a Python number or a NumPy scalar. It is converted only if this is safe: an
+    integer if the parameter's type holds its value exactly, a NumPy float if the type is at least
+    as wide, a bool for a bool or an integer; never a float for an integer. For a structure, pass a
+    NumPy structured scalar or bytes.
 
-    A call with NumPy arrays is over when the kernel is; one with GPU arrays only does not wait. On
-    a GPU it goes to `stream`, else to the stream that is current in the library of the arrays, as
-    CuPy and PyTorch have it, else to the default stream. The simulator takes a stream and runs
-    every launch at once, in the order of the calls.
+    A call with NumPy arrays returns when the kernel has ended. A call with GPU arrays only does not
+    wait. On a GPU the kernel runs on `stream`. By default it runs on the current stream of the
+    arrays' library (CuPy and PyTorch have one), else on the default stream. The simulator accepts a
+    stream and runs every launch immediately, in the order of the calls.
 
     A kernel can be pickled, so executors and Dask can send it to other processes. The pickle holds
     the source and the options, but not the values of `globals`. The receiver compiles the source
@@ -51,35 +52,36 @@ class Kernel(BaseKernel):
     Parameters
     ----------
     source : str or path
-        CUDA C++, compiled by NVRTC, or PTX text, which is taken as it is; or the path of a file of
-        either. A program for the host around the kernels is left out (`left_out` says what).
+        CUDA C++, which NVRTC compiles, or PTX text, which is used as it is; or the path of a file
+        of either. A program for the host around the kernels is left out (`left_out` says what).
     entry : str, optional
         The kernel's name, mangled or not, or an instantiation of a template, such as
-        ``"scale<float, 4>"``. May be left out where the source has one kernel. Instantiations
-        that the source's host code launches are compiled, and listed by `entries`.
+        ``"scale<float, 4>"``. Not needed if the source has only one kernel. Instantiations that the
+        source's host code launches are compiled, and `entries` lists them.
     options : sequence of str
-        NVRTC's options, such as ``"-DTILE=16"``.
+        Options for NVRTC, such as ``"-DTILE=16"``.
     arch : str or int, optional
-        The architecture to compile for: ``"sm_80"`` or 80, or ``"compute_90"``, for which a GPU's
-        driver makes machine code. By default that of the device. The simulator runs the PTX of any.
+        The architecture to compile for: ``"sm_80"`` or 80, or ``"compute_90"``, whose PTX the
+        driver of a GPU compiles. By default that of the device. The simulator runs PTX of any.
     device : str or Device, optional
         ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``; by default the GPU that the arguments
-        are on, else the first, else the simulator.
+        are on, else the first GPU, else the simulator.
     instruction_limit : int, optional
-        Warp instructions after which the simulator stops with a LaunchError; none by default.
+        Number of warp instructions after which the simulator stops with a LaunchError. By default
+        there is no limit.
     headers : mapping, optional
         Texts that ``#include`` finds by these names.
     filename : str, optional
-        What messages call the source.
+        The name of the source in messages.
 
     Raises
     ------
     CompileError
-        The source does not compile; the message is the compiler's log.
+        The source does not compile. The message is the log of the compiler.
     PtxError
-        The source is PTX text with a mistake, which the message locates.
+        The source is PTX text with a mistake. The message has its line and column.
     ValueError
-        There is no such entry; the message lists those there are.
+        There is no such entry. The message lists the entries of the source.
 
     Examples
     --------
@@ -112,11 +114,12 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch.
+            As for ``kernel[grid, block](*arguments)``. Afterwards the arrays are as after one
+            launch.
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device, sample, executor, progress, caches
-            See `coalesce.profile`. With a sample or an executor the arrays stay as they are.
+            See `coalesce.profile`. With a sample or an executor the arrays do not change.
 
         Returns
         -------
@@ -127,8 +130,8 @@ class Kernel(BaseKernel):
         TypeError, ValueError
             An argument does not fit its parameter, or an option is out of range.
         LaunchError
-            No GPU takes this grid and block, or the kernel cannot be run in parts, as a sample or
-            an executor needs.
+            No GPU supports this grid and block. Or blocks of the kernel communicate, so that they
+            cannot be simulated separately for a sample or an executor.
         MemoryFault
             The kernel accesses memory outside its arrays.
         DeviceUnavailable
@@ -166,26 +169,28 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``. NumPy arrays are as after one launch, unless
-            `blocks` are chosen; GPU arrays are copied to the host and stay as they are.
+            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays are as after one
+            launch; they do not change if `blocks` are chosen. GPU arrays are copied to the host and
+            do not change.
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
             The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
         blocks : int, tuple or sequence of them, optional
-            The blocks to run: linear numbers (x fastest), or tuples, each a blockIdx. Only these
-            are simulated, on copies of the arrays, with the indices they have in the whole grid.
-            By default all.
+            The blocks to run: linear numbers (x fastest), or tuples that are a blockIdx. Only these
+            blocks are simulated, on copies of the arrays, with their indices in the whole grid. By
+            default all blocks.
         warps : int or sequence of int, optional
-            The warps of a block to record, by number.
+            The warps of a block to record, by number. By default all.
         lines : int or sequence of int, optional
-            The source lines to record.
+            The source lines to record. By default all.
         limit : int or None
-            The most events to keep: the first, in the order of blocks. How many were left out is
-            in `Trace.omitted`. None keeps all; an event takes about 300 bytes.
+            The number of events to keep: the first ones, in the order of blocks. `Trace.omitted`
+            counts the rest. None keeps all events; an event takes about 300 bytes.
         progress : bool or callable, optional
-            Whether to show a progress bar, or a function of the numbers of blocks done and in all.
-            By default there is one on terminals and in notebooks, after two seconds.
+            Whether to show a progress bar; or a function that is called with the number of blocks
+            that are done and the number of all blocks. By default terminals and notebooks show a
+            bar after two seconds.
 
         Returns
         -------
@@ -194,9 +199,9 @@ class Kernel(BaseKernel):
         Raises
         ------
         TypeError, ValueError
-            There is no such block or warp, or no memory instruction on the lines.
+            There is no such block or warp, or the lines have no memory instruction.
         LaunchError
-            Blocks that are run wait for blocks that are not.
+            A chosen block waits for a block that is not chosen.
 
         Examples
         --------
@@ -220,33 +225,35 @@ class Kernel(BaseKernel):
         device: str | Device = "sim",
         undefined: str | Sequence[str] = (),
     ) -> Findings:
-        """Launch the kernel on the simulator and tell what it does wrong.
+        """Launch the kernel on the simulator and report its mistakes.
 
-        Found are accesses outside arrays and misaligned ones, reads of shared, local and undefined
-        global memory before anything was written there, data races within and between blocks in
-        shared and global memory, barriers that only some threads reach, and warp operations whose
-        mask names lanes that take no part. Races are judged by the memory model, not by the order
-        in which the simulator ran: a ``__syncthreads()`` that is missing is found even where the
-        result came out right. docs/checks.md says more, and what is not found.
+        The check finds accesses outside arrays, misaligned accesses, reads of uninitialised memory,
+        data races within and between blocks in shared and global memory, barriers that only some
+        threads reach, and warp operations whose mask names lanes that do not take part. Races are
+        judged by the memory model, not by the order in which the simulator ran. A missing
+        ``__syncthreads()`` is found even if the result is right. docs/checks.md has the details,
+        and lists what is not found.
 
         Parameters
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``; the arrays are as after one launch. GPU
-            arrays are copied to the host, and stay as they are.
+            As for ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays are as after one
+            launch. GPU arrays are copied to the host and do not change.
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device
             A simulated device.
         undefined : str or sequence of str
-            Parameters whose arrays hold nothing yet, as of ``numpy.empty``: a read of an element
-            that the kernel has not written is a finding. `coalesce.empty` says so by itself.
+            Names of parameters whose arrays are uninitialised, such as those of ``numpy.empty``. A
+            read of an element that the kernel has not written is then a finding. Arrays of
+            `coalesce.empty` need not be named.
 
         Returns
         -------
         Findings
-            False where nothing was found, so that ``assert not kernel.check(...)`` is a test.
+            A list of findings. It is false if nothing was found, so that
+            ``assert not kernel.check(...)`` is a test.
 
         Raises
         ------
@@ -254,7 +261,7 @@ class Kernel(BaseKernel):
             An argument does not fit its parameter, `undefined` does not name an array, or the
             device is a GPU.
         LaunchError
-            No GPU takes this grid and block.
+            No GPU supports this grid and block.
 
         Examples
         --------
@@ -279,38 +286,38 @@ class Kernel(BaseKernel):
         lines: int | Sequence[int] | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
     ) -> int:
-        """Launch the kernel on the simulator and hand its memory instructions to a function.
+        """Launch the kernel on the simulator and pass its memory instructions to a function.
 
-        Tools are made of this: what a `Trace` would hold in memory goes by in batches.
+        The function gets the events of a `Trace` in batches, so they need not fit in memory.
 
         Parameters
         ----------
         grid, block : int or tuple of int
         *arguments
-            As of `trace`; the arrays are as after one launch, unless `blocks` are chosen.
+            As for `trace`.
         callback : callable
-            Called with a `Trace` of at most `batch` events, again and again, on the calling thread.
-            Events come in the order of their blocks. An exception that it raises ends the launch
-            and reaches the caller.
+            Called repeatedly on the calling thread, each time with a `Trace` of at most `batch`
+            events. Events are in the order of their blocks. An exception of the callback ends the
+            launch and is raised to the caller.
         batch : int
-            The most events at a time; they take about 300 bytes each.
+            The largest number of events in a call; an event takes about 300 bytes.
         shared_bytes, device, blocks, warps, lines, progress
-            As of `trace`.
+            As for `trace`.
 
         Returns
         -------
         int
-            How many events there were.
+            The number of events.
 
         Raises
         ------
         TypeError, ValueError
-            As `trace`, and for a callback or a batch that is none.
+            As for `trace`; or `callback` is not callable, or `batch` is not a positive integer.
 
         Notes
         -----
-        Where blocks may learn of each other (they use what an atomic operation returned, or load
-        volatile or with acquire), all of them run before the first batch, in memory.
+        If blocks may communicate (they use the result of an atomic operation, or load volatile or
+        with acquire), all blocks run before the first batch, and their events are kept in memory.
 
         Examples
         --------
@@ -347,26 +354,25 @@ class Kernel(BaseKernel):
         ----------
         grid, block : int or tuple of int
         *arguments
-            As for ``kernel[grid, block](*arguments)``; the arrays stay as they are, the block works
-            on copies.
+            As for ``kernel[grid, block](*arguments)``. The block works on copies of the arrays.
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
             The GPU whose code is simulated; by default the kernel's own device, or ``"sim"``.
         of_block : tuple of int or int
-            blockIdx of the block, or its linear number (x fastest). Only this one runs.
+            blockIdx of the block, or its linear number (x fastest). Only this block runs.
         limit : int or None
-            The most memory accesses that `Stepper.events` keeps of one command.
+            The largest number of memory accesses of one command that `Stepper.events` keeps.
 
         Returns
         -------
         Stepper
-            To be iterated over, or to be told how far to go.
+            Iterate over it, or call its methods to run further.
 
         Raises
         ------
         TypeError, ValueError, LaunchError
-            As of a launch; or there is no such block.
+            As for a launch; or there is no such block.
 
         Examples
         --------

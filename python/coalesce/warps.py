@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coalesce._core import model
 from coalesce.arrays import devices
 from coalesce.common import checks, geometry
 from coalesce.profiling.patterns import Pattern, classify
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture
-
-SECTOR_BYTES, LINE_BYTES = 32, 128
 
 
 @dataclass(frozen=True)
@@ -143,11 +142,12 @@ def transactions(
         on = active[first : first + warp_size]
         if not on.any():
             continue
+        touched = warp[on].tolist()
         wanted = np.unique(warp[on][:, None] + np.arange(itemsize, dtype=np.uint64))
         requests += 1
-        sectors += len(np.unique(wanted // SECTOR_BYTES))
-        lines += len(np.unique(wanted // LINE_BYTES))
-        ideal += -(-int(on.sum()) * itemsize // SECTOR_BYTES)
+        sectors += len(model.sectors(touched, itemsize))
+        lines += len(model.sectors(touched, itemsize, model.LINE_BYTES))
+        ideal += -(-int(on.sum()) * itemsize // model.SECTOR_BYTES)
         used += len(wanted)
         shown.append(tuple(warp.tolist()) + (0,) * (warp_size - len(warp)))
         masks.append(sum(1 << lane for lane in np.flatnonzero(on).tolist()))
@@ -157,7 +157,7 @@ def transactions(
         lines,
         ideal,
         used,
-        sectors * SECTOR_BYTES,
+        sectors * model.SECTOR_BYTES,
         tuple(shown[:1]),
         tuple(masks[:1]),
         itemsize,

@@ -342,7 +342,7 @@ def test_the_last_step_is_what_can_be_asked():
     first = stepper.step()
     assert isinstance(first.registers, dict)
     second = stepper.step()
-    with pytest.raises(LookupError, match="gone on since step 0"):
+    with pytest.raises(LookupError, match="continued since step 0"):
         first.registers  # noqa: B018
     assert isinstance(second.registers, dict)
 

@@ -365,7 +365,11 @@ def test_slices(rows, arrays):
         ({"blocks": (1, 2, 3, 4)}, TypeError, "one to three coordinates"),
         ({"warps": 4}, ValueError, "no warp 4; a block's 4 warps have the numbers 0 to 3"),
         ({"warps": "all"}, TypeError, "warps must be an integer; got str 'all'"),
-        ({"lines": 1}, ValueError, "no memory instruction stands on line 1; those of rows are on"),
+        (
+            {"lines": 1},
+            ValueError,
+            "there is no memory instruction on line 1; those of rows are on",
+        ),
         ({"lines": [2.0]}, TypeError, "lines must be an integer; got float"),
         ({"limit": 0}, ValueError, "limit must be a positive int, or None"),
         ({"limit": True}, ValueError, "limit must be a positive int"),

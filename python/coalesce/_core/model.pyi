@@ -6,6 +6,11 @@ def occupancy(gpu: str, threads: int, registers: int, shared_bytes: int) -> dict
 def time(
     gpu: str, threads: int, registers: int, shared_bytes: int, work: Mapping[str, float]
 ) -> dict[str, Any]: ...
+
+SECTOR_BYTES: int
+LINE_BYTES: int
+
+def sectors(addresses: Sequence[int], itemsize: int, size: int = 32) -> list[int]: ...
 def shared_groups(
     addresses: Sequence[int], itemsize: int, mask: int, load: bool
 ) -> list[tuple[int, int]]: ...

@@ -155,7 +155,7 @@ class DeviceArray:
         if out is None:
             out = np.empty(self.shape, self.dtype)
         elif not isinstance(out, np.ndarray):
-            raise TypeError(f"out must be a NumPy array; got {checks.told(out)}")
+            raise TypeError(f"out must be a NumPy array; got {checks.shown(out)}")
         elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
                 f"out must be C-contiguous of shape {self.shape}, {self.dtype}; "
@@ -191,7 +191,7 @@ class DeviceArray:
         """
         self._alive()
         if not isinstance(values, np.ndarray):
-            raise TypeError(f"values must be a NumPy array; got {checks.told(values)}")
+            raise TypeError(f"values must be a NumPy array; got {checks.shown(values)}")
         if values.shape != self.shape or values.dtype != self.dtype:
             raise ValueError(
                 f"values must have shape {self.shape}, {self.dtype}; "
@@ -575,14 +575,14 @@ def copy(source: Any, target: Any) -> None:
 def _dtype(value: Any) -> np.dtype[Any]:
     """Return a dtype of numbers that a kernel can use."""
     if isinstance(value, np.generic | np.ndarray):  # which NumPy would take for its own dtype
-        raise TypeError(f"dtype must name a type of numbers; got {checks.told(value)}")
+        raise TypeError(f"dtype must name a type of numbers; got {checks.shown(value)}")
     try:
         if isinstance(value, str) and not value.isprintable():
             raise ValueError
         found: np.dtype[Any] = np.dtype(value)
     except Exception:
         raise TypeError(
-            f"dtype must name a type of numbers, such as numpy.float32; got {checks.told(value)}"
+            f"dtype must name a type of numbers, such as numpy.float32; got {checks.shown(value)}"
         ) from None
     if found.kind not in "biufc" or not found.isnative or found.itemsize > 16:
         raise TypeError(f"dtype must be a native number type; got {found!r}")

@@ -162,7 +162,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     where = f"{name} has a __cuda_array_interface__ whose"
     if not isinstance(interface, Mapping):
         raise TypeError(
-            f"{name} has a __cuda_array_interface__ that is no dict, but {checks.told(interface)}"
+            f"{name} has a __cuda_array_interface__ that is no dict, but {checks.shown(interface)}"
         )
     missing = [repr(key) for key in ("shape", "typestr", "data") if key not in interface]
     if missing:
@@ -171,7 +171,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     try:
         dtype = np.dtype(checks.text("typestr", typestr))
     except TypeError:
-        raise TypeError(f"{where} 'typestr' is no type: {checks.told(typestr)}") from None
+        raise TypeError(f"{where} 'typestr' is no type: {checks.shown(typestr)}") from None
     if typestr[:1] == ">" or interface.get("mask") is not None:
         which = "a mask" if interface.get("mask") is not None else typestr
         raise TypeError(f"{name} is a GPU array with {which}, which a kernel cannot use")
@@ -179,7 +179,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     data = interface["data"]
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise TypeError(
-            f"{where} 'data' must be a tuple of an address and a bool; got {checks.told(data)}"
+            f"{where} 'data' must be a tuple of an address and a bool; got {checks.shown(data)}"
         )
     strides = interface.get("strides")
     if strides is not None:

@@ -86,7 +86,8 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
         return entry.tiles[-1] if entry.tiles else 0
     if not entry.tiles:
         raise ValueError(
-            f"variant {entry.name!r} of {entry.operation} has no tile; got tile={checks.told(tile)}"
+            f"variant {entry.name!r} of {entry.operation} has no tile; "
+            f"got tile={checks.shown(tile)}"
         )
     wanted = checks.integer("tile", tile)
     if wanted not in entry.tiles:

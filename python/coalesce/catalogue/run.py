@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -33,21 +34,33 @@ ELEMENTS: dict[int, tuple[str, np.dtype[Any]]] = {
 REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-class Launcher(Protocol):
-    """What may launch an operation's kernels in place of `Kernel.launch`, such as a profiler."""
+@dataclass(frozen=True)
+class KernelLaunch:
+    """A launch of a kernel of the catalogue: what a `Launcher` gets."""
 
-    def __call__(
-        self,
-        kernel: BaseKernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        arguments: Sequence[Any],
-        *,
-        shared_bytes: int,
-        device: Device,
-        operation: str,
-        variant: str,
-    ) -> LaunchRecord: ...
+    kernel: BaseKernel
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: Sequence[Any]
+    shared_bytes: int
+    device: Device
+    operation: str
+    variant: str
+
+    def run(self, **options: Any) -> LaunchRecord:
+        """Launch the kernel; `options` are those of `Kernel.launch`."""
+        return self.kernel.launch(
+            self.grid,
+            self.block,
+            *self.arguments,
+            shared_bytes=self.shared_bytes,
+            device=self.device,
+            **options,
+        )
+
+
+# Launches a kernel in another way than `Kernel.launch` does: to profile, trace or check it.
+Launcher: TypeAlias = "Callable[[KernelLaunch], LaunchRecord]"
 
 
 class Run:
@@ -56,15 +69,16 @@ class Run:
     Parameters
     ----------
     operands : sequence of Operand
-        The arrays the call was given, `out` included.
+        The arrays of the call, with `out`.
     device : str or Device, optional
-        Where to run; by default the device of `operands`, or else the best there is.
+        Where to run; by default the device of `operands`, else the first GPU or the simulator.
     timed : bool or int
-        Whether to time the kernels: True as often as a stable median needs, a number that often.
+        Whether to time the kernels. True repeats them until the median is stable; an int is the
+        number of timed runs.
     counts : bool
         Whether the simulator counts requests and sectors.
     launcher : Launcher, optional
-        What launches the kernels in place of `BaseKernel.launch`.
+        Launches the kernels instead of `BaseKernel.launch`.
     """
 
     def __init__(
@@ -124,24 +138,13 @@ class Run:
             *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
         )
         arguments = [values[name] for name in entry.arguments]
+        launch = KernelLaunch(
+            kernel, grid, block, arguments, shared_bytes, self.device, operation, variant
+        )
         if self._launcher is not None:
-            record = self._launcher(
-                kernel,
-                grid,
-                block,
-                arguments,
-                shared_bytes=shared_bytes,
-                device=self.device,
-                operation=operation,
-                variant=variant,
-            )
+            record = self._launcher(launch)
         else:
-            record = kernel.launch(
-                grid,
-                block,
-                *arguments,
-                shared_bytes=shared_bytes,
-                device=self.device,
+            record = launch.run(
                 runs=self._runs,
                 counts=self._counts,
                 write_only=[name for name in entry.arguments if name in ("out", "sums")],

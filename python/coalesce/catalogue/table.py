@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from coalesce import catalogue
 from coalesce.catalogue import access, products
-from coalesce.catalogue.run import Run
+from coalesce.catalogue.run import Launcher, Run
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,28 @@ class Operation:
                 known = ", ".join((self.choice, *self.options, "out"))
                 raise TypeError(f"{self.name} has no option {option!r}; its options are {known}")
         return self.function(*arrays, **options, **how)
+
+    def launch_with(
+        self,
+        launcher: Launcher,
+        arrays: Sequence[Any],
+        options: Mapping[str, Any],
+        device: Any,
+        purpose: str,
+    ) -> None:
+        """Run it with a launcher that needs a launch, for example to "profile" it.
+
+        Raises
+        ------
+        ValueError
+            There is nothing to launch, because an array is empty.
+        """
+        _, run = self.run(arrays, options, device=device, launcher=launcher)
+        if not run.records:
+            shapes = ", ".join(str(np.shape(array)) for array in arrays)
+            raise ValueError(
+                f"{self.name} of arrays of shape {shapes} launches no kernel to {purpose}"
+            )
 
     @property
     def operands(self) -> str:

@@ -1,4 +1,4 @@
-"""What a checked run of a kernel found: `Kernel.check` returns `Findings`."""
+"""The findings of a checked run: `Kernel.check` returns `Findings`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Access:
-    """One side of a finding: what a thread did, and where the source says so.
+    """One side of a finding: what a thread did, and in which source line.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class Access:
         ``"read"``, ``"write"``, ``"atomic update"``, ``"asynchronous copy"``, ``"barrier"``,
         ``"call"``.
     line : int
-        Of the CUDA source, from 1; 0 where it is not known.
+        Line of the CUDA source, from 1; 0 if it is not known.
     file : str
-        Empty for the kernel's own source.
+        The source file; empty for the kernel's own source.
     text : str
-        The line.
+        Text of the line.
     instruction : str
         The PTX instruction.
     thread, block : tuple of int
@@ -56,36 +56,37 @@ class Access:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a kernel does wrong: one example, and how many there are.
+    """One kind of mistake of a kernel: an example, and the number of such mistakes.
 
     Attributes
     ----------
     kind : str
-        ``"out_of_bounds"``, ``"misaligned"``, ``"read_only"`` (a write to what cannot be written),
+        ``"out_of_bounds"``, ``"misaligned"``, ``"read_only"`` (a write to read-only memory),
         ``"use_after_free"``, ``"uninitialized"``, ``"race"``, ``"same_value"`` (a race of writes of
-        one value), ``"lockstep"`` (ordered only if a warp's lanes move together), ``"barrier"``,
-        ``"warp_mask"``, ``"stale_read"`` (through the read-only cache, of what the kernel writes),
-        ``"stopped"`` (a trap, a failed assert, a limit: the kernel could not go on).
+        the same value), ``"lockstep"`` (ordered only if the lanes of a warp move together),
+        ``"barrier"``, ``"warp_mask"``, ``"stale_read"`` (a read through the read-only cache of data
+        that the kernel writes), ``"stopped"`` (a trap, a failed assert or a limit ended the run).
     severity : {"error", "warning"}
-        A warning is about code that works on today's GPUs, or mostly.
+        A warning is about code that usually works on today's GPUs, but is not guaranteed to.
     title : str
-        The finding in a line.
+        The finding in one line.
     details : tuple of str
+        Further lines: the array, and what is missing.
     space : str
-        ``"global"``, ``"shared"``, ``"local"`` or, where no memory is concerned, ``""``.
+        ``"global"``, ``"shared"``, ``"local"``; ``""`` if the finding is not about memory.
     array : str
-        The argument's or the shared variable's name, or ``""``.
+        Name of the argument or of the shared variable, or ``""``.
     index : tuple of int
-        The element, one number a dimension; empty where the shape is not known.
+        Index of the element; empty if the shape is not known.
     offset : int
-        Bytes from the start of the array, or of the space where there is no array.
+        Bytes from the start of the array, or of the state space if there is no array.
     bytes : int
-        Of the access, per thread.
+        Bytes that each thread accesses.
     first, second : Access or None
-        Who did it; both sides of a race, in the order in which the simulator ran them.
+        The access; for a race both accesses, in the order in which the simulator ran them.
     count : int
-        How many like it there are, this one included: of the same kind, between the same lines, in
-        the same array.
+        The number of such mistakes, this one included: of the same kind, on the same lines and
+        array.
     """
 
     kind: Kind
@@ -103,12 +104,12 @@ class Finding:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """The sides there are."""
+        """The accesses of the finding: one, or two for a race."""
         return tuple(a for a in (self.first, self.second) if a is not None)
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """The source lines of the sides."""
+        """The source lines of the accesses."""
         return tuple(a.line for a in self.accesses)
 
     def __str__(self) -> str:
@@ -122,15 +123,14 @@ class Finding:
 
 
 class Findings(Sequence[Finding]):
-    """The findings of a checked run, errors first. Empty, and so false, where there are none.
+    """The findings of a checked run, errors first. Without findings it is empty and false.
 
     Attributes
     ----------
     kernel : str
-        What was checked.
+        Name of the kernel or the operation.
     left_out : int
-        How many findings there were beside those listed, between other lines; at most a hundred
-        are listed.
+        Number of findings that are not listed. At most 100 are listed.
 
     Examples
     --------
@@ -160,18 +160,18 @@ class Findings(Sequence[Finding]):
         Parameters
         ----------
         warnings : bool
-            Whether warnings count.
+            Whether to raise for warnings, too.
 
         Raises
         ------
         CheckError
-            Its message is the report, its `findings` are these.
+            The message is the report; `findings` has the findings.
         """
         if self.errors or (warnings and self):
             raise CheckError(str(self), self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the findings as dicts, lists, strings and numbers, as JSON has them."""
+        """Return the findings as dicts, lists, strings and numbers, for `json.dump`."""
         return {
             "kernel": self.kernel,
             "findings": [asdict(f) for f in self],
@@ -201,7 +201,7 @@ class Findings(Sequence[Finding]):
 
     @property
     def summary(self) -> str:
-        """How many errors and warnings there are."""
+        """Return the number of errors and warnings in words."""
         if not self:
             return f"check of {self.kernel}: nothing found"
         parts = []
@@ -217,7 +217,7 @@ class Findings(Sequence[Finding]):
 
 
 class CheckError(CoalesceError):
-    """A check found something: the message is the report, `findings` what was found."""
+    """A check found mistakes. The message is the report; `findings` has the `Findings`."""
 
     def __init__(self, message: str, findings: Findings) -> None:
         super().__init__(message)
@@ -227,31 +227,31 @@ class CheckError(CoalesceError):
         return type(self), (str(self), self.findings)
 
 
-def findings_of(kernel: str, told: tuple[list[dict[str, Any]], int]) -> Findings:
-    """Return what the simulator tells of a checked run as findings."""
-    found, left_out = told
+def findings_of(kernel: str, reported: tuple[list[dict[str, Any]], int]) -> Findings:
+    """Return the findings of a checked run, from what the simulator reports."""
+    found, left_out = reported
     return Findings(kernel, [_finding(f) for f in found], left_out)
 
 
-def _finding(told: dict[str, Any]) -> Finding:
+def _finding(fields: dict[str, Any]) -> Finding:
     return Finding(
-        kind=told["kind"],
-        severity="warning" if told["warning"] else "error",
-        title=told["title"],
-        details=tuple(told["details"]),
-        space=told["space"],
-        array=told["array"],
-        index=told["index"],
-        offset=told["offset"],
-        bytes=told["bytes"],
-        first=_access(told["first"]),
-        second=_access(told["second"]),
-        count=told["count"],
+        kind=fields["kind"],
+        severity="warning" if fields["warning"] else "error",
+        title=fields["title"],
+        details=tuple(fields["details"]),
+        space=fields["space"],
+        array=fields["array"],
+        index=fields["index"],
+        offset=fields["offset"],
+        bytes=fields["bytes"],
+        first=_access(fields["first"]),
+        second=_access(fields["second"]),
+        count=fields["count"],
     )
 
 
-def _access(told: dict[str, Any] | None) -> Access | None:
-    return None if told is None else Access(**{**told, "text": told["text"].strip()})
+def _access(fields: dict[str, Any] | None) -> Access | None:
+    return None if fields is None else Access(**{**fields, "text": fields["text"].strip()})
 
 
 def _place(access: Access) -> str:

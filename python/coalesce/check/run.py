@@ -1,4 +1,4 @@
-"""Taking a check: a kernel runs on the simulator with everything watched."""
+"""Runs a check: the simulator executes a kernel and watches all of its accesses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from coalesce.arrays import devices, foreign
 from coalesce.arrays import simulated as arrays_simulated
 from coalesce.catalogue import table
+from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import title_of
 from coalesce.check import Findings, findings_of
 from coalesce.common import checks
@@ -21,7 +22,6 @@ from coalesce.simulate import counting
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
-    from coalesce.common.geometry import Extent
     from coalesce.launch.kernel import BaseKernel
 
 
@@ -51,11 +51,11 @@ def of_kernel(
 def _masks(
     launch: counting.Prepared, undefined: Sequence[str]
 ) -> dict[int, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return the bytes that hold nothing yet, by argument."""
+    """Return masks of the undefined bytes, by argument."""
     signature = launch.kernel.signature
     unknown = [name for name in undefined if name not in [p.name for p in signature.parameters]]
     if unknown:
-        raise ValueError(f"undefined names no parameter of {signature}: {unknown[0]!r}")
+        raise ValueError(f"undefined names {unknown[0]!r}, which is no parameter of {signature}")
     masks = {}
     for number, parameter in enumerate(signature.parameters):
         argument = launch.arguments[number]
@@ -66,8 +66,8 @@ def _masks(
         elif arrays_simulated.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"undefined names {parameter}, which is a DeviceArray: that knows by itself "
-                    "what was not written; make it with coalesce.empty"
+                    f"undefined names {parameter}, which is a DeviceArray. A DeviceArray knows its "
+                    "undefined bytes; make it with coalesce.empty"
                 )
             mask = arrays_simulated.undefined(argument.array)
             if mask is not None:
@@ -82,7 +82,7 @@ def simulated(device: Any) -> Device:
     chosen = devices.resolve("sim" if device is None else device)
     if chosen.kind != "sim":
         raise ValueError(
-            f'a check runs on the simulator; got device={chosen.name!r}: leave it out, or say "sim"'
+            f'a check runs on the simulator; got device={chosen.name!r}. Leave it out or pass "sim"'
         )
     return chosen
 
@@ -95,26 +95,18 @@ def of_operation(
     title = operation
     checked: list[Findings] = []
 
-    def launch(
-        kernel: BaseKernel,
-        grid: Extent,
-        block: Extent,
-        arguments: Sequence[Any],
-        *,
-        shared_bytes: int,
-        device: Device,
-        operation: str,
-        variant: str,
-    ) -> LaunchRecord:
+    def launch(k: KernelLaunch) -> LaunchRecord:
         nonlocal title
-        title = title_of(operation, variant)
+        title = title_of(k.operation, k.variant)
         undefined = [
             p.name
-            for p, a in zip(kernel.signature.parameters, arguments, strict=True)
+            for p, a in zip(k.kernel.signature.parameters, k.arguments, strict=True)
             if p.name in ("out", "sums") and not foreign.is_device_array(a)
         ]
-        checked.append(of_kernel(kernel, grid, block, arguments, shared_bytes, device, undefined))
-        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "modelled", device.name)
+        checked.append(
+            of_kernel(k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device, undefined)
+        )
+        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "modelled", k.device.name)
 
     result, _ = table.operation(operation).run(arrays, options, device=where, launcher=launch)
     left_out = sum(findings.left_out for findings in checked)

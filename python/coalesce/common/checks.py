@@ -30,7 +30,7 @@ def asking(name: str, value: Any) -> Iterator[None]:
         ) from error
 
 
-def told(value: Any, most: int = 60) -> str:
+def shown(value: Any, most: int = 60) -> str:
     """Return a value's type and, where it is short, its text, for a message."""
     kind = type(value).__name__
     try:
@@ -43,7 +43,7 @@ def told(value: Any, most: int = 60) -> str:
 def text(name: str, value: Any, *, what: str = "a string") -> str:
     """Return a string as it is; TypeError otherwise."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be {what}; got {told(value)}")
+        raise TypeError(f"{name} must be {what}; got {shown(value)}")
     return value
 
 
@@ -51,7 +51,7 @@ def choice(name: str, value: Any, choices: Collection[str]) -> str:
     """Return a string that is one of `choices`."""
     wanted = ", ".join(repr(one) for one in choices)
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {wanted}; got {told(value)}")
+        raise TypeError(f"{name} must be one of {wanted}; got {shown(value)}")
     if value not in choices:
         raise ValueError(f"{name} must be one of {wanted}; got {value!r}")
     return value
@@ -60,7 +60,7 @@ def choice(name: str, value: Any, choices: Collection[str]) -> str:
 def flag(name: str, value: Any) -> bool:
     """Return True or False, also NumPy's."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {told(value)}")
+        raise TypeError(f"{name} must be True or False; got {shown(value)}")
     return bool(value)
 
 
@@ -71,7 +71,7 @@ def integer(name: str, value: Any) -> int:
             return operator.index(value)
         except Exception:
             pass
-    raise TypeError(f"{name} must be an integer; got {told(value)}")
+    raise TypeError(f"{name} must be an integer; got {shown(value)}")
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
@@ -87,7 +87,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
 def number(name: str, value: Any) -> float:
     """Return a real number as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number; got {told(value)}")
+        raise TypeError(f"{name} must be a real number; got {shown(value)}")
     try:
         return float(value)
     except OverflowError:
@@ -105,11 +105,11 @@ def positive(name: str, value: Any) -> float:
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
     """Return the items of a list, a tuple, an array or anything that can be iterated over."""
     if isinstance(value, str | bytes | bytearray):
-        raise TypeError(f"{name} must be {what}; got {told(value)}")
+        raise TypeError(f"{name} must be {what}; got {shown(value)}")
     try:
         return list(value)
     except Exception:
-        raise TypeError(f"{name} must be {what}; got {told(value)}") from None
+        raise TypeError(f"{name} must be {what}; got {shown(value)}") from None
 
 
 def texts(name: str, value: Any) -> list[str]:
@@ -117,7 +117,7 @@ def texts(name: str, value: Any) -> list[str]:
     found = several(name, value, "a sequence of strings")
     for item in found:
         if not isinstance(item, str):
-            raise TypeError(f"{name} must hold strings; got {told(item)}")
+            raise TypeError(f"{name} must hold strings; got {shown(item)}")
     return found
 
 
@@ -126,7 +126,7 @@ def path(name: str, value: Any) -> str:
     with asking(name, value):
         found = os.fspath(value)
     if not isinstance(found, str):
-        raise TypeError(f"{name} must be a string or a path; got {told(value)}")
+        raise TypeError(f"{name} must be a string or a path; got {shown(value)}")
     if "\0" in found:
         raise ValueError(f"{name} has a NUL character: {found!r}")
     return found
@@ -147,7 +147,7 @@ def one_or_several(name: str, value: Any) -> list[Any]:
 def shape(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> tuple[int, ...]:
     """Return an array's shape, an integer or a sequence of integers, as a tuple."""
     if isinstance(value, set | frozenset):
-        raise TypeError(f"{name} must be an integer or a sequence of integers; got {told(value)}")
+        raise TypeError(f"{name} must be an integer or a sequence of integers; got {shown(value)}")
     return tuple(whole(name, extent, least, most) for extent in one_or_several(name, value))
 
 
@@ -159,7 +159,7 @@ def limit(name: str, value: Any, what: str) -> int | None:
         return whole(name, value, 1, 2**63 - 1)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} must be a positive int, or None for all {what}; got {told(value)}"
+            f"{name} must be a positive int, or None for all {what}; got {shown(value)}"
         ) from None
 
 
@@ -170,12 +170,12 @@ def runs(value: Any) -> int | Literal["auto"]:
     try:
         return whole("runs", value, 1, 2**31 - 1)
     except (TypeError, ValueError):
-        raise ValueError(f'runs must be a positive int or "auto"; got {told(value)}') from None
+        raise ValueError(f'runs must be a positive int or "auto"; got {shown(value)}') from None
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return what ``numpy.asarray`` makes of a value."""
     if isinstance(value, bytes | bytearray | memoryview | str):
-        raise TypeError(f"{name} must be an array or a sequence of numbers; got {told(value)}")
+        raise TypeError(f"{name} must be an array or a sequence of numbers; got {shown(value)}")
     with asking(name, value):
         return np.asarray(value)

@@ -34,7 +34,7 @@ def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent
     items = value if isinstance(value, tuple | list) else (value,)
     if not 1 <= len(items) <= 3:
         raise TypeError(
-            f"{name} must have one to three extents (x, y, z); got {checks.told(value)}"
+            f"{name} must have one to three extents (x, y, z); got {checks.shown(value)}"
         )
     numbers = [
         checks.integer(f"{name} {axis}", item) for axis, item in zip("xyz", items, strict=False)
@@ -76,7 +76,7 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
         raise TypeError(
             "a kernel is launched as kernel[grid, block](...), kernel[grid, block, shared_bytes]"
             "(...) or kernel[grid, block, shared_bytes, stream](...); "
-            f"got kernel[{checks.told(key)}]"
+            f"got kernel[{checks.shown(key)}]"
         )
     grid, block = extent("grid", key[0]), extent("block", key[1])
     check_block(block)
@@ -112,7 +112,7 @@ def stream(value: Any) -> int | None:
     except TypeError:
         raise TypeError(
             "stream must be a stream of CuPy, PyTorch, Numba or cuda-python, or its handle; "
-            f"got {checks.told(value)}"
+            f"got {checks.shown(value)}"
         ) from None
     if not 0 <= number < 2**64:
         raise ValueError(f"stream is {number}, which is no handle of a stream")
@@ -156,7 +156,7 @@ def _block_number(block: Any, grid: Extent, name: str) -> int:
     if isinstance(block, tuple | list | np.ndarray):
         if not 1 <= len(block) <= 3:
             raise TypeError(
-                f"{name}: a block has one to three coordinates (x, y, z); got {checks.told(block)}"
+                f"{name}: a block has one to three coordinates (x, y, z); got {checks.shown(block)}"
             )
         index = [checks.integer(f"{name}: a block's coordinate", item) for item in block] + [0, 0]
         if any(not 0 <= i < n for i, n in zip(index, grid, strict=False)):

@@ -225,7 +225,7 @@ def architecture_name(arch: str | int | None) -> str | None:
     if match is None:
         raise ValueError(
             'arch must be a compute capability such as "sm_80", 80 or "compute_80"; '
-            f"got {checks.told(arch)}"
+            f"got {checks.shown(arch)}"
         )
     return f"{match[1] or 'sm'}_{match[2]}"
 
@@ -246,10 +246,10 @@ def checked_headers(headers: Any) -> dict[str, str]:
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
-        raise TypeError(f"headers must map names to texts; got {checks.told(headers)}")
+        raise TypeError(f"headers must map names to texts; got {checks.shown(headers)}")
     for name, text in headers.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            given = f"{checks.told(name)}: {checks.told(text)}"
+            given = f"{checks.shown(name)}: {checks.shown(text)}"
             raise TypeError(f"headers must map names to texts; got {given}")
         if "\0" in name or "\0" in text:
             raise ValueError(f"headers must have no NUL character; {name!r} has one")

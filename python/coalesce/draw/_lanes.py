@@ -126,7 +126,7 @@ def _active(mask: Any, given: int, lanes: int) -> NDArray[np.bool_]:
     flags = checks.as_array("mask", mask)
     if flags.dtype.kind != "b":
         raise TypeError(
-            f"mask must be an integer of bits or one bool for each lane; got {checks.told(mask)}"
+            f"mask must be an integer of bits or one bool for each lane; got {checks.shown(mask)}"
         )
     if flags.shape != (given,):
         raise ValueError(f"mask must have shape ({given},), as addresses; got {flags.shape}")

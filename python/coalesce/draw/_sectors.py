@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from coalesce._core import model
 from coalesce.draw._lanes import Lanes
 
 
@@ -64,14 +65,11 @@ def memory_of(lanes: Lanes, line_bytes: int = 128, sector_bytes: int = 32) -> Me
     used: dict[int, NDArray[np.bool_]] = {}
     users: dict[int, list[int]] = {}
     for lane in lanes.numbers:
-        position, end = lanes.address(lane), lanes.address(lane) + lanes.itemsize
-        while position < end:
-            sector = position - position % sector_bytes
-            stop = min(end, sector + sector_bytes)
+        first = lanes.address(lane)
+        for sector in model.sectors([first], lanes.itemsize, sector_bytes):
             flags = used.setdefault(sector, np.zeros(sector_bytes, np.bool_))
-            flags[position - sector : stop - sector] = True
+            flags[max(0, first - sector) : first + lanes.itemsize - sector] = True
             users.setdefault(sector, []).append(lane)
-            position = stop
     sectors = {
         address: Sector(number, address, used[address], users[address])
         for number, address in enumerate(sorted(used))

@@ -54,7 +54,7 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     32 lanes, 4-byte loads → 32 sectors in 32 lines, 12.5 % of the bytes used
     """
     if not isinstance(trace, Trace):
-        raise TypeError(f"trace must be a Trace; got {checks.told(trace)}")
+        raise TypeError(f"trace must be a Trace; got {checks.shown(trace)}")
     if not len(trace):
         raise ValueError("trace has no event to draw")
     one = trace[checks.whole("number", number, -len(trace), len(trace) - 1)]

@@ -141,7 +141,7 @@ def _no_array(parameter: Parameter, value: Any) -> TypeError:
         advice = f"; make one: numpy.array({parameter.name}, dtype=numpy.{dtype})"
     elif isinstance(value, numbers.Number | np.generic):
         advice = "; for a single value make an array of one element"
-    return TypeError(f"argument {parameter} needs {wanted}; got {checks.told(value)}{advice}")
+    return TypeError(f"argument {parameter} needs {wanted}; got {checks.shown(value)}{advice}")
 
 
 def _wanted_array(parameter: Parameter) -> str:
@@ -267,7 +267,7 @@ def _structure(parameter: Parameter, value: Any) -> bytes:
     else:
         raise TypeError(
             f"argument {parameter} is a structure of {parameter.bytes} bytes; pass a NumPy "
-            f"structured scalar or bytes; got {checks.told(value)}"
+            f"structured scalar or bytes; got {checks.shown(value)}"
         )
     if len(packed) != parameter.bytes:
         raise TypeError(
@@ -296,7 +296,7 @@ def _scalar(parameter: Parameter, value: Any) -> bytes:
     elif isinstance(value, bool):
         advice = "; pass 0.0 or 1.0"
     raise TypeError(
-        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {checks.told(value)}{advice}"
+        f"argument {parameter} needs {_wanted_scalar(parameter)}; got {checks.shown(value)}{advice}"
     )
 
 

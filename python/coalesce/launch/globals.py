@@ -163,7 +163,7 @@ class Globals(Mapping[str, Any]):
 
     def _find(self, name: str) -> Variable:
         if not isinstance(name, str):
-            raise TypeError(f"the name of a variable must be a string; got {checks.told(name)}")
+            raise TypeError(f"the name of a variable must be a string; got {checks.shown(name)}")
         wanted = [v for v in self._variables if name in (v.name, v.symbol)]
         wanted = wanted or [v for v in self._variables if v.name.split("::")[-1] == name]
         if len(wanted) == 1:

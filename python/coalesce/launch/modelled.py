@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SECTOR_BYTES = 32
+from coalesce._core import model
 
 # What a kernel can be bound by: the models' names, and what a person is told.
 BOUNDS = {
@@ -112,7 +112,7 @@ class Modelled:
         if self.bound == "dram":
             return f": {of_bytes(work['dram_bytes'])}"
         if self.bound == "l2":
-            return f": {of_bytes(SECTOR_BYTES * work['l2_sectors'])}"
+            return f": {of_bytes(model.SECTOR_BYTES * work['l2_sectors'])}"
         return ""
 
 

@@ -25,7 +25,7 @@ def _plain(name: str) -> str:
 
 def _check_source(source: Any) -> None:
     if not isinstance(source, str):
-        raise TypeError(f"source must be a string or a path; got {checks.told(source)}")
+        raise TypeError(f"source must be a string or a path; got {checks.shown(source)}")
     if len(source) > MOST_SOURCE_BYTES:
         raise ValueError(
             f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are taken"

@@ -143,7 +143,7 @@ class Exercise:
         if isinstance(kernel, str):
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
-            raise TypeError(f"kernel must be a Kernel or its CUDA text; got {checks.told(kernel)}")
+            raise TypeError(f"kernel must be a Kernel or its CUDA text; got {checks.shown(kernel)}")
         for even in (False, True):  # the odd shape has edges; the counts are of the even one
             case = self._make(even)
             found = kernel.check(case.grid, case.block, *case.arguments)

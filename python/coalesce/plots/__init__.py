@@ -174,7 +174,7 @@ def bars(
     [32, 4]
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"values must map names to numbers; got {checks.told(values)}")
+        raise TypeError(f"values must map names to numbers; got {checks.shown(values)}")
     names = list(values)
     if not names:
         raise ValueError("values must hold at least one bar")

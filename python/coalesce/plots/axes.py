@@ -42,7 +42,7 @@ def axes_of(
         given = np.array([ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object).ravel()
         for one in given:
             if not isinstance(one, plt.Axes):
-                raise TypeError(f"ax must be Axes of matplotlib; got {checks.told(one)}")
+                raise TypeError(f"ax must be Axes of matplotlib; got {checks.shown(one)}")
         if len(given) < panels:
             raise ValueError(f"ax must be {panels} Axes, one for each panel; got {len(given)}")
         yield given[:panels]

@@ -75,7 +75,7 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
         if not isinstance(title, str):
             raise TypeError(
                 f"{argument} without names must be profiles, which have a title; got "
-                f"{checks.told(kernel)}. Give a mapping of names to what is to be shown"
+                f"{checks.shown(kernel)}. Give a mapping of names to what is to be shown"
             )
         if title in result:
             raise ValueError(

@@ -83,7 +83,7 @@ def compare(*profiles: Profile) -> Comparison:
     """
     for given in profiles:
         if not isinstance(given, Profile):
-            raise TypeError(f"profiles must be of type Profile; got {checks.told(given)}")
+            raise TypeError(f"profiles must be of type Profile; got {checks.shown(given)}")
     if len(profiles) < 2:
         raise ValueError(f"compare needs two profiles or more; got {len(profiles)}")
     return Comparison(profiles)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from coalesce._core import model
 from coalesce.common.forks import cached_property
 from coalesce.profiling.lane_runs import Thread
 from coalesce.profiling.patterns import Pattern, classify, shared_wavefronts
@@ -67,8 +68,7 @@ class Example:
     @cached_property
     def sectors(self) -> int:
         """The number of distinct 32-byte sectors that the lanes touch."""
-        active, last = self.active, self.width - 1  # an access is no wider than a sector
-        return len({a >> 5 for a in active} | {(a + last) >> 5 for a in active})
+        return len(model.sectors(self.active, self.width))
 
     @cached_property
     def cost(self) -> int:
@@ -97,7 +97,7 @@ class Example:
         """Whether the access would cost less with the lanes' elements packed."""
         if self.space == "shared":
             return max(self._wavefronts) > 1
-        return self.cost > max(1, -(-self.mask.bit_count() * self.width // 32))
+        return self.cost > max(1, -(-self.mask.bit_count() * self.width // model.SECTOR_BYTES))
 
     @cached_property
     def pattern(self) -> Pattern:

@@ -33,7 +33,8 @@ Kind = Literal[
     "free",
 ]
 
-SECTOR_BYTES, WORD_BYTES, BANKS, LANES = 32, 4, 32, 32
+SECTOR_BYTES = model.SECTOR_BYTES
+WORD_BYTES, BANKS, LANES = 4, 32, 32
 _NARROW_BYTES = 64  # shorter rows are called structures, not rows of a matrix
 
 
@@ -151,7 +152,7 @@ def _of_sectors(
     if len(distinct) <= len(active) // 4 or (runs is not None and runs.step == 0):
         text = f"{len(active)} lanes access {len(distinct)} different addresses{name}."
         return Pattern("groups", f"{len(distinct)} addresses", text)
-    sectors = {a // SECTOR_BYTES for a in active}
+    sectors = model.sectors(active, width)
     if runs is None:
         text = f"The lanes gather from {len(sectors)} sectors{name}, without a regular step."
         return Pattern("gather", "gather", text, regular=False)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from coalesce._core import model
 from coalesce.cxx.declarations import lines_of
 from coalesce.profiling.examples import Example, typical
 from coalesce.profiling.patterns import Pattern
@@ -22,7 +23,6 @@ from coalesce.profiling.patterns import Pattern
 if TYPE_CHECKING:
     from coalesce.draw import Picture
 
-SECTOR_BYTES = 32
 
 # An access is called wasteful if it costs more than this times its ideal.
 TOLERANCE = 1.05
@@ -234,7 +234,7 @@ class Access:
     @property
     def bytes_moved(self) -> int:
         """Bytes of the sectors that were moved; 0 for shared memory."""
-        return 0 if self.space == "shared" else self.sectors * SECTOR_BYTES
+        return 0 if self.space == "shared" else self.sectors * model.SECTOR_BYTES
 
     @property
     def bytes_used(self) -> int:

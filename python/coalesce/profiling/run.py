@@ -13,6 +13,7 @@ import numpy as np
 
 from coalesce.arrays.devices import Device
 from coalesce.catalogue import table
+from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import checks
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
@@ -21,7 +22,6 @@ from coalesce.profiling.result import ArrayInfo, Profile
 from coalesce.simulate import counting
 
 if TYPE_CHECKING:
-    from coalesce.common.geometry import Extent
     from coalesce.launch.kernel import BaseKernel
 
 # Of each instruction: of nine warps the first four executions, and those at powers of two after.
@@ -56,28 +56,18 @@ def of_operation(
         raise TypeError("profile takes no return_timing: a profile has the times")
     taken: list[Profile] = []
 
-    def launch(
-        kernel: BaseKernel,
-        grid: Extent,
-        block: Extent,
-        arguments: Sequence[Any],
-        *,
-        shared_bytes: int,
-        device: Device,
-        operation: str,
-        variant: str,
-    ) -> LaunchRecord:
-        # What comes before is run whole and here: the kernel reads what it made.
-        how = settings if operation == asked.name else replace(settings, sample=None, executor=None)
-        title = table.title_of(operation, variant)
-        found, record = of_kernel(kernel, grid, block, arguments, shared_bytes, device, how, title)
+    def launch(k: KernelLaunch) -> LaunchRecord:
+        # A preparation is simulated whole and in this process, because the kernel reads its result.
+        whole = replace(settings, sample=None, executor=None)
+        how = settings if k.operation == asked.name else whole
+        title = table.title_of(k.operation, k.variant)
+        found, record = of_kernel(
+            k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device, how, title
+        )
         taken.append(found)
         return record
 
-    asked.run(arrays, options, device=device, launcher=launch)
-    if not taken:
-        shapes = ", ".join(str(np.shape(array)) for array in arrays)
-        raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to profile")
+    asked.launch_with(launch, arrays, options, device, "profile")
     taken[-1].preparation = tuple(taken[:-1])
     return taken[-1]
 

@@ -1,8 +1,8 @@
-"""Which instructions of a kernel may let its blocks learn of each other.
+"""The instructions by which blocks of a kernel may communicate.
 
-A block does the same whatever the others do, and may be simulated without them, unless it uses what
-an atomic operation on global memory returned, or loads what others may just have written: volatile,
-relaxed or with acquire. (Plain loads of what another block writes in the same launch are races.)
+A block may be simulated without the others if they cannot affect it. They can if the block uses the
+result of an atomic operation on global memory, or if it loads volatile, relaxed or with acquire.
+(A plain load of what another block writes in the same launch is a race.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def exchanges(launch: Prepared) -> list[dict[str, Any]]:
-    """Return the rows of the kernel's table of instructions that are such, as dicts."""
+    """Return these instructions as rows (dicts) of the kernel's table of instructions."""
     listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
     table = listing.table()
     lines = launch.kernel._module.compiled(launch.device).ptx.splitlines()
@@ -47,7 +47,7 @@ def refuse(launch: Prepared, argument: str) -> None:
     for row in exchanges(launch):
         place = f"line {row['line']}" if row["line"] else f"line {row['ptx_line']} of the PTX"
         raise LaunchError(
-            f"{launch.kernel.name}: blocks may learn of each other by `{row['opcode']}` in {place},"
+            f"{launch.kernel.name}: blocks may communicate by `{row['opcode']}` in {place},"
             f" so what one does may depend on the others; leave out {argument} to simulate them "
             "all together"
         )

@@ -22,20 +22,21 @@ WARP_SIZE = 32
 
 
 class TraceArray(NamedTuple):
-    """Memory with a name that a kernel accesses: an argument, or a variable of the module.
+    """Named memory that a kernel accesses: an argument, or a variable of the module.
 
     Attributes
     ----------
     name : str
     shape : tuple of int
     dtype : str
-        NumPy's name of the element type. The elements of a variable are not known: they are shown
-        as a row of unsigned integers as wide as the narrowest access to it that was recorded.
+        NumPy's name of the element type. The element type of a variable is not known; its elements
+        are unsigned integers, as wide as the narrowest recorded access to it.
     space : {"global", "constant", "shared"}
     address : int
-        Of its first byte; of a shared one from the start of the block's shared memory.
+        Address of its first byte. Addresses of shared memory count from the start of the block's
+        shared memory.
     parameter : int
-        The kernel's parameter that it is the argument of; -1 for a variable.
+        Index of the kernel's parameter; -1 for a variable.
     """
 
     name: str
@@ -51,7 +52,7 @@ class TraceArray(NamedTuple):
         return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
     def element(self, address: int) -> str:
-        """Return what is at an address, as ``"a[3, 17]"``."""
+        """Return the name of the element at an address: ``"a[3, 17]"``."""
         itemsize = np.dtype(self.dtype).itemsize
         index, byte = divmod(address - self.address, itemsize)
         place = ", ".join(str(i) for i in np.unravel_index(index, self.shape or (1,)))
@@ -63,8 +64,7 @@ class TraceArray(NamedTuple):
 class TraceEvent:
     """One event of a `Trace`: a memory instruction that a warp executed.
 
-    The fields are those of `Trace`, of this one event; lanes that are not active have address 0 and
-    index -1.
+    The fields are those of `Trace` for one event. Inactive lanes have address 0 and index -1.
     """
 
     block: tuple[int, int, int]
@@ -89,52 +89,52 @@ COLUMNS = tuple(field.name for field in fields(TraceEvent))
 class Trace:
     """The memory instructions that warps executed, as arrays with a row for each.
 
-    ``trace[i]`` is event i; ``trace[a:b]`` and ``trace[mask]`` are traces of some events; `select`
-    picks those of a line, an array or a warp. Events are in the order of their blocks and warps,
-    and of execution within a warp.
+    ``trace[i]`` is event i. ``trace[a:b]`` and ``trace[mask]`` are traces of some events. `select`
+    returns the events of a line, an array or a warp. Events are sorted by block, then by warp, then
+    by time.
 
     Attributes
     ----------
     block : ndarray of shape (n, 3), int32
         blockIdx.
     warp : ndarray of shape (n,), int32
-        Of its block.
+        Index of the warp in its block.
     step : ndarray of shape (n,), int64
-        How many memory instructions the warp had executed before; -1 where that is not known (an
-        exemplar of an instruction that no watched warp executed).
+        The number of memory instructions that the warp had executed before; -1 if it is not known
+        (an example of an instruction that no watched warp executed).
     execution : ndarray of shape (n,), int64
-        How many times the warp had executed this instruction before: the iteration of a loop.
+        How often the warp had executed this instruction before: the iteration of a loop.
     instruction : ndarray of shape (n,), int32
         The PTX instruction, a row of ``Counts.table()``.
     line : ndarray of shape (n,), int32
-        The line of the CUDA source, 0 where it is not known.
+        The line of the CUDA source; 0 if it is not known.
     opcode, kind, space : ndarray of shape (n,), str
         ``"ld.global.f32"``; ``"load"``, ``"store"``, ``"atomic"``, ``"reduction"`` or
         ``"async_copy"`` (which has two events, one global and one shared); ``"global"``,
         ``"shared"``, ``"local"`` or ``"constant"``.
     width : ndarray of shape (n,), int32
-        Bytes a lane accesses.
+        Bytes that a lane accesses.
     mask : ndarray of shape (n,), uint32
-        Bit i is set where lane i is active.
+        Bit i is set if lane i is active.
     addresses : ndarray of shape (n, 32), uint64
-        Of each lane, 0 where it is not active. Shared and local ones count from the start of the
-        block's shared and the thread's local memory.
+        The address of each lane; 0 for inactive lanes. Addresses of shared and local memory count
+        from the start of the block's shared or the thread's local memory.
     array : ndarray of shape (n,), int32
-        Which of `arrays` the first active lane accesses, -1 for none of them.
+        Index in `arrays` of the array that the first active lane accesses; -1 for none of them.
     index : ndarray of shape (n, 32), int64
-        The element of that array that each lane accesses, counted in C order; -1 for lanes that are
-        not active or are elsewhere.
+        The element of that array that each lane accesses, counted in C order; -1 for inactive
+        lanes and for lanes that access something else.
     active : ndarray of shape (n, 32), bool
-        `mask`, a column a lane.
+        `mask` with one column per lane.
     thread : ndarray of shape (n, 32, 3), int32
         threadIdx of each lane, active or not.
     arrays : list of TraceArray
-        The memory that has a name.
+        The named memory.
     kernel : str
     grid, block_shape : tuple of int
-        The launch's extents (x, y, z).
+        The extents of the launch, as (x, y, z).
     omitted : int
-        How many events were left out because of the limit. Never silently: `repr` tells it.
+        The number of events that were left out because of the limit; `repr` shows it, too.
     """
 
     def __init__(
@@ -236,10 +236,12 @@ class Trace:
             parameter = np.broadcast_to(
                 self._table["parameter"][self.instruction][:, None], rows.shape
             )[rows]
-            # Arrays that overlap: the one that the instruction was given, or else the first.
+            # If arrays overlap, take the one that the address came from, else the first.
             for number, array in reversed(list(enumerate(self.arrays))):
                 if (array.space == "shared") == of_shared:
-                    offset = addresses - np.uint64(array.address)  # wraps below it
+                    offset = addresses - np.uint64(
+                        array.address
+                    )  # wraps around for addresses below the array
                     found[offset < np.uint64(array.nbytes)] = number
             for number, array in enumerate(self.arrays):
                 if array.parameter >= 0 and not of_shared:
@@ -251,12 +253,12 @@ class Trace:
         return result
 
     def element(self, event: int, lane: int) -> str:
-        """Return what a lane accesses: ``"a[3, 17]"``, or its address where that has no name.
+        """Return the element that a lane accesses: ``"a[3, 17]"``, or its address without a name.
 
         Raises
         ------
         ValueError
-            The lane is not active in this event.
+            The lane is inactive in this event.
         """
         event = checks.whole("event", event, -len(self), len(self) - 1)
         lane = checks.whole("lane", lane, 0, WARP_SIZE - 1)
@@ -281,12 +283,12 @@ class Trace:
         block: tuple[int, ...] | None = None,
         execution: int | Sequence[int] | None = None,
     ) -> Trace:
-        """Return the events that have all the given properties.
+        """Return the events that have all of these properties.
 
         Parameters
         ----------
         line, kind, space, instruction, warp, execution
-            One value of the column of that name, or several.
+            One value of the column of that name, or a sequence of values.
         array : str or sequence of str
             Names of arrays.
         block : tuple of int
@@ -295,7 +297,7 @@ class Trace:
         Returns
         -------
         Trace
-            A copy of these events, in the same order. It may be empty.
+            Copies of these events, in the same order. It may be empty.
 
         Raises
         ------
@@ -369,7 +371,7 @@ class Trace:
         )
 
     def _with_arrays(self, arrays: Iterable[TraceArray]) -> Trace:
-        """Return the same events, their memory named otherwise."""
+        """Return the same events with other arrays."""
         same = self._like(self._columns)
         same.arrays = list(arrays)
         return same
@@ -420,7 +422,7 @@ class Trace:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the trace in types that JSON knows.
+        """Return the trace as dicts, lists, strings and numbers, for `json.dump`.
 
         Returns
         -------
@@ -443,8 +445,8 @@ class Trace:
         Parameters
         ----------
         lanes : bool
-            Whether to have a row for each active lane of each event, with its lane, thread, address
-            and index, instead of one for each event.
+            Whether to make a row for each active lane of each event, with its lane, thread, address
+            and index. By default there is a row for each event.
 
         Raises
         ------

@@ -28,30 +28,29 @@ Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
 State = Literal["ready", "barrier", "lanes", "ended"]
 
-# Instructions after which a block that may wait for another, which does not run, is given up.
+# After so many instructions, a block that may wait for a block that does not run is stopped.
 PATIENCE = 50_000_000
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a warp is.
+    """The place of a warp in its program.
 
     Attributes
     ----------
     warp : int
-        Of the block.
+        Index of the warp in its block.
     state : {"ready", "barrier", "lanes", "ended"}
-        Whether it can go on, waits at a barrier, waits for lanes of its own in a warp operation,
-        or has ended.
+        ``"ready"``: it can continue; ``"barrier"``: it waits at a barrier; ``"lanes"``: it waits
+        for its other lanes in a warp operation; ``"ended"``.
     line : int
-        The source line of the instruction that it executes next, or waits at; 0 where that is not
-        known.
+        The source line of the instruction that it executes next or waits at; 0 if not known.
     text : str
-        That line.
+        Text of that line.
     instruction : str
-        That PTX instruction; empty where the warp has ended.
+        That PTX instruction; empty if the warp has ended.
     active : ndarray of shape (32,), bool
-        The lanes that are there together. Others may be elsewhere.
+        The lanes that are at this place. Diverged lanes may be elsewhere.
     """
 
     warp: int
@@ -69,17 +68,17 @@ class Step:
     Attributes
     ----------
     number : int
-        How many instructions the block had executed before.
+        The number of instructions that the block had executed before.
     warp : int
-        Of the block.
+        Index of the warp in its block.
     line : int
-        Of the CUDA source; 0 where it is not known.
+        Line of the CUDA source; 0 if it is not known.
     text : str
-        The source line.
+        Text of the source line.
     instruction, opcode : str
         The PTX instruction, ``"ld.global.f32 %f1, [%rd4];"``, and its first word.
     active : ndarray of shape (32,), bool
-        The lanes that executed it together; the instruction's guard (``@%p1``) may leave some out.
+        The lanes that executed it together. A guard (``@%p1``) may exclude some of them.
     """
 
     number: int
@@ -94,53 +93,69 @@ class Step:
     def _now(self) -> Stepper:
         if self._stepper.steps != self.number + 1:
             raise LookupError(
-                f"the block has gone on since step {self.number}: registers and memory are those "
+                f"the block has continued since step {self.number}: registers and memory are those "
                 "of the last step; copy what is needed at each step"
             )
         return self._stepper
 
     @property
     def registers(self) -> dict[str, Array]:
-        """As `Stepper.registers`, after this step; LookupError once the block has gone on."""
+        """`Stepper.registers` after this step; LookupError if the block has continued since."""
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """As `Stepper.variables`, after this step; LookupError once the block has gone on."""
+        """`Stepper.variables` after this step; LookupError if the block has continued since."""
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """As `Stepper.shared`, after this step; LookupError once the block has gone on."""
+        """`Stepper.shared` after this step; LookupError if the block has continued since."""
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """As `Stepper.arrays`, after this step; LookupError once the block has gone on."""
+        """`Stepper.arrays` after this step; LookupError if the block has continued since."""
         return self._now().arrays
 
     @property
     def events(self) -> Trace:
-        """The memory accesses of this step: none, one, or two of an asynchronous copy."""
+        """The memory accesses of this step: none, one, or two for an asynchronous copy."""
         return self._now().events
 
 
 class Stepper:
-    """One block of a launch, walked through by steps; `Kernel.step` makes it.
+    """One block of a launch that is executed step by step. `Kernel.step` returns it.
 
-    ``for step in stepper`` executes an instruction at a time, of one warp until it waits or ends,
-    then of the next. `step`, `step_line`, `run_to`, `next_barrier` and `finish` go further at once.
-    The block stands still in between, and may be left at any place: nothing runs behind, and
-    nothing needs to be closed, though ``with`` frees the memory at its end.
+    ``for step in stepper`` executes one instruction per iteration. One warp runs until it waits or
+    ends, then the next warp. `step`, `step_line`, `run_to`, `next_barrier` and `finish` execute
+    one instruction or more. Between these calls the block stands still. You may stop at any place:
+    nothing runs in the background and nothing needs to be closed. A ``with`` block frees the memory
+    at its end.
 
-    Only this block runs, on copies of the arrays and of the source's variables: neither the other
-    blocks of the grid before it nor those after it, and the caller's arrays stay as they are.
+    Only this block runs, no other block of the grid. It works on copies of the arrays and of the
+    source's variables, so the caller's arrays do not change.
 
     Attributes
     ----------
     kernel : BaseKernel
-    grid, block_shape, block : tuple of int
-        The launch's extents (x, y, z), and blockIdx of the block.
+        The kernel that is executed.
+    grid, block_shape : tuple of int
+        The extents of the grid and of a block, as (x, y, z).
+    block : tuple of int
+        blockIdx of the block, as (x, y, z).
+
+    Examples
+    --------
+    >>> kernel = coalesce.Kernel('''
+    ... extern "C" __global__ void twice(float *x) {
+    ...     int i = threadIdx.x;
+    ...     x[i] *= 2;
+    ... }''', device="sim")
+    >>> with kernel.step(1, 32, np.arange(32, dtype=np.float32)) as stepper:
+    ...     stepper.finish()
+    ...     stepper.arrays["x"][:4]
+    array([0., 2., 4., 6.], dtype=float32)
     """
 
     def __init__(self, launch: counting.Prepared, number: int, limit: int | None = 100_000) -> None:
@@ -169,21 +184,21 @@ class Stepper:
         self._warp = 0
         self._chosen: int | None = None
 
-    # -- where it is ---------------------------------------------------------------------------
+    # -- where the block is ---------------------------------------------------------------------
 
     @property
     def source(self) -> str:
-        """The kernel's source."""
+        """The source text of the kernel."""
         return self.kernel.source
 
     @property
     def steps(self) -> int:
-        """How many instructions were executed, of all warps."""
+        """The number of instructions that all warps have executed."""
         return self._open().steps
 
     @property
     def barriers(self) -> int:
-        """How many barriers of the block have opened (``__syncthreads()`` that all reached)."""
+        """The number of barriers that all threads have reached and passed (``__syncthreads()``)."""
         return self._open().barriers
 
     @property
@@ -193,9 +208,9 @@ class Stepper:
 
     @property
     def warp(self) -> int:
-        """The warp that is looked at: the last one that went on.
+        """The selected warp: by default the last one that executed an instruction.
 
-        Setting it looks at another, and has that one go on as long as it can.
+        Set it to select another warp, which then runs as long as it can.
         """
         return self._warp
 
@@ -205,42 +220,42 @@ class Stepper:
 
     @property
     def warps(self) -> list[Place]:
-        """Where each warp of the block is."""
+        """The place of each warp of the block."""
         return [self._place(n) for n in range(self._open().warps)]
 
     @property
     def place(self) -> Place:
-        """Where the warp is that is looked at."""
+        """The place of the selected warp."""
         return self._place(self._warp)
 
     @property
     def line(self) -> int:
-        """The source line of the instruction that the warp executes next, or waits at; or 0."""
+        """The source line of the warp's next instruction, or where it waits; 0 if not known."""
         return self.place.line
 
     @property
     def text(self) -> str:
-        """That source line."""
+        """The text of that source line."""
         return self.place.text
 
     @property
     def instruction(self) -> str:
-        """That PTX instruction; empty where the warp has ended."""
+        """That PTX instruction; empty if the warp has ended."""
         return self.place.instruction
 
     @property
     def active(self) -> Array:
-        """The lanes that execute it together: ndarray of shape (32,), bool."""
+        """The lanes that execute it together: an array of shape (32,), bool."""
         return self.place.active
 
     @property
     def thread(self) -> Array:
-        """The threadIdx of each lane of the warp: ndarray of shape (32, 3), int32."""
+        """The threadIdx of each lane of the warp: an array of shape (32, 3), int32."""
         linear = self._warp * WARP_SIZE + np.arange(WARP_SIZE, dtype=np.int32)
         x, y, _ = self.block_shape
         return np.stack([linear % x, linear // x % y, linear // (x * y)], axis=-1)
 
-    # -- going on ------------------------------------------------------------------------------
+    # -- executing -----------------------------------------------------------------------------
 
     def step(self, warp: int | None = None) -> Step | None:
         """Execute one PTX instruction.
@@ -248,19 +263,19 @@ class Stepper:
         Parameters
         ----------
         warp : int, optional
-            Of this warp. By default of the one that was set as `warp`, else of the last one; where
-            it waits or has ended, of the next that can go on.
+            The warp that executes it. By default the selected warp (`Stepper.warp`); if that waits
+            or has ended, the next warp that can continue.
 
         Returns
         -------
         Step or None
-            None where all threads have ended, or where the warp that was named waits or has ended.
+            None if all threads have ended, or if the warp that you passed waits or has ended.
 
         Raises
         ------
         MemoryFault, LaunchError
-            What the kernel does wrong, such as an access outside an array or a barrier that some
-            threads never reach. The block stays where it is and may be looked at.
+            The kernel made a mistake, such as an access outside an array or a barrier that some
+            threads never reach. The block stays at this place, and you can look at it.
         """
         wanted = None if warp is None else self._checked_warp(warp)
         if wanted is None and self._chosen is not None:
@@ -287,20 +302,20 @@ class Stepper:
             yield step
 
     def step_line(self, warp: int | None = None) -> bool:
-        """Execute what is left of the source line that a warp is at.
+        """Execute the rest of a warp's current source line.
 
-        It stops where the warp comes to an instruction of another line, or waits at a barrier. As
-        the compiler mixes the instructions of neighbouring lines, a line may be visited in parts.
+        It stops before an instruction of another line, or at a barrier. The compiler mixes the
+        instructions of neighbouring lines, so a line may be visited in parts.
 
         Parameters
         ----------
         warp : int, optional
-            As of `step`.
+            As for `step`.
 
         Returns
         -------
         bool
-            False where all threads have ended.
+            False if all threads have ended.
         """
         wanted = self._checked_warp(warp if warp is not None else self._warp)
         session = self._open()
@@ -309,7 +324,7 @@ class Stepper:
         if session.position(wanted)[0] != "ready":
             wanted = session.warp
             if session.position(wanted)[0] != "ready":
-                self.step()  # says why nobody can go on
+                self.step()  # raises the reason why no warp can continue
         here = self._listing[session.position(wanted)[1]]
         same = [
             n for n, i in enumerate(self._listing) if (i.file, i.line) == (here.file, here.line)
@@ -318,28 +333,28 @@ class Stepper:
         return bool(self._go(lambda s: s.run(same, off_lines=wanted)))
 
     def run_to(self, line: int | Sequence[int], warp: int | None = None) -> bool:
-        """Run all warps until one comes to a source line; it has not executed it yet.
+        """Run all warps until one reaches a source line; it stops before the line.
 
         Parameters
         ----------
         line : int or sequence of int
-            The line, or several: breakpoints.
+            One line or several, like breakpoints.
         warp : int, optional
-            Stop for this warp only.
+            Stop only when this warp reaches a line.
 
         Returns
         -------
         bool
-            False where the block ended first.
+            False if the block ended first.
 
         Raises
         ------
         ValueError
-            No instruction came from the line; the message lists those that have some.
+            The line has no instructions. The message lists the lines that have some.
         """
         lines = [checks.integer("line", n) for n in checks.one_or_several("line", line)]
         if not lines:
-            raise ValueError("line is empty; name at least one")
+            raise ValueError("line is empty; pass at least one line")
         own = [(n, i) for n, i in enumerate(self._listing) if i.file == self._file and i.line]
         there = sorted({i.line for _, i in own})
         for n in lines:
@@ -355,12 +370,12 @@ class Stepper:
         return bool(reached)
 
     def next_barrier(self) -> bool:
-        """Run all warps until a barrier opens, as all threads have reached it.
+        """Run all warps until all threads have reached the next barrier.
 
         Returns
         -------
         bool
-            False where the block ended without one.
+            False if the block ended without another barrier.
         """
         reached = self._go(lambda s: s.run([], barrier=True))
         self._warp = self._open().warp
@@ -370,43 +385,44 @@ class Stepper:
         """Run the block to its end."""
         self._go(lambda s: s.run([]))
 
-    # -- what it holds -------------------------------------------------------------------------
+    # -- its contents --------------------------------------------------------------------------
 
     @property
     def registers(self) -> dict[str, Array]:
         """The PTX registers of the warp that hold a value, by name.
 
-        Each is a masked array of 32 lanes; masked are lanes that are elsewhere, or have not written
-        the register. The type is that of the instructions that use it; where none tells, that of
-        the array that it was loaded from, or an unsigned integer of its width. A predicate is bool.
-        A register is there from the instruction that writes it to its last use.
+        Each value is a masked array of 32 lanes. Lanes that are elsewhere, or have not written the
+        register, are masked. The dtype follows from the instructions that use the register, or from
+        the array that it was loaded from; otherwise it is an unsigned integer of the register's
+        width. Predicates are bool. A register is listed from the instruction that writes it to its
+        last use.
         """
         return self._registers_of(self._warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """The variables of the source that are known, by name: masked arrays of 32 lanes.
+        """The known variables of the source, by name: masked arrays of 32 lanes.
 
-        The kernel's parameters that are numbers, and each variable that a line assigns with
-        ``x = ...;``, where the line's instructions compute exactly one value of its type. Others
-        are left out: the compiler may have removed a variable, or compute it with another line.
-        Where it merged two lines into one, the lanes of both are shown. Arguments that are arrays
-        are in `arrays`.
+        These are the scalar parameters of the kernel, and each variable that a line assigns with
+        ``x = ...;`` if the instructions of the line compute exactly one value of its type. Other
+        variables are not listed: the compiler may have removed them, or compute them with another
+        line. If the compiler merged two lines, the lanes of both are shown. Array arguments are in
+        `arrays`.
         """
         return self._variables_of(self._warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """The block's shared variables by name, as masked copies; masked is what none has written.
+        """The block's shared variables by name, as masked copies; unwritten elements are masked.
 
-        Shape and type are those of the declaration where the source tells; else a row of bytes.
-        Dynamic shared memory goes by the names of its ``extern __shared__`` arrays.
+        Shape and dtype follow from the declaration. If it is not known, the copy is a row of bytes.
+        Dynamic shared memory is listed under the names of its ``extern __shared__`` arrays.
         """
         return step_values.shared_arrays(self.kernel, self._open())
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The arguments that are arrays, by parameter: read-only views of the block's copies."""
+        """The array arguments by parameter: read-only views of the block's copies."""
         found = {}
         for parameter, argument in zip(
             self.kernel.signature.parameters, self._launch.arguments, strict=True
@@ -421,8 +437,8 @@ class Stepper:
     def events(self) -> Trace:
         """The memory accesses since the last command (`step`, `run_to`, ...), as a `Trace`.
 
-        ``coalesce.draw`` draws it. At most `limit` of them are kept; ``events.omitted`` tells how
-        many more there were.
+        ``coalesce.draw`` draws it. At most `limit` events are kept; ``events.omitted`` counts the
+        rest.
         """
         if self._events is None:
             columns, omitted = self._open().take_events()
@@ -439,7 +455,7 @@ class Stepper:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Free the block; what is asked afterwards raises ValueError."""
+        """Free the block. All later calls raise ValueError."""
         self._session = None
 
     def __enter__(self) -> Stepper:  # noqa: PYI034 (typing has Self from Python 3.11 on)
@@ -515,7 +531,7 @@ class Stepper:
         return found
 
     def _loaded_as(self, register: str) -> np.dtype[Any] | None:
-        """Return the type of the array that a register is loaded from, if it fits."""
+        """Return the dtype of the array that a register is loaded from, if its width fits."""
         for i in self._listing:
             if register in i.writes and i.parameter >= 0 and i.opcode.startswith("ld"):
                 argument = self._launch.arguments[i.parameter]
@@ -541,7 +557,7 @@ class Stepper:
             alive = [r for r in candidates if r in registers]
             if not alive:
                 continue
-            # Of several the one that was computed last before this place of the text.
+            # If there are several, the one that was computed last before this place in the text.
             at = {r: n for n, i in enumerate(self._listing) for r in i.writes if n < position}
             found[name] = registers[max(alive, key=lambda r: at.get(r, -1))]
         return found
@@ -557,7 +573,7 @@ def of_kernel(
     of_block: Any,
     limit: int | None,
 ) -> Stepper:
-    """Start walking; see `Kernel.step`."""
+    """Make a stepper; see `Kernel.step`."""
     launch = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
     limit = checks.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):

@@ -1,4 +1,4 @@
-"""Traces: the memory instructions that warps executed, one after the other, as arrays."""
+"""Traces: the memory instructions that warps executed, in order, as arrays."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ def trace(
     operation : str
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"``.
     *arrays : array
-        Its operands, as for the function of that name.
+        The operands of the operation, with the shapes that `profile` lists.
     device : str or Device
         ``"sim"``, or another simulated GPU.
     blocks, warps, lines, limit, progress
-        Which events to record, as of `Kernel.trace`.
+        Which events to record, as for `Kernel.trace`.
     **options
-        Of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
+        Options of the operation: ``variant="naive"``, ``tile=16``, ``pattern="stride"``, ...
 
     Returns
     -------
     Trace
-        Of the operation's own kernel, not of one that prepares its operands.
+        The events of the operation's own kernel, not of a kernel that prepares its operands.
 
     Raises
     ------
     TypeError, ValueError
-        As the operation; or there is no such block, warp or line, or nothing to launch.
+        As for the operation; or there is no such block, warp or line, or an array is empty, so that
+        no kernel is launched.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Handing a kernel's memory events to a function of the caller's, as they happen."""
+"""Passes a kernel's memory events to a function of the caller, as they happen."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def observe(
     callback: Callable[[Trace], object],
     batch: int,
 ) -> int:
-    """Run a launch and give its events to `callback`; see `Kernel.observe`.
+    """Run a launch and pass its events to `callback`; see `Kernel.observe`.
 
-    The blocks run in order, so many at a time that their events are about a batch. Blocks that may
-    wait for each other run all at once, and their events are handed out afterwards.
+    The blocks run in order, as many at a time as make about one batch. If blocks may wait for each
+    other, all of them run first, and then their events are passed on.
     """
     if not callable(callback):
         raise TypeError(
@@ -37,21 +37,21 @@ def observe(
         launch = launch.detached()
     recording = tracing_run.recording(launch, wanted)
     at_once = len(blocks) if dependencies.exchanges(launch) else 1
-    start = told = 0
+    start = passed_on = 0
     with progress.reporter(wanted.progress, launch.kernel.name) as report:
         while start < len(blocks):
             part = blocks[start : start + at_once]
             trace = _events(launch, part, recording)
             for first in range(0, len(trace), batch):
                 callback(trace[first : first + batch])
-            told += len(trace)
+            passed_on += len(trace)
             start += len(part)
             if report is not None:
                 report(start, len(blocks))
             fitting = len(part) * batch // len(trace) if len(trace) else 2 * at_once
             at_once = max(1, min(fitting, 4 * at_once))
     launch.finish()
-    return told
+    return passed_on
 
 
 def _events(launch: Prepared, blocks: Any, recording: Any) -> Trace:

@@ -1,4 +1,4 @@
-"""Taking a trace: a kernel runs on the simulator, which records its memory events."""
+"""Records a trace: a kernel runs on the simulator, which keeps its memory events."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.catalogue import table
+from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import checks, geometry
 from coalesce.common.errors import LaunchError
 from coalesce.common.progress import reporter
@@ -19,8 +20,6 @@ from coalesce.simulate import counting, dependencies
 from coalesce.simulate.events import Trace
 
 if TYPE_CHECKING:
-    from coalesce.arrays.devices import Device
-    from coalesce.common.geometry import Extent
     from coalesce.launch.kernel import BaseKernel
 
 
@@ -48,28 +47,17 @@ def of_operation(
     taken: list[Trace] = []
     asked = table.operation(operation)
 
-    def launch(
-        kernel: BaseKernel,
-        grid: Extent,
-        block: Extent,
-        arguments: Sequence[Any],
-        *,
-        shared_bytes: int,
-        device: Device,
-        operation: str,
-        variant: str,  # noqa: ARG001
-    ) -> LaunchRecord:
-        if operation != asked.name:  # what comes before, such as a transposition
-            return kernel.launch(grid, block, *arguments, shared_bytes=shared_bytes, device=device)
-        prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+    def launch(k: KernelLaunch) -> LaunchRecord:
+        if k.operation != asked.name:  # a preparation, such as a transposition
+            return k.run()
+        prepared = counting.prepare(
+            k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device
+        )
         trace, record = _take(prepared, wanted)
         taken.append(trace)
         return record
 
-    asked.run(arrays, options, device=device, launcher=launch)
-    if not taken:
-        shapes = ", ".join(str(np.shape(array)) for array in arrays)
-        raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to trace")
+    asked.launch_with(launch, arrays, options, device, "trace")
     return taken[-1]
 
 
@@ -110,9 +98,9 @@ def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecor
 
 
 def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
-    """Run some blocks of a launch; one that waits for a block that does not run ends in an error.
+    """Run some blocks of a launch. A block that waits for a block that does not run is an error.
 
-    That takes as long as `PATIENCE` warp instructions, unless the kernel has a limit of its own.
+    The error comes after `PATIENCE` warp instructions, unless the kernel has its own limit.
     """
     if launch.kernel.instruction_limit or not dependencies.exchanges(launch):
         return launch.run(**options)
@@ -144,7 +132,7 @@ def recording(launch: counting.Prepared, wanted: Wanted) -> sim.Recording:
         if not set(lines) & set(there):
             said = ", ".join(map(str, there)) or "none that the PTX names"
             raise ValueError(
-                f"lines: no memory instruction stands on line{'s' * (len(lines) != 1)} "
+                f"lines: there is no memory instruction on line{'s' * (len(lines) != 1)} "
                 f"{', '.join(map(str, lines))}; those of {launch.kernel.name} are on lines {said}"
             )
     return sim.Recording(warps=warps, lines=lines, limit=limit)
@@ -159,7 +147,7 @@ def _lines_of_accesses(launch: counting.Prepared) -> list[int]:
 
 
 def _whole(name: str, value: Any) -> list[int]:
-    """Return one int or several as a list."""
+    """Return an int or a sequence of ints as a list."""
     found = [checks.integer(name, item) for item in checks.one_or_several(name, value)]
     if not found:
         raise ValueError(f"{name} is empty; name at least one, or leave it out for all")
