@@ -1,7 +1,7 @@
-"""pytest shows the accesses behind ``assert p.bank_conflicts == 0`` where it fails.
+"""If ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause it.
 
-Loaded by pytest's entry points wherever coalesce is installed; it imports nothing of the package
-until a number of a profile is compared and the comparison fails.
+pytest loads this plugin if coalesce is installed. It imports no other module of the package until
+a comparison with a number of a profile fails.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
     """Return the explanation of a failed comparison with a number of a profile."""
     module = sys.modules.get("coalesce.profiling.assertions")
-    if module is None:  # no profile was made, so no number of one is compared
+    if module is None:  # there is no profile, so this is not a number of one
         return None
     for value in (left, right):
-        # The type first: attributes of other objects are not this plugin's to read.
+        # Look at the type first, and do not read attributes of other objects.
         if type(value) is module.Explained and value.accesses:
             try:
                 return [f"{int(left)} {op} {int(right)}", *module.explanation(value.accesses)]
-            except Exception:  # whatever it is, the test's own AssertionError matters more
+            except Exception:  # the test's own AssertionError is more important than any error here
                 return None
     return None

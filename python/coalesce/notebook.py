@@ -1,6 +1,6 @@
 """The `%%cuda` magic of IPython and Jupyter: a cell of CUDA C++, compiled and run.
 
-Importing this needs no IPython: what the magic needs of it is asked of the running shell.
+Importing this module needs no IPython: the magic uses the objects of the running shell.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _GEOMETRY = ("grid", "block")
 
 
 class UsageError(ValueError):
-    """The magic's line is not understood."""
+    """The line of the magic has a mistake."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,11 +59,16 @@ def _parser() -> _Parser:
     )
     add = parser.add_argument
     add("argument", nargs="*", metavar="EXPR", help="the kernel's arguments in order")
-    add("-e", "--entry", metavar="NAME", help='the kernel, or "tile<16>"; may be left out for one')
+    add(
+        "-e",
+        "--entry",
+        metavar="NAME",
+        help='the kernel, or "tile<16>"; not needed if there is one',
+    )
     add("-g", "--grid", metavar="EXPR", help="blocks: 64, or 4,2 for two dimensions")
     add("-b", "--block", metavar="EXPR", help="threads of a block")
     add("-s", "--shared", metavar="EXPR", default="0", help="bytes of dynamic shared memory")
-    add("-d", "--device", metavar="NAME", help="cuda, cuda:1, sim, ... (default: the best)")
+    add("-d", "--device", metavar="NAME", help="cuda, cuda:1, sim, ... (default: GPU, else sim)")
     add("-n", "--name", metavar="NAME", help="bind the kernel to this name")
     add("-p", "--profile", action="store_true", help="show what its memory accesses cost")
     add("-c", "--check", action="store_true", help="run it with checks and show the findings")
@@ -87,19 +92,19 @@ def register(shell: Any) -> None:
 
 
 def unregister(shell: Any) -> None:
-    """Take the magic away again."""
+    """Remove the magic."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("cuda", None)
 
 
 @contextlib.contextmanager
 def _short_errors() -> Iterator[None]:
-    """Have what the user can mend shown as its message, without a Python traceback."""
+    """Show errors that the user can fix by their message, without a Python traceback."""
     try:
         yield
     except (CoalesceError, TypeError, ValueError, MemoryError, KeyboardInterrupt) as error:
         text = f"\x1b[31m{type(error).__name__}\x1b[0m: {error}".rstrip(": ")
-        # IPython shows an exception that has this method by what it returns.
+        # IPython calls this method of an exception and shows what it returns.
         error._render_traceback_ = lambda: text.splitlines()  # type: ignore[union-attr]
         raise
 
@@ -130,10 +135,10 @@ def _run(shell: Any, line: str, cell: str | None) -> Any:
     chosen = found[0] if options.entry is not None or len(found) == 1 else None
     if chosen is None and (launches or options.name is not None):
         names = ", ".join(kernel.name for kernel in found)
-        parser.error(f"the cell has {len(found)} kernels, say which with --entry: {names}")
+        parser.error(f"the cell has {len(found)} kernels; choose one with --entry: {names}")
     if found[0].log:
         print(found[0].log.rstrip(), file=sys.stderr)
-    # The variables before the kernels are bound: one may have a kernel's name.
+    # Read the variables before the kernels are bound: one may have the name of a kernel.
     arguments = [_value(shell, "argument", text) for text in options.argument]
     grid, block = (launches and _value(shell, f"--{n}", getattr(options, n)) for n in _GEOMETRY)
     shared = _value(shell, "--shared", options.shared)
@@ -151,7 +156,7 @@ def _launch(
     arguments: list[Any],
     options: argparse.Namespace,
 ) -> Any:
-    """Run the kernel as the options say; return what the cell shows."""
+    """Run the kernel according to the options; return the object that the cell shows."""
     from IPython import display
 
     results: list[Any] = []
@@ -168,7 +173,9 @@ def _launch(
         print(_time(kernel, record))
     elif not results:
         kernel[grid, block, shared](*arguments)
-        if kernel.device.kind == "cuda":  # a fault belongs to this cell, not to a later one
+        if (
+            kernel.device.kind == "cuda"
+        ):  # so that a fault is raised in this cell, not in a later one
             _cuda.Device(kernel.device.ordinal).synchronize(what=f"kernel `{kernel.name}`")
     for result in results[:-1]:
         display.display(result)
@@ -178,7 +185,7 @@ def _launch(
 def _bind(
     shell: Any, found: list[Kernel], chosen: Kernel | None, name: str | None, quiet: bool
 ) -> None:
-    """Bind each kernel to its name, and say so unless `quiet`."""
+    """Bind each kernel to its name, with a message unless `quiet`."""
     taken: dict[str, Kernel] = {}
     plain = [_plain(kernel.name) for kernel in found]
     for kernel in found:
@@ -189,7 +196,7 @@ def _bind(
             bound = re.sub(r"\W+", "_", kernel.name).strip("_")
         known = shell.user_ns.get(bound)
         if name is None and known is not None and not callable(known):
-            # A function is replaced as by `def`; a variable that the kernel may want is not.
+            # A function is replaced, as `def` does. A variable is not: the kernel may need it.
             print(
                 f"{bound} is a variable, so the kernel {bound} is not bound; give it another name "
                 "with --name",
@@ -204,7 +211,7 @@ def _bind(
 
 
 def _plain(name: str) -> str:
-    """Return a kernel's name as Python can have it: "tile<16>" is bound as "tile"."""
+    """Return a kernel's name as a Python name: "tile<16>" is bound as "tile"."""
     return name.partition("<")[0].split("::")[-1]
 
 
@@ -216,7 +223,7 @@ def _value(shell: Any, what: str, text: str) -> Any:
 
 
 def _words(line: str) -> list[str]:
-    """Split the magic's line as a shell does; what follows --option may start with a dash."""
+    """Split the line as a shell does; the value of --option may start with a dash."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -231,12 +238,12 @@ def _words(line: str) -> list[str]:
 
 
 def _lines_before(shell: Any, cell: str) -> int:
-    """Return how many empty lines stand above the magic's, which IPython drops."""
+    """Return the number of empty lines above the magic, which IPython drops."""
     history = getattr(shell, "history_manager", None)
     inputs = getattr(history, "input_hist_raw", None) or [""]
     raw = inputs[-1]
     if not raw.rstrip().endswith(cell.rstrip()):
-        return 0  # the cell comes from elsewhere: run_cell_magic, a script
+        return 0  # the cell was not typed: run_cell_magic, a script
     return len(raw[: raw.find("%%")].splitlines()) if "%%" in raw else 0
 
 

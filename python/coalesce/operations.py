@@ -1,4 +1,4 @@
-"""Matrix product, transposition and sums, each by the variant you name."""
+"""Matrix product, transposition and sums, each with a variant of your choice."""
 
 from __future__ import annotations
 
@@ -94,33 +94,34 @@ def matmul(
     ----------
     a : array of shape (M, K), float32 or float64
         NumPy or GPU array in any layout. Any extent may be 0.
-    b : array of shape (K, N), of the dtype of `a`
-        Variants that want b column-major (`variants` says which) use a Fortran-ordered b as it
-        lies and otherwise transpose it first, with a kernel that counts into the time.
+    b : array of shape (K, N), with the dtype of `a`
+        Some variants need a column-major b (`variants` says which). They use a Fortran-ordered b
+        without a copy. Any other b is first transposed by a kernel, whose time is included.
     variant : str
         One of ``variants("matmul").names``, or ``"best"``, the fastest.
     alpha, beta : float
-        Scalars with the meaning they have in BLAS: with alpha 0, a and b are not read; with beta 0,
-        c is not read, so a NaN in it does not show.
-    c : array of shape (M, N), of the dtype of `a`
-        Needed where beta is not 0; never written.
-    out : array of shape (M, N), of the dtype of `a`
-        Where to put the result; may overlap the other arrays.
+        Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
+        that a NaN in c has no effect.
+    c : array of shape (M, N), with the dtype of `a`
+        Needed if beta is not 0. It is never written, unless it is also `out`.
+    out : array of shape (M, N), with the dtype of `a`
+        The array for the result. It may overlap the other arrays.
     device : str or Device, optional
         ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``. By default the GPU if there is one,
         otherwise the simulator.
     tile : int, optional
         Edge of a block's tile: 8, 16 or 32 (the default).
     return_timing : bool
-        Whether to time the kernel, by repeating it, and return a `Timing` too.
+        Whether to also return a `Timing`. To measure it, the kernel is repeated.
     check : bool
-        Whether to run on the simulator with checks, as `Kernel.check` does, and return `Findings`
-        too; not together with `return_timing`.
+        Whether to run on the simulator with checks, as `Kernel.check` does, and also return
+        `Findings`. Cannot be combined with `return_timing`.
 
     Returns
     -------
     array of shape (M, N)
-        `out`, or a new array: NumPy for NumPy operands, on the GPU where one of them is.
+        `out`, or a new array. The new array is a NumPy array for NumPy operands, and a GPU array if
+        an operand is one.
     Timing
         Only with ``return_timing=True``.
     Findings
@@ -129,9 +130,9 @@ def matmul(
     Raises
     ------
     TypeError
-        An argument is no array, or its dtype is not float32 or float64, or dtypes differ.
+        An argument is not an array, its dtype is not float32 or float64, or the dtypes differ.
     ValueError
-        Shapes do not fit, or there is no such variant or tile.
+        The shapes do not match, or there is no such variant or tile.
     DeviceUnavailable
         There is no such device.
 
@@ -202,21 +203,21 @@ def transpose(
         NumPy or GPU array in any layout. Any extent may be 0.
     variant : str
         One of ``variants("transpose").names``, or ``"best"``, the fastest. ``"copy"``, the
-        yardstick, does not transpose: it returns a copy of shape (rows, cols).
-    out : array of shape (cols, rows), of the dtype of `a`
-        Where to put the result; may overlap `a`.
+        baseline, does not transpose: it returns a copy of shape (rows, cols).
+    out : array of shape (cols, rows), with the dtype of `a`
+        The array for the result. It may overlap `a`.
     device : str or Device, optional
-        As in `matmul`.
+        As for `matmul`.
     return_timing : bool
-        Whether to time the kernel, by repeating it, and return a `Timing` too.
+        Whether to also return a `Timing`. To measure it, the kernel is repeated.
     check : bool
-        Whether to run on the simulator with checks, as `Kernel.check` does, and return `Findings`
-        too; not together with `return_timing`.
+        Whether to run on the simulator with checks, as `Kernel.check` does, and also return
+        `Findings`. Cannot be combined with `return_timing`.
 
     Returns
     -------
     array of shape (cols, rows)
-        `out`, or a new C-contiguous array of the kind of `a`.
+        `out`, or a new C-contiguous array of the same kind as `a`.
     Timing
         Only with ``return_timing=True``. `gbps` counts bytes read and bytes written.
     Findings
@@ -225,7 +226,7 @@ def transpose(
     Raises
     ------
     TypeError, ValueError, DeviceUnavailable
-        As `matmul`.
+        As for `matmul`.
 
     Examples
     --------
@@ -283,21 +284,21 @@ def row_sums(
     Parameters
     ----------
     a : array of shape (rows, cols), float32 or float64
-        NumPy or GPU array in any layout. A row of no elements has the sum 0.
+        NumPy or GPU array in any layout. The sum of an empty row is 0.
     variant : str
         One of ``variants("row_sums").names``, or ``"best"``, the fastest.
     shared : {"static", "dynamic"}
-        Of ``variant="block_per_row"``: whether its shared memory has a size fixed in the kernel or
-        given by the launch (the variant ``"block_per_row_dynamic"``).
-    out : array of shape (rows,), of the dtype of `a`
-        Where to put the result.
+        For ``variant="block_per_row"``: whether the kernel declares the size of its shared memory,
+        or the launch sets it (the variant ``"block_per_row_dynamic"``).
+    out : array of shape (rows,), with the dtype of `a`
+        The array for the result.
     device, return_timing, check
-        As in `matmul`.
+        As for `matmul`.
 
     Returns
     -------
     array of shape (rows,)
-        Sums in the dtype of `a`, added up in that precision.
+        The sums, in the dtype of `a`, added up in that precision.
     Timing
         Only with ``return_timing=True``.
     Findings
@@ -306,7 +307,7 @@ def row_sums(
     Raises
     ------
     TypeError, ValueError, DeviceUnavailable
-        As `matmul`.
+        As for `matmul`.
 
     Examples
     --------
@@ -363,18 +364,18 @@ def column_sums(
     Parameters
     ----------
     a : array of shape (rows, cols), float32 or float64
-        NumPy or GPU array in any layout. A column of no elements has the sum 0.
+        NumPy or GPU array in any layout. The sum of an empty column is 0.
     variant : str
         One of ``variants("column_sums").names``, or ``"best"``, the fastest.
-    out : array of shape (cols,), of the dtype of `a`
-        Where to put the result.
+    out : array of shape (cols,), with the dtype of `a`
+        The array for the result.
     device, return_timing, check
-        As in `matmul`.
+        As for `matmul`.
 
     Returns
     -------
     array of shape (cols,)
-        Sums in the dtype of `a`, added up in that precision.
+        The sums, in the dtype of `a`, added up in that precision.
     Timing
         Only with ``return_timing=True``.
     Findings
@@ -383,7 +384,7 @@ def column_sums(
     Raises
     ------
     TypeError, ValueError, DeviceUnavailable
-        As `matmul`.
+        As for `matmul`.
 
     Examples
     --------
@@ -402,11 +403,13 @@ def called(
     return_timing: bool,
     check: bool,
 ) -> Any:
-    """Run an operation; return its result, with a Timing or Findings where they are asked for."""
+    """Run an operation; return its result, with a Timing or Findings if the caller wants them."""
     checks.flag("return_timing", return_timing)
     if checks.flag("check", check):
         if return_timing:
-            raise ValueError("check=True takes no return_timing=True: a checked run is not timed")
+            raise ValueError(
+                "check=True and return_timing=True exclude each other: a checked run is not timed"
+            )
         return check_run.of_operation(operation, arrays, device, options)
     result, run = OPERATIONS[operation].run(arrays, options, device=device, timed=return_timing)
     return (result, run.timing()) if return_timing else result

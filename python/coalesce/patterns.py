@@ -1,4 +1,4 @@
-"""Access patterns: copies that read their source in a given order, to see what the order costs."""
+"""Access patterns: copies that read their source in a given order, to see its cost."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ def access(
     return_timing: bool = False,
     check: bool = False,
 ) -> Any:
-    """Copy x, one element per thread, reading it by a pattern.
+    """Copy x, one element per thread, and read it by a pattern.
 
-    Thread i writes ``out[i]``, so stores are always contiguous; what differs is where each lane of
-    a warp reads. The table gives the result in NumPy's terms and the sectors of 32 bytes that a
-    warp's load touches, for 4-byte elements.
+    Thread i writes ``out[i]``, so stores are always contiguous. The patterns differ in the elements
+    that the lanes of a warp read. The table shows the result in NumPy's terms, and the 32-byte
+    sectors that a load of a warp touches, for 4-byte elements.
 
     =============  =======================================================  ==================
     pattern        result                                                   sectors per load
@@ -92,7 +92,7 @@ def access(
     ``stride``     ``x[::stride]``                                          8 at 2, 32 from 8
     ``permuted``   each 32 elements as ``x[32 * w:][order]``                4
     ``broadcast``  ``np.repeat(x[::32], 32)[:len(x)]``                      1
-    ``gather``     ``x[index]``                                             as index falls
+    ``gather``     ``x[index]``                                             depends on index
     ``far_lane``   x, but every 32nd element ``distance`` further on        5
     ``vector``     x, by loads of `width` bytes                             width
     ``aos``        ``x[:, field]``                                          4 times the fields
@@ -106,40 +106,40 @@ def access(
     pattern : str
         One of ``variants("access").names``.
     offset : int, default 1
-        Elements to skip, at most n.
+        The number of elements to skip, at most n.
     stride : int, default 2
-        Elements from one lane to the next, at least 1.
+        The number of elements from one lane to the next, at least 1.
     order : sequence of 32 int, default reversed
-        A permutation of 0 to 31: which of the warp's elements each lane reads. Elements at the end
-        that fill no whole warp stay in place.
+        A permutation of 0 to 31: the element of the warp that each lane reads. A last warp with
+        fewer than 32 elements is not permuted.
     index : array of shape (m,), int32
-        What to gather, each from 0 to n - 1 (checked for NumPy arrays). Its own load adds a request
-        of 4 sectors.
+        The elements to gather, each from 0 to n - 1 (checked for NumPy arrays). Loading the index
+        itself takes one more request of 4 sectors.
     distance : int, default n // 2
-        How far from its neighbours the last lane of each warp reads, modulo n.
+        The distance, in elements, at which the last lane of each warp reads, modulo n.
     width : int, default 16
-        Bytes of a load: 1, 2, 4, 8 or 16. The bytes of x must be a multiple of it.
+        Bytes per load: 1, 2, 4, 8 or 16. The size of x in bytes must be a multiple of it.
     field : int, default 0
-        Which field of the structure to read.
+        The field of the structure to read.
     out : array
-        Where to put the result; of its shape and the dtype of x. May overlap x.
+        The array for the result, with its shape and the dtype of x. It may overlap x.
     device, return_timing, check
-        As in `matmul`.
+        As for `matmul`.
 
     Returns
     -------
     array of shape (n,), or of the pattern's length
-        `out`, or a new array of the kind of x.
+        `out`, or a new array of the same kind as x.
     Timing
-        Only with ``return_timing=True``. `gbps` counts bytes of the result twice, as read and as
-        written, whatever else the sectors brought along.
+        Only with ``return_timing=True``. `gbps` counts the bytes of the result twice: once as read
+        and once as written. Other bytes of the sectors do not count.
     Findings
         Only with ``check=True``.
 
     Raises
     ------
     TypeError
-        x is no array, or an option has the wrong type.
+        x is not an array, or an option has the wrong type.
     ValueError
         An option is out of range or belongs to another pattern, or there is no such pattern.
     DeviceUnavailable

@@ -1,4 +1,4 @@
-"""One warp without a kernel: what its addresses cost, and which threads are in it."""
+"""One warp without a kernel: the cost of its addresses, and its threads."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Transactions:
-    """What a GPU makes of the addresses of one access, of one warp or several.
+    """The cost of the addresses of one access, for one warp or several.
 
     Attributes
     ----------
     requests : int
         Warps with at least one active lane.
     sectors, lines : int
-        Distinct sectors and cache lines that each warp touches, over all warps.
+        Distinct sectors and cache lines that each warp touches, summed over the warps.
     ideal_sectors : int
-        What the same lanes would take with their elements packed.
+        The sectors that the same lanes would take with their elements packed.
     bytes_used, bytes_moved : int
-        Distinct bytes that the lanes want, and the bytes of the sectors.
+        Distinct bytes that the lanes access, and the bytes of the sectors.
     """
 
     requests: int
@@ -46,7 +46,7 @@ class Transactions:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors / requests; 0 where no lane is active."""
+        """Sectors / requests; 0 if no lane is active."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property
@@ -56,7 +56,7 @@ class Transactions:
 
     @property
     def pattern(self) -> Pattern | None:
-        """How the lanes of the first warp lie; None where no lane is active."""
+        """The pattern of the first warp; None if no lane is active."""
         if not self.requests:
             return None
         return classify(self._addresses[0], self._itemsize, self._masks[0])
@@ -66,7 +66,7 @@ class Transactions:
         from coalesce import draw
 
         if not self.requests:
-            raise ValueError("there is nothing to draw: no lane is active")
+            raise ValueError("there is nothing to draw, because no lane is active")
         return draw.warp_access(
             self._addresses[0], self._itemsize, self._masks[0], warp_size=self._warp_size
         )
@@ -89,25 +89,25 @@ def transactions(
     *,
     warp_size: int = 32,
 ) -> Transactions:
-    """Count what the addresses of a warp's access cost: requests, sectors, lines.
+    """Count the cost of the addresses of a warp's access: requests, sectors, lines.
 
-    The rules are those of the simulator and of hardware counters: a warp's access is one request,
-    and moves the distinct 32-byte sectors that its active lanes touch.
+    The rules are those of the simulator and of hardware counters. The access of a warp is one
+    request. It moves the distinct 32-byte sectors that its active lanes touch.
 
     Parameters
     ----------
     addresses : array_like of int, shape (lanes,)
-        The first byte that each lane accesses, in bytes. More than `warp_size` of them are several
-        warps, one after the other; a last one that is shorter has inactive lanes at its end.
+        The first byte that each lane accesses. More than `warp_size` addresses belong to several
+        warps, one after the other. If the last warp is shorter, its other lanes are inactive.
     itemsize : int
-        Bytes a lane accesses: 1 to 16.
+        Bytes that a lane accesses: 1 to 16.
     mask : array_like of bool, shape (lanes,), or int, optional
-        Which lanes are active; an int has a bit for each lane, lane 0 the lowest. All by default.
+        The active lanes; by default all. In an int, bit i stands for lane i.
     gpu : str
-        A simulated GPU, as in ``device="sim:h200"``. All GPUs there are have sectors of 32 and
+        A simulated GPU, as in ``device="sim:h200"``. All of them have sectors of 32 bytes and
         lines of 128 bytes.
     warp_size : {32, 64}
-        64 for the wavefronts of AMD's GPUs.
+        64 for wavefronts of AMD GPUs.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def transactions(
     Raises
     ------
     TypeError, ValueError
-        The addresses or the mask are no integers, or of another shape; the GPU is unknown.
+        The addresses or the mask are not integers, or have the wrong shape; or the GPU is unknown.
 
     Examples
     --------
@@ -204,13 +204,13 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
-    """Return a thread's number in its block: x counts fastest, then y, then z.
+    """Return the number of a thread in its block: x counts fastest, then y, then z.
 
     Parameters
     ----------
     threadIdx : int, (x, y, z) or array_like of shape (..., 1 to 3)
     blockDim : int or (x, y, z)
-        The block's extents.
+        The extents of the block.
 
     Returns
     -------
@@ -219,7 +219,9 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
     Raises
     ------
     ValueError
-        The block has no such thread; a LaunchError where no GPU takes the block.
+        The block has no such thread.
+    LaunchError
+        No GPU supports such a block.
 
     Examples
     --------
@@ -250,16 +252,17 @@ def warp_of_thread(
     *,
     warp_size: int = 32,
 ) -> tuple[Any, Any]:
-    """Return the warp that a thread is in, and its lane there.
+    """Return the warp of a thread, and its lane in the warp.
 
-    Threads are dealt to warps by `thread_index`, so that a warp of a 16 x 16 block is two rows.
+    Each 32 threads in the order of `thread_index` are a warp, so a warp of a 16 x 16 block is two
+    rows.
 
     Parameters
     ----------
     threadIdx, blockDim
-        As of `thread_index`.
+        As for `thread_index`.
     warp_size : {32, 64}
-        64 on AMD's GPUs.
+        64 on AMD GPUs.
 
     Returns
     -------

@@ -497,7 +497,7 @@ class TestThreadBlock:
         (lambda: draw.warp_access([0], 4, 2), ValueError, "a bit for each of the 1 addresses"),
         (lambda: draw.warp_access([0, 4], 4, [True]), ValueError, r"shape \(2,\)"),
         (lambda: draw.warp_access([0], 4, [1.0]), TypeError, "mask must be an integer of bits"),
-        (lambda: draw.warp_access([0], 4, 0), ValueError, "no lane active"),
+        (lambda: draw.warp_access([0], 4, 0), ValueError, "no active lane"),
         (lambda: draw.warp_access([0], 4, kind="read"), ValueError, "kind must be 'load'"),
         (lambda: draw.warp_access([0], 4, sector_bytes=48), ValueError, "power of two; got 48"),
         (lambda: draw.warp_access([0], 4, line_bytes=16), ValueError, "line_bytes must be from 32"),

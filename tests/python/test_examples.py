@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce import profiling
+from coalesce.arrays.devices import GpuStatus
+from coalesce.arrays.peaks import Peaks
 from coalesce.launch.globals import Globals
+from coalesce.launch.record import LaunchRecord
+from coalesce.stepping import Stepper
 
 README = Path(__file__).parents[2] / "README.md"
 EXPLAINED = [
@@ -51,6 +56,18 @@ EXPLAINED = [
     coalesce.plots.bars,
     coalesce.plots.ladder,
     coalesce.plots.roofline,
+    coalesce.Comparison,
+    coalesce.gpu_status,
+    profiling.ArrayInfo,
+    profiling.Example,
+    profiling.Modelled,
+    profiling.Pattern,
+    profiling.Total,
+    Peaks,
+    coalesce.lessons.Recording,
+    GpuStatus,
+    LaunchRecord,
+    Stepper,
 ]
 
 

@@ -134,4 +134,4 @@ def test_what_is_counted_on_the_ptx_is_called_exact_nowhere() -> None:
     p = kernel.profile(1, 32, 0, np.ones(32, np.float32))
     assert not p.exact
     assert "sm_80" in p.inexact["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
-    assert "Nothing here is exact" in str(p)
+    assert "No count is exact" in str(p)

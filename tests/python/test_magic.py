@@ -214,7 +214,7 @@ def test_mistakes_in_the_launch(
 
 def test_several_kernels_need_an_entry_to_launch(session: Session) -> None:
     shown = session.fails(f"%%cuda -g 1 -b 1 x\n{TWO}", ValueError)
-    assert "the cell has 2 kernels, say which with --entry: add, tell" in shown
+    assert "the cell has 2 kernels; choose one with --entry: add, tell" in shown
 
 
 def test_a_variable_is_not_overwritten(session: Session) -> None:

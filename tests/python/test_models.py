@@ -213,13 +213,14 @@ def test_the_first_rounds_stand_for_the_whole():
     a = np.zeros((1024, 1024), np.float32)
     found = []
 
-    def launch(kernel, grid, block, arguments, *, shared_bytes, device, operation, variant):
-        del operation, variant
+    def launch(k):
         for rounds in (0, 2):
-            prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+            prepared = counting.prepare(
+                k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device
+            )
             result = prepared.run(counts=True, caches=True, first_rounds=rounds)
             found.append(Modelled.of(result.model))
-        return kernel.launch(grid, block, *arguments, device=device)
+        return k.run()
 
     options = {"variant": "tiled", "tile": 16}
     OPERATIONS["matmul"].run((a[:, :128], a[:128]), options, device="sim", launcher=launch)

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import numpy as np
+import public_calls
 import pytest
 import wrong_calls
+import wrong_values
 
 import coalesce
 
@@ -25,25 +27,25 @@ def test_wrong_calls_are_refused_by_name(seed: int) -> None:
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("interface", wrong_calls.BROKEN_INTERFACES, ids=str)
+@pytest.mark.parametrize("interface", wrong_values.BROKEN_INTERFACES, ids=str)
 def test_a_broken_array_interface_is_named(interface: object) -> None:
-    broken = wrong_calls.GpuLike(interface)
+    broken = wrong_values.GpuLike(interface)
     with pytest.raises((TypeError, ValueError, coalesce.DeviceUnavailable), match=r"\ba\b"):
         coalesce.transpose(broken, device="sim")
     with pytest.raises((TypeError, ValueError, coalesce.DeviceUnavailable), match="argument `x`"):
-        coalesce.Kernel(wrong_calls.SCALE, device="sim")[1, 32](broken, 2.0, 5)
+        coalesce.Kernel(public_calls.SCALE, device="sim")[1, 32](broken, 2.0, 5)
 
 
 def test_objects_of_others_are_not_asked_for_their_attributes() -> None:
     """The pytest plugin looks at the type of what is compared, and at nothing else."""
     from coalesce import _pytest_plugin
 
-    assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_calls.Hostile(), 0) is None
+    assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_values.Hostile(), 0) is None
     p = coalesce.profile("transpose", np.ones((32, 32), np.float32), variant="tiled")
     shown = _pytest_plugin.pytest_assertrepr_compare("==", p.bank_conflicts, 0)
     assert shown is not None
     assert shown[0] == f"{p.bank_conflicts:d} == 0"
-    assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_calls.Hostile(), 0) is None
+    assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_values.Hostile(), 0) is None
 
 
 def test_the_pytest_plugin_replaces_no_assertion_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +54,7 @@ def test_the_pytest_plugin_replaces_no_assertion_error(monkeypatch: pytest.Monke
 
     p = coalesce.profile("transpose", np.ones((32, 32), np.float32), variant="tiled")
     assert p.bank_conflicts
-    hostile = wrong_calls.Hostile()
+    hostile = wrong_values.Hostile()
     assert _pytest_plugin.pytest_assertrepr_compare("==", p.bank_conflicts, hostile) is None
 
     def broken(*_: object) -> list[str]:
@@ -82,10 +84,10 @@ def test_the_pytest_plugin_costs_no_import() -> None:
 )
 def test_file_names_that_break_the_assembler(filename: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        coalesce.Kernel(wrong_calls.SCALE, device="sim", filename=filename)
+        coalesce.Kernel(public_calls.SCALE, device="sim", filename=filename)
 
 
 def test_a_source_may_begin_with_a_byte_order_mark() -> None:
     x = np.ones(3, np.float32)
-    coalesce.Kernel("\ufeff" + wrong_calls.SCALE, device="sim")[1, 32](x, 2.0, 3)
+    coalesce.Kernel("\ufeff" + public_calls.SCALE, device="sim")[1, 32](x, 2.0, 3)
     assert x.tolist() == [2.0, 2.0, 2.0]

@@ -1,8 +1,8 @@
 """Arrays in device memory, a GPU's or the simulator's.
 
-A `DeviceArray` owns its memory. On a GPU it exchanges it with CuPy, PyTorch, Numba and others
+A `DeviceArray` owns its memory. On a GPU it shares this memory with CuPy, PyTorch, Numba and others
 without a copy, through `__cuda_array_interface__` and DLPack; on the simulator with NumPy and
-others, through DLPack. It does no arithmetic: kernels do.
+others, through DLPack. It has no arithmetic: kernels do that.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from coalesce.common.errors import LaunchError
 class DeviceArray:
     """A C-contiguous array in the memory of a GPU or of a simulated device.
 
-    Made by `empty`, `zeros`, `ones`, `asarray` and `to_device`; `get` or ``numpy.asarray`` copies
-    it to NumPy. Kernels and operations take it where they run on its device.
+    `empty`, `zeros`, `ones`, `asarray` and `to_device` make such arrays. `get` or ``numpy.asarray``
+    copies one to NumPy. Kernels and operations that run on its device accept it.
 
-    Indexing the leading axes, with integers and then a slice without a step, gives the same memory
-    as an array of its own; so does `reshape`. Assigning to such a part copies to it.
+    Indexing the leading axes, with integers and then a slice without a step, returns an array that
+    shares memory; so does `reshape`. Assigning to an index copies into the memory.
 
-    Work on arrays of this package is ordered on the default stream: `get` waits for it, and a
-    launch on another stream is waited for by what follows on the default stream.
+    Work on arrays of this package is ordered on the default stream. `get` waits for that stream. If
+    a launch uses another stream, later work on the default stream waits for the launch.
 
     Attributes
     ----------
     shape : tuple of int
+        Extents of the array.
     dtype : numpy.dtype
+        Type of the elements.
     device : str
-        ``"cuda:0"`` or ``"sim:h200"``.
+        Name of the device: ``"cuda:0"`` or ``"sim:h200"``.
 
     Examples
     --------
@@ -73,11 +75,11 @@ class DeviceArray:
         generation: int,
         address: int | None = None,
     ):
-        # Not for users: `empty`, `asarray` and the others make arrays.
+        # Not for users: `empty`, `asarray` and the others call this.
         self._memory = memory
         self._address = memory.address if address is None else address
         self._ordinal = -1 if isinstance(memory, SimulatedMemory) else memory.ordinal
-        self._generation = generation  # of the GPU; 0, which no GPU has, on the simulator
+        self._generation = generation  # the address on the GPU; 0 on the simulator
         self._code = _cuda.scalar_code(dtypes.code_of(dtype))
         self.shape = shape
         self.dtype = dtype
@@ -89,7 +91,7 @@ class DeviceArray:
         dtype: Any = np.float32,
         device: str | Device | None = None,
     ) -> DeviceArray:
-        """Make an array with whatever its memory holds; see `coalesce.empty`."""
+        """Make an uninitialised array; see `coalesce.empty`."""
         chosen = devices.resolve(device)
         dims = checks.shape("shape", shape)
         dtype = _dtype(dtype)
@@ -108,31 +110,31 @@ class DeviceArray:
 
     @property
     def ndim(self) -> int:
-        """How many dimensions."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """How many bytes."""
+        """The number of bytes."""
         return self.size * int(self.dtype.itemsize)
 
     @property
     def device(self) -> str:
-        """The device's name, as `device=` takes it."""
+        """The name of the device, for `device=`."""
         return self._memory.device if self._simulated else f"cuda:{self._ordinal}"
 
     def get(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Copy the array to NumPy, after all work that was enqueued before.
+        """Copy the array to NumPy, after all earlier work on it.
 
         Parameters
         ----------
         out : numpy.ndarray, optional
-            C-contiguous, of the same shape and dtype. By default a new array.
+            A C-contiguous array of the same shape and dtype. By default a new array.
 
         Returns
         -------
@@ -173,7 +175,7 @@ class DeviceArray:
         Parameters
         ----------
         values : numpy.ndarray
-            Of the same shape and dtype, in any layout.
+            An array of the same shape and dtype, in any layout.
 
         Raises
         ------
@@ -210,7 +212,7 @@ class DeviceArray:
         Returns
         -------
         DeviceArray
-            C-contiguous, of the same shape and dtype.
+            A C-contiguous array of the same shape and dtype.
 
         Raises
         ------
@@ -246,18 +248,18 @@ class DeviceArray:
         Parameters
         ----------
         *shape : int
-            The new extents, one by one or as a tuple. One of them may be -1: it is computed from
-            the others.
+            The new extents, as several arguments or as a tuple. One of them may be -1; it is
+            computed from the others.
 
         Returns
         -------
         DeviceArray
-            It shares memory with this one.
+            An array that shares memory with this one.
 
         Raises
         ------
         TypeError, ValueError
-            An extent is not an integer, or the shape does not have as many elements.
+            An extent is not an integer, or the shape has another number of elements.
 
         Examples
         --------
@@ -279,15 +281,15 @@ class DeviceArray:
     def __getitem__(self, index: Any) -> DeviceArray:
         given = index if isinstance(index, tuple) else (index,)
         items = tuple(_basic_index(item) for item in given)
-        # NumPy's own rules, on an array without memory: indices of this kind only compute.
+        # NumPy's own rules, on an array without memory.
         blank = np.lib.stride_tricks.as_strided(
             np.zeros(1, self.dtype), self.shape, _c_strides(self.shape, self.dtype.itemsize)
         )
         part = blank[items if Ellipsis in items else (*items, Ellipsis)]  # never an element
         if not part.flags.c_contiguous:
             raise IndexError(
-                f"index {index!r} of an array of shape {self.shape} leaves gaps; a device array is "
-                "contiguous: index its leading axes, or get() it first"
+                f"index {index!r} of an array of shape {self.shape} is not "
+                "contiguous; index the leading axes of a device array, or call get() first"
             )
         address = part.__array_interface__["data"][0] - blank.__array_interface__["data"][0]
         return self._part(part.shape, self._address + (address if part.size else 0))
@@ -356,13 +358,13 @@ class DeviceArray:
     ) -> Any:
         self._alive()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError("a DeviceArray is exported only where it lies")
+            raise BufferError("a DeviceArray is exported only on its own device")
         source = self.copy() if copy else self
         if self._simulated:
-            source._define()  # whoever has the memory may write to it unseen
+            source._define()  # the other library may write to the memory unnoticed
             return source._host().__dlpack__()
         if stream not in (-1, None, 1):
-            # Work here is on the default stream; another one may not wait for it by itself.
+            # Work of this package is on the default stream; other streams may not wait for it.
             _cuda.Device(self._ordinal).synchronize()
         versioned = max_version is not None and max_version[0] >= 1
         code = dtypes.code_of(self.dtype)
@@ -378,7 +380,7 @@ class DeviceArray:
         return DeviceArray(self._memory, shape, self.dtype, self._generation, address)
 
     def _host(self) -> np.ndarray[Any, Any]:
-        """Return the memory of a simulated array as NumPy sees it, uncopied."""
+        """Return a NumPy view of the memory of a simulated array."""
         start = self._address - self._memory.address
         memory: np.ndarray[Any, Any] = self._memory.bytes()[start : start + self.nbytes]
         return memory.view(self.dtype).reshape(self.shape)
@@ -397,9 +399,9 @@ class DeviceArray:
 def empty(
     shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
 ) -> DeviceArray:
-    """Make an array in device memory with whatever the memory holds.
+    """Make an uninitialised array in device memory.
 
-    On the simulator that is 0xFF bytes, NaN to a kernel that reads an element before it is written;
+    On the simulator all bytes are 0xFF, so a kernel reads NaN from elements that were not written.
     `Kernel.check` reports such reads.
 
     Parameters
@@ -417,7 +419,7 @@ def empty(
     Raises
     ------
     LaunchError
-        The device has not that much free memory.
+        The device does not have enough free memory.
     DeviceUnavailable
         There is no such GPU.
 
@@ -463,15 +465,15 @@ def ones(
 
 
 def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
-    """Return an array in device memory, uncopied where it is in that memory already.
+    """Return an array in device memory; it is copied only if it is elsewhere.
 
     Parameters
     ----------
     a : array_like
-        A `DeviceArray`, a C-contiguous GPU array of any library (used where it lies, as of this
-        call), or what ``numpy.asarray`` takes, which is copied.
+        A `DeviceArray` or a C-contiguous GPU array of any library, which are not copied; or
+        anything that ``numpy.asarray`` accepts, which is copied.
     dtype : dtype, optional
-        Convert to this type; by default that of `a`.
+        The type of the elements; by default that of `a`.
     device : str or Device, optional
         By default the device that `a` is on, else the first GPU, else the simulator.
 
@@ -482,7 +484,7 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     Raises
     ------
     TypeError
-        `a` has a dtype that kernels have no type for.
+        The dtype of `a` has no corresponding type in kernels.
     ValueError
         `a` is a GPU array that is not C-contiguous.
 
@@ -513,8 +515,8 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
     Parameters
     ----------
     a : array_like
-        A NumPy array (any layout) or what ``numpy.asarray`` takes, or a device array of any
-        library.
+        A NumPy array in any layout, anything else that ``numpy.asarray`` accepts, or a device array
+        of any library.
     device : str or Device, optional
         By default the GPU that `a` is on, else the first GPU, else the simulator.
 
@@ -526,11 +528,11 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
     Raises
     ------
     TypeError
-        `a` has a dtype that kernels have no type for.
+        The dtype of `a` has no corresponding type in kernels.
     DeviceUnavailable
         There is no such GPU.
     LaunchError
-        The device has not that much free memory.
+        The device does not have enough free memory.
 
     Examples
     --------
@@ -574,7 +576,7 @@ def copy(source: Any, target: Any) -> None:
 
 def _dtype(value: Any) -> np.dtype[Any]:
     """Return a dtype of numbers that a kernel can use."""
-    if isinstance(value, np.generic | np.ndarray):  # which NumPy would take for its own dtype
+    if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
         raise TypeError(f"dtype must name a type of numbers; got {checks.shown(value)}")
     try:
         if isinstance(value, str) and not value.isprintable():
@@ -590,7 +592,7 @@ def _dtype(value: Any) -> np.dtype[Any]:
 
 
 def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Return what `numpy.asarray` makes of `a`, which must be numbers."""
+    """Return ``numpy.asarray(a)``, which must hold numbers."""
     with checks.asking("a", a):
         values = np.asarray(a)
     own = values.dtype
@@ -600,7 +602,7 @@ def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, 
 
 
 def byte_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the bytes of a C-contiguous array of any dtype, uncopied."""
+    """Return a view of the bytes of a C-contiguous array of any dtype."""
     return array.reshape(-1).view(np.uint8)
 
 
@@ -609,7 +611,7 @@ def _copy_bytes(ordinal: int, target: int, source: int, size: int) -> None:
 
 
 def _adopted(array: foreign.GpuArray) -> DeviceArray:
-    """Return a GPU array of another library as one of this package, over the same memory."""
+    """Return a `DeviceArray` that shares the memory of another library's GPU array."""
     if isinstance(array.owner, DeviceArray):
         return array.owner
     if not array.contiguous:
@@ -625,7 +627,7 @@ def _adopted(array: foreign.GpuArray) -> DeviceArray:
 
 
 def _basic_index(item: Any) -> Any:
-    """Return an index that only computes: an int, a slice, an ellipsis or None."""
+    """Return an index of a supported kind: an int, a slice, an ellipsis or None."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if not isinstance(item, bool | np.bool_ | np.ndarray):
@@ -648,7 +650,7 @@ def _c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
 
 
 class _BorrowedMemory:
-    """Another library's memory, kept alive."""
+    """Memory of another library, kept alive."""
 
     def __init__(self, array: foreign.GpuArray, device: Any):
         self.address = array.address

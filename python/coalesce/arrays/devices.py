@@ -1,4 +1,4 @@
-"""Which devices there are, which one a call runs on, and why there is no GPU."""
+"""Devices: the list of devices, the choice for a call, and the reason why there is no GPU."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from coalesce.compile import nvrtc
 
 @dataclass(frozen=True)
 class Device:
-    """A device that kernels run on.
+    """A GPU or a simulated GPU that kernels run on.
 
     Attributes
     ----------
     name : str
-        What `device=` takes: ``"cuda:0"``, ``"sim:h200"``.
+        The name for `device=`: ``"cuda:0"``, ``"sim:h200"``.
     description : str
-        ``"NVIDIA H200"``; for the simulator what it simulates.
+        ``"NVIDIA H200"``; for the simulator, the simulated GPU.
     kind : {"cuda", "sim"}
     compute_capability : tuple of int
         ``(9, 0)``.
     memory : int or None
         Bytes of device memory; None on the simulator, which uses the host's.
     multiprocessors : int or None
-        How many; of a simulated GPU those that its times are modelled for.
+        Number of multiprocessors; for a simulated GPU, the number in the time model.
     checked : bool or None
-        Of a simulated GPU, whether what is counted and modelled for it was held against hardware.
+        For a simulated GPU, whether its counts and times were compared with hardware; else None.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Device:
 
     @property
     def ordinal(self) -> int:
-        """The GPU's number."""
+        """The number of the GPU."""
         return int(self.name.partition(":")[2])
 
 
@@ -68,17 +68,23 @@ DEFAULT_SIMULATED = "sim:h200"
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """Whether a GPU can be used, and if not, why and what to do. True where one can.
+    """Whether a GPU can be used, and if not, why and what to do. It is true if one can be used.
 
     Attributes
     ----------
     state : {"ok", "no driver", "driver too old", "no device"}
     message : str
-        One or two sentences for a person.
+        One or two sentences: the reason, and what to do.
     driver : str or None
-        The driver's release, such as ``"580.65.06"``, where the system tells it.
+        The release of the driver, such as ``"580.65.06"``; None if it is not known.
     cuda : tuple of int or None
-        The newest CUDA the driver supports: ``(13, 0)``.
+        The newest CUDA version that the driver supports: ``(13, 0)``.
+
+    Examples
+    --------
+    >>> status = coalesce.gpu_status()
+    >>> bool(status) == (status.state == "ok")
+    True
     """
 
     state: Literal["ok", "no driver", "driver too old", "no device"]
@@ -94,18 +100,18 @@ class GpuStatus:
 
 
 def gpu_status() -> GpuStatus:
-    """Say whether there is a GPU to run on, and if not, which of the reasons holds.
+    """Return whether there is a usable GPU, and if not, the reason.
 
     Returns
     -------
     GpuStatus
-        Its `state` is ``"ok"``, ``"no driver"``, ``"driver too old"`` or ``"no device"``; its text
+        Its `state` is ``"ok"``, ``"no driver"``, ``"driver too old"`` or ``"no device"``. Its text
         says what to do.
 
     Examples
     --------
-    >>> print(coalesce.gpu_status())
-    no driver: libcuda.so.1 was not found. Install NVIDIA's driver ...
+    >>> coalesce.gpu_status().state in ("ok", "no driver", "driver too old", "no device")
+    True
     """
     found = _cuda.driver_status()
     release = _driver_release()
@@ -127,7 +133,7 @@ def gpu_status() -> GpuStatus:
         hint = f" CUDA_VISIBLE_DEVICES is {hidden!r}." if hidden is not None else ""
         return GpuStatus(
             "no device",
-            f"the driver is there, but sees no CUDA GPU.{hint} In a container, start it with "
+            f"the driver is installed, but finds no CUDA GPU.{hint} In a container, start it with "
             "access to the GPU (docker run --gpus all).",
             release,
             cuda,
@@ -135,14 +141,14 @@ def gpu_status() -> GpuStatus:
     return GpuStatus(
         "no device",
         f"the driver does not start: {found['detail']}. `nvidia-smi` may say more; after an update "
-        "of the driver the machine has to be started again.",
+        "of the driver, restart the machine.",
         release,
         cuda,
     )
 
 
 def devices() -> list[Device]:
-    """List what kernels can run on: the GPUs, then the simulated ones.
+    """List the devices that kernels can run on: GPUs first, then simulated GPUs.
 
     Returns
     -------
@@ -158,10 +164,10 @@ def devices() -> list[Device]:
 
 
 def modelled_gpu(device: Device) -> str:
-    """Return the name of the simulated GPU that stands for a device: ``"h200"``.
+    """Return the name of the simulated GPU that represents a device: ``"h200"``.
 
-    For a GPU that is not in the table it is the newest there that has not a later compute
-    capability, or else the oldest.
+    For a GPU that is not in the table, it is the newest one whose compute capability is not later,
+    or else the oldest one.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")
@@ -180,9 +186,9 @@ def modelled_gpu(device: Device) -> str:
 def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) -> Device:
     """Return the device that a call with ``device=device`` runs on.
 
-    None is ``COALESCE_DEVICE`` if that is set, else the GPU that the first of `gpu_arrays` lies on,
-    else the first GPU if one is usable, else the simulator. Raises ValueError for an unknown name,
-    DeviceUnavailable for a GPU that is not there.
+    None means ``COALESCE_DEVICE`` if it is set, else the GPU of the first of `gpu_arrays`, else the
+    first usable GPU, else the simulator. Raises ValueError for an unknown name, DeviceUnavailable
+    for a missing GPU.
     """
     if device is None:
         given = os.environ.get("COALESCE_DEVICE")
@@ -226,8 +232,8 @@ def _named(name: str, argument: str) -> Device:
 
 @lru_cache(maxsize=1)
 def _gpus() -> tuple[Device, ...]:
-    """Return the usable GPUs; none where the driver is too old for the compiler."""
-    # The driver first: where there is none, the compiler need not be looked for.
+    """Return the usable GPUs; none if the driver is too old for the compiler."""
+    # The driver first: without one, there is no need to look for the compiler.
     if _cuda.driver_status()["status"] != "ok" or not gpu_status():
         return ()
     found = []
@@ -270,7 +276,7 @@ def _too_old(release: str | None, cuda: tuple[Any, ...], needed: int) -> str:
 
 
 def _driver_release() -> str | None:
-    """Return the driver's release where Linux tells it: "580.65.06"."""
+    """Return the release of the driver, "580.65.06", if Linux reports it."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

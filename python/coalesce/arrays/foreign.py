@@ -1,8 +1,8 @@
-"""Arrays of whatever library as a kernel sees them: an address, a dtype, a layout, a stream.
+"""Arrays of any library as a kernel sees them: an address, a dtype, a layout, a stream.
 
-No array library but NumPy is imported. A GPU array says what it is through
-`__cuda_array_interface__` or DLPack; a PyTorch tensor is asked directly, since it knows more types
-than the interface can name.
+Of all array libraries, only NumPy is imported. A GPU array describes itself through
+`__cuda_array_interface__` or DLPack. PyTorch tensors are read directly, because they have more
+types than the interface can name.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LEGACY_STREAM = 1  # the handle of the default stream, which 0 also names
 class GpuArray:
     """An array in a GPU's memory.
 
-    `strides` is in bytes, None for C order; `code` is a typestr without byte order; `stream` is the
-    handle of the stream that its pending work is on, None where there is none to wait for.
+    `strides` is in bytes, None for C order. `code` is a typestr without byte order. `stream` is the
+    handle of the stream of its pending work, None if there is no need to wait.
     """
 
     address: int
@@ -60,7 +60,7 @@ class GpuArray:
 
 
 def seen(value: Any, name: str = "the array") -> GpuArray:
-    """Describe a GPU array; TypeError where the value is none."""
+    """Describe a GPU array; TypeError for anything else."""
     found = look(value, name)
     if found is None:
         raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
@@ -68,7 +68,7 @@ def seen(value: Any, name: str = "the array") -> GpuArray:
 
 
 def look(value: Any, name: str = "the array") -> GpuArray | None:
-    """Describe a GPU array, which errors call `name`; None for everything else."""
+    """Describe a GPU array; None for anything else. Errors call it `name`."""
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
     if is_device_array(value):
@@ -87,15 +87,14 @@ def look(value: Any, name: str = "the array") -> GpuArray | None:
 
 
 def _dlpack_device(value: Any) -> Any:
-    """Return an object's DLPack device, a kind and a number; (0, 0) where it has none."""
+    """Return the DLPack device of an object, a kind and a number; (0, 0) if it has none."""
     return value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (0, 0)
 
 
 def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | None:
-    """Return a NumPy view of an array in host memory that is none of NumPy's; None for the rest.
+    """Return a NumPy view of another library's array in host memory; None for anything else.
 
-    That is another library's array, or a `DeviceArray` in the simulator's memory. Errors call the
-    value `name`.
+    A `DeviceArray` in the simulator's memory is such an array, too. Errors call it `name`.
     """
     array: np.ndarray[Any, Any]
     if is_device_array(value):
@@ -114,12 +113,12 @@ def look_on_host(value: Any, name: str = "the array") -> np.ndarray[Any, Any] | 
 
 
 def is_device_array(value: Any) -> bool:
-    """Tell a `DeviceArray` without importing its module."""
+    """Whether a value is a `DeviceArray`, without importing its module."""
     return type(value).__name__ == "DeviceArray" and hasattr(value, "_memory")
 
 
 def is_torch(value: Any) -> bool:
-    """Tell a PyTorch tensor without importing PyTorch."""
+    """Whether a value is a PyTorch tensor, without importing PyTorch."""
     return any(
         base.__module__ == "torch" and base.__name__ == "Tensor" for base in type(value).__mro__
     )
@@ -158,7 +157,7 @@ def _torch(tensor: Any) -> GpuArray:
 
 
 def _interface(value: Any, interface: Any, name: str) -> GpuArray:
-    """Describe an array by its `__cuda_array_interface__`, each field of which is checked."""
+    """Describe an array by its `__cuda_array_interface__`; every field is checked."""
     where = f"{name} has a __cuda_array_interface__ whose"
     if not isinstance(interface, Mapping):
         raise TypeError(
@@ -209,7 +208,7 @@ def _extents(name: str, value: Any, least: int) -> tuple[int, ...]:
 
 
 def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
-    # Asked for the default stream, the producer makes that stream wait for its pending work.
+    # With the default stream as consumer, the producer makes it wait for the pending work.
     with checks.asking(name, value):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
@@ -232,7 +231,7 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
 
 
 def _ordinal(value: Any) -> int:
-    """Return the number of the GPU an array is on; the first where its library does not say."""
+    """Return the number of an array's GPU; the first if its library does not say."""
     device = getattr(value, "device", None)
     number = getattr(device, "id", None)
     return number if isinstance(number, int) else 0

@@ -1,4 +1,4 @@
-"""What a GPU could do at most, from the published figures of the table of GPUs."""
+"""Peaks of GPUs, from the published figures in the table of GPUs."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ from coalesce._core import model
 from coalesce.arrays.devices import Device
 
 _LANES = {"float32": "fp32_lanes", "float64": "fp64_lanes"}
-_OPERATIONS = 2  # a lane multiplies and adds in a cycle
+_OPERATIONS = 2  # a lane does a multiplication and an addition per cycle
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The ceilings of a GPU.
+    """The published peaks of a GPU.
 
     Attributes
     ----------
     gpu : str
         ``"NVIDIA H200 SXM"``.
     gflops : float or None
-        1e9 operations per second in the dtype, by the ordinary pipes and at the boost clock; tensor
-        cores are not counted. None for dtypes that are no float32 or float64.
+        1e9 operations per second in the dtype, with the ordinary pipes at the boost clock, without
+        tensor cores. None for dtypes other than float32 and float64.
     gbps : float
-        1e9 bytes per second of its memory.
+        1e9 bytes per second of the GPU's memory.
     cache_bytes : float
-        Of its second-level cache.
+        Bytes of L2.
     source : str
-        Where the figures are published.
+        Where the figures were published.
+
+    Examples
+    --------
+    >>> coalesce.benchmark("matmul", a, b, variants=["tiled"], device="sim").peaks.gbps
+    4800.0
     """
 
     gpu: str
@@ -41,7 +46,7 @@ class Peaks:
 
 
 def peaks_of(device: Device, dtype: np.dtype[Any]) -> Peaks | None:
-    """Return the ceilings of a device; None for a GPU that is not in the table."""
+    """Return the peaks of a device; None for a GPU that is not in the table."""
     gpu = _entry(device)
     if gpu is None:
         return None
@@ -60,7 +65,7 @@ def _entry(device: Device) -> dict[str, Any] | None:
         if device.kind == "sim":
             if f"sim:{gpu['name']}" == device.name:
                 return gpu
-        # The name of another board (PCIe, a part of a GPU) is often the same.
+        # Other boards (PCIe, a partition of a GPU) often have the same name.
         elif gpu["name"] in words and gpu["multiprocessors"] == device.multiprocessors:
             return gpu
     return None

@@ -1,12 +1,12 @@
-"""Device memory of the simulator: host memory with a device address, and which bytes are defined.
+"""Device memory of the simulator: host memory with a device address, and a mask of undefined bytes.
 
-A NumPy array that is a view of such memory is recognised by the object at the end of its bases, so
-that whoever has the view can ask for the rest: `memory_of`, `undefined`, `define`.
+A NumPy array that is a view of such memory is recognised by the object at the end of its chain of
+bases. From the view, `memory_of`, `undefined` and `define` find the memory.
 
-UNDEFINED BYTES. Memory of `coalesce.empty` holds nothing yet. A byte that was never written has
-True in the mask that `undefined` returns; who watches a kernel's stores (`Kernel.check`) clears the
-mask of what the kernel wrote, in place. A launch that nobody watches may have written anything, so
-that afterwards `define` forgets the mask. Memory that came with contents has no mask.
+UNDEFINED BYTES. Memory of `coalesce.empty` is undefined. The mask that `undefined` returns is True
+for each byte that was never written. A run that watches a kernel's stores (`Kernel.check`) clears
+the mask for the bytes that the kernel wrote, in place. Other launches may have written anything, so
+`define` removes the mask afterwards. Memory that was allocated with contents has no mask.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class SimulatedMemory(sim.Memory):
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
         super().__init__(shape, dtype.itemsize, str(dtype))
         self.device = device
-        self.lost = False  # as a GPU's memory is after a fault; this never is
+        self.lost = False  # a GPU's memory is lost after a fault; this memory never is
         self.size = math.prod(shape) * dtype.itemsize
         self._all_undefined = False
         self._mask: np.ndarray[Any, np.dtype[np.bool_]] | None = None
 
     def forget(self) -> None:
-        """Take every byte as never written."""
+        """Mark every byte as undefined."""
         self._all_undefined, self._mask = self.size > 0, None
 
     def undefined(self, start: int, stop: int) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """Return the mask of a range of bytes; None where all of the memory is defined."""
+        """Return the mask of a range of bytes; None if all of the memory is defined."""
         if self._mask is None:
             if not self._all_undefined:
                 return None
@@ -43,7 +43,7 @@ class SimulatedMemory(sim.Memory):
         return self._mask[start:stop]
 
     def define(self, start: int, stop: int) -> None:
-        """Take a range of bytes as written."""
+        """Mark a range of bytes as defined."""
         if stop - start == self.size:
             self._all_undefined, self._mask = False, None
         elif (mask := self.undefined(start, stop)) is not None:
@@ -62,13 +62,13 @@ def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None
 
 
 def undefined(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Return one bool for each byte of a C-contiguous array; None where all are defined."""
+    """Return one bool for each byte of a C-contiguous array; None if all are defined."""
     found = memory_of(array)
     return None if found is None else found[0].undefined(found[1], found[1] + array.nbytes)
 
 
 def define(array: np.ndarray[Any, Any]) -> None:
-    """Take every byte of a C-contiguous array as written."""
+    """Mark every byte of a C-contiguous array as defined."""
     found = memory_of(array)
     if found is not None:
         found[0].define(found[1], found[1] + array.nbytes)

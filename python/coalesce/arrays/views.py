@@ -1,8 +1,8 @@
-"""What the operations do with GPU arrays: look at them from other angles, hand results back.
+"""Views of GPU arrays for the operations, and results for the operands' libraries.
 
-`_arrays` says what a GPU array of any library is; a `GpuView` is such an array with its axes turned
-or its elements retyped, which a kernel can take again. No array library is imported here: a result
-goes through DLPack to the library that its operands came from, which is loaded then.
+`foreign` describes a GPU array of any library. A `GpuView` is such an array with its axes reversed
+or with another element type; a kernel accepts it again. No array library is imported here. A result
+goes through DLPack to the library of its operands, which is loaded by then.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class GpuView:
 
     @property
     def device(self) -> Any:
-        """The GPU, as CuPy's arrays have it."""
+        """The GPU, under the name that CuPy's arrays use."""
         return SimpleNamespace(id=self.ordinal)
 
     @property
@@ -59,7 +59,7 @@ class GpuView:
 
 
 def view(value: Any, name: str = "the array") -> GpuView | None:
-    """Describe a GPU array, which errors call `name`; None for everything else."""
+    """Describe a GPU array; None for anything else. Errors call it `name`."""
     found = foreign.look(value, name)
     if found is None:
         return None
@@ -103,7 +103,7 @@ def whole(array: GpuView) -> GpuView:
 
 
 def like(result: Any, model: Any) -> Any:
-    """Hand a device array to the library of `model`, or return it as it is if that has no way."""
+    """Convert a device array to the library of `model`; unchanged if that is not possible."""
     name = type(model).__module__.split(".")[0]
     library = sys.modules.get("jax.dlpack" if name in ("jax", "jaxlib") else name)
     adopt = getattr(library, "from_dlpack", None)

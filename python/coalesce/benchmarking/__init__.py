@@ -1,4 +1,4 @@
-"""Benchmarks: the variants of an operation in one table, checked and timed one after the other."""
+"""Benchmarks: the variants of an operation in one table, each checked and timed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def benchmark(
     progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Benchmark:
-    """Time variants of an operation on the same arrays, each checked against NumPy.
+    """Time variants of an operation on the same arrays, and check each result against NumPy.
 
-    On a GPU times are measured with CUDA events, after a warm-up; on the simulator they are
+    Times on a GPU are measured with CUDA events, after a warm-up. Times on the simulator are
     modelled, and the table says so.
 
     Parameters
@@ -35,40 +35,41 @@ def benchmark(
         ``"matmul"``, ``"transpose"``, ``"row_sums"``, ``"column_sums"`` or ``"access"`` (whose
         variants are its patterns).
     *arrays : array
-        Its operands, as for the function of that name: two of shapes (M, K) and (K, N) for a
-        product, else one; float32 or float64. None may be empty.
+        The operands of the operation, float32 or float64: for a product two arrays of shapes
+        (M, K) and (K, N), else one. They must not be empty.
     variants : sequence of str, optional
-        Names of ``variants(operation).names``, and of peers: ``"numpy"`` is timed on the CPU;
-        ``"cublas"`` (of products), ``"cupy"`` and ``"torch"`` need a GPU and CuPy or PyTorch. The
-        first is what the others are compared with. By default all variants and no peer.
+        Names of ``variants(operation).names`` and of other libraries. ``"numpy"`` is timed on the
+        CPU. ``"cublas"`` (for products), ``"cupy"`` and ``"torch"`` need a GPU and CuPy or PyTorch.
+        Speedups are relative to the first name. By default all variants and no other library.
     device : str or Device, optional
-        As in `matmul`: by default the GPU if there is one, otherwise the simulator.
+        As for `matmul`: by default the first GPU, else the simulator.
     runs : int or "auto"
-        How often each is timed, after one run to warm up. ``"auto"`` is at least 5; then until the
-        spread is below 2 percent and 10 are done, or 0.2 s are spent; at most 200. The simulator
-        models one run.
+        The number of timed runs of each variant, after one warm-up run. ``"auto"`` makes at least 5
+        runs. It stops after 10 runs if the spread is below 2 %, after 0.2 s, or after 200 runs. The
+        simulator models one run.
     verify : bool
-        Whether to hold each result against NumPy's in float64, which takes NumPy's time.
+        Whether to compare each result with NumPy's in float64. This takes as long as NumPy does.
     progress : bool or callable, optional
-        Whether to show a progress bar, or a function of the numbers of variants done and in all. By
-        default there is a bar on terminals and in notebooks, after two seconds.
+        Whether to show a progress bar; or a function that is called with the number of variants
+        that are done and the number of all variants. By default terminals and notebooks show a bar
+        after two seconds.
     **options
-        Of the operation, for those variants that have them: ``tile=16``, ``stride=8``, ...
+        Options of the operation, for the variants that have them: ``tile=16``, ``stride=8``, ...
 
     Returns
     -------
     Benchmark
-        Prints as a table and shows as one in a notebook: milliseconds, spread, GFLOP/s, GB/s,
-        shares of the GPU's peaks, errors.
+        It prints as a table, also in a notebook: milliseconds, spread, GFLOP/s, GB/s, shares of the
+        GPU's peaks, errors.
 
     Raises
     ------
     TypeError
-        An argument is no array, a dtype is not taken, or the operation has no such option.
+        An argument is not an array, its dtype is not supported, or there is no such option.
     ValueError
-        There is no such operation or variant, shapes do not fit, or an array is empty.
+        There is no such operation or variant, the shapes do not match, or an array is empty.
     DeviceUnavailable
-        There is no such device, or a peer needs a GPU or a library that is not there.
+        There is no such device, or a variant needs a GPU or a library that is missing.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A benchmark as HTML: the table with a bar for each time, then where its numbers come from."""
+"""A benchmark as HTML: the table with a bar for each time, then the notes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _content(r: BenchmarkRow, name: str, best: bool) -> str:
 
 
 def _bar(r: BenchmarkRow, slowest: float) -> str:
-    """Draw a time: solid what was measured, shaded what is modelled."""
+    """Draw a time as a bar: solid if measured, shaded if modelled."""
     if r.correct is False or slowest <= 0:
         return ""
     share = r.timing.kernel_ms / slowest

@@ -1,7 +1,7 @@
-"""What kernels are compared with: NumPy on the CPU, and the GPU libraries that are installed.
+"""Peers: libraries to compare kernels with. NumPy on the CPU, and installed GPU libraries.
 
-No library is a dependency. Each is imported where its name is asked for; one that is missing, or a
-GPU that is, is a `DeviceUnavailable` that says which.
+No GPU library is a dependency. Each is imported when a benchmark names it. If the library or the
+GPU is missing, `DeviceUnavailable` says which.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Runs = int | Literal["auto"]
 Call = Callable[[], Any]
 
 _OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
-# What a peer is, and the operations that it has.
+# For each peer, a description and the operations that it has.
 PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "numpy": ("NumPy on this machine's CPU", _OPERATIONS),
     "cublas": ("cuBLAS, through CuPy or PyTorch", ("matmul",)),
@@ -35,7 +35,7 @@ _MOST_RUNS = 200
 
 
 def check_peer(name: str, operation: str, device: Device) -> None:
-    """Raise where a peer cannot be timed, saying what is missing."""
+    """Raise if a peer cannot be timed; the error says what is missing."""
     what, has = PEERS[name]
     if operation not in has:
         raise ValueError(f"variant {name!r} ({what}) has no {operation}")
@@ -62,7 +62,7 @@ def run_peer(
 
 
 def _library(peer: str) -> tuple[str, Any]:
-    """Import the library of a peer; cuBLAS is reached through either."""
+    """Import the library of a peer; cuBLAS is used through CuPy or PyTorch."""
     wanted = ("cupy", "torch") if peer == "cublas" else (peer,)
     why = []
     for name in wanted:
@@ -81,7 +81,7 @@ def _library(peer: str) -> tuple[str, Any]:
 
 
 def _call(library: Any, operation: str, arrays: Sequence[Any]) -> Call:
-    """Return what NumPy and CuPy do for an operation, into memory that is there already."""
+    """Return a call of NumPy or CuPy for an operation; it writes to existing memory."""
     first = arrays[0]
     rows, cols = first.shape
     if operation == "matmul":
@@ -152,7 +152,7 @@ def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Call:
 
 @contextmanager
 def _without_tf32(torch: Any) -> Iterator[None]:
-    """Have float32 products computed in float32."""
+    """Compute float32 products in float32, not TF32."""
     settings = torch.backends.cuda.matmul
     before = settings.allow_tf32
     settings.allow_tf32 = False
@@ -188,10 +188,10 @@ def _on_the_clock(call: Call, count: int) -> list[float]:
 
 
 def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
-    """Return the times of `runs` runs after one to warm up, or as the package's own are timed.
+    """Return the times of `runs` runs after one warm-up run.
 
-    That is at least 5; then until 10 are done that spread by less than 2 percent, or 0.2 s are
-    spent; at most 200 (csrc/cuda/statistics.hpp).
+    ``"auto"`` is the rule for the package's own kernels: at least 5 runs; stop after 10 runs if the
+    spread is below 2 %, after 0.2 s, or after 200 runs (csrc/cuda/statistics.hpp).
     """
     batch(1)
     if runs != "auto":
@@ -205,6 +205,6 @@ def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
 
 
 def spread_of(times: Sequence[float]) -> float:
-    """Return (80th - 20th percentile) / median, as of the package's own times."""
+    """Return (80th - 20th percentile) / median, as for the package's own times."""
     low, median, high = np.percentile(times, [20, 50, 80])
     return float((high - low) / median) if median else 0.0

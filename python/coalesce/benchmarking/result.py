@@ -21,26 +21,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BenchmarkRow:
-    """What one variant took and whether its result was right.
+    """The times of one variant, and whether its result was right.
 
     Attributes
     ----------
     variant : str
+        Name of the variant.
     timing : Timing
-        Says by `source` whether it was measured or modelled.
+        Its times; `Timing.source` says whether they were measured or modelled.
     error : float or None
-        The largest difference from NumPy's result in float64, as a share of what the terms of that
-        element add up to without their signs; of an operation that only moves elements 0 or, if
-        one is not the same, infinity. None where nothing was verified.
+        The largest difference from NumPy's result in float64, as a share of the sum of the
+        magnitudes of the terms of that element. For an operation that only moves elements it is 0,
+        or infinity if an element differs. None if the result was not checked.
     correct : bool or None
-        Whether rounding explains the error.
+        Whether rounding can cause such an error; None if the result was not checked.
     gflops_share, gbps_share : float or None
-        Rates as shares of the GPU's peaks (`Benchmark.peaks`); None for NumPy, for rates there are
-        none of, and for GPUs whose peaks are not known.
+        Rates as shares of the GPU's peaks (`Benchmark.peaks`). None for NumPy, for missing rates,
+        and for GPUs whose peaks are not known.
     speedup : float or None
-        How many times faster than the first row; None where one is measured and one is modelled.
+        How many times faster than the first row; None if one is measured and one is modelled.
     bound : str or None
-        Of a modelled time, what bounds the kernel: ``"bound by DRAM: 8.39 MB"``.
+        For a modelled time, what bounds the kernel: ``"bound by DRAM: 8.39 MB"``.
     """
 
     variant: str
@@ -54,9 +55,10 @@ class BenchmarkRow:
 
 
 class Benchmark:
-    """Variants of an operation, timed; made by `benchmark`. Prints as a table, also in a notebook.
+    """The timed variants of an operation, as `benchmark` returns them.
 
-    A sequence of `BenchmarkRow`, indexed by number or by a variant's name.
+    It is a sequence of `BenchmarkRow`. Index it with a number or with a variant's name. It prints
+    as a table, also in a notebook.
 
     Attributes
     ----------
@@ -65,12 +67,11 @@ class Benchmark:
         Names, shapes and dtypes of the operands.
     device : Device
     rows : tuple of BenchmarkRow
-        In the order that was asked for.
+        The rows, in the order of `variants`.
     peaks : Peaks or None
-        What the GPU could do at most, by published figures (`Peaks.source`); None where it is not
-        in the table of GPUs.
+        The published peaks of the GPU (`Peaks.source`); None if the GPU is not in the table.
     options : dict
-        Those of the operation, such as ``{"tile": 16}``.
+        The options of the operation, such as ``{"tile": 16}``.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Benchmark:
         peaks: Peaks | None,
         options: Mapping[str, Any],
     ) -> None:
-        # Not for users: `benchmark` makes them.
+        # Not for users: `benchmark` calls this.
         self.operation = operation
         self.arrays = tuple(arrays)
         self.device = device
@@ -107,22 +108,22 @@ class Benchmark:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variants, in order."""
+        """The names of the variants, in order."""
         return tuple(row.variant for row in self.rows)
 
     @property
     def timings(self) -> dict[str, Timing]:
-        """The times by variant."""
+        """The timings by variant."""
         return {row.variant: row.timing for row in self.rows}
 
     @property
     def correct(self) -> bool:
-        """Whether no result was found wrong."""
+        """Whether no result was wrong."""
         return all(row.correct is not False for row in self.rows)
 
     @property
     def title(self) -> str:
-        """What was timed, where: ``"matmul of a (512, 512) and b (512, 512), float32, on ..."``."""
+        """The operation, its arrays and the device: ``"matmul of a (512, 512) and b ..."``."""
         operands = " and ".join(f"{a.name} {a.shape}" for a in self.arrays)
         given = "".join(f", {name}={value}" for name, value in self.short_options.items())
         where = f"{self.device.name} ({self.device.description})"
@@ -132,7 +133,7 @@ class Benchmark:
 
     @property
     def short_options(self) -> dict[str, int | float | str]:
-        """The options that are numbers or words, and no arrays."""
+        """The options that are numbers or strings, without arrays."""
         return {k: v for k, v in self.options.items() if isinstance(v, int | float | str)}
 
     def plot(
@@ -172,14 +173,14 @@ class Benchmark:
         return as_text(self, width, color=color)
 
     def to_html(self, path: str | Path | None = None) -> str | None:
-        """Write the table as a page of its own, as `Profile.to_html` does."""
+        """Write the table as an HTML page; see `Profile.to_html`."""
         from coalesce.benchmarking import html as benchmark_html
         from coalesce.render import markup
 
         return markup.write(self.title, benchmark_html.report(self), path)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as dicts, lists, strings and numbers, ready for `json.dump`.
+        """Return everything as dicts, lists, strings and numbers, for `json.dump`.
 
         Returns
         -------
@@ -198,7 +199,7 @@ class Benchmark:
         }
 
     def to_dataframe(self) -> Any:
-        """Return a pandas DataFrame: a row a variant, the attributes of its row and timing.
+        """Return a pandas DataFrame with one row per variant: the attributes of its row and timing.
 
         Raises
         ------

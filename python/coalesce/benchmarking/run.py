@@ -1,4 +1,4 @@
-"""Timing variants of an operation one after the other, each held against NumPy first."""
+"""Times the variants of an operation; each result is first compared with NumPy's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from coalesce.common.timing import Timing
 from coalesce.profiling.result import ArrayInfo
 from coalesce.simulate import counting
 
-# What a variant is given: the arrays, by the variant's name.
+# Returns the arrays for a variant, given its name.
 Operands = Callable[[str], Sequence[Any]]
 
 _AXES = {"a": "(rows, cols)", "b": "(K, N)"}
@@ -93,7 +93,7 @@ def _row(
     settings: Settings,
     exact: dict[str, Reference],
 ) -> BenchmarkRow:
-    """Run one variant or peer and check what it gives."""
+    """Run one variant or library and check its result."""
     bound = None
     if name in PEERS:
         on_host = [_host(o.given, o.dtype) for o in given]
@@ -164,7 +164,7 @@ def _timing_of_peer(
 
 
 def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
-    """Say how much faster than the first each row is, where both were measured or modelled."""
+    """Set the speedup over the first row, if both were measured or both modelled."""
     first = rows[0].timing
     found = []
     for row in rows:
@@ -180,7 +180,7 @@ def _names(
 ) -> tuple[str, ...]:
     if variants is None:
         names = tuple(v.name for v in catalogue.variants(operation) if not v.hopper)
-        if operation == "access":  # those that read a vector as it is
+        if operation == "access":  # the patterns that read a plain vector
             left = {"aos", "soa"} | (set() if "index" in options else {"gather"})
             names = tuple(name for name in names if name not in left)
         return names
@@ -205,7 +205,7 @@ def _names(
 
 
 def _check_options(operation: str, names: Sequence[str], options: Mapping[str, Any]) -> None:
-    """Raise for an option that the operation or each of the variants lacks."""
+    """Raise for an option that the operation or all of the variants do not have."""
     asked = table.operation(operation)
     known = asked.options
     for option in options:
@@ -226,7 +226,7 @@ def _check_plain(peer: str, options: Mapping[str, Any]) -> None:
 
 
 def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
-    """Check what every variant of the operation takes."""
+    """Check the arguments that all variants of the operation share."""
     asked = table.operation(operation)
     names = asked.arrays
     if len(arrays) != len(names):
@@ -247,7 +247,7 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
 
 
 def _device_of(given: Sequence[Operand], device: Any) -> Any:
-    """Return the device asked for, or the simulated one whose memory an array is in."""
+    """Return the chosen device, or the simulated device whose memory an array is in."""
     if device is None:
         for operand in given:
             if foreign.is_device_array(operand.given):
@@ -256,7 +256,7 @@ def _device_of(given: Sequence[Operand], device: Any) -> Any:
 
 
 def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Return an array as one of NumPy's, of native byte order."""
+    """Return an array as a NumPy array of native byte order."""
     array = counting.on_host(value)  # what is in a GPU's memory
     if not isinstance(array, np.ndarray):
         array = foreign.look_on_host(array)

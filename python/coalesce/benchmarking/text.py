@@ -1,4 +1,4 @@
-"""A benchmark as text: the table, then where its numbers come from."""
+"""A benchmark as text: the table, then the meaning and the sources of its numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def report(benchmark: Benchmark, width: int) -> Iterator[Text | Table]:
 
 
 def columns(benchmark: Benchmark) -> list[str]:
-    """Return the names of the columns that have something to show."""
+    """Return the names of the columns that are not empty."""
     rows = benchmark.rows
     shown = ["variant", "ms", "source"]
     if any(row.timing.source == "measured" for row in rows):
@@ -55,7 +55,7 @@ def columns(benchmark: Benchmark) -> list[str]:
 
 
 def cell(row: BenchmarkRow, column: str) -> str:
-    """Write what a row has in a column."""
+    """Return the text of a row in a column."""
     timing = row.timing
     if column == "variant":
         return row.variant
@@ -63,7 +63,7 @@ def cell(row: BenchmarkRow, column: str) -> str:
         return timing.source
     if column == "max. error":
         return _error(row)
-    if row.correct is False:  # how long a wrong result takes says nothing
+    if row.correct is False:  # the time of a wrong result means nothing
         return "-"
     if column == "ms":
         return milliseconds(timing.kernel_ms).removesuffix(" ms")
@@ -82,7 +82,7 @@ def cell(row: BenchmarkRow, column: str) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number with three digits, or more of large ones: ``"1,234"``, ``"12.3"``."""
+    """Return a number with three significant digits: ``"12.3"``; more if large: ``"1,234"``."""
     if value >= 100 or not math.isfinite(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"
@@ -97,7 +97,7 @@ def _error(row: BenchmarkRow) -> str:
 
 
 def fastest(benchmark: Benchmark) -> BenchmarkRow | None:
-    """Return the fastest row of those timed as the first was; None where that is the only one."""
+    """Return the fastest of the rows that were timed in the same way as the first, or None."""
     first = benchmark.rows[0].timing.source
     rows = [r for r in benchmark if r.timing.source == first and r.correct is not False]
     return min(rows, key=lambda r: r.timing.kernel_ms) if len(rows) > 1 else None
@@ -116,22 +116,22 @@ def _table(benchmark: Benchmark) -> Table:
 
 
 def notes(benchmark: Benchmark) -> list[str]:
-    """Say where the numbers come from and what they are worth."""
+    """Say what the numbers mean and where they come from."""
     shown = columns(benchmark)
     found = [*_of_times(benchmark)]
     prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
     if prepared:
-        found.append(f"ms of {', '.join(prepared)}: with the transposition of b.")
+        found.append(f"ms of {', '.join(prepared)}: these include the transposition of b.")
     if "speedup" in shown:
         found.append(f"speedup: over {benchmark.names[0]}.")
     found += _of_peaks(benchmark)
     if "max. error" in shown:
         moves = benchmark.operation in ("transpose", "access")
         found.append(
-            "max. error: 0 where every element is NumPy's."
+            "max. error: 0 if every element equals NumPy's."
             if moves
-            else "max. error: against NumPy in float64, as a share of the sum of the magnitudes "
-            "of what is added up."
+            else "max. error: difference from NumPy in float64, as a share of the sum of the "
+            "magnitudes of the terms."
         )
     catalogued = [r for r in benchmark if r.bound is not None or r.timing.parts]
     if catalogued:
@@ -144,7 +144,7 @@ def notes(benchmark: Benchmark) -> list[str]:
 
 
 def _again(benchmark: Benchmark) -> Iterator[str]:
-    """Yield the options of the command line for the same arrays, as far as it has them."""
+    """Yield command-line options for the same arrays, as far as there are such options."""
     array = benchmark.arrays[0]
     if len({n for a in benchmark.arrays for n in a.shape}) == 1:
         yield f"--size {array.shape[0]}"
@@ -179,9 +179,9 @@ def _of_times(benchmark: Benchmark) -> Iterator[str]:
 def _of_peaks(benchmark: Benchmark) -> Iterator[str]:
     peaks, dtype = benchmark.peaks, benchmark.arrays[0].dtype
     yield (
-        "GB/s: the bytes of the result, as read and as written, whatever else was moved."
+        "GB/s: the bytes of the result count once as read and once as written, nothing else."
         if benchmark.operation == "access"
-        else "GB/s: each operand counted once as read and each result once as written."
+        else "GB/s: each operand counts once as read and each result once as written."
     )
     if peaks is None:
         if benchmark.device.kind == "cuda":

@@ -1,4 +1,4 @@
-"""What there is to run: the operations, their variants and the CUDA text of each."""
+"""The catalogue: the operations, their variants and the CUDA C++ source of each."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
     from coalesce.arrays.devices import Device
 
-# Operations of the catalogue that the package uses itself and does not list.
+# Operations that the package uses internally; they are not listed.
 _INTERNAL = {"layout"}
 
-# What an operation takes as a variant besides its rungs: the fastest of them (catalogue/best.py).
+# The variant that stands for the fastest one (catalogue/best.py).
 BEST = "best"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run an operation: a kernel, its idea and what it needs.
+    """One way to compute an operation: a kernel, its idea and its requirements.
 
     Attributes
     ----------
     operation, name : str
-        What `variants` and the operations call it: ``"matmul"``, ``"tiled"``.
+        The names of the operation and of the variant: ``"matmul"``, ``"tiled"``.
     rung : int
-        Its place on the operation's ladder, from 1; the number its file begins with.
+        The position of the variant in its operation, from 1; its file begins with this number.
     sentence : str
-        The idea and what it costs. Sectors are counted for float32.
+        The idea and its cost. Sectors are counted for float32.
     needs : str
         Threads per block, shared memory and preparation.
     topic : str
-        Where the idea is taught.
+        The topic that the idea belongs to.
     file : str
-        The kernel's file below ``csrc/kernels``.
+        The path of the kernel's file below ``csrc/kernels``.
     tiles : tuple of int
-        What `tile` may be, the default last; empty where the variant has no tile.
+        The values that `tile` may have, the default last; empty if the variant has no tile.
     hopper : bool
         Whether the variant needs a GPU of compute capability 9.0 or newer (H100, H200). Such a
         variant takes float32 only, and the simulator does not run it.
@@ -63,14 +63,14 @@ class Variant:
 
     @property
     def source(self) -> str:
-        """The kernel's CUDA C++ text, the one that is compiled and run."""
+        """The CUDA C++ source of the kernel, which is compiled and run."""
         return read_kernel(self.file)
 
 
 class VariantTable(Sequence[Variant]):
-    """Variants in the order of their ladders; prints as a table, also in a notebook.
+    """A sequence of variants in order. It prints as a table, also in a notebook.
 
-    Indexing takes a position, a slice or, where the table holds one operation, a variant's name.
+    Index it with a position or a slice. A table of one operation also takes a variant's name.
     """
 
     def __init__(self, items: Sequence[Variant]) -> None:
@@ -98,7 +98,7 @@ class VariantTable(Sequence[Variant]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variants' names, in order."""
+        """The names of the variants, in order."""
         return tuple(item.name for item in self._items)
 
     def __repr__(self) -> str:
@@ -117,7 +117,7 @@ class VariantTable(Sequence[Variant]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the columns' names and the rows; the operation only where there are several."""
+        """Return the names of the columns and the rows; with a column for several operations."""
         rows = [(v.operation, str(v.rung), v.name, v.sentence, v.needs) for v in self._items]
         first = 0 if len({v.operation for v in self._items}) > 1 else 1
         columns = ("operation", "rung", "variant", "idea", "needs")
@@ -157,7 +157,7 @@ def variants(operation: str | None = None) -> VariantTable:
 
 
 def source(operation: str, variant: str) -> str:
-    """Return the CUDA C++ text of a variant, the very text that is compiled and run.
+    """Return the CUDA C++ source of a variant: the text that is compiled and run.
 
     Parameters
     ----------
@@ -167,6 +167,7 @@ def source(operation: str, variant: str) -> str:
     Returns
     -------
     str
+        The text of the file, with its comments.
 
     Raises
     ------
@@ -182,7 +183,7 @@ def source(operation: str, variant: str) -> str:
 
 
 def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str, ...]:
-    """Return the names of the variants that a device runs for a dtype."""
+    """Return the names of the variants that a device can run for a dtype."""
     check_operation(operation)
     return tuple(
         name for name, entry in _ladder(operation).items() if _why_not(entry, device, dtype) is None
@@ -190,7 +191,7 @@ def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str,
 
 
 def check_runs(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> None:
-    """Raise TypeError or DeviceUnavailable where a device does not run a variant for a dtype."""
+    """Raise TypeError or DeviceUnavailable if a device cannot run a variant for a dtype."""
     if (error := _why_not(entry, device, dtype)) is not None:
         raise error
 
@@ -219,12 +220,12 @@ def operations() -> tuple[str, ...]:
 
 
 def is_best(variant: str) -> bool:
-    """Tell whether the fastest variant is asked for, which depends on the shape and the GPU."""
+    """Whether the caller wants the fastest variant, which depends on the shape and the GPU."""
     return checks.text("variant", variant) == BEST
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return the catalogue's entry; `argument` is what an error message calls `variant`."""
+    """Return a variant of the catalogue; errors call the argument `argument`."""
     ladder = _ladder(checks.text("operation", operation))
     if not ladder:
         check_operation(operation)
@@ -236,7 +237,7 @@ def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant
 
 @cache
 def read_kernel(file: str) -> str:
-    """Return the text of a kernel, given its path below ``csrc/kernels``."""
+    """Return the source of a kernel, given its path below ``csrc/kernels``."""
     return (_kernel_folder() / file).read_text(encoding="utf-8")
 
 
@@ -257,7 +258,7 @@ def _ladder(operation: str) -> dict[str, ops.Variant]:
 
 
 def check_operation(operation: str) -> None:
-    """Raise TypeError or ValueError where there is no such operation."""
+    """Raise TypeError or ValueError if there is no such operation."""
     if checks.text("operation", operation) not in operations():
         raise ValueError(_unknown("operation", operation, operations()))
 

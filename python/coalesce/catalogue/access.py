@@ -1,4 +1,4 @@
-"""How `coalesce.access` runs: what each pattern takes and how its kernel is launched."""
+"""Runs `coalesce.access`: the options of each pattern and the launch of its kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coalesce.catalogue.run import ELEMENTS, Launcher, Run
 from coalesce.common import checks
 
 _WIDTHS = tuple(ELEMENTS)
-# What each pattern takes.
+# The options of each pattern.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "offset": ("offset",),
     "stride": ("stride",),
@@ -39,9 +39,9 @@ def run_access(
     launcher: Launcher | None = None,
     **options: Any,
 ) -> tuple[Any, Run]:
-    """Run `coalesce.access` and return its launches too.
+    """Run `coalesce.access`; return the result and the `Run`.
 
-    `options` are those of the pattern, the others are those of `Run`.
+    `options` are those of the pattern; the other arguments are those of `Run`.
     """
     entry = catalogue.find("access", pattern, argument="pattern")
     given = {name: value for name, value in options.items() if value is not None}
@@ -55,7 +55,7 @@ def run_access(
     item_size = source.dtype.itemsize
     if item_size not in _WIDTHS or source.dtype.kind not in "biufcV" or source.dtype.hasobject:
         raise TypeError(
-            f"x has dtype {source.dtype}; access takes elements of 1, 2, 4, 8 or 16 bytes"
+            f"x has dtype {source.dtype}; access needs elements of 1, 2, 4, 8 or 16 bytes"
         )
     count, values, defines, extra = _PATTERNS[pattern](source, given)
     operands = [source, *extra]
@@ -89,8 +89,8 @@ def run_access(
     return run.deliver(written, operands, target), run
 
 
-# Each pattern's meaning: given x and its options, how many elements result, the kernel's other
-# arguments, its macros and any further array it reads.
+# For each pattern, a function of x and the options. It returns the number of elements of the
+# result, the other arguments of the kernel, its macros, and a further array that the kernel reads.
 Setup = tuple[int, dict[str, Any], tuple[str, ...], list[Operand]]
 
 
@@ -179,10 +179,10 @@ _PATTERNS = {
 
 
 def _as_elements(array: Any, width: int) -> Any:
-    """Return the same memory typed as the kernel's ELEMENT, for the kernel only moves bits."""
+    """Return the same memory with the dtype of the kernel's ELEMENT; the kernel only moves bits."""
     dtype = ELEMENTS[width][1]
     if isinstance(array, np.ndarray):
-        # Of its own shape, if that can be, from which a profile sees that rows are structures.
+        # Keep the shape if possible: a profile sees from it that rows are structures.
         return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
     view = views.view(array)
     assert view is not None

@@ -1,8 +1,8 @@
-"""``variant="best"``: the fastest rung for a shape and a GPU, from a table that was measured.
+"""``variant="best"``: the fastest variant for a shape and a GPU, from a measured table.
 
-`best.json` holds the winners that benchmarks/best.py measured on an H200, by shape. A call takes
-the winner of the nearest measured shape; nearness counts doublings of M, N and K alike. GPUs
-without the instructions of compute capability 9.0, the simulator and float64 take the rung below.
+`best.json` holds the fastest variants that benchmarks/best.py measured on an H200, by shape. A call
+uses the entry of the nearest measured shape; distance is the sum of the doublings of M, N and K.
+GPUs below compute capability 9.0, the simulator and float64 use the next fastest variant.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from coalesce.arrays.devices import Device
 
 
 def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
-    """Return variant and tile (0: the variant has none) for a product of M x K and K x N."""
+    """Return variant and tile (0 if it has none) for a product of M x K and K x N."""
     if dtype == np.float32 and device.kind == "cuda" and device.compute_capability >= (9, 0):
         return _nearest(m, n, k)
     return ("pipelined", 0) if min(m, n) >= 64 else ("tiled", 32)
 
 
 def of_one_matrix(variant: str) -> str:
-    """Return the variant of transpose or of a sum: itself, or the best, the same for any shape."""
+    """Return the variant of transpose or of a sum; "best" is the same one for any shape."""
     return "vectorized" if catalogue.is_best(variant) else variant
 
 

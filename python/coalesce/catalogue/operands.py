@@ -1,7 +1,7 @@
-"""Checking and laying out what an operation is given.
+"""Checks the arrays of an operation and brings them into the layout that a kernel needs.
 
-Every message names the argument, what came and what is needed. An operand keeps the caller's array
-until a kernel needs it row by row; only then is a copy made, and only if its layout demands one.
+Every message names the argument, what it was and what is needed. An operand refers to the caller's
+array. A copy is made only if a kernel needs the array in C order and it has another layout.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True)
 class Operand:
-    """An array given to an operation, checked but not copied."""
+    """An array argument of an operation, checked but not copied."""
 
     name: str
     given: Any  # what the caller passed
@@ -35,7 +35,7 @@ class Operand:
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
     def row_by_row(self, alignment: int = 1) -> bool:
-        """Tell whether a kernel can use the memory as it lies: C order, aligned, native bytes."""
+        """Whether a kernel can use the memory directly: C order, aligned, native byte order."""
         if self.on_gpu:
             return views.is_contiguous(self.array) and self.array.pointer % alignment == 0
         flags = self.array.flags
@@ -69,19 +69,19 @@ def array(
 
 
 def same_dtype(*operands: Operand) -> np.dtype[Any]:
-    """Return the operands' common dtype; TypeError where they differ."""
+    """Return the common dtype of the operands; TypeError if they differ."""
     first = operands[0]
     for other in operands[1:]:
         if other.dtype != first.dtype:
             raise TypeError(
                 f"{first.name} has dtype {first.dtype} and {other.name} has dtype {other.dtype}; "
-                "they must be the same: convert one with .astype"
+                "they must be equal: convert one with .astype"
             )
     return first.dtype
 
 
 def tile_of(entry: ops.Variant, tile: Any) -> int:
-    """Return a variant's TILE: the one asked for or its default; 0 where it has none."""
+    """Return the TILE of a variant: `tile`, or the default; 0 if the variant has no tile."""
     if tile is None:
         return entry.tiles[-1] if entry.tiles else 0
     if not entry.tiles:
@@ -97,7 +97,7 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
 
 
 def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) -> Operand | None:
-    """Check an `out=` argument against what the operation produces."""
+    """Check an `out=` argument against the shape and the dtype of the result."""
     if out is None:
         return None
     found = operand("out", out)
@@ -107,7 +107,7 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) ->
         raise ValueError(f"out has shape {found.shape}; the result {axes} has shape {shape}")
     if found.on_gpu:
         if not found.row_by_row():
-            raise ValueError("out must be C-contiguous where it is a GPU array")
+            raise ValueError("out must be C-contiguous if it is a GPU array")
     elif not isinstance(out, np.ndarray) and not foreign.is_device_array(out):
         raise TypeError(f"out must be a NumPy array or a GPU array; got {type(out).__name__}")
     elif not found.array.flags.writeable:

@@ -1,4 +1,4 @@
-"""How the operations on matrices run: their arguments checked, their kernels launched."""
+"""Runs the operations on matrices: checks their arguments and launches their kernels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from coalesce.catalogue.operands import Operand, array, output, same_dtype, tile
 from coalesce.catalogue.run import REAL_NAME, Run
 from coalesce.common import checks
 
-# A NumPy array, or a GPU array of any library; what comes out is of the kind that went in.
+# A NumPy array, or a GPU array of any library. The result is of the same kind as the operands.
 Array = Any
 
-_MOST_INT = 2**31 - 1  # elements that an index of 32 bits can count
+_MOST_INT = 2**31 - 1  # the number of elements that a 32-bit index can count
 
 
 def run_matmul(
@@ -31,7 +31,7 @@ def run_matmul(
     tile: int | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.matmul` and return its launches too; `how` has the options of `Run`."""
+    """Run `coalesce.matmul`; return the result and the `Run`. `how` has the options of `Run`."""
     entry = None if catalogue.is_best(variant) else catalogue.find("matmul", variant)
     if entry is not None:
         tile = tile_of(entry, tile)
@@ -42,7 +42,7 @@ def run_matmul(
     right = array("b", b, "(K, N)", "matmul")
     dtype = same_dtype(left, right)
     m, n, k = product_extents(left, right)
-    # 64-bit indices cost the fastest rungs some percent: only where 32 bits cannot count a matrix.
+    # 64-bit indices slow the fastest variants by some percent, so they are used only if needed.
     index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
     operands = [left, right]
     addend = _addend(c, beta, (m, n), left)
@@ -57,7 +57,7 @@ def run_matmul(
     catalogue.check_runs(entry, run.device, dtype)
     written = run.result((m, n), dtype, operands, target)
     if alpha == 0:
-        k = 0  # a sum of no products: a and b are not read
+        k = 0  # K is 0: a and b are not read
     if not k and entry.packs_a:  # which has nothing to pack
         entry, tile = catalogue.find("matmul", "tiled"), 0
     if m and n:
@@ -99,7 +99,7 @@ def run_transpose(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run `coalesce.transpose` and return its launches too; `how` has the options of `Run`."""
+    """Run `coalesce.transpose`; return the result and the `Run`. `how`: options of `Run`."""
     variant = best.of_one_matrix(variant)
     catalogue.find("transpose", variant)
     source = array("a", a, "(rows, cols)", "transpose")
@@ -111,7 +111,7 @@ def run_transpose(
 def run_row_sums(
     a: Array, *, variant: str = "warp_per_row", shared: str = "static", **rest: Any
 ) -> tuple[Array, Run]:
-    """Run `coalesce.row_sums`; see `run_sums` for the rest."""
+    """Run `coalesce.row_sums`; see `run_sums`."""
     checks.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
         if variant not in ("block_per_row", "block_per_row_dynamic"):
@@ -123,7 +123,7 @@ def run_row_sums(
 
 
 def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
-    """Run `coalesce.column_sums`; see `run_sums` for the rest."""
+    """Run `coalesce.column_sums`; see `run_sums`."""
     return run_sums("column_sums", a, variant, **rest)
 
 
@@ -134,7 +134,7 @@ def run_sums(
     out: Array | None = None,
     **how: Any,
 ) -> tuple[Array, Run]:
-    """Run either of the sums and return its launches too; `how` has the options of `Run`."""
+    """Run row or column sums; return the result and the `Run`. `how`: options of `Run`."""
     variant = best.of_one_matrix(variant)
     catalogue.find(operation, variant)
     source = array("a", a, "(rows, cols)", operation)
@@ -153,7 +153,7 @@ def _one_kernel(
     flops: int,
     how: dict[str, Any],
 ) -> tuple[Array, Run]:
-    """Run a kernel of one matrix in and one array out; `names` are its two pointers."""
+    """Run a kernel that reads one matrix and writes one array; `names` are its two pointers."""
     rows, cols = source.shape
     dtype = source.dtype
     target = output(out, shape, dtype, "")
@@ -190,7 +190,7 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
     if a.shape[1] != b.shape[0]:
         raise ValueError(
             f"a has shape {a.shape} and b has shape {b.shape}; "
-            "the columns of a and the rows of b must be as many"
+            "a must have as many columns as b has rows"
         )
     return a.shape[0], b.shape[1], a.shape[1]
 
@@ -204,7 +204,7 @@ def product_work(
 
 
 def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
-    """Return the same of one pass over an array, with so many operations per element."""
+    """Return operations and bytes of one pass over an array; `operations` are per element."""
     return float(flops * read), float((read + written) * item_size)
 
 
@@ -221,6 +221,6 @@ def _addend(c: Any, beta: float, shape: tuple[int, int], a: Operand) -> Operand 
 
 
 def _column_major(run: Run, b: Operand) -> Any:
-    """Return b^T row by row: b's own memory where it is Fortran-ordered, else transposed."""
+    """Return b^T in C order: the memory of a Fortran-ordered b, else a transposed copy."""
     turned = b.transposed()
     return turned.array if turned.row_by_row() else run.transposed(b)

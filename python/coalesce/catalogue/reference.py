@@ -1,9 +1,9 @@
-"""What the operations give in NumPy's float64, and how far rounding may take a kernel from it.
+"""Results of the operations in NumPy's float64, and the error that rounding may cause.
 
-A sum of K products in floating point, in whatever order, is off by at most about K u |a| |b|, where
-u is half the machine epsilon and |a| |b| is what the products add up to without their signs (N. J.
-Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 3.1). A right kernel
-stays below; one that drops or repeats a tile does not.
+The rounding error of a sum of K products is at most about K u |a| |b|, whatever the order of the
+additions. Here u is half the machine epsilon, and |a| |b| is the sum of the magnitudes of the
+products (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 3.1). A
+correct kernel stays below this bound; a kernel that drops or repeats a tile does not.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Reference:
-    """A result in float64 and what an error of an element is measured against.
+    """A result in float64, and the scale of the errors of its elements.
 
     Attributes
     ----------
     exact : array
-        In float64; for an operation that only moves elements in the dtype of its operand.
+        The result in float64. For an operation that only moves elements, in the dtype of its
+        operand.
     scale : array or None
-        What the terms of each element add up to without their signs, of a shape that broadcasts
-        against `exact`; None where nothing is rounded.
+        The sum of the magnitudes of the terms of each element. Its shape broadcasts against
+        `exact`. None if nothing is rounded.
     terms : int
-        How many are added up.
+        The number of terms of each element.
     """
 
     exact: Array
@@ -37,7 +38,7 @@ class Reference:
     terms: int = 0
 
     def error(self, result: Array) -> float:
-        """Return the largest error, as a share of `scale`; of a moved element 0 or infinity."""
+        """Return the largest error as a share of `scale`; for moved elements 0 or infinity."""
         if result.shape != self.exact.shape:
             return float("inf")
         if self.scale is None:
@@ -45,26 +46,26 @@ class Reference:
             return 0.0 if same else float("inf")
         limits = np.finfo(result.dtype)
         with np.errstate(all="ignore"):
-            # Where a term or the sum is beyond the dtype, infinities and NaN are as right as any.
+            # If a term or the sum overflows the dtype, infinities and NaN are correct, too.
             usual = np.isfinite(self.exact) & (
                 np.broadcast_to(self.scale, result.shape) < limits.max
             )
             if not np.isfinite(result[usual]).all():
                 return float("inf")
-            # What is below the smallest normal number may be flushed to zero.
+            # Numbers below the smallest normal one may be flushed to zero.
             scale = self.scale + limits.tiny / limits.eps
             errors = np.where(usual, np.abs(result - self.exact) / scale, 0.0)
         return float(errors.max(initial=0.0))
 
     def tolerance(self, dtype: np.dtype[Any]) -> float:
-        """Return the error that rounding explains."""
+        """Return the largest error that rounding can cause."""
         return 0.0 if self.scale is None else (self.terms + 4) * float(np.finfo(dtype).eps)
 
 
 def reference(
     operation: str, variant: str, arrays: Sequence[Array], options: Mapping[str, Any]
 ) -> Reference:
-    """Compute what a variant should give; `options` are the operation's own."""
+    """Compute the result that a variant should return; `options` are those of the operation."""
     if operation == "matmul":
         return _product(arrays[0], arrays[1], options)
     if operation == "transpose":
@@ -84,7 +85,7 @@ def _product(a: Array, b: Array, options: Mapping[str, Any]) -> Reference:
         exact, scale = np.zeros(shape), np.zeros(shape)
     else:
         exact = alpha * (wide_a @ wide_b)
-        # By Cauchy and Schwarz at least what the products add up to, at a fraction of the work.
+        # By the Cauchy-Schwarz inequality an upper bound of the sum of magnitudes, with less work.
         scale = abs(alpha) * np.outer(
             np.linalg.norm(wide_a, axis=1), np.linalg.norm(wide_b, axis=0)
         )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
     from coalesce.launch.record import LaunchRecord
 
-# The CUDA type that moves elements of a size, where their values do not matter, and the dtype its
-# arrays have.
+# For elements of each size: a CUDA type that moves them, whatever their values, and the dtype of
+# its arrays.
 ELEMENTS: dict[int, tuple[str, np.dtype[Any]]] = {
     1: ("unsigned char", np.dtype(np.uint8)),
     2: ("unsigned short", np.dtype(np.uint16)),
@@ -152,13 +152,13 @@ class Run:
         self.records.append((entry.entry, record))
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return uninitialised memory where the kernels run."""
+        """Return uninitialised memory on the device of the kernels."""
         if not self.on_gpu:
             return np.empty(shape, dtype)
         return DeviceArray.empty(shape, dtype, device=self.device)
 
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
-        """Return the operand as a kernel takes it: row by row, copied only where it is not."""
+        """Return the operand in C order; copied only if it has another layout."""
         if operand.row_by_row(alignment):
             return operand.array
         if not operand.on_gpu:
@@ -169,7 +169,7 @@ class Run:
         return self._packed(source)
 
     def _packed(self, source: views.GpuView) -> Any:
-        """Return a copy, row by row, of a GPU array of one or two dimensions."""
+        """Return a C-ordered copy of a GPU array of one or two dimensions."""
         item = source.dtype.itemsize
         if any(stride % item for stride in source.strides):
             raise ValueError(
@@ -224,7 +224,7 @@ class Run:
         out: Operand | None,
         alignment: int = 1,
     ) -> Any:
-        """Return the array a kernel writes: `out` where it can be used as it is, else a new one."""
+        """Return the array that a kernel writes: `out` if that is possible, else a new one."""
         if (
             out is not None
             and out.row_by_row(alignment)
@@ -236,7 +236,7 @@ class Run:
         return np.empty(shape, dtype)
 
     def deliver(self, written: Any, operands: Sequence[Operand], out: Operand | None) -> Any:
-        """Return what the caller gets: `out`, filled, or the new array in the operands' library."""
+        """Return the result to the caller: `out`, or a new array of the operands' library."""
         if out is None:
             model = next((o.given for o in operands if o.on_gpu), None)
             if model is None and any(in_simulated_memory(o) for o in operands):
@@ -251,7 +251,7 @@ class Run:
         return out.given
 
     def timing(self) -> Timing:
-        """Add up the launches."""
+        """Return the timing of the call: the sum of its launches."""
         operations, moved_bytes = self.work
         records = [record for _, record in self.records]
         kernel_ms = sum(r.kernel_ms for r in records)

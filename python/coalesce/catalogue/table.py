@@ -1,7 +1,7 @@
-"""The table of operations: what each takes, and the function that runs it.
+"""The table of operations: the arguments of each, and the function that runs it.
 
-Running, timing, profiling, tracing and checking an operation all start here. They differ in the
-launcher and in the options of `Run` that they pass.
+Running, timing, profiling, tracing and checking an operation all start here. They pass different
+launchers and different options of `Run`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Operation:
         Runs it: ``function(*arrays, **options, **how)`` returns the result and the `Run`. `how` has
         the options of `Run`.
     options : tuple of str
-        What it takes beside its arrays, `out` and the choice of a variant.
+        Its options, without `out` and the choice of a variant.
     choice : str
-        What the option is called that chooses a variant.
+        Name of the option that chooses a variant: ``"variant"`` or ``"pattern"``.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Operation:
 
     @property
     def operands(self) -> str:
-        """Its operands in words: "2 arrays, a and b"."""
+        """The operands in words: "2 arrays, a and b"."""
         count = len(self.arrays)
         return f"{count} array{'s' * (count > 1)}, {' and '.join(self.arrays)}"
 
@@ -122,12 +122,12 @@ OPERATIONS = {
 
 
 def operation(name: str) -> Operation:
-    """Return an operation by name; TypeError or ValueError where there is none."""
+    """Return an operation by name; TypeError or ValueError if there is none."""
     catalogue.check_operation(name)
     return OPERATIONS[name]
 
 
 def title_of(name: str, variant: str) -> str:
-    """Return what reports call a launch of the catalogue: "matmul, variant tiled"."""
+    """Return the title of a launch in reports: "matmul, variant tiled"."""
     choice = OPERATIONS[name].choice if name in OPERATIONS else "variant"
     return f"{name}, {choice} {variant}"

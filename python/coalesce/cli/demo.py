@@ -1,4 +1,4 @@
-"""`coalesce demo`: every variant of the matrix product, checked and in one table."""
+"""`coalesce demo`: a table of all variants of the matrix product, each checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coalesce.arrays import devices
 from coalesce.catalogue.products import run_matmul
 from coalesce.common.timing import Timing, milliseconds
 
-# What one call may cost: a GPU multiplies in milliseconds what the simulator needs seconds for.
+# A GPU multiplies in milliseconds what takes the simulator seconds.
 DEFAULT_SIZE = {"cuda": 2048, "sim": 512}
 COUNTED_SIZE = 128  # the simulated run that counts sectors for a GPU's table
 
@@ -25,7 +25,7 @@ SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_
 
 @dataclass(frozen=True)
 class Row:
-    """What one variant did."""
+    """The figures of one variant."""
 
     variant: str
     timing: Timing
@@ -109,13 +109,13 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Ro
 
 
 def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
-    """Return the largest error, relative to what a row of a times a column of b can add up to."""
+    """Return the largest error, relative to the largest possible sum of products."""
     scale = np.abs(a).astype(np.float64).max() * np.abs(b).astype(np.float64).max() * a.shape[1]
     return float(np.abs(result.astype(np.float64) - exact).max() / scale)
 
 
 def tolerance(a: Any) -> float:
-    """Return what rounding may do to `relative_error`: a few units in the last place."""
+    """Return the `relative_error` that rounding may cause: a few units in the last place."""
     return float(4 * np.finfo(a.dtype).eps)
 
 
@@ -155,7 +155,7 @@ def _ratio(value: float | None) -> str:
 
 
 def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
-    """Say what the columns mean and where their numbers come from."""
+    """Say what the columns mean and where the numbers come from."""
     notes = [
         "",
         "sectors/request: 32-byte sectors of global memory that one load of a warp touches. 32",
@@ -168,7 +168,7 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
         notes.append(f"ms: modelled on a {device.description}, an estimate; nothing was measured.")
     prepared = [row.variant for row in rows if len(row.timing.parts) > 1]
     if prepared:
-        notes.append(f"ms of {', '.join(prepared)}: with the transposition of b.")
+        notes.append(f"ms of {', '.join(prepared)}: these include the transposition of b.")
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
     by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
     names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))

@@ -16,15 +16,15 @@ from coalesce.cli.run_file import argument
 from coalesce.profiling import Profile, profile
 from coalesce.profiling.comparison import Comparison, compare
 
-# Where -n is not given: the side of a matrix, the elements of a vector.
+# Without --size: the rows and columns of a matrix, and the elements of a vector.
 _SIDE, _LENGTH = 512, 1 << 16
 
-# A kernel's name, which no argument is: scale, ns::scale, scale<float, 4>.
+# The name of a kernel; no argument looks like this: scale, ns::scale, scale<float, 4>.
 _ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?", re.IGNORECASE)
 
 
 def split_entry(entry: str | None, words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the kernel's name and its arguments, which the name may stand before as for run."""
+    """Return the kernel's name and its arguments; the name may be the first word, as for run."""
     if entry is None and words and _ENTRY.fullmatch(words[0]):
         return words[0], words[1:]
     return entry, words
@@ -58,7 +58,7 @@ def of_operation(
     dtype: str,
     **settings: Any,
 ) -> Profile | Comparison:
-    """Profile variants of an operation on n x n matrices; several are compared.
+    """Profile variants of an operation on n x n matrices; compare them if there are several.
 
     `given` are further arguments of the operation, as NAME=VALUE.
     """
@@ -67,7 +67,7 @@ def of_operation(
     options = dict(option(text) for text in given)
     for name in names:
         catalogue.find(operation, name)
-    # Of several variants each takes what it has; a single one is told what it has not.
+    # Of several variants, each gets the options that it has. For a single one, others are an error.
     if len(names) > 1:
         asked.check_options(names, options)
     found = []
@@ -82,7 +82,7 @@ def of_operation(
 def operands(
     operation: str, variant: str, n: int | None, dtype: np.dtype[Any], options: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Return arrays for a variant; a gather gets an index among its options."""
+    """Return arrays for a variant; an index for a gather is added to the options."""
     if operation != "access":
         a, b = demo.operands(n or _SIDE, dtype)
         return (a, b) if operation == "matmul" else (a,)

@@ -1,7 +1,7 @@
 """`coalesce bench` and `coalesce report`: an operation's variants in a table, or on a page.
 
-The page is the table, the ladders, and for each variant its profile, line by line, and what changed
-from the one before. It is one file without a script.
+The page has the table, bars of times and sectors, the profile of each variant, line by line, and
+what changed from the variant before. It is one file without scripts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from coalesce.profiling.comparison import compare
 from coalesce.render import markup
 from coalesce.render.markup import FAINT, folded, tag
 
-_LENGTH = {"cuda": 1 << 24, "sim": 1 << 16}  # of vectors, where no size is given
-_SIDE = 512  # of the matrices of a page, whose kernels are simulated whole
+_LENGTH = {"cuda": 1 << 24, "sim": 1 << 16}  # of vectors, by default
+_SIDE = 512  # of matrices, by default; a report simulates every block
 
 
 def bench(
@@ -72,7 +72,7 @@ def report(
     device: str | None,
 ) -> Benchmark:
     """Write the page of an operation; return what its table shows."""
-    if not Path(path).parent.is_dir():  # not after minutes of simulation
+    if not Path(path).parent.is_dir():  # before minutes of simulation
         raise ValueError(f"there is no folder {Path(path).parent} to write {Path(path).name} to")
     if size is None:
         size = _LENGTH["sim"] if operation == "access" else _SIDE
@@ -114,11 +114,11 @@ def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> str:
 
 
 def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[str]:
-    """Yield the bars of times and of sectors; only a note where matplotlib is missing."""
+    """Yield the bars of times and of sectors, or a note if matplotlib is missing."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        note = "The ladders are drawn with matplotlib, which is not installed."
+        note = "The bars need matplotlib, which is not installed."
         yield tag("p", note, FAINT)
         return
     from coalesce import plots

@@ -1,6 +1,6 @@
 """`coalesce run FILE ENTRY`: a kernel from a file, on arrays described on the command line.
 
-The little language of arguments is that of `coalesce explain` too.
+`coalesce explain` describes arguments in the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.console import Console
 from coalesce.common.timing import milliseconds
 
 _FILLS = ("zeros", "ones", "arange", "random")
-# Element types as compilers call them, beside NumPy's names.
+# Short names of element types, besides NumPy's names.
 _DTYPES = {
     f"{letter}{bits}": f"{name}{bits}"
     for letter, name, sizes in (
@@ -48,8 +48,8 @@ def run_file(
     simulated = chosen.kind == "sim"
     kernel = Kernel(Path(file), entry, options=options, device=chosen)
     values = [argument(text) for text in arguments]
-    # Once for the result: a timed kernel runs many times, and one that adds to its output would
-    # then print a sum of runs.
+    # One launch for the result. A timed kernel runs many times; if it adds to its output, the
+    # output would be a sum over the runs.
     once = kernel.launch(
         grid, block, *values, shared_bytes=shared_bytes, device=chosen, counts=simulated
     )

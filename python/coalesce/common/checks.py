@@ -1,7 +1,7 @@
-"""Arguments checked by name: every message says which one is wrong, what came and what is needed.
+"""Checks of arguments. Every message names the argument, what it was and what is needed.
 
-Objects of others may raise anything when they are asked for something, so whatever asks them stands
-in `asking`.
+Objects of other libraries may raise any exception when they are read, so code that reads them
+runs inside `asking`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 @contextmanager
 def asking(name: str, value: Any) -> Iterator[None]:
-    """Turn what an object of others raises into a TypeError that names the argument."""
+    """Turn exceptions of another library's object into a TypeError that names the argument."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, MemoryError):
@@ -31,7 +31,7 @@ def asking(name: str, value: Any) -> Iterator[None]:
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """Return a value's type and, where it is short, its text, for a message."""
+    """Return the type of a value and, if it is short, its repr, for a message."""
     kind = type(value).__name__
     try:
         text = repr(value)
@@ -41,7 +41,7 @@ def shown(value: Any, most: int = 60) -> str:
 
 
 def text(name: str, value: Any, *, what: str = "a string") -> str:
-    """Return a string as it is; TypeError otherwise."""
+    """Return a string unchanged; TypeError for anything else."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     return value
@@ -58,14 +58,14 @@ def choice(name: str, value: Any, choices: Collection[str]) -> str:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return True or False, also NumPy's."""
+    """Return True or False; NumPy's booleans are accepted, too."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {shown(value)}")
     return bool(value)
 
 
 def integer(name: str, value: Any) -> int:
-    """Return an integer of any kind, not a bool, as an int."""
+    """Return an integer of any type, except bool, as an int."""
     if not isinstance(value, bool | np.bool_ | float | str | bytes):
         try:
             return operator.index(value)
@@ -95,7 +95,7 @@ def number(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a real number that is finite and above 0."""
+    """Return a finite real number above 0."""
     found = number(name, value)
     if not (math.isfinite(found) and found > 0):
         raise ValueError(f"{name} must be a positive number; got {found}")
@@ -103,7 +103,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
-    """Return the items of a list, a tuple, an array or anything that can be iterated over."""
+    """Return the items of any iterable as a list; strings are refused."""
     if isinstance(value, str | bytes | bytearray):
         raise TypeError(f"{name} must be {what}; got {shown(value)}")
     try:
@@ -122,7 +122,7 @@ def texts(name: str, value: Any) -> list[str]:
 
 
 def path(name: str, value: Any) -> str:
-    """Return a file's name, given as a string or a path."""
+    """Return the name of a file from a string or a path."""
     with asking(name, value):
         found = os.fspath(value)
     if not isinstance(found, str):
@@ -133,7 +133,7 @@ def path(name: str, value: Any) -> str:
 
 
 def one_or_several(name: str, value: Any) -> list[Any]:
-    """Return the items of what can be iterated over, or the value as the only item."""
+    """Return the items of an iterable, or the value as the only item."""
     if isinstance(value, str | bytes | bytearray):
         return [value]
     with asking(name, value):
@@ -164,7 +164,7 @@ def limit(name: str, value: Any, what: str) -> int | None:
 
 
 def runs(value: Any) -> int | Literal["auto"]:
-    """Return how often to time something, a positive int of at most 31 bits or "auto"."""
+    """Return a number of timed runs: a positive int of at most 31 bits, or "auto"."""
     if isinstance(value, str) and value == "auto":
         return "auto"
     try:
@@ -174,7 +174,7 @@ def runs(value: Any) -> int | Literal["auto"]:
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Return what ``numpy.asarray`` makes of a value."""
+    """Return ``numpy.asarray(value)``; TypeError for strings and bytes."""
     if isinstance(value, bytes | bytearray | memoryview | str):
         raise TypeError(f"{name} must be an array or a sequence of numbers; got {shown(value)}")
     with asking(name, value):

@@ -1,4 +1,4 @@
-"""The errors a call can end with, one type each, so that they can be caught by type.
+"""The errors of the package, one type for each kind of failure.
 
 All derive from `CoalesceError`. A wrong argument is a `TypeError` or a `ValueError` instead.
 """

@@ -1,8 +1,8 @@
-"""Locks that a fork leaves open in the child.
+"""Locks that are open in a forked child.
 
 A forked child has only the thread that forked. A lock that another thread held at that moment would
-stay locked in the child for ever, so the child makes each of these locks anew. (csrc/fork.hpp does
-the same for the locks in C++.)
+stay locked in the child for ever. Therefore the child replaces each of these locks by a new one.
+(csrc/fork.hpp does the same for the locks in C++.)
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Lock:
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(RuntimeError):  # forked in between: it is open already
+        with contextlib.suppress(
+            RuntimeError
+        ):  # the process forked in between, so the lock is open
             self._lock.release()
 
     def _remake(self) -> None:
@@ -39,9 +41,9 @@ class Lock:
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801 (it is used as that one is)
-    """A `functools.cached_property` without a lock that a fork can leave closed.
+    """A `functools.cached_property` without a lock, which a fork could leave locked.
 
-    Until Python 3.11 it has one, shared by all objects of a class; later ones have none.
+    `functools` has one up to Python 3.11, shared by all objects of a class.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

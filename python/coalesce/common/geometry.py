@@ -1,8 +1,8 @@
-"""A launch's grid, block and shared memory, checked before anything runs.
+"""Checks the grid, the block and the shared memory of a launch before anything runs.
 
-The limits are those of every GPU since compute capability 3.0 (CUDA C++ Programming Guide,
-"Technical Specifications per Compute Capability"), so they hold on the simulator too. What depends
-on the kernel, its registers and its shared memory, is checked where the kernel is.
+The limits hold for every GPU since compute capability 3.0 (CUDA C++ Programming Guide, "Technical
+Specifications per Compute Capability"), so the simulator has them, too. Limits that depend on the
+kernel, its registers and its shared memory, are checked with the kernel.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LIMITS = {
 
 
 def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent:
-    """Return `value`, an int or one to three of them, as (x, y, z) within CUDA's limits.
+    """Return `value`, one to three ints, as (x, y, z) within CUDA's limits.
 
     Errors call it `name`, by default its kind.
 
-    Raises TypeError for anything else, LaunchError for an extent that no GPU takes.
+    Raises TypeError for anything else, LaunchError for an extent that no GPU supports.
     """
     name = name or kind
     items = value if isinstance(value, tuple | list) else (value,)
@@ -49,7 +49,7 @@ def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent
 
 
 def check_block(block: Extent, name: str = "block") -> None:
-    """Raise LaunchError for a block of more threads than any GPU runs."""
+    """Raise LaunchError for a block with more threads than any GPU supports."""
     threads = block[0] * block[1] * block[2]
     if threads > MOST_THREADS:
         shape = " x ".join(str(number) for number in block if number > 1)
@@ -59,7 +59,7 @@ def check_block(block: Extent, name: str = "block") -> None:
 
 
 def is_plain(key: Any) -> bool:
-    """Tell whether ``kernel[key]`` has only ints, and tuples of ints, of exactly these types."""
+    """Whether ``kernel[key]`` has only ints and tuples of ints, of exactly these types."""
     if type(key) is not tuple:
         return False
     for item in key:
@@ -95,9 +95,9 @@ def shared(value: Any) -> int:
 
 
 def stream(value: Any) -> int | None:
-    """Return a stream's handle; None stays None: the stream that the arrays' library works on.
+    """Return the handle of a stream. None, the current stream of the arrays' library, stays None.
 
-    Takes what the libraries call a stream: an int, `cupy.cuda.Stream`, `torch.cuda.Stream`, Numba's
+    A stream may be an int, `cupy.cuda.Stream`, `torch.cuda.Stream`, Numba's
     and cuda-python's (``__cuda_stream__``). 0 and 1 are the legacy default stream, 2 the calling
     thread's own.
     """
@@ -115,12 +115,12 @@ def stream(value: Any) -> int | None:
             f"got {checks.shown(value)}"
         ) from None
     if not 0 <= number < 2**64:
-        raise ValueError(f"stream is {number}, which is no handle of a stream")
+        raise ValueError(f"stream is {number}, which is not the handle of a stream")
     return 0 if number == 1 else number  # both name the legacy default stream
 
 
 def _handle(value: Any) -> Any:
-    """Return the handle of a library's stream, or the value where it is none."""
+    """Return the handle of a library's stream; other values are returned unchanged."""
     if hasattr(value, "__cuda_stream__"):
         given = value.__cuda_stream__
         return (given() if callable(given) else given)[1]
@@ -137,7 +137,7 @@ def _handle(value: Any) -> Any:
 def block_numbers(
     blocks: Any, grid: Extent, name: str = "blocks"
 ) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return the linear numbers, x fastest, of the blocks that a caller chose, each once, in order.
+    """Return the linear numbers (x fastest) of the chosen blocks, each once, in order.
 
     An int is a linear number and a tuple a blockIdx of one to three coordinates; a list, a range or
     an array (of shape (n,) or (n, 1 to 3)) holds several of either.
@@ -147,12 +147,12 @@ def block_numbers(
     chosen = [blocks] if isinstance(blocks, tuple) else checks.one_or_several(name, blocks)
     numbers = sorted({_block_number(block, grid, name) for block in chosen})
     if not numbers:
-        raise ValueError(f"{name} is empty; name at least one block")
+        raise ValueError(f"{name} is empty; pass at least one block")
     return np.array(numbers, np.uint64)
 
 
 def _block_number(block: Any, grid: Extent, name: str) -> int:
-    """Return the linear number of a block given as that or as its blockIdx."""
+    """Return the linear number of a block, from this number or from its blockIdx."""
     if isinstance(block, tuple | list | np.ndarray):
         if not 1 <= len(block) <= 3:
             raise TypeError(

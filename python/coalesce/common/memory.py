@@ -1,4 +1,4 @@
-"""Arrays apart from the caller's: for simulating what must not change them, here or elsewhere."""
+"""Copies of arrays for simulations that must not change the caller's arrays."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Arrays as pieces of memory, which overlap each other as the arrays that they were made of.
+    """Copies of arrays that share memory in the same way as the originals.
 
-    Pickled and loaded again they still do, which arrays by themselves would not.
+    They still share memory after pickling; plain arrays would not.
     """
 
     memory: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...]
-    # Of each array: which memory, its first byte there, shape, dtype and whether it is writable.
+    # For each array: its piece of memory, its first byte there, shape, dtype, and if writable.
     places: tuple[tuple[int, int, tuple[int, ...], np.dtype[Any], bool], ...]
 
     @classmethod
     def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> Pieces:
-        """Take C-contiguous arrays; memory that may be written is copied, other is used."""
+        """Make them from C-contiguous arrays; only memory that may be written is copied."""
         order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
         groups: list[tuple[int, int, list[int]]] = []  # start, end, arrays
         for i in order:
@@ -47,7 +47,7 @@ class Pieces:
         return cls(tuple(memory), tuple(places))
 
     def arrays(self) -> list[Array]:
-        """Return the arrays, views of the memory."""
+        """Return the arrays as views of the memory."""
         found = []
         for number, first, shape, dtype, writable in self.places:
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
@@ -57,7 +57,7 @@ class Pieces:
         return found
 
     def copy(self) -> Pieces:
-        """Return pieces of memory of their own where they may be written."""
+        """Return new pieces of memory, copied if they may be written."""
         written = {number for number, *_, writable in self.places if writable}
         memory = (m.copy() if i in written else m for i, m in enumerate(self.memory))
         return Pieces(tuple(memory), self.places)
@@ -68,7 +68,7 @@ def _start(array: Array) -> int:
 
 
 def _join(arrays: Sequence[Array], start: int, end: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return the bytes from start to end: those of one array if it has them all, else a copy."""
+    """Return the bytes from start to end: a view if one array has all of them, else a copy."""
     flat = [array.reshape(-1).view(np.uint8) for array in arrays]
     for bytes_ in flat:
         if bytes_.nbytes == end - start:

@@ -1,4 +1,4 @@
-"""A bar that says how far a long simulation or compilation is, and how to stop it."""
+"""A progress bar for long simulations and compilations; it says how to stop them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 # Shorter launches show nothing.
 PATIENCE_SECONDS = 2.0
-# From then on the bar says how to stop what runs, also where nothing can be counted; and where
-# nobody watches, a line on stderr says what runs.
+# From then on the bar says how to stop the run, even if progress cannot be counted. If there is no
+# terminal or notebook, a line on stderr says what runs.
 NOTICE_SECONDS = 10.0
-SECONDS = "seconds"  # the unit of what can only say how long it has run, and may run at most
+SECONDS = "seconds"  # the unit of work that only knows how long it has run and may run
 _STOP = "Ctrl-C stops it"
 _STOP_CELL = "interrupting the cell stops it"
 
@@ -26,18 +26,18 @@ Report = Callable[[int, int], object]
 def reporter(
     progress: bool | Report | None, what: str, unit: str = "blocks"
 ) -> Iterator[Report | None]:
-    """Give the function to call with the numbers of blocks done and in all, or None.
+    """Yield the function to call with the number of finished blocks and of all blocks, or None.
 
     Parameters
     ----------
     progress : bool or callable, optional
-        False shows nothing, True a bar; a callable is called itself. By default there is a bar
-        where somebody watches, a terminal or a notebook, after two seconds, and elsewhere a line on
-        stderr after ten. Only what runs in the main thread is shown, one at a time.
+        False shows nothing, True shows a bar, a callable is called. By default terminals and
+        notebooks show a bar after two seconds; otherwise a line goes to stderr after ten seconds.
+        Only runs of the main thread are shown, one at a time.
     what : str
-        What the bar says is being simulated, or done.
+        What runs, for the text of the bar.
     unit : str
-        What is counted, if not blocks.
+        The unit of progress, by default blocks.
     """
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):
@@ -67,9 +67,11 @@ def _bar(what: str, unit: str, always: bool) -> _Bar | None:
 
 
 class _Bar:
-    """Shows itself when it has been called for longer than `patience` seconds."""
+    """Appears when it has been updated for longer than `patience` seconds."""
 
-    _shown: ClassVar[_Bar | None] = None  # the one on the screen: one inside another is not shown
+    _shown: ClassVar[_Bar | None] = (
+        None  # the bar on the screen; a bar inside another one is not shown
+    )
     stop = _STOP
 
     def __init__(self, what: str, unit: str, patience: float) -> None:
@@ -89,7 +91,7 @@ class _Bar:
             self.show(done, total)
 
     def counted(self, done: int, total: int) -> str:
-        """Return "1,234 of 5,678 blocks", or how long it runs where that says more."""
+        """Return "1,234 of 5,678 blocks", or the time that it has run if nothing is counted."""
         seconds = time.monotonic() - self.start
         if self.unit == SECONDS:
             text = f"{done:,} of at most {total:,} seconds"
@@ -100,7 +102,7 @@ class _Bar:
         return f"{text}; {self.stop}" if seconds >= NOTICE_SECONDS else text
 
     def left(self, done: int, total: int) -> str:
-        """Return how long the rest takes, where that can be said."""
+        """Return the remaining time as text; empty if it is not known."""
         if self.unit == SECONDS or total <= 1:
             return ""
         return time_left(time.monotonic() - self.start, done, total)
@@ -109,7 +111,7 @@ class _Bar:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Take it off the screen."""
+        """Remove the bar from the screen."""
         if _Bar._shown is self:
             _Bar._shown = None
             self.clear()
@@ -119,7 +121,7 @@ class _Bar:
 
 
 def _notice(patience: float) -> float:
-    """Return after how many seconds to show what cannot be counted."""
+    """Return the seconds after which to show a run without counted progress."""
     return 0.0 if patience == 0 else NOTICE_SECONDS
 
 
@@ -138,7 +140,7 @@ class _Line(_Bar):
 
 
 class _TerminalBar(_Bar):
-    """Rich's bar on stderr, gone when it is done."""
+    """A bar of rich on stderr, removed at the end."""
 
     _progress: Any = None
 
@@ -166,7 +168,7 @@ class _TerminalBar(_Bar):
 
 
 class _NotebookBar(_Bar):
-    """An HTML bar that a notebook updates in place, gone when it is done."""
+    """An HTML bar that a notebook updates in place, removed at the end."""
 
     _handle: Any = None
     stop = _STOP_CELL
@@ -190,14 +192,14 @@ class _NotebookBar(_Bar):
 
 
 def time_left(seconds: float, done: int, total: int) -> str:
-    """Say how long the rest takes if it goes on as in these seconds: ``"1:05 left"``."""
+    """Return the remaining time at the rate so far: ``"1:05 left"``."""
     if done == 0:
         return ""
     return f"{clock(seconds / done * (total - done))} left"
 
 
 def clock(seconds: float) -> str:
-    """Return a time as ``"1:05"``, minutes and seconds."""
+    """Return a time in minutes and seconds: ``"1:05"``."""
     whole = round(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -1,4 +1,4 @@
-"""How long a call took, and whether that was measured or modelled."""
+"""The times of a call, measured or modelled."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ class Timing:
     Attributes
     ----------
     kernel_ms : float
-        Milliseconds of all kernels of the call, the median over `runs`. Where an operation
-        launches more than one kernel (a transposition before the product), their sum.
+        Milliseconds of the kernel, the median over `runs`. If an operation launches several kernels
+        (a transposition before the product), their sum.
     spread : float
-        How far the runs lie apart, as a fraction: (80th - 20th percentile) / median. 0 for a
-        modelled time.
+        (80th - 20th percentile) / median of the runs, as a fraction. 0 for a modelled time.
     runs : int
-        How many timed runs the median is of, after warm-up.
+        The number of timed runs, after a warm-up.
     h2d_ms, d2h_ms : float
-        Milliseconds spent copying NumPy arrays to the device and back; 0 for arrays that are
-        there already and on the simulator.
+        Milliseconds for copying NumPy arrays to the device and back. 0 for arrays on the device,
+        and on the simulator.
     gflops : float
         1e9 floating-point operations per second: 2 M N K for a product, one per summed element,
         0 for operations that only move data.
     gbps : float
-        1e9 bytes per second, counting each operand once as read and each result once as written,
-        however often the kernel reads them: what a perfect cache would leave.
+        1e9 bytes per second. Each operand counts once as read and each result once as written, as
+        with a perfect cache, however often the kernel reads them.
     device : str
-        Where it ran, e.g. ``"cuda:0"``.
+        The device of the call: ``"cuda:0"``.
     source : {"measured", "modelled"}
-        Measured on a GPU by CUDA events, or modelled by the simulator from what it counted. A
-        modelled time is an estimate of a GPU's time, not how long the simulation took.
+        Measured on a GPU by CUDA events, or modelled by the simulator from its counts. A modelled
+        time is an estimate of a GPU's time, not the time that the simulation took.
     parts : tuple of (str, float)
-        The kernels that ran and the milliseconds of each.
+        The name of each kernel that ran, and its milliseconds.
 
     Examples
     --------
@@ -72,7 +71,7 @@ class Timing:
 
 
 def milliseconds(value: float) -> str:
-    """Write milliseconds with four significant digits and no exponent."""
+    """Return milliseconds as text, with four significant digits and no exponent."""
     if value == 0:
         return "0 ms"
     decimals = max(0, 3 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 4

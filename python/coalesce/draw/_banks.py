@@ -16,14 +16,14 @@ from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, plural, s
 
 BANKS = 32
 WORD_BYTES = 4
-_LEFT = 84.0  # room for the names of the rows
+_LEFT = 84.0  # space for the names of the rows
 _ROW, _LOW_ROW = 19.0, 15.0
-_MANY_ROWS = 16  # with more they are low
+_MANY_ROWS = 16  # more rows are drawn less high
 _GAP = 15.0
 _X = MARGIN + _LEFT
 _BANK = (INNER - _LEFT) / BANKS
 _MOST_ROWS = {"wavefronts": 12, "words": 36}
-_DIGITS = string.digits + string.ascii_lowercase[:22]  # of lanes in text, one character each
+_DIGITS = string.digits + string.ascii_lowercase[:22]  # characters for lanes in text
 
 Rows = Literal["wavefronts", "words"]
 
@@ -43,19 +43,19 @@ class Word:
 
 @dataclass
 class Board:
-    """Which words the lanes want, and in which wavefront each is served.
+    """The words that the lanes access, and the wavefront in which each is served.
 
-    Which lanes are served together is the model's rule (csrc/model/banks.hpp). Which of a bank's
-    words comes first is not published. Here it is the one that the lowest lane wants.
+    The model's rule (csrc/model/banks.hpp) says which lanes are served together. The order of a
+    bank's words is not published. Here the word of the lowest lane comes first.
 
     Attributes
     ----------
     turns : int
-        In how many groups the lanes are served.
+        The number of groups in which the lanes are served.
     groups : list of (list of int)
-        The active lanes that are served together, without those groups that have none.
+        The active lanes of each group, without empty groups.
     words : list of (list of Word)
-        The words each group wants.
+        The words that each group accesses.
     """
 
     turns: int
@@ -68,17 +68,17 @@ class Board:
 
     @property
     def depths(self) -> list[int]:
-        """The wavefronts of each group: the most words that any bank must serve."""
+        """The wavefronts of each group: the largest number of words that a bank must serve."""
         return [max(word.wavefront for word in words) + 1 for words in self.words]
 
     @property
     def conflicts(self) -> set[int]:
-        """Banks that must serve several words to lanes that are served together."""
+        """The banks that must serve several words to one group of lanes."""
         return {word.bank for words in self.words for word in words if word.wavefront}
 
 
 def board_of(lanes: Lanes, kind: Kind = "load") -> Board:
-    """Give each word the first wavefront in which its bank is free."""
+    """Assign each word to the first wavefront in which its bank is free."""
     words_a_lane = max(1, lanes.itemsize // WORD_BYTES)
     mask = sum(1 << lane for lane in lanes.numbers)
     groups = model.shared_groups(lanes.addresses.tolist(), lanes.itemsize, mask, kind == "load")
@@ -112,10 +112,10 @@ def bank_board(
 ) -> Picture:
     """Draw one warp's access to shared memory on its 32 banks.
 
-    Shared memory has 32 banks, and successive 4-byte words lie in successive banks. One wavefront
-    serves each bank one word, to all the lanes that want it; lanes that want different words of one
-    bank wait for each other. The columns are the banks, each cell shows the lanes that are served,
-    and where a bank must serve several words they are marked.
+    Shared memory has 32 banks, and successive 4-byte words are in successive banks. In one
+    wavefront each bank serves one word to all lanes that access it. Lanes that access different
+    words of one bank wait for each other. The columns of the picture are the banks. Each cell shows
+    the lanes that are served. If a bank must serve several words, these are marked.
 
     Parameters
     ----------
@@ -124,14 +124,14 @@ def bank_board(
     itemsize : int
         Bytes per lane: 1, 2, 4, 8 or 16.
     mask : int or sequence of bool, optional
-        The active lanes: a bit for each, lane 0 the lowest, or a flag for each. All by default.
+        The active lanes: bit i of an int stands for lane i; or one bool per lane. By default all.
     kind : {"load", "store", "atomic"}
-        What the warp does, for the headline.
+        The kind of access, for the headline.
     base : int
-        The address that shared memory starts at, a multiple of 128.
+        The address at which shared memory starts, a multiple of 128.
     rows : {"wavefronts", "words"}
-        What a row is: a wavefront, as time goes on, or 32 words, as they lie in memory. The second
-        shows why a padded tile has no conflicts.
+        Whether a row is a wavefront (the order of time) or 32 words (the order of memory). Rows of
+        words show why a padded tile has no conflicts.
     title : str, optional
         A line above the headline, such as the source line.
 
@@ -142,7 +142,7 @@ def bank_board(
     Raises
     ------
     TypeError, ValueError
-        An argument has a wrong type or is out of range, or no lane is active.
+        An argument has the wrong type or is out of range, or no lane is active.
 
     Examples
     --------
@@ -208,11 +208,11 @@ def _note(lanes: Lanes, board: Board) -> str:
             banks = f"bank {next(w.bank for w in words if w.wavefront == ways - 1)} must serve"
         note = f"{banks} {ways} different words, one per wavefront."
     elif len(words) == 1 and len(lanes.numbers) > 1:
-        note = "all lanes want the same word: it is broadcast."
+        note = "all lanes access the same word: it is broadcast."
     elif any(len(word.lanes) > 1 for word in words):
-        note = "lanes that want the same word are served together."
+        note = "lanes that access the same word are served together."
     else:
-        note = "no two lanes want different words of one bank."
+        note = "no two lanes access different words of one bank."
     note = in_turns + note
     return note[0].upper() + note[1:]
 
@@ -231,7 +231,7 @@ def _header(canvas: Canvas, board: Board, y: float) -> float:
 
 
 def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
-    """Draw a row a wavefront, group after group."""
+    """Draw one row per wavefront, group after group."""
     number_of_row = 0
     most = max(4, _MOST_ROWS["wavefronts"] // len(board.groups))
     for part, (together, words) in enumerate(zip(board.groups, board.words, strict=True)):
@@ -252,13 +252,13 @@ def _draw_wavefronts(canvas: Canvas, board: Board, y: float) -> float:
 
 
 def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
-    """Draw 32 words per row, as they lie in memory."""
+    """Draw 32 words per row, in the order of memory."""
     places: dict[int, list[tuple[int, Word]]] = {}
     for part, words in enumerate(board.words):
         for word in words:
             places.setdefault(word.number // BANKS, []).append((part, word))
     shown = shorten(places, max(places) + 1, _MOST_ROWS["words"])
-    if len(shown) > _MOST_ROWS["words"] + 2:  # gaps take room too
+    if len(shown) > _MOST_ROWS["words"] + 2:  # gaps take space, too
         shown = shorten(places, max(places) + 1, _MOST_ROWS["words"] // 2)
     row = _ROW if len(shown) <= _MANY_ROWS else _LOW_ROW
     for item in inside(shown):
@@ -320,7 +320,7 @@ def _gap(canvas: Canvas, y: float, text: str) -> float:
 
 
 def _totals(canvas: Canvas, board: Board, y: float) -> float:
-    """Write how many words each bank must serve to lanes that are served together."""
+    """Write the number of words that each bank must serve to one group of lanes."""
     canvas.text(MARGIN, y + 11, "words per bank", paint=SOFT)
     counts = [
         max(sum(word.bank == bank for word in words) for words in board.words)
@@ -340,16 +340,16 @@ def _legend(canvas: Canvas, board: Board, y: float) -> float:
     entries = []
     paints = {_paint(board, p, w) for p, words in enumerate(board.words) for w in words}
     if paints - {ALERT}:
-        entries.append(Swatch("a word and the lanes it is served to", BLUE))
+        entries.append(Swatch("a word and the lanes that access it", BLUE))
     if ALERT in paints:
-        entries.append(Swatch("one of several words of its bank: they wait for each other", ALERT))
+        entries.append(Swatch("one of several words of its bank; these wait for each other", ALERT))
     if any(len(word.lanes) > 1 for words in board.words for word in words):
         entries.append(Swatch("served to two lanes at once", letter=f"{TIMES}2"))
     return canvas.legend(y, entries)
 
 
 def _text(board: Board, title: str | None, headline: str, note: str) -> str:
-    """Draw a line a wavefront, with a character a bank: the lane that is served."""
+    """Draw one line per wavefront with one character per bank: the lane that is served."""
     result = [title] if title else []
     ruler = "".join(f"{bank:<8}" for bank in range(0, BANKS, 8)).rstrip()
     result += [*plain(headline), *plain(note), f"bank           {ruler}"]

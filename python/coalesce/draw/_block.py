@@ -13,11 +13,13 @@ from coalesce.draw._lanes import MOST_LANES, power_of_two
 from coalesce.draw._palette import PAPER, SOFT, group, letter, on
 from coalesce.draw._words import plain, plural
 
-MOST_THREADS = 1024  # a block's, by the CUDA C++ Programming Guide's table of technical figures
-_LARGEST, _NUMBERED = 26.0, 15.0  # cells; from the second on there is room for a lane
+MOST_THREADS = (
+    1024  # the largest block, from the table of technical figures in the CUDA C++ Programming Guide
+)
+_LARGEST, _NUMBERED = 26.0, 15.0  # sizes of a cell; from the second on, the lane's number fits
 _ROW = 19.0
 _BETWEEN = 18.0
-_NAME_ROOM = 62.0  # beside a row, for its warps
+_NAME_ROOM = 62.0  # beside a row, for the names of its warps
 _MOST_ROWS, _MOST_LAYERS = 34, 9
 
 
@@ -26,15 +28,15 @@ def thread_block(
 ) -> Picture:
     """Draw the threads of a block, coloured by warp, each with its lane.
 
-    Threads are numbered with x running fastest, then y, then z, and every 32 of them are a warp.
-    That decides which threads' accesses go together.
+    Threads are numbered with x running fastest, then y, then z. Each 32 threads are a warp, and the
+    accesses of a warp are served together.
 
     Parameters
     ----------
     block_dim : int or tuple of up to three int
         The extents of the block, x first as in ``dim3``; at most 1024 threads.
     warp_size : int
-        Lanes of a warp: 32, or 64 for AMD's wavefronts.
+        Lanes of a warp: 32, or 64 for wavefronts of AMD GPUs.
     title : str, optional
         A line above the headline.
 
@@ -70,7 +72,7 @@ def thread_block(
 
     canvas = Canvas()
     top = canvas.headline(16, title, headline, note)
-    # A long row of threads is folded, a warp a row.
+    # A long row of threads is folded into rows of one warp.
     folded = y == z == 1 and x > warp_size
     columns, rows = (warp_size, -(-x // warp_size)) if folded else (x, y)
     grid = Grid(columns, rows, z, threads, warp_size, folded)
@@ -92,10 +94,10 @@ class Grid:
     layers: int
     threads: int
     warp_size: int
-    folded: bool  # a block of one long row, in rows of a warp each
+    folded: bool  # a block that is one long row is folded into rows of one warp
 
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
-        """Return the runs of a warp's threads in a row: first column, how many, first thread."""
+        """Return the runs of one warp in a row: first column, number of threads, first thread."""
         thread = (layer * self.rows + row) * self.columns
         end = min(thread + self.columns, self.threads)
         start, runs = thread, []
@@ -123,9 +125,9 @@ def _extents(block_dim: Any) -> tuple[int, int, int]:
 def _note(x: int, y: int, z: int, warp_size: int) -> str:
     rows = y * z
     if rows == 1 or x % warp_size == 0:
-        return "The lanes of a warp are threads that follow each other along x."
+        return "The lanes of a warp are consecutive threads along x."
     spanned = min(rows, warp_size // x)
-    # Rows that share no layer's end differ in y alone.
+    # Rows of the same layer differ only in y.
     differ = "threadIdx.z differs" if y == 1 else "threadIdx.y and z differ"
     if y > 1 and (z == 1 or y % spanned == 0):
         differ = "threadIdx.y differs"
@@ -137,7 +139,7 @@ def _note(x: int, y: int, z: int, warp_size: int) -> str:
 
 
 def _layers(canvas: Canvas, grid: Grid, top: float) -> float:
-    """Draw a grid for each z, as many side by side as fit; return the y below."""
+    """Draw a grid for each z, as many side by side as fit; return the y below them."""
     shown = shorten(range(grid.layers), grid.layers, _MOST_LAYERS)
     left = 10 + 6 * len(grid.row_name(grid.rows - 1))
     names = left + _NAME_ROOM
@@ -167,7 +169,7 @@ def _layer(canvas: Canvas, grid: Grid, layer: int, x: float, y: float, cell: flo
             middle = x + (column + 0.5) * cell
             canvas.text(middle, y + 8, label, size=10, paint=SOFT, anchor="middle")
     y += 0 if grid.folded else 12
-    told: list[int] = []
+    named: list[int] = []
     for row in shorten(range(grid.rows), grid.rows, _MOST_ROWS):
         if isinstance(row, Gap):
             text = f"... {plural(row.count, 'row')} more ..."
@@ -180,11 +182,11 @@ def _layer(canvas: Canvas, grid: Grid, layer: int, x: float, y: float, cell: flo
         for run in runs:
             _run(canvas, grid, run, x + run[0] * cell, y, cell)
         warps = [thread // grid.warp_size for _, _, thread in runs]
-        if warps != told:  # a warp of several rows is named once
+        if warps != named:  # name a warp of several rows only once
             label = f"warp {warps[0]}" if len(warps) == 1 else f"warps {warps[0]}-{warps[-1]}"
             end = x + sum(count for _, count, _ in runs) * cell + 6
             canvas.text(end, y + 0.5 * _ROW + 3.5, label, size=10, paint=SOFT)
-            told = warps
+            named = warps
         y += _ROW
     return y
 
@@ -192,7 +194,7 @@ def _layer(canvas: Canvas, grid: Grid, layer: int, x: float, y: float, cell: flo
 def _run(
     canvas: Canvas, grid: Grid, run: tuple[int, int, int], x: float, y: float, cell: float
 ) -> None:
-    """Draw threads of one warp that stand in one row."""
+    """Draw the threads of one warp in one row."""
     _, count, thread = run
     warp, lane = divmod(thread, grid.warp_size)
     paint = group(warp)
@@ -219,7 +221,7 @@ def _run(
 
 
 def _columns_to_number(columns: int, cell: float) -> list[int]:
-    """Number the first and last column, and every eighth between if there is room."""
+    """Number the first and last column, and every eighth between if it fits."""
     if columns == 1:
         return [0]
     between = list(range(8, columns - 4, 8)) if 8 * cell > 40 else []

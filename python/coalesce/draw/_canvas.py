@@ -1,7 +1,7 @@
-"""What every picture is drawn with: shapes and text that become one static SVG.
+"""Canvases: shapes and text that become one static SVG.
 
-No ids are used, so any number of pictures can share a page; no scripts, so they survive wherever an
-image does. Marks for tests and other programs are ``data-`` attributes, which nothing renders.
+The SVG has no ids, so any number of pictures can share a page. It has no scripts, so it can be used
+like any image. Marks for tests and other programs are ``data-`` attributes, which are not shown.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from coalesce.common import checks
 from coalesce.draw import _palette
 from coalesce.draw._palette import FAINT, INK, PAPER, SOFT, Paint
 
-WIDTH = 760.0  # of every picture, in CSS pixels: a notebook's cell on a laptop
+WIDTH = 760.0  # of every picture, in CSS pixels; fits the cell of a notebook on a laptop
 MARGIN = 28.0
 INNER = WIDTH - 2 * MARGIN
 
 Anchor = Literal["start", "middle", "end"]
-Data = dict[str, object]  # marks that nothing renders
+Data = dict[str, object]  # marks that are not shown
 Box = tuple[float, float, float, float]  # x, y, width, height
 
 _HATCH = 5.0  # pixels from one line of a hatching to the next
@@ -31,18 +31,18 @@ _HATCH = 5.0  # pixels from one line of a hatching to the next
 class Picture:
     """A static picture: SVG in a notebook or file, plain text in a terminal.
 
-    In a notebook a `Picture` shows itself. ``print(picture)`` and pytest show its text.
+    Notebooks show the picture. ``print(picture)`` and pytest show its text.
 
     Attributes
     ----------
     svg : str
         The picture as one ``<svg>`` element, without scripts and ids.
     text : str
-        The same in ASCII, at most 80 columns wide.
+        The same content in ASCII, at most 80 columns wide.
     headline : str
-        What the picture shows, in a sentence.
+        A sentence: what the picture shows.
     width, height : float
-        Its size in CSS pixels; it scales.
+        The size in CSS pixels; the picture can be scaled.
 
     Examples
     --------
@@ -67,8 +67,8 @@ class Picture:
         return self.svg
 
     def _repr_html_(self) -> str:
-        # An <object> shows the tooltips that an image does not have. Notebooks that are not trusted
-        # and GitHub strip it and keep what is inside: the same picture as an image.
+        # An <object> has tooltips, an image has not. GitHub and notebooks that are not trusted
+        # strip the <object> and keep its content: the same picture as an image.
         data = "data:image/svg+xml;base64," + base64.b64encode(self.svg.encode()).decode()
         size = f'width="{number(self.width)}"'
         return (
@@ -83,22 +83,22 @@ class Picture:
         Parameters
         ----------
         path : str or Path
-            Ends in ``.svg``.
+            The file; its name must end in ``.svg``.
 
         Returns
         -------
         Path
-            Where it is.
+            The path of the file.
 
         Raises
         ------
         ValueError
-            The name ends otherwise; a PNG, say, is what a browser or Inkscape makes of the SVG.
+            The name has another ending. To make a PNG, convert the SVG with a browser or Inkscape.
         """
         path = Path(checks.path("path", path))
         if path.suffix != ".svg":
             raise ValueError(
-                f"path must end in .svg, the one format pictures have; got {path.name!r}"
+                f"path must end in .svg, the only format of pictures; got {path.name!r}"
             )
         path.write_text(self.svg + "\n", encoding="utf-8")
         return path
@@ -169,7 +169,7 @@ class Canvas:
         self._shape("path", f'd="{d}"', paint, None, 1, "", data)
 
     def hatch(self, boxes: list[Box], paint: Paint, data: Data | None = None) -> None:
-        """Fill rectangles with diagonal lines on a tint: moved but not used."""
+        """Fill rectangles with diagonal lines: bytes that are moved but not used."""
         tint, lines = [], []
         for x, y, width, height in boxes:
             w, h = number(width), number(height)
@@ -245,7 +245,7 @@ class Canvas:
         return y + 14
 
     def legend(self, y: float, entries: list[Swatch]) -> float:
-        """Explain colours and hatchings in a row, or in several; return the y below."""
+        """Draw the legend of colours and hatchings in one row or more; return the y below."""
         x = MARGIN
         for entry in entries:
             wide = 22 + text_width(entry.word, 11)
@@ -325,7 +325,7 @@ def number(value: float) -> str:
 
 
 def text_width(content: str, size: float, bold: bool = False) -> float:
-    """Return about how wide a text is, at most, in the widest font that is likely (DejaVu Sans)."""
+    """Return an upper estimate of the width of a text, in a wide font (DejaVu Sans)."""
     return len(content) * size * (0.66 if bold else 0.6)
 
 
@@ -335,5 +335,5 @@ def legal(content: str) -> str:
 
 
 def clean(content: str) -> str:
-    """Return text as it stands in XML."""
+    """Return text escaped for XML."""
     return escape(legal(content))

@@ -1,4 +1,4 @@
-"""The lanes of one warp access, checked: what every picture of an access starts from."""
+"""The lanes of one access of a warp, checked; every picture of an access starts here."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from coalesce.common import checks
 Kind = Literal["load", "store", "atomic"]
 
 MOST_LANES = 64
-MOST_BYTES = 64  # a lane; the widest access of any GPU is 32 bytes
+MOST_BYTES = 64  # per lane; the widest access of any GPU is 32 bytes
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Which lanes access memory, where, and how wide.
+    """The lanes that access memory, their addresses and the width of the access.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Lanes:
         return int(self.addresses[lane])
 
     def words(self) -> str:
-        """Say how many lanes do what: "32 lanes", "7 of 32 lanes"."""
+        """The number of active lanes in words: "32 lanes", "7 of 32 lanes"."""
         active = len(self.numbers)
         if active == self.count:
             return f"{active} lanes"
@@ -63,9 +63,9 @@ def lanes_of(
     Raises
     ------
     TypeError
-        Addresses or widths are no integers.
+        Addresses or widths are not integers.
     ValueError
-        There are no or too many lanes, or an address is negative, or none is active.
+        There are no lanes or too many, an address is negative, or no lane is active.
     """
     width = checks.whole("itemsize", itemsize, 1, MOST_BYTES)
     if warp_size is not None:
@@ -77,7 +77,7 @@ def lanes_of(
     lanes = warp_size or (32 if len(values) <= 32 else 64)
     active = _active(mask, len(values), lanes)
     if not active.any():
-        raise ValueError("mask leaves no lane active: there is no request to draw")
+        raise ValueError("mask has no active lane, so there is no request to draw")
     used = [value if on else 0 for value, on in zip(values, active, strict=False)]
     for value in used:
         if not 0 <= value <= 2**64 - width:
@@ -95,7 +95,7 @@ def power_of_two(name: str, value: Any, low: int, high: int) -> int:
 
 
 def _integers(addresses: Any) -> list[int]:
-    # Through Python's integers: NumPy makes floats of a mixture of small ones and ones above 2**63.
+    # Use Python integers: NumPy converts a mixture of small ones and ones above 2**63 to floats.
     if isinstance(addresses, np.ndarray):
         if addresses.ndim != 1:
             raise ValueError(

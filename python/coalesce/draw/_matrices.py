@@ -1,4 +1,4 @@
-"""Matrices side by side, frame after frame: which cells a warp touches at each step."""
+"""Matrices side by side, frame by frame: the cells that a warp touches at each step."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LABEL = 20.0  # height of a frame's label
 _SIZES = (24.0, 22.0, 20.0, 18.0, 16.0, 15.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.5, 5.0)
 _TALLEST = 330.0  # grid
 _TALL = 700.0  # all of them together
-_READABLE = 12.0  # cells, where they cannot all be on a screen at once
-_MOST_SHOWN = (34, 22, 12)  # rows and columns, until cells are large enough
+_READABLE = 12.0  # size of cells, if not all matrices fit on a screen
+_MOST_SHOWN = (34, 22, 12)  # rows and columns, reduced until cells are large enough
 _MOST_LINES = 32  # of memory, below a matrix
 
 Frames = Mapping[str, Sequence[Matrix]] | Sequence[Matrix]
@@ -41,20 +41,20 @@ def matrix_cells(
     title: str | None = None,
     headline: str | None = None,
 ) -> Picture:
-    """Draw a matrix with the cells that a warp touches, and the memory they lie in.
+    """Draw a matrix with the cells that a warp touches, and their place in memory.
 
-    Sectors of 32 bytes are outlined: the touched cells of one have a colour, and the cells that it
-    brings along in vain are hatched. Below are the cache lines those cells lie in, row after row.
+    Sectors of 32 bytes are outlined. The touched cells of a sector have one colour; cells that are
+    moved but not used are hatched. Below are the cache lines of these cells, row after row.
 
     Parameters
     ----------
     shape : (int, int) or (int,)
-        Rows and columns; a single number is a row. Of a large matrix the part around the touched
-        cells is shown.
+        Rows and columns; a single number is one row. Of a large matrix, only the part around the
+        touched cells is shown.
     touched : array of int, shape (lanes, 2)
-        Row and column that each lane touches; of shape (lanes,) for a matrix of one row.
+        Row and column of the cell that each lane touches; shape (lanes,) for a matrix of one row.
     name : str
-        What the matrix is called.
+        The name of the matrix.
     itemsize : int
         Bytes of an element.
     labels, groups, pitch, offset, boxes
@@ -62,7 +62,7 @@ def matrix_cells(
     title : str, optional
         A line above the headline, such as the source line.
     headline : str, optional
-        The headline, if not the number of cells and sectors.
+        The headline; by default the number of cells and sectors.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def matrix_cells(
     Raises
     ------
     TypeError, ValueError
-        An argument has a wrong type, or a cell lies outside the matrix.
+        An argument has the wrong type, or a cell is outside the matrix.
 
     Examples
     --------
@@ -84,17 +84,17 @@ def matrix_cells(
 
 
 def matrices(frames: Frames, *, title: str | None = None, headline: str | None = None) -> Picture:
-    """Draw matrices side by side, and several steps of a kernel as frames.
+    """Draw matrices side by side; several steps of a kernel are frames.
 
     Parameters
     ----------
     frames : mapping of str to sequence of Matrix, or sequence of Matrix
-        For each frame its label, such as "k = 0", and its matrices; or the matrices of a single
-        frame. Matrices of one name show the same rows and columns in all frames.
+        For each frame a label, such as "k = 0", and its matrices; or the matrices of one frame.
+        Matrices of the same name show the same rows and columns in all frames.
     title : str, optional
         A line above the headline.
     headline : str, optional
-        What the picture shows; by default the sectors of each matrix in the first frame.
+        The headline; by default the sectors of each matrix in the first frame.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def _draw(
 
 @dataclass
 class Arrangement:
-    """Where everything goes, from the corner of the drawing."""
+    """The places of all parts, relative to the corner of the drawing."""
 
     cell: float
     first: list[Panel]  # of the first frame
@@ -236,11 +236,11 @@ def _place(frames: dict[str, list[Panel]], beside: bool, stacked: bool) -> Arran
 
 
 def _memory(canvas: Canvas, matrix: Matrix, y: float) -> float:
-    """Draw the lines of memory that the touched cells lie in."""
+    """Draw the lines of memory that contain the touched cells."""
     memory = matrix.moved
     assert memory is not None
     lines = memory.lines[:_MOST_LINES]
-    heading = "the same cells in memory, where row follows row"
+    heading = "the same cells in memory, row after row"
     if len(lines) < len(memory.lines):
         heading += f": the first {len(lines)} of {plural(len(memory.lines), 'line')}"
     canvas.text(MARGIN, y + 12, heading, size=12.5, paint=SOFT)

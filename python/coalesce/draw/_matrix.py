@@ -1,4 +1,4 @@
-"""A matrix and the cells of it that threads touch: checked, and cut to what fits a picture."""
+"""A matrix and the cells that threads touch, checked and cut to fit a picture."""
 
 from __future__ import annotations
 
@@ -22,32 +22,33 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True)
 class Matrix:
-    """A row-major matrix, or a tile of one in shared memory, and its cells that threads touch.
+    """A row-major matrix, or a tile in shared memory, and the cells that threads touch.
 
     Attributes
     ----------
     name : str
-        What it is called: "a".
+        The name of the matrix: ``"a"``.
     shape : (int, int) or (int,)
-        Rows and columns; a single number is a row.
+        Rows and columns; a single number is one row.
     touched : sequence of (row, column)
-        The cells touched, one for each lane; several lanes may touch one cell.
+        The touched cells, one per lane; several lanes may touch the same cell.
     labels : sequence, optional
-        What to write into each touched cell: by default the lanes, 0 on.
+        The text of each touched cell; by default the number of the lane, from 0.
     groups : sequence of int, optional
-        A number for each touched cell; cells of a number have a colour. By default the sectors.
+        A number for each touched cell; cells with the same number have the same colour. By default
+        the sectors.
     itemsize : int
         Bytes of an element.
     pitch : int, optional
-        Elements from one row to the next, if not the columns.
+        Elements from one row to the next; by default the number of columns.
     offset : int
-        Bytes from a sector's beginning to the first element; 0 for arrays that a GPU allocates.
+        Bytes from the start of a sector to the first element; 0 for allocated arrays.
     memory : {"global", "shared"}
-        Only global memory is moved by sectors, which are then outlined and counted.
+        Global memory is moved in sectors, which are outlined and counted.
     boxes : sequence of (row, column, rows, columns)
-        Parts to be outlined, such as a block's tile.
+        Parts to outline, such as the tile of a block.
     note : str, optional
-        A line below, instead of the count of sectors.
+        A line below the matrix, instead of the number of sectors.
     """
 
     name: str
@@ -133,7 +134,7 @@ class Matrix:
 
     @cached_property
     def brought(self) -> dict[Cell, int]:
-        """The cells that sectors bring along although none touches them, and their colour."""
+        """The cells that are moved but not touched, and their colour."""
         result = {}
         for sector in self.moved.sectors.values() if self.moved else ():
             first = (sector.address - self.offset) // self.itemsize
@@ -149,13 +150,13 @@ class Matrix:
         return result
 
     def address(self, cell: Cell) -> int:
-        """Return where a cell lies, from the beginning of a sector."""
+        """Return the place of a cell, in bytes from the start of a sector."""
         row, col = cell
         return self.offset + (row * (self.pitch or self.extents[1]) + col) * self.itemsize
 
     @property
     def notes(self) -> list[str]:
-        """What is written below the matrix, line by line."""
+        """The text below the matrix, line by line."""
         if self.note is not None:
             return self.note.split("\n") if self.note else []
         if self.memory == "shared":
@@ -168,7 +169,7 @@ class Matrix:
 
     @property
     def direction(self) -> str:
-        """Say how the touched cells follow each other, or nothing."""
+        """Describe the order of the touched cells, or return nothing."""
         if self.labels is not None or len(self.cells) < 2:
             return ""
         steps = {(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(self.cells)}

@@ -1,15 +1,15 @@
 """The colours of every picture and plot.
 
-A picture has to read on a light page, on a dark page, and on a dark page that does not say so (a
-notebook's SVG output is an image, which sees the system's theme and not the notebook's). So it lies
-on paper of its own, and every `Paint` has a light and a dark value. The light value is written into
-each element and the dark one comes from a style sheet: where the sheet is stripped, as GitHub does
-with a notebook's SVG, the light picture is left whole.
+A picture must be readable on a light page, on a dark page, and on a dark page that does not say so:
+the SVG output of a notebook is an image, which sees the theme of the system and not that of the
+notebook. Therefore a picture has its own background, and every `Paint` has a light and a dark
+value. The light value is written into each element; the dark value comes from a style sheet. If the
+sheet is stripped, as GitHub does in notebooks, the light picture remains complete.
 
 The group colours are those of M. Okabe and K. Ito, "Color Universal Design" (2008), which stay
-apart for colour-blind readers. Yellow is left out, too pale on white, and vermilion is kept for
-what is wrong. Colour never says anything alone: sectors have letters, lanes numbers, and bytes that
-were moved in vain are hatched.
+apart for colour-blind readers. Yellow is not used because it is too pale on white. Vermilion is
+reserved for what is wrong. Colour is never the only sign: sectors have letters, lanes have numbers,
+and bytes that are moved but not used are hatched.
 """
 
 from __future__ import annotations

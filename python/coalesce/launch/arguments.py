@@ -1,7 +1,7 @@
-"""A kernel's arguments checked and brought into the form a launch takes.
+"""Checks the arguments of a kernel and converts them to what a launch needs.
 
-This is the long way round, for NumPy arrays, conversions and error messages. Calls whose arguments
-are GPU arrays and exact scalars do not come here (csrc/bindings/launcher.hpp).
+This is the slow path, for NumPy arrays, conversions and error messages. Calls with GPU arrays and
+scalars of exact types take the fast path (csrc/bindings/launcher.hpp).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from coalesce.cxx.signature import Parameter, Signature
 class HostArray:
     """A NumPy array as a kernel uses it.
 
-    `array` is C-contiguous: the caller's own or, for another layout, a copy, which `finish` writes
-    back. `written` tells whether what the kernel writes reaches the caller.
+    `array` is C-contiguous: the caller's own array or, for another layout, a copy, which `finish`
+    writes back. `written` says whether the caller sees what the kernel writes.
     """
 
     name: str
@@ -42,16 +42,16 @@ class HostArray:
 
     @property
     def undefined(self) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """For memory of `coalesce.empty`: for each byte of `array`, whether none ever wrote it.
+        """For memory of `coalesce.empty`: for each byte of `array`, whether it is undefined.
 
-        Who watches the kernel's stores clears it in place. None: every byte is defined.
+        A run that watches the kernel's stores clears it in place. None: every byte is defined.
         """
         return simulated.undefined(self.array)
 
     def finish(self, watched: bool = False) -> None:
-        """Write a copy back to where it came from.
+        """Write a copy back to the caller's array.
 
-        Unless the launch was `watched`, all of the array is taken as defined from now on.
+        Unless the launch was `watched`, the whole array counts as defined from now on.
         """
         if self.copied and self.written:
             self.given[...] = self.array
@@ -65,13 +65,13 @@ Argument = bytes | HostArray | GpuArray
 def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     """Return the arguments in order: packed scalars, NumPy arrays, GPU arrays.
 
-    Raises TypeError for a wrong number or type, ValueError for a wrong value or layout; the message
-    names the parameter, what came and what is needed.
+    Raises TypeError for a wrong number or type, ValueError for a wrong value or layout. The message
+    names the parameter, what it was and what is needed.
 
-    Scalars convert only where nothing is lost that the caller may not expect: integers by value
-    (any integer that the type holds exactly), NumPy floats by type (to one at least as wide),
-    Python floats to any floating type whose range holds them, as Python has no narrower one, and
-    booleans to integers but not to floats.
+    Scalars are converted only if nothing unexpected is lost. Integers convert to any type that
+    holds their value exactly. NumPy floats convert to types that are at least as wide. Python
+    floats convert to any floating type whose range includes them, because Python has no narrower
+    type. Booleans convert to integers, but not to floats.
     """
     values = expanded(signature, arguments)
     result = [_one(p, value) for p, value in zip(signature.parameters, values, strict=True)]
@@ -80,7 +80,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
-    """Return what errors call the arguments: the parameters' names, as far as they fit."""
+    """Return the names of the arguments in errors: the parameters' names, if their number fits."""
     parameters: Sequence[Any] = signature.parameters
     if len(parameters) != len(arguments):
         return [f"argument {number}" for number in range(1, len(arguments) + 1)]
@@ -88,7 +88,7 @@ def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
 
 
 def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
-    """Return a value for each parameter: the arguments, but for Numba's arrays their fields."""
+    """Return a value for each parameter: the arguments; for Numba's arrays, their fields."""
     if signature.numba is not None and len(arguments) == len(signature.parameters):
         return arguments  # they are that already
     wanted = len(signature.parameters if signature.numba is None else signature.numba)
@@ -220,11 +220,10 @@ def _gpu_array(parameter: Parameter, array: GpuArray) -> GpuArray:
 
 
 def _share_copies(arrays: Sequence[HostArray]) -> None:
-    """Let arguments that are one memory to the caller be one memory to the kernel.
+    """Make arguments that share memory for the caller share it for the kernel, too.
 
-    Contiguous arrays are used where they lie and share by themselves. The same array of another
-    layout, passed twice, shares its copy; a copy that overlaps something else that is written
-    cannot.
+    Contiguous arrays are used directly, so they share memory anyway. An array of another layout
+    that is passed twice gets one copy. A copy that overlaps another written argument is refused.
     """
     copies: dict[Any, HostArray] = {}
     for item in (a for a in arrays if a.copied):
@@ -245,7 +244,7 @@ def _share_copies(arrays: Sequence[HostArray]) -> None:
                 raise ValueError(
                     f"arguments `{item.name}` and `{other.name}` share memory, and "
                     f"`{item.name}` is not C-contiguous (strides {item.given.strides}), so the "
-                    "kernel would see two memories; pass contiguous copies"
+                    "kernel would not see that they share memory; pass contiguous copies"
                 )
 
 
@@ -323,7 +322,7 @@ def _numpy_scalar(parameter: Parameter, value: np.generic) -> bytes:
 
 
 def _widens(given: str, code: str) -> bool:
-    """Tell whether every value of one type is a value of the other."""
+    """Whether every value of one type is also a value of the other."""
     kind = given[0]
     if kind not in "bfc":
         return False
@@ -366,7 +365,7 @@ _PRECISION = {"f2": 11, "V2": 8, "f4": 24, "f8": 53, "c8": 24, "c16": 53}
 
 
 def _survives(value: int, code: str) -> bool:
-    """Tell whether an integer is a value of a floating type."""
+    """Whether a floating type holds an integer exactly."""
     if value.bit_length() > 1024:
         return False
     significant = value.bit_length() - ((value & -value).bit_length() - 1)
@@ -408,7 +407,7 @@ def _packed(parameter: Parameter, code: str, value: int) -> bytes:
 
 
 def register_scalars() -> None:
-    """Tell the fast launcher NumPy's scalar classes."""
+    """Pass NumPy's scalar classes to the fast launcher."""
     for code in ("b1", "i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8"):
         cuda.register_numpy_scalar(np.dtype(code).type, code)
     for kind, code in ((np.longlong, "i8"), (np.ulonglong, "u8")):

@@ -24,7 +24,7 @@ from coalesce.launch.module import Module
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a module: where it is and what NumPy makes of it."""
+    """A variable of a module: its place, and its dtype and shape in NumPy."""
 
     symbol: str  # its name in the PTX
     name: str  # in C++: "ns::weights"
@@ -42,23 +42,23 @@ class Variable:
 class Globals(Mapping[str, Any]):
     """A kernel's `__device__` and `__constant__` variables by name: ``kernel.globals``.
 
-    Reading gives a copy, a read-only NumPy array (a NumPy scalar of a plain variable), after the
-    launches before it have ended. Assigning copies a number or an array to the device, where the
-    launches that follow see it; as in NumPy, a value is broadcast to the variable's shape. A
-    structure, and any type that the declaration does not tell, is an array of its bytes.
+    Reading waits for earlier launches and returns a copy: a read-only NumPy array, or a NumPy
+    scalar for a plain variable. Assigning copies a number or an array to the device, and later
+    launches see it. As in NumPy, the value is broadcast to the variable's shape. A structure, or a
+    variable of unknown type, is an array of its bytes.
 
-    The variables belong to the module: the kernels that `Kernel.get_function` gives share them,
-    two `Kernel` objects made from one source do not. Each device has its own copy; `on` gives
-    those of another device.
+    The variables belong to the module. Kernels that `Kernel.get_function` returns share them; two
+    `Kernel` objects made from one source do not. Each device has its own copy; `on` returns the
+    variables of another device.
 
     Raises
     ------
     KeyError
-        There is no such variable, or the compiler removed it as nothing uses it.
+        There is no such variable, or the compiler removed it because nothing uses it.
     TypeError
-        The value is of another kind (a float for an int).
+        The value has the wrong kind (a float for an int).
     ValueError
-        The value has another shape or does not fit, or the variable is const.
+        The value has the wrong shape or is out of range, or the variable is const.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Globals(Mapping[str, Any]):
     def __init__(self, module: Module, device: Device) -> None:
         self._module = module
         self._device = device
-        # What there is, the compiler's PTX tells; the simulator's parser reads it on any device.
+        # The compiler's PTX lists the variables; the simulator's parser reads it for any device.
         self._program: Any = (
             module.program(device)
             if device.kind == "sim"
@@ -95,12 +95,12 @@ class Globals(Mapping[str, Any]):
         )
 
     def on(self, device: str | Device) -> Globals:
-        """Return the variables of another device.
+        """Return the variables on another device.
 
         Parameters
         ----------
         device : str or Device
-            Such as ``"sim"`` or ``"cuda:1"``.
+            The device: ``"sim"``, ``"cuda:1"``, ...
 
         Returns
         -------
@@ -131,7 +131,7 @@ class Globals(Mapping[str, Any]):
         variable = self._find(name)
         if variable.const:
             raise ValueError(
-                f"variable `{variable.name}` is const, so the compiler has put its value into the "
+                f"variable `{variable.name}` is const, so its value is compiled into the "
                 "kernels; declare it without const, or set it with a -D option"
             )
         content = _converted(variable, value)
@@ -183,7 +183,7 @@ def _variables(
     options: Sequence[str],
     ask: Ask,
 ) -> list[Variable]:
-    """Return the variables of a module, without what the compiler and CUDA's headers add."""
+    """Return the variables of a module, without those of the compiler and CUDA's headers."""
     declared = variables_of(source, options)
     known: dict[str, DeclaredVariable] = {}  # by symbol
     for symbol, *_ in found:
@@ -210,7 +210,7 @@ def _variables(
 def _as_numpy(
     declared: DeclaredVariable, ptx_type: str, size: int
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Return the dtype and shape of a variable, the declaration's where it explains the size."""
+    """Return the dtype and shape of a variable: as declared, if that matches its size."""
     accepted, item = element_types(declared.type)
     if accepted and item and size % item == 0:
         dtype = np.dtype("u2" if accepted[0] == "V2" else accepted[0])
@@ -228,7 +228,7 @@ def _as_numpy(
 
 
 def _converted(variable: Variable, value: Any) -> np.ndarray[Any, Any]:
-    """Return `value` as the variable holds it; TypeError or ValueError where it cannot."""
+    """Return `value` in the type of the variable; TypeError or ValueError if it does not fit."""
     wanted = f"variable `{variable.name}` has shape {variable.shape}, {variable.dtype}"
     if hasattr(value, "get") and not isinstance(value, Mapping):  # a GPU array
         value = value.get()

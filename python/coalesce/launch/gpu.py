@@ -1,8 +1,8 @@
-"""One launch on a GPU, the long way: NumPy arrays go there and back, streams are kept in order.
+"""One launch on a GPU, by the slow path: copies NumPy arrays to the GPU and back, orders streams.
 
-Everything runs on one stream: the one asked for, else the one that the GPU arrays' library works
-on, where they agree, else the default stream. Arrays that are one memory on the host are one memory
-on the GPU.
+Everything runs on one stream: the caller's stream, else the current stream of the GPU arrays'
+libraries if they agree, else the default stream. Arrays that share memory on the host also share
+it on the GPU.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(
     write_only: Sequence[str],
     wanted_stream: int | None = None,
 ) -> LaunchRecord:
-    """Launch with prepared arguments; waits for the kernel where NumPy arrays take part."""
+    """Launch with prepared arguments; wait for the kernel if there are NumPy arrays."""
     gpu = cuda.Device(device.ordinal)
     for parameter, argument in zip(signature.parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
@@ -67,7 +67,7 @@ def run(
     kernel_ms, spread, done = 0.0, 0.0, 0
     cuda.launch(*launch)
     if runs is not None:
-        # The first launch made the result; the timed ones may change it, so it is kept aside.
+        # The first launch computed the result. The timed ones may change it, so it is saved.
         kept = _Kept(gpu, signature, arguments, staged, stream)
         kernel_ms, spread, done = cuda.time(*launch, 0 if runs == "auto" else runs)
         kept.restore()
@@ -102,8 +102,8 @@ def run(
 def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) -> tuple[int, bool]:
     """Return the stream to launch on and whether to wait for it afterwards.
 
-    Memory of this package is ordered on the default stream. Where it meets a stream of another
-    library, or two of those meet, the host waits for one before the other goes on.
+    Memory of this package is ordered on the default stream. If it is used with a stream of another
+    library, or if two such streams are used, the host waits for one before the other continues.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     streams = {0 if a.stream == LEGACY_STREAM else a.stream for a in arrays if a.stream is not None}
@@ -118,11 +118,11 @@ def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) ->
 
 
 def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int) -> bool:
-    """Have `stream` wait for the work that is pending on the arrays.
+    """Make `stream` wait for the pending work on the arrays.
 
-    Returns whether memory of this package takes part. It stays ordered on the default stream, so
-    the default stream waits afterwards; other libraries' arrays are their user's to order, as in
-    those libraries.
+    Returns whether memory of this package is used. That memory stays ordered on the default stream,
+    so the default stream waits afterwards. Users order the arrays of other libraries themselves, as
+    in those libraries.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     ours = with_hosts or any(type(a.owner).__name__ == "DeviceArray" for a in arrays)
@@ -158,7 +158,7 @@ class _Staged:
                 self._addresses[id(host)] = memory.address + _start(host.array) - first
 
     def send(self, skip: set[str], stream: int) -> None:
-        """Copy the arrays to the GPU, but those in `skip` that share no memory."""
+        """Copy the arrays to the GPU, except those in `skip` that share no memory."""
         for group in self._groups:
             sent = 0  # host memory before this address is on the GPU
             for host in group:
@@ -172,7 +172,7 @@ class _Staged:
 
 
 class _Kept:
-    """Copies of what a kernel writes, taken now and put back later."""
+    """Copies of the arrays that a kernel writes, taken now and restored later."""
 
     def __init__(
         self,

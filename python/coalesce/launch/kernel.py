@@ -1,4 +1,4 @@
-"""A kernel compiled from CUDA C++ or PTX text, its arguments checked, launched on a device."""
+"""Kernels compiled from CUDA C++ or PTX: checks their arguments and launches them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class BaseKernel:
-    """A kernel that can be launched; `coalesce.Kernel` adds the documentation and analyses."""
+    """A kernel that can be launched; `coalesce.Kernel` adds documentation and analyses."""
 
     def __init__(
         self,
@@ -103,13 +103,18 @@ class BaseKernel:
         Parameters
         ----------
         entry : str
-            Its name, one of `entries` or unmangled.
+            The name of the kernel, mangled or not.
 
         Raises
         ------
         TypeError, ValueError
-            `entry` is not a string, or the source has no such kernel. Another instantiation of a
-            template is a `Kernel` of its own.
+            `entry` is not a string, or the source has no such kernel. For another instantiation of
+            a template, make another `Kernel`.
+
+        Returns
+        -------
+        Kernel
+            The other kernel, on the same device.
 
         Examples
         --------
@@ -137,12 +142,12 @@ class BaseKernel:
 
     @property
     def source(self) -> str:
-        """The text it was made from."""
+        """The source text of the kernel."""
         return self._module.source
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The compiler's options."""
+        """The options for the compiler."""
         return self._module.options
 
     @functools.cached_property
@@ -152,12 +157,12 @@ class BaseKernel:
 
     @property
     def name(self) -> str:
-        """The kernel's name, unmangled."""
+        """The unmangled name of the kernel."""
         return self.signature.name
 
     @property
     def device(self) -> Device:
-        """Where it runs unless a call says otherwise."""
+        """The device on which the kernel runs by default."""
         return self._device
 
     @property
@@ -190,7 +195,7 @@ class BaseKernel:
         return f"<Kernel {self.signature} on {self._device.name}>"
 
     def __getitem__(self, key: Any) -> Any:
-        # True and 1.0 equal 1, so only keys of plain integers may be looked up as they are.
+        # True and 1.0 equal 1, so only keys of plain integers may be looked up directly.
         if not geometry.is_plain(key):
             key = geometry.launch_of(key)
         try:
@@ -207,7 +212,7 @@ class BaseKernel:
         return _unpickled, (type(self), self._module, made_by, self._wanted, self.instruction_limit)
 
     def __call__(self, *_: Any) -> None:
-        """Refuse: a launch needs its geometry."""
+        """Refuse the call: a launch needs a grid and a block."""
         raise TypeError(
             f"{self.name} needs a launch geometry: kernel[grid, block](...) instead of kernel(...)"
         )
@@ -224,10 +229,10 @@ class BaseKernel:
         write_only: Sequence[str] = (),
         stream: Any = None,
     ) -> LaunchRecord:
-        """Launch the kernel and tell what it took; the arrays are as after one launch.
+        """Launch the kernel and return its times and counts; arrays are as after one launch.
 
-        With `runs` on a GPU the kernel runs that often: variables of the source (`globals`) are as
-        after all the runs.
+        With `runs` on a GPU the kernel runs several times, and variables of the source (`globals`)
+        are as after all runs.
 
         Parameters
         ----------
@@ -237,17 +242,17 @@ class BaseKernel:
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
-            Where to run, if not on the kernel's device.
+            The device; by default that of the kernel.
         runs : int or "auto", optional
-            How many timed runs, after a warm-up; ``"auto"`` is as many as a stable median needs.
-            The simulator models one run. By default nothing is timed.
+            The number of timed runs, after a warm-up. ``"auto"`` repeats until the median is
+            stable. The simulator models one run. By default nothing is timed.
         counts : bool
             Whether the simulator counts requests, sectors and instructions.
         write_only : sequence of str
-            Parameters whose arrays need not be copied to the GPU, as the kernel writes every
-            element.
+            Names of parameters whose arrays need not be copied to the GPU, because the kernel
+            writes every element.
         stream : stream or int, optional
-            Where to launch on a GPU; by default as for ``kernel[grid, block]``.
+            The stream of the launch on a GPU; by default as for ``kernel[grid, block]``.
 
         Returns
         -------
@@ -258,7 +263,7 @@ class BaseKernel:
         TypeError, ValueError
             An argument does not fit its parameter, or an option is out of range.
         LaunchError
-            The device does not take this grid and block, or the kernel failed.
+            The device does not support this grid and block, or the kernel failed.
         MemoryFault
             The kernel accessed memory outside its arrays.
         DeviceUnavailable
@@ -323,7 +328,9 @@ class BaseKernel:
         check_places(self.signature, arguments, device)
         unknown = set(write_only) - {p.name for p in self.signature.parameters}
         if unknown:
-            raise ValueError(f"write_only names no parameter of {self.signature}: {unknown}")
+            raise ValueError(
+                f"write_only names {unknown}, which is no parameter of {self.signature}"
+            )
         if device.kind == "cuda":
             return gpu.run(
                 self._function(device),

@@ -1,4 +1,4 @@
-"""What the models of caches and time say of a launch; estimates, and labelled as such."""
+"""The models' estimates of the caches and the time of a launch, always labelled as estimates."""
 
 from __future__ import annotations
 
@@ -8,45 +8,56 @@ from typing import Any
 
 from coalesce._core import model
 
-# What a kernel can be bound by: the models' names, and what a person is told.
+# What a kernel can be bound by: the models' names, and words for people.
 BOUNDS = {
     "issue": "the issue of instructions",
     "fp32": "the float32 pipes",
     "fp64": "the float64 pipes",
     "alu": "the pipes for integers, logic and comparisons",
     "xu": "conversions and transcendental functions",
-    "requests": "the load-store unit, a memory instruction at a time",
+    "requests": "the load-store unit, which takes one memory instruction at a time",
     "data": "the data stage of L1",
     "constants": "loads from constant memory with different addresses",
     "l2": "the L2 cache",
-    "atomics": "atomics of one place, or of too many, in L2",
+    "atomics": "atomics in L2, to the same address or to too many",
     "dram": "DRAM",
-    "latency": "latency, which the warps at hand do not hide",
+    "latency": "latency, with too few warps to hide it",
 }
 
 
 @dataclass(frozen=True)
 class Modelled:
-    """What was modelled of a launch.
+    """The modelled caches and time of a launch.
 
     Attributes
     ----------
     ms : float
-        The kernel's time.
+        Time of the kernel in milliseconds.
     bound : str
-        What takes longest, a key of `BOUNDS`.
+        The resource that takes longest: ``"data"``, ``"dram"``, ``"latency"``, ... `why` has the
+        words.
     cycles : dict
-        Cycles of the busiest multiprocessor that each of the resources takes, by the same keys.
+        Cycles that each resource of the busiest multiprocessor takes by itself, by the same keys.
     work : dict
-        What the times were made of: `coalesce::model::Work`.
+        The counts that the time was computed from, by name: ``"global_requests"``,
+        ``"tag_lookups"``, ``"dram_bytes"``, ... See ``coalesce::model::Work`` in
+        ``csrc/model/time.hpp``.
     blocks_a_multiprocessor : int
+        Number of blocks that a multiprocessor holds at once.
     limit : str
-        What keeps a multiprocessor from holding more: ``"warps"``, ``"registers"``, ...
+        What limits that number: ``"warps"``, ``"registers"``, ...
     first_level_bytes : int
-        First-level cache of a multiprocessor, next to its shared memory.
+        Bytes of a multiprocessor's memory that remain for L1 beside the shared memory.
     caches : dict or None
-        What went through the caches, where they were asked for: `coalesce::model::CacheCounts`,
-        and ``blocks_replayed`` of ``blocks``.
+        The traffic of the caches by name: ``"l2_reads"`` and ``"l2_writes"`` in sectors,
+        ``"dram_read_bytes"``, ... (``coalesce::model::CacheCounts``); and ``"blocks_replayed"`` of
+        ``"blocks"``. None if the caches were not modelled.
+
+    Examples
+    --------
+    >>> modelled = coalesce.profile("matmul", a, b, variant="naive").modelled
+    >>> modelled.bound in modelled.cycles
+    True
     """
 
     ms: float
@@ -60,7 +71,7 @@ class Modelled:
 
     @classmethod
     def of(cls, model: Mapping[str, Any]) -> Modelled:
-        """Return what a result of the simulator says (``LaunchResult.model``)."""
+        """Return the models' part of a result of the simulator (``LaunchResult.model``)."""
         time, occupancy = model["time"], model["occupancy"]
         return cls(
             ms=time["ms"],
@@ -75,13 +86,13 @@ class Modelled:
 
     @property
     def share(self) -> float | None:
-        """The share of the blocks that was replayed through the caches; None without caches."""
+        """The share of the blocks that were replayed through the caches; None without caches."""
         if self.caches is None:
             return None
         return self.caches["blocks_replayed"] / max(1, self.caches["blocks"])
 
     def metrics(self) -> dict[str, float]:
-        """Return what was modelled by Nsight Compute's names, in its base units."""
+        """Return the estimates by Nsight Compute's names, in its base units."""
         found = {"gpu__time_duration.sum": 1e6 * self.ms}
         if self.caches is None:
             return found
@@ -99,7 +110,7 @@ class Modelled:
 
     @property
     def why(self) -> str:
-        """What the kernel is bound by, as a person is told."""
+        """What bounds the kernel, in words: ``"bound by DRAM: 8.39 MB"``."""
         return f"bound by {BOUNDS[self.bound]}{self._detail()}"
 
     def _detail(self) -> str:
@@ -117,7 +128,7 @@ class Modelled:
 
 
 def of_bytes(count: float) -> str:
-    """Write a number of bytes: ``"8.39 MB"``."""
+    """Return a number of bytes as text: ``"8.39 MB"``."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(count) < 999.5 or unit == "TB":
             break

@@ -1,4 +1,4 @@
-"""A source compiled for the devices it runs on: what the kernels of one source share.
+"""Modules: sources compiled for their devices. The kernels of one source share a module.
 
 A module is compiled when a device first needs it and loaded once on each. Its `__device__` and
 `__constant__` variables therefore exist once for each device, and every kernel of the module sees
@@ -21,7 +21,7 @@ from coalesce.cxx.host_code import DeviceCode
 
 
 class Module:
-    """CUDA C++ or PTX text, compiled and loaded where it is needed.
+    """CUDA C++ or PTX text, compiled for and loaded on the devices that need it.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class Module:
     options : tuple of str
         NVRTC's.
     arch : str or None
-        ``"sm_80"``; None is the architecture of the device.
+        ``"sm_80"``; None for the architecture of the device.
     headers : mapping
         Texts that ``#include`` finds by these names.
     filename : str
-        What messages call the source.
+        The name of the source in messages.
     expression : str or None
         The template instantiation to compile.
     entry : str or None
@@ -63,12 +63,12 @@ class Module:
         self._compiled: dict[str, nvrtc.Compiled] = {}  # by architecture
         self._programs: dict[str, Any] = {}  # on the simulator, by device
         self._loaded: dict[str, Any] = {}  # on a GPU, by device
-        # Two threads that launch a new kernel must end up with one module, or each would have its
-        # own variables.
+        # Two threads that launch a new kernel must get the same module, or each would have its own
+        # variables.
         self._lock = forks.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Kernels that are pickled together share their module again.
+        # Kernels that are pickled together share their module after loading, too.
         return type(self), (
             self.source,
             self.options,
@@ -81,13 +81,13 @@ class Module:
 
     @property
     def text(self) -> str:
-        """The CUDA C++, for whoever reads declarations off it; "" where the source is PTX."""
+        """The CUDA C++ text, for reading declarations; "" if the source is PTX."""
         if self.device_code is not None:
             return "\n".join([self.device_code.text, *self.device_code.headers.values()])
         return "" if self.is_ptx else self.source
 
     def compiled(self, device: Device) -> nvrtc.Compiled:
-        """Return the PTX and, where the source is CUDA C++, the machine code for a device."""
+        """Return the PTX and, for CUDA C++, the machine code for a device."""
         with self._lock:
             if self.is_ptx:
                 return self._compiled.setdefault("", nvrtc.Compiled(self.source, None, "", {}, ""))
@@ -108,7 +108,7 @@ class Module:
             return self._compiled[arch]
 
     def types(self, device: Device, expressions: Sequence[str]) -> dict[str, str]:
-        """Return the compiler's types of C++ expressions, without those that it refuses."""
+        """Return the types of C++ expressions from the compiler, without refused expressions."""
 
         def lowered(probe: str, wanted: Sequence[str]) -> Mapping[str, str]:
             # PTX is enough, of the very architecture: code may ask for it.
@@ -126,7 +126,7 @@ class Module:
         return compiled_types.asked(expressions, lowered)
 
     def modelled(self, device: Device, entry: str) -> dict[str, Any]:
-        """Return what the models need to know of a kernel: options of ``Program.launch``."""
+        """Return the properties of a kernel that the models need: options of ``Program.launch``."""
         return {
             "gpu": modelled_gpu(device),
             "registers": cubin.registers(self.compiled(device).cubin, entry),
@@ -150,7 +150,7 @@ class Module:
             return program
 
     def disassembly(self, device: Device) -> Callable[[], str] | None:
-        """Return what disassembles the machine code when counting first wants it."""
+        """Return a function that disassembles the machine code when counting first needs it."""
         if os.environ.get("COALESCE_COUNT_PTX"):
             return None
         compiled = self.compiled(device)
@@ -168,7 +168,7 @@ class Module:
 
 
 def _image(compiled: nvrtc.Compiled, device: Device) -> bytes:
-    """Return what a GPU loads: machine code made for it, or PTX, which the driver compiles.
+    """Return the code that a GPU loads: machine code, or PTX, which the driver compiles.
 
     Machine code runs on GPUs of the same major compute capability from its minor one on ("CUDA C++
     Programming Guide", Binary Compatibility); that of sm_90a and its like on exactly one.

@@ -1,4 +1,4 @@
-"""What a launch took, on whichever device."""
+"""The record of a launch: its times and counts, on any device."""
 
 from __future__ import annotations
 
@@ -10,27 +10,35 @@ from coalesce.launch.modelled import Modelled
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """What one launch took.
+    """The times and counts of one launch, as `Kernel.launch` returns them.
 
     Attributes
     ----------
     kernel_ms : float
-        Milliseconds of the kernel, the median over `runs`; 0 where nothing was timed.
+        Milliseconds of the kernel, the median over `runs`; 0 if nothing was timed.
     spread : float
-        (80th - 20th percentile) / median of the runs, a fraction; 0 for a single one.
+        (80th - 20th percentile) / median of the runs, as a fraction; 0 for a single run.
     runs : int
-        How many timed runs; 0 where nothing was timed.
+        Number of timed runs; 0 if nothing was timed.
     h2d_ms, d2h_ms : float
-        Milliseconds for copying NumPy arrays to the GPU and back, on the host's clock; 0 where
-        nothing was timed or copied.
+        Milliseconds for copying NumPy arrays to the GPU and back, by the host's clock; 0 if nothing
+        was timed or copied.
     source : {"measured", "modelled"}
-        By CUDA events on a GPU, or by the simulator's model.
+        Whether `kernel_ms` was measured by CUDA events or modelled by the simulator.
     device : str
-        Where it ran: ``"cuda:0"``.
+        The device of the launch: ``"cuda:0"``.
     counts : object or None
-        The simulator's counts, where they were asked for.
+        The simulator's counts, with ``counts=True``. ``counts.metrics()`` returns them by Nsight
+        Compute's names.
     modelled : Modelled or None
-        Where the simulator modelled the time, what it is made of.
+        How the modelled time is composed; None if it was measured.
+
+    Examples
+    --------
+    >>> kernel = coalesce.Kernel('extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1; }')
+    >>> record = kernel.launch(1, 32, np.zeros(32, np.float32), device="sim", counts=True)
+    >>> record.counts.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"]
+    4.0
     """
 
     kernel_ms: float

@@ -1,4 +1,4 @@
-"""A launch on the simulator: arguments in, results in the caller's arrays, a record of the time."""
+"""One launch on the simulator: the results are in the caller's arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(
     runs: int | Literal["auto"] | None,
     counts: bool,
 ) -> LaunchRecord:
-    """Execute the kernel, counting and modelling its time where asked; see `Kernel.launch`."""
+    """Execute the kernel; count and model its time if requested; see `Kernel.launch`."""
     packed: list[Any] = []
     for argument in arguments:
         if isinstance(argument, HostArray):
@@ -87,7 +87,7 @@ def check_places(signature: Signature, arguments: Sequence[Argument], device: De
 
 
 def device_of(arguments: Sequence[Argument]) -> str | None:
-    """Return the simulated device whose memory the first array in such memory is in."""
+    """Return the simulated device of the first array that is in simulated memory."""
     for argument in arguments:
         if isinstance(argument, HostArray) and (found := simulated.memory_of(argument.given)):
             return found[0].device

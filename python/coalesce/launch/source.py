@@ -1,4 +1,4 @@
-"""The text of a kernel: from a file or a string, checked before a compiler sees it."""
+"""The source text of a kernel, from a file or a string, checked before compilation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from coalesce.compile import nvrtc
 from coalesce.cxx import signature
 from coalesce.launch.module import Module
 
-MOST_SOURCE_BYTES = 32 << 20  # CUDA's largest headers together have a fifth of it
+MOST_SOURCE_BYTES = 32 << 20  # five times the size of CUDA's largest headers together
 
 _FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|ptx|txt|cubin|fatbin)\s*")
 
 
 def _plain(name: str) -> str:
-    """Return a file's name as it may stand in PTX."""
+    """Return the name of a file in the form that PTX allows."""
     return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
 
 
@@ -41,9 +41,11 @@ def _check_source(source: Any) -> None:
 
 
 def _read(path: Path) -> tuple[str, list[str]]:
-    """Return a file's text and the options that let it include its neighbours."""
+    """Return the text of a file, and the options for including files beside it."""
     if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
-        raise ValueError(f"source {path} has {path.stat().st_size:,} bytes, too many for a source")
+        raise ValueError(
+            f"source {path} has {path.stat().st_size:,} bytes, which is too large for a source"
+        )
     content = path.read_bytes()
     if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
         raise ValueError(f"source {path} is machine code; the source must be CUDA C++ or PTX")
@@ -79,7 +81,7 @@ def module_of(
     headers: Mapping[str, str] | None,
     filename: str | None,
 ) -> Module:
-    """Make the module of a source; see `coalesce.Kernel` for what it may be."""
+    """Make the module of a source; see `coalesce.Kernel`."""
     chosen = nvrtc.checked_options(options)
     filename = nvrtc.checked_filename(filename)
     texts = nvrtc.checked_headers(headers)
@@ -96,7 +98,7 @@ def module_of(
     architecture = nvrtc.architecture_name(arch)
     if architecture is not None and is_ptx:
         raise ValueError(
-            f"arch={arch!r}: the source is PTX, whose .target line says the architecture"
+            f"arch={arch!r}: the source is PTX, whose .target line sets the architecture"
         )
     name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
     expression = entry if entry is not None and "<" in entry else None

@@ -1,8 +1,9 @@
-"""What the lessons in ``notebooks/`` need beside the package: recorded times, and exercises.
+"""Support for the lessons in ``notebooks/``: recorded times, and exercises.
 
-Counts are the same on every machine, times are not. `times` and `sweep` give those that
-``benchmarks/lessons.py`` recorded on one GPU, and where there is a GPU here, its own beside them.
-`exercise` has kernels that are right and wasteful, with a check that passes when the counts do.
+Counts are the same on every machine, but times are not. `times` and `sweep` return the times that
+``benchmarks/lessons.py`` recorded on one GPU. If this machine has a GPU, they add its times.
+`exercise` returns a kernel that is correct but wasteful, and a check that passes when its counts
+do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Exercises: kernels that compute the right thing wastefully, and checks that say what is left.
+"""Exercises: kernels that are correct but wasteful, and checks that say what remains to be done.
 
-A check never shows a solution. What it says comes from the tools that the lessons teach: the
-findings of `Kernel.check`, the first wrong element, and the lines and warps of the profile.
+A check never shows a solution. Its messages come from the tools of the lessons: the findings of
+`Kernel.check`, the first wrong element, and the lines and warps of the profile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SOURCES = Path(__file__).with_name("sources") / "exercises"
 
 @dataclass(frozen=True)
 class Case:
-    """A launch of an exercise's kernel: what it is given, and what the result must be."""
+    """A launch of an exercise's kernel: its arguments, and the result that is expected."""
 
     grid: Any
     block: Any
@@ -41,7 +41,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a profile must show; `judge` raises AssertionError, with the lines to blame."""
+    """A demand on a profile; `judge` raises AssertionError with the lines that miss it."""
 
     text: str
     judge: Callable[[Profile, Case], None]
@@ -49,15 +49,15 @@ class Demand:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What a check says. True where the exercise is solved; prints as text.
+    """The verdict of a check. It is true if the exercise is solved, and prints as text.
 
     Attributes
     ----------
     exercise : str
     stage : {"solved", "check", "result", "counts"}
-        Where it stopped: at what `Kernel.check` found, at a wrong result, at the counts.
+        Where the check stopped: at findings of `Kernel.check`, at a wrong result, or at the counts.
     text : str
-        What is wrong, or what the counts are.
+        What is wrong; if solved, the counts.
     """
 
     exercise: str
@@ -81,18 +81,18 @@ _HEADS = {
 
 @dataclass(frozen=True, repr=False)
 class Exercise:
-    """A kernel that is right and wasteful, and a check that passes when the counts do.
+    """A kernel that is correct but wasteful, and a check that passes when its counts do.
 
     Attributes
     ----------
     name : str
-        The exercise's name, which is also the kernel's.
+        Name of the exercise and of its kernel.
     task : str
-        What the kernel computes.
+        A sentence: what the kernel computes.
     launch : str
-        The grid and the block, which stay as they are.
+        The grid and the block in words. They are part of the task and do not change.
     source : str
-        The starting point.
+        The CUDA C++ source to start from.
     """
 
     name: str
@@ -103,12 +103,12 @@ class Exercise:
 
     @property
     def demands(self) -> tuple[str, ...]:
-        """What the check demands of the counts: one sentence for each demand."""
+        """The demands on the counts, as a list of sentences."""
         return tuple(demand.text for demand in self._demands)
 
     @property
     def source(self) -> str:
-        """The CUDA C++ text to start from."""
+        """The CUDA C++ source to start from, as a string."""
         return (_SOURCES / f"{self.name}.cu").read_text(encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -116,12 +116,12 @@ class Exercise:
         return "\n".join(lines + [f"  - {text}" for text in self.demands])
 
     def check(self, kernel: Kernel | str) -> Verdict:
-        """Run a kernel on the simulator and say whether it solves the exercise.
+        """Run a kernel on the simulator and check whether it solves the exercise.
 
         Parameters
         ----------
         kernel : Kernel or str
-            A kernel, or the CUDA text of one that is called as the exercise.
+            The kernel, or CUDA C++ source with a kernel of the exercise's name.
 
         Returns
         -------
@@ -130,9 +130,9 @@ class Exercise:
         Raises
         ------
         TypeError
-            It is neither, or its parameters are not those of the exercise.
+            `kernel` is neither, or its parameters differ from those of the exercise.
         CompileError
-            The text does not compile.
+            The source does not compile.
 
         Examples
         --------
@@ -144,17 +144,17 @@ class Exercise:
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel must be a Kernel or its CUDA text; got {checks.shown(kernel)}")
-        for even in (False, True):  # the odd shape has edges; the counts are of the even one
+        for even in (False, True):  # the odd shape tests the edges; the even one is counted
             case = self._make(even)
             found = kernel.check(case.grid, case.block, *case.arguments)
-            if found:  # warnings too: what relies on lockstep is not correct either
+            if found:  # warnings, too: code that relies on lockstep is not correct
                 return Verdict(self.name, "check", str(found[0]))
             wrong = _first_wrong(case)
             if wrong:
                 return Verdict(self.name, "result", wrong)
         profile = kernel.profile(case.grid, case.block, *case.arguments)
-        told = [_judged(demand, profile, case) for demand in self._demands]
-        failed = [text for text in told if text]
+        messages = [_judged(demand, profile, case) for demand in self._demands]
+        failed = [text for text in messages if text]
         if failed:
             return Verdict(self.name, "counts", _once(failed))
         totals = [
@@ -179,7 +179,7 @@ def exercise(name: str) -> Exercise:
     Examples
     --------
     >>> coalesce.lessons.exercise("smooth").launch
-    'a thread for each element, blocks of 256'
+    'one thread per element, blocks of 256'
     """
     known = {one.name: one for one in _EXERCISES}
     return known[checks.choice("name", name, known)]
@@ -191,7 +191,7 @@ def exercises() -> tuple[Exercise, ...]:
 
 
 def _judged(demand: Demand, profile: Profile, case: Case) -> str:
-    """Return what a demand finds wanting, or an empty string."""
+    """Return the message of a demand that is not met, or an empty string."""
     try:
         demand.judge(profile, case)
     except AssertionError as error:
@@ -200,7 +200,7 @@ def _judged(demand: Demand, profile: Profile, case: Case) -> str:
 
 
 def _once(failed: list[str]) -> str:
-    """Join what failed; lines of a profile that are blamed more than once are shown once."""
+    """Join the messages of failed demands; each line of the profile is shown once."""
     heads: dict[str, list[str]] = {}
     for text in failed:
         head, _, lines = text.partition("\n")
@@ -216,11 +216,11 @@ def _first_wrong(case: Case) -> str:
     where = tuple(int(i) for i in np.argwhere(~close)[0])
     place = ", ".join(map(str, where))
     got, wanted = case.out[where], case.expected[where]
-    told = f"out[{place}] is {got:.6g} and should be {wanted:.6g}"
+    difference = f"out[{place}] is {got:.6g} and should be {wanted:.6g}"
     if np.isnan(got):
-        told = f"nothing was written to out[{place}], which should be {wanted:.6g}"
+        difference = f"nothing was written to out[{place}], which should be {wanted:.6g}"
     count = int((~close).sum())
-    return f"  out has shape {case.out.shape}; {told}; {count:,} of {close.size:,} are wrong"
+    return f"  out has shape {case.out.shape}; {difference}; {count:,} of {close.size:,} are wrong"
 
 
 def _image(rows: int, cols: int) -> Array:
@@ -256,7 +256,7 @@ def _smooth(even: bool) -> Case:
 def _sectors(kind: Kind, most: float) -> Demand:
     def judge(profile: Profile, case: Case) -> None:
         del case
-        # Wider elements take more sectors per request, and are none the worse for it.
+        # Wider elements take more sectors per request; that is not waste.
         if not any(wasteful(a) for a in _global(profile, kind)):
             return
         if kind == "load":
@@ -277,16 +277,16 @@ def _global(profile: Profile, kind: Kind) -> list[Access]:
 
 
 def _few(kind: Kind, quantity: Quantity, most: float, profile: Profile, case: Case) -> None:
-    """Demand that what they cost is at most so much of what one pass over `out` would."""
+    """Demand that the cost is at most so many times that of one pass over `out`."""
     accesses = _global(profile, kind)
     found = sum(getattr(a, quantity) for a in accesses)
     once = case.out.size // (32 if quantity == "requests" else 8)
     if found > most * once:
-        told = (
+        message = (
             f"global {kind}s take {found:,} {quantity}, one pass over the array takes {once:,}; "
             f"at most {most:g} times as many wanted"
         )
-        raise AssertionError("\n".join([told, *explanation(accesses)]))
+        raise AssertionError("\n".join([message, *explanation(accesses)]))
 
 
 _CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)
@@ -303,7 +303,7 @@ _EXERCISES: tuple[Exercise, ...] = (
     Exercise(
         "brighten",
         "multiplies each pixel of an image by a gain.",
-        "a thread for each pixel, blocks of 256",
+        "one thread per pixel, blocks of 256",
         (_sectors("load", 4.5), _sectors("store", 4.5), *_ONCE),
         _brighten,
     ),
@@ -317,7 +317,7 @@ _EXERCISES: tuple[Exercise, ...] = (
     Exercise(
         "smooth",
         "replaces each element by the mean of the 17 around it; the ends are repeated.",
-        "a thread for each element, blocks of 256",
+        "one thread per element, blocks of 256",
         (
             _repeats("load", "requests", 1.5),
             _repeats("load", "sectors", 1.5),

@@ -1,4 +1,4 @@
-"""Time what the lessons show: variants of the operations, and the lessons' own kernels."""
+"""Times what the lessons show: variants of the operations, and the lessons' own kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOURCES = Path(__file__).with_name("sources")
 
 
 def source(name: str) -> str:
-    """Return the CUDA text of a lesson's own kernel, such as ``"repeats"`` or ``"padding"``.
+    """Return the CUDA C++ source of a lesson's own kernel, such as ``"repeats"``.
 
     Raises
     ------
@@ -37,12 +37,16 @@ def source(name: str) -> str:
 
 
 def code(operation: str, variant: str) -> str:
-    """Return a variant's kernel without the comment at its head, which tells what it costs.
+    """Return the source of a variant without its first comment, which tells the costs.
 
     Parameters
     ----------
     operation, variant : str
-        As of `coalesce.source`.
+        As for `coalesce.source`.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
@@ -100,7 +104,7 @@ def measure(
 ) -> Timing:
     """Time a variant on n x n float32 matrices, or one of the lessons' kernels (``"lesson"``).
 
-    Everything lies on the device already, so that the time is the kernels' alone.
+    All arrays are already on the device, so only the kernels are timed.
     """
     if operation == "lesson":
         return _of_lesson(variant, n, device)

@@ -12,29 +12,35 @@ from typing import Any
 from coalesce.common.timing import Timing
 from coalesce.plots import Sweep
 
-# Beside the code, so that the lessons find it wherever the package is installed.
+# The file is beside the code, so that it is installed with the package.
 FILE = Path(__file__).with_name("h200.json")
 
 
 def label(variant: str, options: Mapping[str, Any]) -> str:
-    """Return what a variant with options is called: "tiled, tile=16"."""
+    """Return the label of a variant with options: "tiled, tile=16"."""
     return ", ".join([variant, *(f"{name}={value}" for name, value in options.items())])
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What one run of ``benchmarks/lessons.py`` measured.
+    """The times that one run of ``benchmarks/lessons.py`` measured.
 
     Attributes
     ----------
     gpu : str
         ``"NVIDIA H200"``.
     driver, nvrtc, coalesce : str
-        The releases of the driver, the compiler and this package.
+        The versions of the driver, the compiler and this package.
     date : str
-        Year-month-day.
+        The date as ``"year-month-day"``.
     command : str
-        What wrote the file.
+        The command that wrote the file.
+
+    Examples
+    --------
+    >>> recorded = coalesce.lessons.recording()
+    >>> recorded is None or recorded.gpu.startswith("NVIDIA")
+    True
     """
 
     gpu: str
@@ -47,19 +53,19 @@ class Recording:
     _sweeps: tuple[Mapping[str, Any], ...] = ()
 
     @property
-    def told(self) -> str:
-        """Where and when, in a few words: "NVIDIA H200, recorded 2026-11-22"."""
+    def where(self) -> str:
+        """The GPU and the date in words: "NVIDIA H200, recorded 2026-11-22"."""
         return f"{self.gpu}, recorded {self.date}"
 
     def times(self, operation: str, n: int) -> dict[str, Timing]:
-        """Return the times of an operation by the variant's label; none where none were recorded.
+        """Return the times of an operation by label of the variant; empty if none were recorded.
 
         Parameters
         ----------
         operation : str
             ``"matmul"``, ..., or ``"lesson"`` for the lessons' own kernels.
         n : int
-            Of n x n matrices, or elements.
+            Rows and columns of the matrices, or elements.
         """
         return {
             label(row["variant"], row["options"]): _timing(row)
@@ -68,11 +74,11 @@ class Recording:
         }
 
     def sizes(self, operation: str) -> list[int]:
-        """Return the sizes that an operation was timed for."""
+        """Return the sizes `n` for which an operation was timed, as a list."""
         return sorted({row["n"] for row in self._times if row["operation"] == operation})
 
     def gbps(self, pattern: str, itemsize: int = 4) -> dict[int, float]:
-        """Return the bandwidth of an access pattern by stride, offset or width, in 1e9 bytes/s."""
+        """Return the bandwidth of a pattern by stride, offset or width, in 1e9 bytes/s."""
         for row in self._sweeps:
             if row["pattern"] == pattern and row["itemsize"] == itemsize:
                 return dict(zip(row["values"], row["gbps"], strict=True))
@@ -134,7 +140,7 @@ def read(file: Path) -> Recording:
 
 @cache
 def recording() -> Recording | None:
-    """Return the recorded times; None where the package comes without.
+    """Return the recorded times; None if the package has none.
 
     Examples
     --------

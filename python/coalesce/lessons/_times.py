@@ -1,4 +1,4 @@
-"""Times as a lesson shows them: recorded on one GPU, and measured here where there is another."""
+"""Times for lessons: recorded on one GPU, and measured on the GPU of this machine, if any."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ Variants = Iterable[str | tuple[str, Mapping[str, Any]]]
 
 @dataclass(frozen=True, repr=False)
 class Times(Mapping[str, Timing]):
-    """Times of variants of an operation; prints as a table, also in a notebook.
+    """Times of variants of an operation. It prints as a table, also in a notebook.
 
-    As a mapping it has the times measured here, where there is a GPU, else the recorded ones, so
-    that ``coalesce.plots.ladder(times, of="gbps")`` draws them. It is empty, and false, where there
-    are neither.
+    It is a mapping from variants to times: those measured here if there is a GPU, else the recorded
+    ones. So ``coalesce.plots.ladder(times, of="gbps")`` draws them. It is empty, and false, without
+    any times.
 
     Attributes
     ----------
     operation : str
     n : int
-        Of n x n float32 matrices, or elements.
+        Rows and columns of the float32 matrices, or elements.
     recorded, here : mapping of str to Timing
-        By variant, in the order asked for: from the file, and on the GPU of this machine.
+        Times by variant, in the order of the call: from the file, and on the GPU of this machine.
     recording : Recording or None
-        Where the recorded times come from.
+        The source of the recorded times.
     gpu : str
-        What this machine's GPU is called; empty where there is none.
+        Name of this machine's GPU; empty if there is none.
     against : str
-        The variant that the others are set against, the first by default.
+        The variant that the others are compared with; the first by default.
     """
 
     operation: str
@@ -62,17 +62,17 @@ class Times(Mapping[str, Timing]):
         return len(self.here or self.recorded)
 
     def ratio(self, name: str, against: str | None = None) -> float | None:
-        """Return how many times as fast a variant is as another.
+        """Return the speed of a variant relative to another.
 
         Parameters
         ----------
         name, against : str
-            Variants; `against` by default as the table.
+            Names of variants; `against` is by default that of the table.
 
         Returns
         -------
         float or None
-            None where one of them has no time.
+            The quotient of the times; None if one of them has no time.
         """
         other = self.get(against or self.against)
         this = self.get(name)
@@ -80,7 +80,7 @@ class Times(Mapping[str, Timing]):
 
     @property
     def title(self) -> str:
-        """What was timed: "matmul of 4096 x 4096 float32"."""
+        """The operation and its size: "matmul of 4096 x 4096 float32"."""
         if self.operation == "lesson":
             return f"n = {self.n:,}"
         return f"{self.operation} of {self.n} x {self.n} float32"
@@ -111,7 +111,7 @@ class Times(Mapping[str, Timing]):
     def _caption(self) -> str:
         places = []
         if self.recorded and self.recording is not None:
-            places.append(f"measured on {self.recording.told}")
+            places.append(f"measured on {self.recording.where}")
         if self.here:
             places.append(f"measured here, on {self.gpu}")
         if not places:
@@ -143,14 +143,14 @@ class Times(Mapping[str, Timing]):
         return [milliseconds(timing.kernel_ms).removesuffix(" ms"), f"{rate:,.0f}", speed]
 
     def _computes(self) -> bool:
-        """Whether arithmetic is what the work is counted in: a product, not a sum or a copy."""
+        """Whether the rate is in operations (a product) and not in bytes (a sum or a copy)."""
         return self.operation == "matmul" or all(t.gflops > t.gbps for t in self.values())
 
 
 def times(
     operation: str, variants: Variants, *, n: int = 4096, against: str | None = None
 ) -> Times:
-    """Return the times of variants: as recorded, and where there is a GPU, measured now.
+    """Return the times of variants: the recorded ones and, if there is a GPU, measured ones.
 
     Parameters
     ----------
@@ -160,19 +160,19 @@ def times(
     variants : iterable of str or (str, dict)
         A variant's name, or a name with options: ``("tiled", {"tile": 16})``.
     n : int
-        Of n x n float32 matrices, or elements.
+        Rows and columns of the float32 matrices, or elements.
     against : str, optional
-        The variant that the others are set against, as labelled; the first by default.
+        The label of the variant that the others are compared with; the first by default.
 
     Returns
     -------
     Times
-        Without a GPU and without a recording it is empty and says so.
+        Without a GPU and without a recording it is empty and prints the reason.
 
     Raises
     ------
     ValueError
-        No variant is asked for.
+        `variants` is empty.
 
     Examples
     --------
@@ -218,18 +218,18 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
-    """Count a pattern's sectors, beside the bandwidth of this GPU or else the recorded one.
+    """Count the sectors of a pattern; add the bandwidth of this GPU, or the recorded one.
 
     Parameters
     ----------
     pattern : {"stride", "offset", "vector"}
     values : iterable of int, optional
-        As for `coalesce.plots.Sweep.run`; where the recording lacks one, no bandwidth is shown.
+        As for `coalesce.plots.Sweep.run`. Values that were not recorded have no bandwidth.
 
     Returns
     -------
     Sweep
-        For ``coalesce.plots.sweep``.
+        A sweep to pass to ``coalesce.plots.sweep``.
 
     Examples
     --------
@@ -251,12 +251,12 @@ def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
         counted.sectors,
         np.array([rates[value] for value in wanted]),
         "measured",
-        known.told,
+        known.where,
     )
 
 
 def _factor(value: float) -> str:
-    """Write how many times as fast, with two decimals or two digits."""
+    """Return a speed ratio as text, with two decimals or two digits."""
     return f"{value:.2f}" if value >= 0.995 else f"{value:.2g}"
 
 

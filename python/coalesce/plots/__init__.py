@@ -1,11 +1,11 @@
 """Plots with matplotlib: sweeps of an access pattern, ladders of variants, rooflines.
 
-What was measured on a GPU is drawn solid; what a model estimates is hatched or dashed and labelled
-so. Counts, which are exact, are drawn as steps or bars without a label.
+Measurements on a GPU are drawn solid. Estimates of a model are hatched or dashed, and labelled.
+Counts, which are exact, are drawn as steps or bars without a label.
 
-The functions draw into the `Axes` they are given, or into a new figure, and return the Axes, so
-that titles, limits and files are changed as with any other plot. They follow matplotlib's style;
-``theme="transparent"`` is for figures that are to be read on light and on dark pages.
+The functions draw into the `Axes` that you pass, or into a new figure. They return the Axes, so
+that you can change titles and limits and save files as with any other plot. They follow
+matplotlib's style; ``theme="transparent"`` is for figures on light and on dark pages.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ def sweep(
     ax: Axes | Sequence[Axes] | None = None,
     theme: Theme | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Plot the sectors a warp's load touches over strides, offsets or widths, and the bandwidth.
+    """Plot the sectors per load over strides, offsets or widths, and the bandwidth.
 
     Parameters
     ----------
     sweep : Sweep or str
-        What to plot, or the pattern to run: ``"stride"``, ``"offset"`` or ``"vector"``.
+        A finished sweep, or a pattern to run: ``"stride"``, ``"offset"`` or ``"vector"``.
     values, itemsize, device
-        Of the pattern to run, as for `Sweep.run`.
+        For a pattern to run, as for `Sweep.run`.
     ax : Axes or two of them, optional
-        Where to draw: the sectors, and the bandwidth if there is one.
+        The Axes for the sectors, and for the bandwidth if there is one.
     theme : {"light", "dark", "transparent"}, optional
         Colours of a new figure; matplotlib's style by default.
 
     Returns
     -------
     array of Axes, shape (1,) or (2,)
-        The second panel is there where the pattern was timed: on a GPU, or, marked as modelled, on
-        the simulator if `device` names it.
+        There is a second panel if the pattern was timed: on a GPU, or, marked as modelled, on a
+        simulated `device`.
 
     Raises
     ------
     ImportError
         matplotlib is not installed.
     ValueError
-        As `Sweep.run`, or `ax` has too few Axes.
+        As for `Sweep.run`; or `ax` has too few Axes.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def sweep(
         top.step(data.values, data.sectors, where="mid", color=COUNTED, linewidth=1.8)
         top.plot(data.values, data.sectors, "o", color=COUNTED, markersize=3.5)
         top.plot(data.values, data.ideal, color=MIDDLE, linewidth=1, linestyle=":")
-        label = "if the bytes lay side by side"
+        label = "if the bytes were contiguous"
         top.annotate(
             label,
             (data.values[-1], data.ideal[-1]),
@@ -139,18 +139,18 @@ def bars(
     ax: Axes | None = None,
     theme: Theme | None = None,
 ) -> Axes:
-    """Plot a horizontal bar for each value, the first on top, with its number beside it.
+    """Plot a horizontal bar with a number for each value, the first on top.
 
     Parameters
     ----------
     values : mapping of str to float
-        A name and a finite number from 0 on for each bar.
+        For each bar a name and a finite number, at least 0.
     modelled : bool or iterable of str
-        Which bars are estimates, all or by name; they are hatched and the legend says so.
+        Which bars are estimates: all, or these names. They are hatched, and the legend says so.
     label : str
-        Of the axis: what the numbers are, with their unit.
+        Label of the axis: what the numbers are, with their unit.
     format : str or callable
-        How to write a number.
+        The format of the numbers.
     highlight : iterable of str
         Names of bars to draw in a second colour.
     ax, theme
@@ -165,7 +165,7 @@ def bars(
     ImportError
         matplotlib is not installed.
     ValueError
-        There are no bars, a number is negative or not finite, or a name is not among them.
+        There are no bars, a number is negative or not finite, or a name is unknown.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def bars(
         raise ValueError("values must hold at least one bar")
     for name, value in values.items():
         if not math.isfinite(checks.number("values", value)) or value < 0:
-            raise ValueError(f"values must be finite numbers from 0 on; {name!r} is {value!r}")
+            raise ValueError(f"values must be finite numbers, at least 0; {name!r} is {value!r}")
     estimated = set(names if modelled is True else [] if modelled is False else modelled)
     special = set(highlight)
     for what, given in (("modelled", estimated), ("highlight", special)):
@@ -230,11 +230,11 @@ def ladder(
     Parameters
     ----------
     variants : mapping of str to Profile or Timing, or iterable of Profile
-        The rungs, the first on top.
+        The variants, the first on top.
     of : {"time", "sectors", "gflops", "gbps"}
-        Milliseconds; sectors per request, of profiles; GFLOP/s or GB/s, of timings.
+        Milliseconds; sectors per request (for profiles); GFLOP/s or GB/s (for timings).
     kind : {"load", "store"}
-        Whose sectors per request.
+        Whether to show the sectors per request of loads or of stores.
     ax, theme
         As for `sweep`.
 
@@ -248,7 +248,7 @@ def ladder(
     ImportError
         matplotlib is not installed.
     ValueError
-        There are no variants, or one lacks what is to be shown.
+        There are no variants, or one does not have the quantity.
 
     Examples
     --------
@@ -285,25 +285,25 @@ def roofline(
 ) -> Axes:
     """Plot kernels under the roofline of a GPU.
 
-    A kernel that does few operations for each byte it moves is bound by memory, under the slope;
-    one that does many is bound by arithmetic, under the flat part.
+    A kernel with few operations per byte is bound by memory and lies under the slope. A kernel with
+    many operations per byte is bound by arithmetic and lies under the flat part.
 
     Parameters
     ----------
     kernels : mapping of str to Profile or Work, or iterable of Profile
         The points.
     peak_gflops, peak_gbps : float
-        The GPU's ceilings: 1e9 operations and 1e9 bytes per second.
+        The peaks of the GPU, in 1e9 operations and 1e9 bytes per second.
     flops : float or mapping of str to float, optional
-        Floating-point operations of each profile's kernel, such as 2 M N K of a product; a `Work`
-        has its own.
+        Floating-point operations of each profile's kernel, such as 2 M N K for a product. Not
+        needed for a `Work`, which has its own.
     ax, theme
         As for `sweep`.
 
     Returns
     -------
     Axes
-        Kernels whose time was measured are filled markers, modelled ones hollow.
+        Kernels with measured times have filled markers; those with modelled times have hollow ones.
 
     Raises
     ------
@@ -354,7 +354,7 @@ def roofline(
                 ha="right" if left else "left",
                 fontsize="small",
             )
-        panel.set_xlabel("operations a byte of the GPU's memory")
+        panel.set_xlabel("operations per byte of the GPU's memory")
         panel.set_ylabel("GFLOP/s")
         if not all(work.measured for work in points.values()):
             legend_of_sources(
@@ -373,7 +373,7 @@ def _would_cover(at: tuple[float, float], other: tuple[float, float], panel: Axe
 
 
 def _apart(number: int, places: Sequence[tuple[float, float]], panel: Axes) -> float:
-    """Return how far up, in points, a name has to be moved off those of points that are as high."""
+    """Return how far up, in points, a name must move to avoid names at the same height."""
     to_axes = panel.transData + panel.transAxes.inverted()
     at = [tuple(to_axes.transform(place)) for place in places]
     x, y = at[number]
@@ -383,7 +383,7 @@ def _apart(number: int, places: Sequence[tuple[float, float]], panel: Axes) -> f
 
 
 def _roof(panel: Axes, points: Mapping[str, Work], gflops: float, gbps: float) -> None:
-    """Draw slope, ridge and flat part, as wide as the points need."""
+    """Draw slope, ridge and flat part, wide enough for the points."""
     ridge = gflops / gbps
     intensities = [work.flops / work.dram_bytes for work in points.values()]
     rates = [work.flops / work.ms / 1e6 for work in points.values()]

@@ -1,4 +1,4 @@
-"""What every plot is made with: axes in a theme's colours, grids, the legend of sources."""
+"""Parts of every plot: axes in the colours of a theme, grids, the legend of sources."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark", "transparent"]
 
-# Grey that has about the same contrast, 4.6, on white and on black (WCAG 2.1).
+# A grey with about the same contrast, 4.6, on white and on black (WCAG 2.1).
 MIDDLE = "#767676"
-COUNTED, TIMED = _palette.BLUE.dark, _palette.ALERT.dark  # both read on white and on black
-HATCH = "////"  # of what is modelled
+COUNTED, TIMED = _palette.BLUE.dark, _palette.ALERT.dark  # both can be read on white and on black
+HATCH = "////"  # of modelled values
 
 _COLOURS = {
     "light": (_palette.PAPER.light, _palette.INK.light, _palette.FAINT.light),
@@ -32,7 +32,7 @@ _COLOURS = {
 def axes_of(
     ax: Any, panels: int, theme: Theme | None, size: tuple[float, float]
 ) -> Iterator[np.ndarray[Any, Any]]:
-    """Give the Axes to draw into, in the colours of a theme if they are new."""
+    """Return the Axes to draw into; new ones have the colours of a theme."""
     plt = _matplotlib()
     if theme is not None:
         checks.choice("theme", theme, _COLOURS)
@@ -75,7 +75,7 @@ def tidy(panel: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def legend_of_sources(panel: Axes, *, both: bool, marker: bool = False) -> None:
-    """Say which look is measured and which an estimate."""
+    """Add a legend that shows which style is measured and which is estimated."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -106,6 +106,6 @@ def _matplotlib() -> Any:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError(
-            "coalesce.plots draws with matplotlib, which is not installed: pip install matplotlib"
+            "coalesce.plots needs matplotlib, which is not installed: pip install matplotlib"
         ) from None
     return plt

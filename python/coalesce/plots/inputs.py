@@ -1,4 +1,4 @@
-"""What can be plotted: profiles and timings, by the few attributes that a plot needs of them."""
+"""Inputs of plots: profiles and timings, with the attributes that a plot needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coalesce.common import checks
 
 
 class ProfileLike(Protocol):
-    """What a plot needs of a profile; `coalesce.Profile` has it."""
+    """The attributes of `coalesce.Profile` that a plot needs."""
 
     @property
     def title(self) -> str: ...
@@ -38,7 +38,7 @@ class TimingLike(Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """What a kernel computed and moved, and how long it took: a point of a roofline.
+    """A point of a roofline: what a kernel computed and moved, and its time.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Work:
     ms : float
         Milliseconds.
     measured : bool
-        Whether `ms` was measured, and not modelled.
+        Whether `ms` was measured; False if it was modelled.
     """
 
     flops: float
@@ -75,11 +75,11 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
         if not isinstance(title, str):
             raise TypeError(
                 f"{argument} without names must be profiles, which have a title; got "
-                f"{checks.shown(kernel)}. Give a mapping of names to what is to be shown"
+                f"{checks.shown(kernel)}. Pass a mapping of names to profiles"
             )
         if title in result:
             raise ValueError(
-                f"{argument} has two profiles called {title!r}; give a mapping of names to them"
+                f"{argument} has two profiles called {title!r}; pass a mapping of names to profiles"
             )
         result[title] = kernel
     if not result:
@@ -88,7 +88,7 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
 
 
 def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
-    """Return a rung's value and whether it is an estimate."""
+    """Return the value of a variant, and whether it is an estimate."""
     if of == "sectors":
         sectors = getattr(variant, "sectors_per_request", None)
         if sectors is None:

@@ -1,4 +1,4 @@
-"""Access patterns over a range: sectors per request, and bandwidth where there is a GPU."""
+"""Sweeps of access patterns: sectors per request, and bandwidth if there is a GPU."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from coalesce.arrays.device_array import DeviceArray
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.common import checks
 
-# The option that a pattern varies by, what its numbers mean, and those shown by default.
+# For each pattern: the option that varies, the meaning of its values, and the default values.
 PATTERNS: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "stride": ("stride", "elements from one lane to the next", tuple(range(1, 33))),
-    "offset": ("offset", "elements that the first lane is shifted by", tuple(range(33))),
+    "offset": ("offset", "elements by which the first lane is shifted", tuple(range(33))),
     "vector": ("width", "bytes per load", (1, 2, 4, 8, 16)),
 }
 _COUNTED_WARPS = 64
-_MOST = 1 << 16  # a stride of so many elements takes gigabytes to try
+_MOST = 1 << 16  # a larger stride would take gigabytes of memory
 _ELEMENTS: dict[int, Any] = {
     1: np.uint8,
     2: np.int16,
@@ -29,30 +29,30 @@ _ELEMENTS: dict[int, Any] = {
     8: np.float64,
     16: np.complex128,
 }
-# So much that no cache of a GPU holds it; on the simulator what takes a moment.
+# Too large for any cache of a GPU; on the simulator, what runs in a moment.
 _TIMED_BYTES, _MODELLED_BYTES = 1 << 29, 1 << 22
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What an access pattern costs over a range of strides, offsets or widths.
+    """The cost of an access pattern over a range of strides, offsets or widths.
 
     Attributes
     ----------
     pattern : {"stride", "offset", "vector"}
-        As in `coalesce.access`.
+        As for `coalesce.access`.
     values : array of int, shape (n,)
         Strides, offsets or widths.
     itemsize : int
         Bytes of an element.
     sectors : array of float, shape (n,)
-        Sectors of 32 bytes a warp's load touches, counted by the simulator from the addresses.
+        32-byte sectors that a load of a warp touches, counted by the simulator.
     gbps : array of float, shape (n,), or None
-        1e9 bytes per second that were asked for, read and written; None where nothing was timed.
+        1e9 bytes per second of the copied elements, read and written; None if nothing was timed.
     source : {"measured", "modelled"}
-        How `gbps` came about: timed on a GPU or estimated for a simulated one.
+        Whether `gbps` was measured on a GPU or modelled for a simulated one.
     device : str
-        What it is of: "NVIDIA H200".
+        The name of the GPU: ``"NVIDIA H200"``.
     """
 
     pattern: str
@@ -72,19 +72,19 @@ class Sweep:
         itemsize: int = 4,
         device: str | devices.Device | None = None,
     ) -> Sweep:
-        """Count the sectors of a pattern for each value, and time it where there is a GPU.
+        """Count the sectors of a pattern for each value, and time it if there is a GPU.
 
         Parameters
         ----------
         pattern : {"stride", "offset", "vector"}
-            What varies: as in `coalesce.access`.
+            The pattern; see `coalesce.access`.
         values : sequence of int, optional
-            Strides from 1 on, offsets from 0 on, or widths in bytes.
+            Strides of at least 1, offsets of at least 0, or widths in bytes.
         itemsize : int
             Bytes of an element: 1, 2, 4, 8 or 16.
         device : str or Device, optional
-            Where to time: a GPU, or a simulated one for a modelled bandwidth. By default the GPU
-            if there is one, otherwise nothing is timed.
+            The GPU to time on, or a simulated GPU for a modelled bandwidth. By default the first
+            GPU; without a GPU nothing is timed.
 
         Returns
         -------
@@ -93,7 +93,7 @@ class Sweep:
         Raises
         ------
         ValueError
-            There is no such pattern, or a value does not fit it.
+            There is no such pattern, or it does not support a value.
         DeviceUnavailable
             There is no such device.
 
@@ -128,19 +128,19 @@ class Sweep:
 
     @property
     def ideal(self) -> NDArray[np.float64]:
-        """Sectors that the bytes asked for would fill if they lay side by side."""
+        """The sectors per load if the bytes of the lanes were contiguous."""
         if self.pattern == "vector":
             return self.values.astype(np.float64)  # 32 lanes, 32 bytes per sector
         return np.full(len(self.values), float(self.itemsize))
 
     @property
     def meaning(self) -> str:
-        """What the values are, for an axis."""
+        """The meaning of the values, for the label of an axis."""
         return f"{self.pattern}: {PATTERNS[self.pattern][1]}"
 
 
 def _sectors(pattern: str, value: Any, itemsize: int) -> float:
-    """Count on a few warps, which all touch as many."""
+    """Count on a few warps, because all warps touch equally many."""
     option = PATTERNS[pattern][0]
     threads = 32 * _COUNTED_WARPS
     elements = {"stride": threads * value, "offset": threads + value, "vector": threads * 16}

@@ -47,7 +47,7 @@ class Example:
     >>> p = coalesce.profile("matmul", a, b, variant="naive")
     >>> example = p.accesses()[0].example
     >>> example.sectors, len(example.active)
-    (8, 32)
+    (8, 8)
     """
 
     block: tuple[int, int, int]

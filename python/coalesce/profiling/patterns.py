@@ -64,9 +64,10 @@ class Pattern:
 
     Examples
     --------
-    >>> p = coalesce.profile("matmul", a, b, variant="naive")
+    >>> x = np.zeros(256, np.float32)
+    >>> p = coalesce.profile("access", x, pattern="stride", stride=8)
     >>> p.accesses()[0].pattern.kind
-    'runs'
+    'stride'
     """
 
     kind: Kind

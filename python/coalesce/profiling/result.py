@@ -43,7 +43,7 @@ class ArrayInfo:
     Examples
     --------
     >>> coalesce.profile("transpose", a, variant="padded").arrays[0].name
-    'a'
+    'in'
     """
 
     name: str

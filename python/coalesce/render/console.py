@@ -1,4 +1,4 @@
-"""Text of what renders itself with rich: coloured in a terminal, plain elsewhere."""
+"""Text of rich objects: coloured in a terminal, plain elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from coalesce.common import checks
 
-LEAST, MOST = 80, 100  # columns that reports are laid out for
+LEAST, MOST = 80, 100  # the width of reports, in columns
 
 # For streams whose encoding lacks them.
 _ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||=!+|~.>")
@@ -38,7 +38,7 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
 
 
 def shown(item: Any) -> str:
-    """Return the text for `repr`: as the terminal that standard output is can show it."""
+    """Return the text for `repr`, in a form that the terminal or file on stdout can show."""
     from rich.console import Console
 
     console = Console()  # knows NO_COLOR, FORCE_COLOR, TERM=dumb and notebooks

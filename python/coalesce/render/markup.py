@@ -1,10 +1,12 @@
-"""HTML that survives: in saved notebooks, on GitHub, in light and dark, without scripts.
+"""HTML for saved notebooks, GitHub and files: light and dark, without scripts.
 
-JupyterLab shows the output of a notebook it does not trust through a sanitizer that drops `<svg>`,
-`<style>` and unknown tags; GitHub drops every style as well. So reports are tables and text first,
-bars are characters, styles are inline and only decorate, and pictures are `<img>` with an `alt`.
-Text takes the colour of the page around it; the accents (Okabe and Ito's vermilion and blue, which
-the colour-blind tell apart) are readable on white and on black.
+JupyterLab sanitizes the output of notebooks that are not trusted: it drops `<svg>`, `<style>` and
+unknown tags. GitHub drops all styles, too. Therefore reports are tables and text, bars are
+characters, styles are inline and only decorate, and pictures are `<img>` with an `alt`. Text has
+the colour of the page. The accents (Okabe and Ito's vermilion and blue, which colour-blind readers
+can distinguish) are readable on white and on black.
+
+`html.escape` of the standard library suffices here: all text is escaped where it enters an element.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def tag(name: str, content: str, style: str = "", **attributes: str) -> str:
 
 
 def code_of(text: str) -> str:
-    """Return a line of source; its indentation survives where styles do not."""
+    """Return a line of source, with its indentation even if styles are dropped."""
     code = text.lstrip()
     indent = "&nbsp;" * len(text[: len(text) - len(code)].expandtabs(4))
     style = f"{MONO};font-size:13px;background-color:transparent;padding:0"
@@ -63,7 +65,7 @@ def code_of(text: str) -> str:
 
 
 def row(cells: list[str], style: str = "") -> str:
-    """Return a table's row; striped backgrounds, which notebooks add, are taken off."""
+    """Return a row of a table, without the striped background that notebooks add."""
     return tag("tr", "".join(cells), f"background-color:transparent;{style}".rstrip(";"))
 
 
@@ -81,20 +83,20 @@ def table(rows: list[str], style: str = "") -> str:
 
 
 def image(picture: Picture) -> str:
-    """Return a picture; its headline stands where pictures are not shown."""
+    """Return a picture; its headline is shown if pictures are not."""
     data = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()
     size = f'width="{picture.width:.0f}" style="max-width:100%"'
     return f'<img alt="{escape(picture.headline)}" {size} src="{data}">'
 
 
 def folded(summary: str, content: str, *, unfolded: bool = False) -> str:
-    """Return content behind a line that a click opens, without a script."""
+    """Return folded content under a line that a click opens, without a script."""
     opened = " open" if unfolded else ""
     return f"<details{opened}><summary>{summary}</summary>{content}</details>"
 
 
 def write(title: str, body: str, path: str | Path | None) -> str | None:
-    """Write a page of its own around `body`, or return it where there is no path."""
+    """Write `body` as a whole page, or return the page if there is no path."""
     where = None if path is None else checks.path("path", path)
     page = _PAGE.format(title=escape(title), body=body)
     if where is None:

@@ -1,4 +1,4 @@
-"""Counting on the simulator: a kernel's launch, what it cost, and events as examples of it."""
+"""Counts a launch on the simulator: its costs, and events as examples."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ Progress = bool | Callable[[int, int], object] | None
 
 @dataclass(frozen=True)
 class Counted:
-    """What `count` found.
+    """The result of `count`.
 
     Attributes
     ----------
     counts : Counts
-        Of the whole grid; with a sample, of the blocks that were run.
+        Counts of the whole grid; with a sample, of the simulated blocks.
     arguments : list
-        The launch's arguments as the kernel took them: packed scalars and `HostArray`.
+        The arguments of the launch: packed scalars and `HostArray`.
     arrays : list of TraceArray
-        The memory that has a name.
+        The named memory.
     blocks_run, blocks_total : int
-        How many blocks were simulated, and how many the grid has.
+        The numbers of simulated blocks and of all blocks.
     exemplars : Trace or None
-        Events of each memory instruction, where they were asked for.
+        Events of each memory instruction; None if `exemplars` is 0.
     modelled : Modelled or None
-        What was modelled of the caches and the time; None with a sample or an executor.
+        The modelled caches and time; None with a sample or an executor.
     estimate : Estimate or None
-        With a sample, what it tells of the whole grid.
+        With a sample, the estimates for the whole grid.
     """
 
     counts: sim.Counts
@@ -66,25 +66,25 @@ def count(
     exemplars: int = 0,
     caches: bool = False,
 ) -> Counted:
-    """Simulate a launch and count what it costs.
+    """Simulate a launch and count its costs.
 
     Parameters
     ----------
     launch : Prepared
-        NumPy arrays are as after a launch; GPU arrays were copied to the host and stay as they are.
+        Afterwards NumPy arrays are as after a launch. GPU arrays were copied to the host and do not
+        change.
     sample : float, optional
-        The share of the blocks to run, above 0 and below 1, on copies of the arrays; the counts are
-        then those of the sample. Where that would be less than a few dozen blocks, more are run,
-        and all of a small grid.
+        The share of the blocks to run, above 0 and below 1, on copies of the arrays. The counts are
+        then those of the sample. At least a few dozen blocks are run; a small grid is run whole.
     executor : concurrent.futures.Executor, optional
         Runs ranges of blocks elsewhere, on copies of the arrays.
     progress : bool or callable, optional
-        Whether to show a bar, or what to call with the numbers of blocks done and in all. By
-        default a bar shows on terminals and in notebooks, for what takes more than two seconds.
+        Whether to show a bar; or a function that is called with the numbers of finished and of all
+        blocks. By default terminals and notebooks show a bar after two seconds.
     exemplars : int
-        How many events to keep of each memory instruction.
+        The number of events to keep of each memory instruction.
     caches : bool
-        Whether to model the caches, where the whole grid is simulated here.
+        Whether to model the caches, if the whole grid is simulated in this process.
     """
     if sample is not None or executor is not None:
         dependencies.refuse(launch, "executor" if sample is None else "sample")
@@ -104,7 +104,7 @@ def count(
             before = [(v[0], program.read_variable(v[0])) for v in program.variables()]
             try:
                 result = launch.run(counts=True, exemplars=exemplars, progress=report, **given)
-            finally:  # a sample leaves the module's variables as they were, like the arrays
+            finally:  # a sample does not change the module's variables, or the arrays
                 for name, value in before:
                     program.write_variable(name, value)
         else:

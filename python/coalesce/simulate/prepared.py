@@ -37,12 +37,12 @@ class Prepared:
 
     @property
     def blocks(self) -> int:
-        """How many blocks the grid has."""
+        """The number of blocks of the grid."""
         return int(np.prod(self.grid, dtype=np.int64))
 
     @property
     def warps(self) -> int:
-        """How many warps a block has."""
+        """The number of warps of a block."""
         return -(-int(np.prod(self.block)) // 32)
 
     @property
@@ -56,9 +56,9 @@ class Prepared:
         undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
         **options: Any,
     ) -> sim.LaunchResult:
-        """Simulate it on the arrays as they lie; `options` are those of ``Program.launch``.
+        """Simulate it on the arrays; `options` are those of ``Program.launch``.
 
-        `undefined` has masks of the bytes that were never written, by argument.
+        `undefined` has masks of the undefined bytes, by argument.
         """
         return self.program.launch(
             self.kernel.entry,
@@ -120,7 +120,7 @@ class Prepared:
                 argument.finish(watched)
 
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
-        """Return what has a name, from a result's `memory`."""
+        """Return the named memory, from the `memory` of a result."""
         found = []
         for space, name, address, size, argument in sorted(
             memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])
@@ -130,7 +130,7 @@ class Prepared:
                 array = self.arguments[argument]
                 assert isinstance(array, HostArray)
                 shape, dtype = array.given.shape, str(array.array.dtype)
-                if array.array.dtype.names is not None:  # a structure: its bytes are what counts
+                if array.array.dtype.names is not None:  # a structure is an array of bytes
                     dtype = f"V{array.array.dtype.itemsize}"
             found.append(TraceArray(name, shape, dtype, space, address, argument))
         return found
@@ -183,7 +183,7 @@ def prepare(
 
 
 def _with_elements(trace: Trace, arguments: int) -> Trace:
-    """Give the variables, which come after the arguments, elements as wide as the accesses."""
+    """Set the element types of variables (after the arguments) by the width of accesses."""
     arrays = list(trace.arrays)
     for number in range(arguments, len(arrays)):
         (bytes_,) = arrays[number].shape
@@ -200,7 +200,7 @@ def _writable(argument: HostArray) -> bool:
 
 
 def on_host(value: Any, name: str = "the array") -> Any:
-    """Return an argument, a GPU array as a copy in host memory; errors call it `name`."""
+    """Return an argument; a GPU array is copied to host memory. Errors call it `name`."""
     if isinstance(value, np.ndarray) or (found := foreign.look(value, name)) is None:
         return value
     try:

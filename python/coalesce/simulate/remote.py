@@ -1,9 +1,9 @@
 """Counting a launch in other processes or on other machines, by ranges of its blocks.
 
-Any `concurrent.futures.Executor` will do. A job carries the PTX, the arguments and the blocks to
-run; its process simulates them on copies of the arrays and sends back counts, which add up to
-exactly those of a run in one piece: every instruction of every block is counted once, wherever.
-What a block writes is not seen by those of other jobs, as a GPU does not promise it either.
+Any `concurrent.futures.Executor` can be used. A job has the PTX, the arguments and the blocks to
+run. Its process simulates these blocks on copies of the arrays and returns counts. The sum of the
+counts is that of a run in one process, because every instruction of every block is counted once.
+Blocks do not see what blocks of other jobs write; a GPU does not guarantee this, either.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from coalesce.launch.arguments import HostArray
 if TYPE_CHECKING:
     from coalesce.simulate.prepared import Prepared
 
-_JOBS_A_WORKER = 4  # so that workers that are done early take over from slow ones
+_JOBS_A_WORKER = 4  # so that fast workers can take over from slow ones
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What a job needs to know of a launch."""
+    """The part of a launch that a job needs."""
 
     ptx: str
     source: str
-    listing: str | None  # the machine code's, where it can be had
+    listing: str | None  # the machine code, if there is any
     functions: Mapping[str, int]  # their addresses in the machine code
     entry: str
     grid: tuple[int, int, int]
@@ -53,7 +53,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Result:
-    """What jobs found: the attributes of `sim.LaunchResult` of these names."""
+    """The sum of the jobs: attributes with the names of those of `sim.LaunchResult`."""
 
     counts: Any
     events: dict[str, np.ndarray[Any, Any]] | None
@@ -64,7 +64,7 @@ class Result:
 
 
 def check(executor: Any) -> None:
-    """Raise TypeError for what is no executor."""
+    """Raise TypeError for anything but an executor."""
     with checks.asking("executor", executor):
         submit = getattr(executor, "submit", None)
     if isinstance(executor, type) or not callable(submit):
@@ -75,7 +75,7 @@ def check(executor: Any) -> None:
 
 
 def ranges(blocks: int, executor: Executor) -> list[np.ndarray[Any, np.dtype[np.uint64]]]:
-    """Cut the blocks of a grid into a range for each job."""
+    """Divide the blocks of a grid into a range for each job."""
     client: Any = getattr(executor, "_client", None)  # Dask's executor
     if hasattr(client, "nthreads"):
         workers = sum(client.nthreads().values()) or 1
@@ -107,7 +107,7 @@ def run(
             done += len(chosen[number])
             if progress is not None:
                 progress(done, total)
-    finally:  # where one failed, or the user has had enough
+    finally:  # if one failed, or the user interrupted
         for future in futures:
             future.cancel()
     parts = [found[number] for number in range(len(chosen))]
@@ -175,7 +175,7 @@ def _shipped(launch: Prepared) -> Launch:
 
 
 def _machine_code(launch: Prepared) -> str | None:
-    """Return the text that every job counts by, so that all count the same instructions."""
+    """Return the code that all jobs count, so that they count the same instructions."""
     make = launch.kernel._module.disassembly(launch.device)
     try:
         return None if make is None else make()
@@ -200,8 +200,8 @@ def _program(launch: Launch) -> Any:
 def _events(
     parts: Sequence[dict[str, np.ndarray[Any, Any]]], exemplars: int
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Keep up to so many events of each instruction, from jobs all over the grid."""
-    # The first, the last and the middle job, then the others, as far as they are needed.
+    """Keep up to a number of events of each instruction, from jobs all over the grid."""
+    # Take the first, the last and the middle job, then others if needed.
     order = [*dict.fromkeys([0, len(parts) - 1, len(parts) // 2, *range(len(parts))])]
     joined = {name: np.concatenate([parts[i][name] for i in order]) for name in parts[order[0]]}
     kept: dict[int, int] = {}

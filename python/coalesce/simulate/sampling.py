@@ -1,12 +1,11 @@
 """Samples of a grid's blocks, and estimates of the whole grid's counts with their errors.
 
-METHOD
-The blocks, in their linear order, are cut into as many stretches as are to be run, and of each
-stretch a random block is run: a stratified sample, which follows whatever changes from one end of
-the grid to the other. The blocks are dealt out to groups in turn, so that each group is a sample of
-its own, and how far the groups' estimates lie apart tells the standard error of their mean ("random
-groups": K. M. Wolter, Introduction to Variance Estimation, 2007, chapter 2), with the correction
-for a finite population. The choice is the same in every run.
+METHOD The blocks, in linear order, are divided into as many ranges as blocks will be run. One
+random block of each range is run. This is a stratified sample: it follows changes from one end of
+the grid to the other. The blocks are assigned to groups in turn, so that each group is a sample by
+itself. The spread of the groups' estimates gives the standard error of their mean ("random groups":
+K. M. Wolter, Introduction to Variance Estimation, 2007, chapter 2), with the correction for a
+finite population. The choice is the same in every run.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ _LEAST_BLOCKS = 2 * _GROUPS  # below, the errors would be guesses
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a sample tells of the whole grid.
+    """Estimates for the whole grid, from a sample of its blocks.
 
     Attributes
     ----------
     blocks_run, blocks_total : int
-        How many blocks were simulated, and how many the grid has.
+        The numbers of simulated blocks and of all blocks.
     groups : list of Counts
-        Of the groups of blocks.
+        Counts of each group of blocks.
     sizes : list of int
-        How many blocks each group has.
+        The number of blocks of each group.
     """
 
     blocks_run: int
@@ -50,11 +49,11 @@ class Estimate:
 
     @property
     def scale(self) -> float:
-        """What counts of the sample are multiplied by."""
+        """The factor from counts of the sample to those of the grid."""
         return self.blocks_total / self.blocks_run
 
     def error(self, figure: Callable[[Any], float]) -> float:
-        """Return the standard error of a figure of the whole grid, given that of some Counts."""
+        """Return the standard error of a figure of the grid; `figure` computes it from Counts."""
         totals = [
             figure(counts) * self.blocks_total / size
             for counts, size in zip(self.groups, self.sizes, strict=True)
@@ -65,7 +64,7 @@ class Estimate:
     def metrics(self, of_sample: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
         """Return metrics of the whole grid, given those of the sample, and their errors.
 
-        Sums are scaled up; ratios and percentages are what they are.
+        Sums are scaled up; ratios and percentages are not.
         """
         of_groups = [counts.metrics() for counts in self.groups]
         found, errors = {}, {}
@@ -85,7 +84,7 @@ class Estimate:
 def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
     """Choose blocks of a grid of `total` to run, and the group of each.
 
-    Returns None where the grid is so small that all its blocks are run.
+    Returns None if the grid is so small that all of its blocks are run.
     """
     share = checks.number("sample", share)
     if not 0 < share < 1:

@@ -1,10 +1,10 @@
-"""Which PTX registers hold the variables of the source, as far as the line information tells.
+"""Finds the PTX registers that hold variables of the source, from the line information.
 
-The compiler's PTX names no variables. But it says of each instruction from which line it came, and
-a line like ``float x = a[i];`` or ``sum += x * y;`` assigns one variable: the register that its
-instructions compute and none of them reads again is that variable, if there is exactly one and its
-type fits the declaration. What was optimised away, merged with another line or computed by several
-statements of one line is not known, and is left out.
+PTX does not name variables, but it names the source line of each instruction. A line such as
+``float x = a[i];`` or ``sum += x * y;`` assigns one variable. If its instructions compute exactly
+one register that none of them reads again, and its type matches the declaration, that register is
+the variable. Variables that were optimised away, merged with another line, or computed by several
+statements of one line are not known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coalesce.cxx.element_types import SCALARS
 
 @dataclass(frozen=True)
 class Instruction:
-    """A PTX instruction of a program that is stepped."""
+    """A PTX instruction of the program."""
 
     text: str
     opcode: str
@@ -78,7 +78,7 @@ def variables_of(
         if result and all(_fits(r, wanted, listing) for r in result[:1]):
             registers = found.setdefault(statement["name"], [])
             registers += [r for r in result if r not in registers]
-    # A register that two variables claim is neither's.
+    # A register that could be either of two variables is neither.
     claims: dict[str, int] = {}
     for registers in found.values():
         for register in registers:
@@ -102,9 +102,10 @@ def _types_of(text: str, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
-    """Return the register that a line's instructions compute last, and what it is made of.
+    """Return the register that a line's instructions compute last, and its predecessors.
 
-    Empty where there are several or none. Of ``sum += ...``, unrolled, each step of the sum.
+    The result is empty if there is no such register or several. For an unrolled ``sum += ...``, it
+    has each step of the sum.
     """
     read = {r for i in line for r in i.reads if r not in i.writes}
     roots = [

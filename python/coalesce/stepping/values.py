@@ -1,7 +1,7 @@
-"""What a stepped block holds, as NumPy arrays: registers of 32 lanes and shared variables.
+"""Registers and shared variables of a stepped block as NumPy arrays.
 
-They are masked where a lane or an element holds nothing yet, as memory and registers of a GPU have
-no value before one is written.
+Lanes and elements that were not yet written are masked, because on a GPU they have no defined
+value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _DTYPES |= {f"s{8 * size}": f"i{size}" for size in (1, 2, 4, 8)}
 
 
 def is_bare(kind: str) -> bool:
-    """Whether a PTX type says no more than a width."""
+    """Whether a PTX type is only a width (b32, ...)."""
     return kind.startswith("b") and kind[1:].isdigit()
 
 
 def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> Array:
-    """Return a register: its PTX type, the lanes that hold something, the bytes of all lanes.
+    """Return a register, from its PTX type, the lanes with a value, and the bytes of all lanes.
 
-    `dtype` is what its bits are known to be, if anything.
+    `dtype` is the type of its bits, if known.
     """
     if kind == "pred":
         values = lanes_of(int.from_bytes(content, "little"))
@@ -69,7 +69,7 @@ def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]
 
 
 def _as_declared(data: Array, written: Array, declared: variables.Shape | None) -> Array:
-    """Return bytes as the array that they are declared to be."""
+    """Return bytes as an array of the declared type and shape."""
     dtype: np.dtype[Any] = np.dtype(np.uint8)
     shape: tuple[int, ...] = (data.size,)
     if declared is not None:
