@@ -82,8 +82,8 @@ def test_coalesce(command, tmp_path, monkeypatch, capsys):
     for file in (word for word in words if word.endswith(".cu")):
         Path(file).write_text(KERNEL)
     words = ["scale" if word == "ENTRY" else word for word in words]
-    if words == ["explain"]:
-        return  # the name of the command alone
+    if len(words) == 1 and words[0] in ("run", "check", "explain"):
+        return  # prose names the command; it needs arguments
     assert cli.main(small(words)) == 0
     captured = capsys.readouterr()
     assert captured.out
