@@ -312,6 +312,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     const uint32_t workers = worker_count(launch);
     if (workers == 1 && !launch.poll) {  // nobody is to be asked meanwhile: no thread is needed
         Worker<O>(program, launch, memory, *observers[0], grid).run();
+        if (grid.error) std::rethrow_exception(grid.error);
         return;
     }
     grid.running = workers;
