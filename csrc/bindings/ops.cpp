@@ -47,6 +47,7 @@ void add_ops(py::module_ m) {
             "packs_a",
             [](const ops::Variant& v) { return v.preparation == ops::Preparation::pack_a; })
         .def_readonly("hopper", &ops::Variant::hopper)
+        .def_readonly("clusters", &ops::Variant::clusters)
         .def(
             "static_shared_bytes",
             [](const ops::Variant& v, uint32_t tile, uint32_t item_size) {

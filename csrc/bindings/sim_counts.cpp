@@ -98,6 +98,7 @@ py::dict table(const Counts& c) {
     t["generic"] =
         numbers<bool>(c, [](const Info& i, const Count&) { return i.space == Space::generic; });
     t["strong"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.strong; });
+    t["bulk"] = numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.bulk; });
     t["has_result"] =
         numbers<bool>(c, [](const Info& i, const Count&) { return i.traits.has_result; });
     t["width"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.bytes; });
@@ -197,6 +198,7 @@ void add_sim_counts(py::module_& m) {
             "function, 0 for the kernel itself), what it is (opcode, space, kind; whether only "
             "the\n"
             "address tells the space, whether other threads may rely on the access, whether it\n"
+            "is a bulk copy, whether it\n"
             "writes registers; width in bytes a lane), what it accesses (the index of a parameter "
             "or -1, the name of a variable\n"
             "or none) and what it cost, summed over all warps.")

@@ -15,17 +15,24 @@ constexpr std::span<const uint32_t> no_tile{};
                 sentence)                                                                      \
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation},
-// One that needs instructions of compute capability 9.0, which no simulated GPU has.
+// One that needs instructions of compute capability 9.0.
 #define HOPPER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, \
                        topic, sentence)                                                        \
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation,                 \
             true},
+// One that needs clusters of blocks besides.
+#define CLUSTER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, \
+                        topic, sentence)                                                        \
+    Variant{#operation, #name,    file,   arguments, sentence,                                  \
+            topic,      geometry, shared, tiles,     Preparation::preparation,                  \
+            true,       true},
 constexpr Variant table[] = {
 #include "ops/variants.inc"
 };
 #undef VARIANT
 #undef HOPPER_VARIANT
+#undef CLUSTER_VARIANT
 
 }  // namespace
 

@@ -31,7 +31,8 @@ struct Variant {
     SharedBytes shared_bytes;
     std::span<const uint32_t> tiles;  // values TILE may take, the default last; empty: no TILE
     Preparation preparation;
-    bool hopper = false;  // float32 only, on GPUs of compute capability 9.0 and newer only
+    bool hopper = false;    // float32 only, on GPUs of compute capability 9.0 and newer only
+    bool clusters = false;  // launched in clusters of blocks, which no simulated GPU has
 
     // Its place on the operation's ladder, the number its file begins with.
     [[nodiscard]] uint32_t rung() const;

@@ -47,6 +47,7 @@ void start(Block& block, uint64_t linear) {
     // Shared memory is not cleared on a GPU; NaNs show up where it is read before it is written.
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
+    block.bulk_copies.clear();
     for (Warp& w : block.warps) {
         const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
         w.live = threads == warp_size ? all_lanes : (1u << threads) - 1;

@@ -79,6 +79,12 @@ class Decoder {
     void check_parameter_access(const ptx::Operand& address, uint32_t bytes) const;
     void describe(ptx::Space space, Access access, uint8_t bytes);
 
+    // decode_mbarrier.cpp
+    bool decode_mbarrier(const ptx::Instruction& in);
+    bool decode_bulk_copy(const ptx::Instruction& in);
+    bool decode_mbarrier_update(const ptx::Instruction& in);
+    bool decode_mbarrier_wait(const ptx::Instruction& in);
+
     // decode_control.cpp
     bool decode_control(uint32_t at);
     void decode_call(const ptx::Instruction& in);

@@ -25,6 +25,8 @@ struct MemoryHandlers {
     Handler load_bank;  // of machine code: a constant bank, each lane by its own index
     Handler async_copy, async_commit, async_wait;
     Handler fence;
+    Handler mbarrier_update, mbarrier_wait;  // see mbarrier_ops.hpp
+    Handler bulk_copy_to_shared, bulk_copy_to_global;
 };
 
 // What memory instructions announce.

@@ -202,6 +202,10 @@ void throw_trap(Warp& w, const Op& op) {
                       "\n  " + thread_name(w, std::countr_zero(w.mask)));
 }
 
+void throw_misuse(const Warp& w, const Op& op, int lane, const std::string& why) {
+    throw LaunchError(why + "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, lane));
+}
+
 void throw_deadlock(const Block& block) {
     // Who waits, by where and what for. Lanes that wait to meet others behind a branch are listed
     // too: they are the ones that did not come.

@@ -76,6 +76,9 @@ struct FaultText {
 // A handler that throws LaunchError: the trap instruction.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 
+// The error for an mbarrier that is used wrongly, or a bulk copy of a wrong size.
+[[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, const std::string& why);
+
 // The error for a call through a pointer to something else than a function.
 [[noreturn]] void throw_no_function(const Warp& warp, const Op& op, bool null);
 

@@ -1,6 +1,7 @@
 // The handlers of memory instructions that decoders choose from.
 #pragma once
 
+#include "sim/mbarrier_ops.hpp"
 #include "sim/memory_ops.hpp"
 #include "sim/memory_words.hpp"
 
@@ -32,7 +33,11 @@ MemoryHandlers memory_handlers() {
             &async_copy<watch>,
             &async_commit,
             &async_wait<watch>,
-            &fence<watch>};
+            &fence<watch>,
+            &mbarrier_update<watch>,
+            &mbarrier_wait<watch>,
+            &bulk_copy_to_shared<watch>,
+            &bulk_copy_to_global<watch>};
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -62,6 +62,7 @@ void read_ptx(Traits& t, const Parts& parts) {
     const bool stores = t.code == OpCode::st, loads = t.code == OpCode::ld;
     t.strong = t.atomic || ((loads || stores) && (strong || parts.has("release")));
     t.releases = (stores || t.atomic) && parts.any({"release", "acq_rel"});
+    if (operation(t.code).has(trait::mbarrier)) t.strong = t.releases = true;
     t.read_only = parts.has("nc");
     t.scope = parts.has("cta") ? Scope::block : Scope::device;
     t.passes_l1 = strong || parts.any({"cg", "cv"});
@@ -116,6 +117,7 @@ Traits traits_of(std::string_view opcode) {
     t.atomic = row.has(trait::atomic);
     t.ends_copy_group = row.has(trait::ends_copy_group);
     t.awaits_copies = row.has(trait::awaits_copies);
+    t.bulk = row.has(trait::bulk);
     if (t.atomic) t.form = form_of(parts);
     if (t.machine_code)
         read_machine_code(t, parts);

@@ -29,6 +29,8 @@ inline constexpr uint32_t no_result = 1u << 8;  // it writes no register
 // registers may be wider than the types (cvt).
 inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;
+inline constexpr uint32_t mbarrier = 1u << 11;  // arrives at one (releases), or waits (acquires)
+inline constexpr uint32_t bulk = 1u << 12;      // a copy that does not pass the load/store unit
 }  // namespace trait
 
 // How an atomic updates memory, as far as its cost depends on that.
@@ -62,6 +64,7 @@ struct Traits {
     bool passes_l1 = false;        // a load that does not look into L1
     bool ends_copy_group = false;  // cp.async.commit_group
     bool awaits_copies = false;    // cp.async.wait_group
+    bool bulk = false;             // a bulk copy: its accesses are not counted
     bool operator==(const Traits&) const = default;
 };
 

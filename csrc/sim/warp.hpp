@@ -65,6 +65,18 @@ struct AsyncCopy {
     uint8_t source_bytes[warp_size];  // the rest is filled with zeros
 };
 
+// A pending cp.async.bulk of one thread to shared memory, performed when somebody waits for the
+// mbarrier that counts its bytes, so that a missing wait shows.
+struct BulkCopy {
+    uint32_t pc;
+    uint32_t warp;
+    uint32_t lane;
+    uint32_t bytes;
+    uint32_t barrier;      // the mbarrier's place in shared memory
+    uint32_t destination;  // in shared memory
+    const std::byte* source;
+};
+
 struct Warp {
     // What handlers touch at every instruction.
     std::byte* bank[2] = {nullptr, nullptr};  // registers of the current frame; constants
@@ -127,6 +139,7 @@ struct Block {
     const uint32_t* thread_index[3] = {};  // threadIdx.{x,y,z} by linear thread, padded to warps
     std::vector<Warp> warps;
     Barrier barriers[16];
+    std::vector<BulkCopy> bulk_copies;  // that have not arrived
 };
 
 }  // namespace coalesce::sim

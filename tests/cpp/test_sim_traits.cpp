@@ -37,6 +37,7 @@ std::string dump(const Traits& t) {
     add(t.passes_l1, "passes_l1");
     add(t.ends_copy_group, "ends_copy_group");
     add(t.awaits_copies, "awaits_copies");
+    add(t.bulk, "bulk");
     return text;
 }
 
@@ -72,6 +73,14 @@ constexpr Row ptx[] = {
     {"red.global.add.noftz.bf16x2", "red atomic strong adds_floats"},
     {"red.global.max.s32", "red atomic strong"},
     {"cp.async.ca.shared.global", "cp.async"},
+    {"cp.async.mbarrier.arrive.noinc.shared.b64",
+     "cp.async.mbarrier.arrive atomic strong releases"},
+    {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
+     "cp.async.bulk.shared::cluster atomic strong releases bulk"},
+    {"cp.async.bulk.global.shared::cta.bulk_group", "cp.async.bulk.global bulk"},
+    {"mbarrier.init.shared.b64", "mbarrier.init"},
+    {"mbarrier.arrive.expect_tx.shared.b64", "mbarrier.arrive result atomic strong releases"},
+    {"mbarrier.try_wait.parity.shared.b64", "mbarrier.try_wait result strong releases"},
     {"cp.async.cg.shared.global", "cp.async passes_l1"},
     {"cp.async.commit_group", "cp.async.commit_group ends_copy_group"},
     {"cp.async.wait_group", "cp.async.wait_group awaits_copies"},

@@ -136,6 +136,7 @@ def test_stub_has_the_names_of_the_extension_module():
     names = {name for name in dir(_core.ops.Variant) if not name.startswith("_")}
     assert names == {
         "arguments",
+        "clusters",
         "entry",
         "file",
         "hopper",

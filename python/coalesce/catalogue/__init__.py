@@ -48,7 +48,9 @@ class Variant:
         The values that `tile` may have, the default last; empty if the variant has no tile.
     hopper : bool
         Whether the variant needs a GPU of compute capability 9.0 or newer (H100, H200). Such a
-        variant takes float32 only, and the simulator does not run it.
+        variant takes float32 only.
+    simulated : bool
+        Whether the simulator runs it. It has no clusters of blocks.
     """
 
     operation: str
@@ -60,6 +62,7 @@ class Variant:
     file: str
     tiles: tuple[int, ...]
     hopper: bool
+    simulated: bool
 
     @property
     def source(self) -> str:
@@ -202,11 +205,13 @@ def _why_not(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> Except
     what, instead = f"variant {entry.name!r} of {entry.operation}", 'use variant "best"'
     if dtype.name != "float32":
         return TypeError(f"{what} takes float32; got {dtype.name}; {instead}")
-    if device.kind == "cuda" and device.compute_capability >= (9, 0):
+    if device.kind != "cuda" and entry.clusters:
+        return DeviceUnavailable(
+            f"{what} runs in clusters of blocks, which the simulator does not have; {instead}"
+        )
+    if device.compute_capability >= (9, 0):
         return None
-    has = (
-        "is simulated" if device.kind != "cuda" else "has {}.{}".format(*device.compute_capability)
-    )
+    has = "has {}.{}".format(*device.compute_capability)
     return DeviceUnavailable(
         f"{what} needs a GPU of compute capability 9.0 or newer; {device.name} {has}; {instead}"
     )
@@ -280,6 +285,7 @@ def _described(entry: ops.Variant) -> Variant:
         file=entry.file,
         tiles=entry.tiles,
         hopper=entry.hopper,
+        simulated=not entry.clusters,
     )
 
 
@@ -297,4 +303,6 @@ def _needs(entry: ops.Variant) -> str:
         parts.append("b column-major")
     if entry.hopper:
         parts.append("compute capability 9.0, float32")
+    if entry.clusters:
+        parts.append("not simulated")
     return ", ".join(parts)

@@ -60,6 +60,10 @@ OUTSIDE = (
     "the kernel called printf; its code on the GPU executes hundreds of loads and stores, which "
     "are not executed here"
 )
+BULK = (
+    "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
+    "load/store unit, and their cost is not modelled"
+)
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
@@ -113,6 +117,12 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
     return found
+
+
+def copies_in_bulk(counts: sim.Counts) -> bool:
+    """Tell whether a launch executed bulk copies, whose accesses are not counted."""
+    table = counts.table()
+    return bool((table["bulk"] & (table["executed"] > 0)).any())
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:

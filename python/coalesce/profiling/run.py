@@ -115,14 +115,17 @@ def of_kernel(
         text = kernel._module.compiled(launch.device).ptx
         for space in atomics.spaces(ptx, text):
             inexact = exactness.ordered(metrics, space) | inexact
+    modelled = counted.modelled
+    if exactness.copies_in_bulk(counts):
+        inexact, modelled = dict.fromkeys(metrics, exactness.BULK), None
     if counted.estimate is not None:
         metrics, errors = counted.estimate.metrics(metrics)
         why = f"estimated from {counted.estimate.share:.1%} of the blocks"
         inexact = dict.fromkeys(metrics, why)
-    if counted.modelled is not None:
-        modelled = counted.modelled.metrics()
-        metrics = {**metrics, **modelled}
-        inexact |= dict.fromkeys(modelled, _MODELLED)
+    if modelled is not None:
+        of_caches = modelled.metrics()
+        metrics = {**metrics, **of_caches}
+        inexact |= dict.fromkeys(of_caches, _MODELLED)
     found = Profile(
         kernel=kernel.name,
         title=title,
@@ -139,7 +142,7 @@ def of_kernel(
             for a in launch.arguments
             if isinstance(a, HostArray)
         ],
-        modelled=counted.modelled,
+        modelled=modelled,
         measured_ms=record.kernel_ms if on_gpu else None,
         estimate=counted.estimate,
         errors=errors,

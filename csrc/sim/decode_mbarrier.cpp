@@ -1,0 +1,169 @@
+// Decoding of mbarriers and of the bulk copies whose bytes they count.
+#include "sim/decode.hpp"
+
+#include "errors.hpp"
+#include "sim/mbarrier.hpp"
+
+namespace coalesce::sim {
+
+using ptx::Operand;
+using ptx::Space;
+using ptx::Type;
+
+namespace {
+
+// Orders and scopes say nothing new: arrivals release and waits acquire, and a block is a cluster.
+void drop_order(Modifiers& m) {
+    for (const char* name : {"release", "acquire", "relaxed", "cta", "cluster"}) m.take(name);
+}
+
+}  // namespace
+
+bool Decoder::decode_mbarrier(const ptx::Instruction& in) {
+    switch (code_) {
+        case OpCode::cp_async_arrive:
+        case OpCode::mbarrier_init:
+        case OpCode::mbarrier_inval:
+        case OpCode::mbarrier_arrive:
+        case OpCode::mbarrier_arrive_drop:
+        case OpCode::mbarrier_expect_tx:
+        case OpCode::mbarrier_complete_tx:
+            return decode_mbarrier_update(in);
+        case OpCode::mbarrier_test_wait:
+        case OpCode::mbarrier_try_wait:
+            return decode_mbarrier_wait(in);
+        case OpCode::bulk_to_cluster:
+        case OpCode::bulk_to_shared:
+        case OpCode::bulk_to_global:
+            return decode_bulk_copy(in);
+        default:
+            return false;
+    }
+}
+
+bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
+    const auto kind_of = [this](bool expects) {
+        switch (code_) {
+            case OpCode::mbarrier_init:
+                return MbarrierUpdate::init;
+            case OpCode::mbarrier_inval:
+                return MbarrierUpdate::inval;
+            case OpCode::mbarrier_arrive_drop:
+                return expects ? MbarrierUpdate::arrive_drop_expect : MbarrierUpdate::arrive_drop;
+            case OpCode::mbarrier_expect_tx:
+                return MbarrierUpdate::expect;
+            case OpCode::mbarrier_complete_tx:
+                return MbarrierUpdate::complete;
+            default:
+                return expects ? MbarrierUpdate::arrive_expect : MbarrierUpdate::arrive;
+        }
+    };
+    const bool copies = code_ == OpCode::cp_async_arrive;
+    const bool arrives = code_ == OpCode::mbarrier_arrive || code_ == OpCode::mbarrier_arrive_drop;
+    Modifiers m(in);
+    for (const char* name :
+         {"async", "mbarrier", "init", "inval", "arrive", "arrive_drop", "complete_tx"})
+        m.take(name);
+    const bool expects = m.take("expect_tx") && arrives;
+    const bool as_expected = m.take("noinc"), incomplete = m.take("noComplete");
+    drop_order(m);
+    const bool is_shared = m.take("shared") || m.take("shared::cta") || m.take("shared::cluster");
+    if (m.take_type() != Type::b64 || !m.empty()) return false;
+
+    Op op;
+    op.bytes = sizeof(uint64_t);
+    MbarrierUpdate kind = kind_of(expects);
+    if (copies && !as_expected) kind = MbarrierUpdate::arrive_more;
+    const size_t first = arrives ? 1 : 0;  // of the address
+    const bool has_amount = in.operands.size() > first + 1;
+    const bool needs_amount = expects || incomplete || kind == MbarrierUpdate::init ||
+                              kind == MbarrierUpdate::expect || kind == MbarrierUpdate::complete;
+    const bool takes_amount = needs_amount || arrives;
+    if (in.operands.size() <= first + (needs_amount ? 1 : 0)) malformed("operands are missing");
+    if (in.operands.size() > first + (takes_amount ? 2 : 1)) malformed("it has too many operands");
+    if (arrives && in.operands[0].kind != Operand::Kind::sink)
+        op.operand[0] = destination(in.operands[0], Type::b64);
+    if (has_amount) op.operand[1] = source(in.operands[first + 1], Type::u32);
+    set_address(op, in.operands[first], is_shared ? Space::shared : Space::generic);
+    op.target = is_shared ? 0 : 1;
+    op.extra = uint8_t(kind);
+    op.run = engine_.memory.mbarrier_update;
+    const bool stores = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval;
+    describe(Space::shared, stores ? Access::store : Access::atomic, op.bytes);
+    if (copies) {  // of this thread: they come at once, and then it arrives
+        Op wait;
+        wait.run = engine_.memory.async_wait;
+        wait.immediate = -1;
+        emit(in, wait);
+    }
+    emit(in, op);
+    return true;
+}
+
+bool Decoder::decode_mbarrier_wait(const ptx::Instruction& in) {
+    Modifiers m(in);
+    m.take("test_wait");
+    m.take("try_wait");
+    const bool parity = m.take("parity");
+    drop_order(m);
+    const bool is_shared = m.take("shared") || m.take("shared::cta");
+    if (m.take_type() != Type::b64 || !m.empty()) return false;
+    // try_wait may say how long to wait.
+    const size_t most = code_ == OpCode::mbarrier_try_wait ? 4 : 3;
+    if (in.operands.size() < 3) malformed("operands are missing");
+    if (in.operands.size() > most) malformed("it has too many operands");
+    Op op;
+    op.bytes = sizeof(uint64_t);
+    op.operand[0] = destination(in.operands[0], Type::pred);
+    op.operand[1] = source(in.operands[2], parity ? Type::u32 : Type::b64);
+    set_address(op, in.operands[1], is_shared ? Space::shared : Space::generic);
+    op.target = is_shared ? 0 : 1;
+    op.extra = parity;
+    op.run = engine_.memory.mbarrier_wait;
+    describe(Space::shared, Access::load, op.bytes);
+    emit(in, op);
+    return true;
+}
+
+bool Decoder::decode_bulk_copy(const ptx::Instruction& in) {
+    Modifiers m(in);
+    m.take("async");
+    m.take("bulk");
+    Op op;
+    const bool to_global = code_ == OpCode::bulk_to_global;
+    const bool hinted = m.take("L2::cache_hint");
+    const bool named = to_global ? m.take("global") && m.take("shared::cta") && m.take("bulk_group")
+                                 : (m.take("shared::cluster") || m.take("shared::cta")) &&
+                                       m.take("global") && m.take("mbarrier::complete_tx::bytes");
+    if (!named || !m.empty()) return false;
+    const size_t wanted = size_t{3} + (to_global ? 0 : 1) + (hinted ? 1 : 0);
+    if (in.operands.size() < wanted) malformed("operands are missing");
+    if (in.operands.size() > wanted) malformed("it has too many operands");
+
+    const auto shared_end = [this](const Operand& address) {
+        Op end;
+        set_address(end, address, Space::shared);
+        if (end.immediate != int32_t(end.immediate))
+            malformed("the shared address's offset has more than 32 bits");
+        return end;
+    };
+    set_address(op, in.operands[to_global ? 0 : 1], Space::global);
+    const Op in_shared = shared_end(in.operands[to_global ? 1 : 0]);
+    op.operand[0] = in_shared.operand[5];
+    op.target = uint32_t(in_shared.immediate);
+    op.extra = in_shared.narrow_address ? 1 : 0;
+    op.operand[1] = source(in.operands[2], Type::u32);
+    op.bytes = 16;  // what addresses and sizes are multiples of
+    if (!to_global) {
+        const Op barrier = shared_end(in.operands[3]);
+        op.operand[2] = barrier.operand[5];
+        op.operand[3] = constant(uint32_t(barrier.immediate), 4);
+        if (barrier.narrow_address) op.extra |= 2;
+    }
+    describe(Space::global, to_global ? Access::store : Access::async_copy, op.bytes);
+    op.run = to_global ? engine_.memory.bulk_copy_to_global : engine_.memory.bulk_copy_to_shared;
+    emit(in, op);
+    return true;
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,335 @@
+// mbarriers, and the bulk copies whose bytes they count.
+//
+// METHOD
+// A bulk copy to shared memory is checked when it is issued and performed when a thread asks
+// for its mbarrier and the phase is not complete: what is read without waiting is what was there
+// before. All threads of a block run on one host thread, so an update needs no atomics.
+//
+// To whoever observes, an arrival is an atomic and a successful wait a load of the mbarrier. A bulk
+// copy is announced to checks only, in pieces of 16 bytes: it does not pass through the load/store
+// unit, whose requests other observers count.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "sim/mbarrier.hpp"
+#include "sim/memory_ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+inline constexpr uint32_t bulk_unit = 16;  // bytes: sizes and addresses are multiples of it
+
+// The mbarriers of the lanes of w.mask in shared memory. Op::target: the address is generic.
+template <Watch watch>
+inline void resolve_mbarriers(Warp& w, const Op& op, Access access, Resolved& r) {
+    read_addresses(w, op);
+    if (op.target) {
+        const uint64_t start = shared_window + w.block->program->reserved_shared;
+        for (int i = 0; i < warp_size; ++i) w.address[i] -= start;
+    }
+    resolve<watch, ptx::Space::shared>(w, op, access, r);
+}
+
+inline std::byte* host_of(const Resolved& r, const Op& op, int lane) {
+    return r.shape == Shape::scattered ? r.lane[lane]
+           : r.shape == Shape::uniform ? r.host
+                                       : r.host + size_t(lane) * op.bytes;
+}
+
+inline Mbarrier read_mbarrier(const Warp& w, const Op& op, int lane, const std::byte* host) {
+    uint64_t word;
+    std::memcpy(&word, host, sizeof word);
+    if (!Mbarrier(word).is_valid())
+        throw_misuse(w, op, lane, "the mbarrier was not initialised (mbarrier.init)");
+    return Mbarrier(word);
+}
+
+inline void must_be(const Warp& w, const Op& op, int lane, const char* wrong) {
+    if (*wrong) throw_misuse(w, op, lane, wrong);
+}
+
+// Tells checks of one access of one lane.
+template <Watch watch>
+inline void announce_lane(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
+                          uint64_t address, uint8_t bytes) {
+    if constexpr (watch == Watch::nothing) return;
+    w.address[lane] = address;
+    MemoryEvent event;
+    event.pc = op.pc;
+    event.space = space;
+    event.access = access;
+    event.bytes = bytes;
+    event.mask = 1u << lane;
+    event.addresses = w.address;
+    event.op = &op;
+    w.block->announce->access(w.block->observer, w, event);
+}
+
+// The next event of these lanes is one of a lane alone: checks ask w.mask who takes part.
+template <class F>
+inline void as_lane(Warp& w, int lane, F&& act) {
+    const LaneMask all = w.mask;
+    w.mask = 1u << lane;
+    act();
+    w.mask = all;
+}
+
+// Performs a bulk copy and counts its bytes.
+template <Watch watch>
+void land(Block& block, const BulkCopy& copy) {
+    std::byte* const to = block.shared + copy.destination;
+    Warp& issuer = block.warps[copy.warp];
+    Op op;
+    op.pc = copy.pc;
+    if constexpr (watch == Watch::faults) {
+        AsyncCopy piece{};
+        piece.pc = copy.pc;
+        piece.bytes = bulk_unit;
+        piece.mask = 1u << copy.lane;
+        for (uint32_t at = 0; at < copy.bytes; at += bulk_unit) {
+            piece.destination[copy.lane] = to + at;
+            block.announce->landed(block.observer, issuer, piece, piece.mask);
+        }
+    }
+    std::memcpy(to, copy.source, copy.bytes);
+    std::byte* const host = block.shared + copy.barrier;
+    Mbarrier barrier = read_mbarrier(issuer, op, int(copy.lane), host);
+    must_be(issuer, op, int(copy.lane), barrier.expect_bytes(-int64_t{copy.bytes}));
+    barrier.turn();
+    const uint64_t word = barrier.word();
+    std::memcpy(host, &word, sizeof word);
+    if constexpr (watch == Watch::faults)
+        as_lane(issuer, int(copy.lane), [&] {
+            announce_lane<watch>(issuer, op, ptx::Space::shared, Access::atomic, int(copy.lane),
+                                 copy.barrier, sizeof word);
+        });
+}
+
+// mbarrier.init, arrive and such: operand 5 the address, 1 the count or the bytes, 0 the state that
+// arrive returns (or none).
+template <Watch watch>
+void mbarrier_update(Warp& w, const Op& op) {
+    const auto kind = MbarrierUpdate(op.extra);
+    const LaneMask given = w.mask;
+    Resolved r;
+    const Access access = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval
+                              ? Access::store
+                              : Access::atomic;
+    resolve_mbarriers<watch>(w, op, access, r);
+    w.mask = r.mask;
+    if (w.mask) {
+        announce<watch>(w, op, ptx::Space::shared, access, r.shape);
+        const uint32_t* amounts =
+            op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);
+        uint64_t* states = op.operand[0] == no_operand ? nullptr : w.lanes<uint64_t>(op.operand[0]);
+        for_each_lane(w.mask, [&](int i) {
+            std::byte* const host = host_of(r, op, i);
+            const uint32_t amount = amounts ? amounts[i] : 1;
+            uint64_t word = Mbarrier::invalid;
+            if (kind == MbarrierUpdate::init) {
+                if (amount == 0 || amount > Mbarrier::most_arrivals)
+                    throw_misuse(w, op, i,
+                                 "an mbarrier expects 1 to 1,048,575 arrivals, not " +
+                                     std::to_string(amount));
+                word = Mbarrier::with(amount).word();
+            } else {
+                Mbarrier b = read_mbarrier(w, op, i, host);
+                if (states) states[i] = b.word();
+                const auto expect = [&] { must_be(w, op, i, b.expect_bytes(int64_t{amount})); };
+                const auto arrive = [&](uint32_t n) { must_be(w, op, i, b.arrive(n)); };
+                switch (kind) {
+                    case MbarrierUpdate::arrive:
+                        arrive(amount);
+                        break;
+                    case MbarrierUpdate::arrive_drop:
+                        arrive(amount);
+                        for (uint32_t n = 0; n < amount; ++n) must_be(w, op, i, b.drop());
+                        break;
+                    case MbarrierUpdate::arrive_expect:
+                        expect();
+                        arrive(1);
+                        break;
+                    case MbarrierUpdate::arrive_drop_expect:
+                        expect();
+                        arrive(1);
+                        must_be(w, op, i, b.drop());
+                        break;
+                    case MbarrierUpdate::expect:
+                        expect();
+                        break;
+                    case MbarrierUpdate::complete:
+                        must_be(w, op, i, b.expect_bytes(-int64_t{amount}));
+                        break;
+                    case MbarrierUpdate::arrive_more:
+                        must_be(w, op, i, b.expect_one_more());
+                        arrive(1);
+                        break;
+                    default:
+                        break;  // inval
+                }
+                if (kind != MbarrierUpdate::inval) {
+                    if (kind != MbarrierUpdate::expect) b.turn();
+                    word = b.word();
+                }
+            }
+            std::memcpy(host, &word, sizeof word);
+        });
+    }
+    w.mask = given;
+}
+
+// Performs the bulk copies that these lanes wait for.
+template <Watch watch>
+void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
+    Block& block = *w.block;
+    for (size_t n = 0; n < block.bulk_copies.size();) {
+        const BulkCopy copy = block.bulk_copies[n];
+        bool awaited = false;
+        for_each_lane(lanes, [&](int i) {
+            awaited = awaited || host_of(r, op, i) == block.shared + copy.barrier;
+        });
+        if (!awaited) {
+            ++n;
+            continue;
+        }
+        block.bulk_copies.erase(block.bulk_copies.begin() + ptrdiff_t(n));
+        land<watch>(block, copy);
+    }
+}
+
+// mbarrier.test_wait, try_wait: operand 5 the address, 0 a predicate, 1 the state that an arrival
+// returned, or the parity of a phase (op.extra).
+template <Watch watch>
+void mbarrier_wait(Warp& w, const Op& op) {
+    Resolved r;
+    const LaneMask given = w.mask;
+    resolve_mbarriers<watch>(w, op, Access::load, r);
+    const auto* parities = w.lanes<const uint32_t>(op.operand[1]);
+    const auto* states = w.lanes<const uint64_t>(op.operand[1]);
+    LaneMask done = 0;
+    const auto ask = [&] {
+        for_each_lane(r.mask & ~done, [&](int i) {
+            const Mbarrier b = read_mbarrier(w, op, i, host_of(r, op, i));
+            const uint32_t phase = op.extra ? parities[i] & 1 : Mbarrier(states[i]).parity();
+            if (b.parity() != phase) done |= 1u << i;
+        });
+    };
+    ask();
+    if (done != r.mask && !w.block->bulk_copies.empty()) {
+        land_for<watch>(w, op, r, r.mask & ~done);
+        ask();
+    }
+    if (done && watch != Watch::nothing) {
+        w.mask = done;
+        resolve_mbarriers<watch>(w, op, Access::load, r);
+        announce<watch>(w, op, ptx::Space::shared, Access::load, r.shape);
+        w.mask = given;
+    }
+    LaneMask& result = w.predicate(op.operand[0]);
+    result = (result & ~given) | done;
+}
+
+// One lane's bulk copy: its ends in shared and global memory.
+struct Bulk {
+    uint32_t bytes;
+    uint64_t shared, global;
+    std::byte* host;  // of the global end
+};
+
+// Checks and describes lane i's copy. Operand 0: its place in shared memory (op.target an offset,
+// bit 0 of op.extra: 32 bits), 1: its size, 5: its place in global memory.
+template <Watch watch>
+inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bulk) {
+    const uint64_t from = op.extra & 1 ? w.lanes<const uint32_t>(op.operand[0])[i]
+                                       : w.lanes<const uint64_t>(op.operand[0])[i];
+    bulk.shared = op.extra & 1 ? uint32_t(from + op.target) : from + uint64_t(int32_t(op.target));
+    bulk.bytes = w.lanes<const uint32_t>(op.operand[1])[i];
+    read_addresses(w, op);
+    bulk.global = w.address[i];
+    if (bulk.bytes % bulk_unit)
+        throw_misuse(w, op, i,
+                     "a bulk copy has a multiple of 16 bytes, not " + std::to_string(bulk.bytes));
+    const auto refuse = [&](Access access, ptx::Space space, Fault why, uint64_t address) {
+        w.address[i] = address;
+        fault<watch>(w, op, access, space, why, 1u << i);
+        return false;
+    };
+    const Access shared_access = global_access == Access::store ? Access::load : Access::store;
+    if (bulk.shared % bulk_unit)
+        return refuse(shared_access, ptx::Space::shared, Fault::misaligned, bulk.shared);
+    if (!holds(w.block->shared_bytes, bulk.shared, bulk.bytes))
+        return refuse(shared_access, ptx::Space::shared, Fault::outside,
+                      bulk.shared < w.block->shared_bytes
+                          ? w.block->shared_bytes / bulk_unit * bulk_unit
+                          : bulk.shared);
+    if (bulk.global % bulk_unit)
+        return refuse(global_access, ptx::Space::global, Fault::misaligned, bulk.global);
+    AddressSpace& memory = *w.block->memory;
+    const Buffer* b = memory.find(bulk.global, std::max(bulk.bytes, 1u), w.block->hints[op.pc]);
+    if (!b) {
+        const Buffer* start = memory.find(bulk.global, 1, w.block->hints[op.pc]);
+        return refuse(global_access, ptx::Space::global, Fault::outside,
+                      start
+                          ? start->address + (start->bytes + bulk_unit - 1) / bulk_unit * bulk_unit
+                          : bulk.global);
+    }
+    if (global_access == Access::store && !b->writable)
+        return refuse(global_access, ptx::Space::global, Fault::read_only, bulk.global);
+    bulk.host = b->host + (bulk.global - b->address);
+    return true;
+}
+
+// Tells checks of a copy's reads and writes.
+template <Watch watch>
+inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
+                          uint64_t address, uint32_t bytes) {
+    if constexpr (watch == Watch::faults)
+        as_lane(w, lane, [&] {
+            for (uint32_t at = 0; at < bytes; at += bulk_unit)
+                announce_lane<watch>(w, op, space, access, lane, address + at, bulk_unit);
+        });
+}
+
+// cp.async.bulk.shared.global: operands 2 and 3 are the mbarrier's address and an offset to it (bit
+// 1 of op.extra: 32 bits).
+template <Watch watch>
+void bulk_copy_to_shared(Warp& w, const Op& op) {
+    for_each_lane(w.mask, [&](int i) {
+        Bulk bulk{};
+        if (!bulk_of<watch>(w, op, i, Access::async_copy, bulk)) return;
+        const uint64_t base = op.extra & 2 ? w.lanes<const uint32_t>(op.operand[2])[i]
+                                           : w.lanes<const uint64_t>(op.operand[2])[i];
+        const uint32_t at = uint32_t(base) + w.lanes<const uint32_t>(op.operand[3])[i];
+        if (at % sizeof(uint64_t) || !holds(w.block->shared_bytes, at, sizeof(uint64_t))) {
+            Op update = op;
+            update.bytes = sizeof(uint64_t);
+            w.address[i] = at;
+            fault<watch>(w, update, Access::atomic, ptx::Space::shared,
+                         at % sizeof(uint64_t) ? Fault::misaligned : Fault::outside, 1u << i);
+            return;
+        }
+        (void)read_mbarrier(w, op, i, w.block->shared + at);
+        announce_bulk<watch>(w, op, ptx::Space::global, Access::async_copy, i, bulk.global,
+                             bulk.bytes);
+        announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, bulk.shared,
+                             bulk.bytes);
+        w.block->bulk_copies.push_back(
+            {op.pc, w.index, uint32_t(i), bulk.bytes, at, uint32_t(bulk.shared), bulk.host});
+    });
+}
+
+// cp.async.bulk.global.shared: performed at once, since nothing on the simulator can see it late.
+template <Watch watch>
+void bulk_copy_to_global(Warp& w, const Op& op) {
+    for_each_lane(w.mask, [&](int i) {
+        Bulk bulk{};
+        if (!bulk_of<watch>(w, op, i, Access::store, bulk)) return;
+        announce_bulk<watch>(w, op, ptx::Space::shared, Access::load, i, bulk.shared, bulk.bytes);
+        announce_bulk<watch>(w, op, ptx::Space::global, Access::store, i, bulk.global, bulk.bytes);
+        std::memcpy(bulk.host, w.block->shared + bulk.shared, bulk.bytes);
+    });
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

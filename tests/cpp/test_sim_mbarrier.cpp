@@ -1,0 +1,78 @@
+// The state of an mbarrier: what arrivals and bytes do to it. The instructions are tested from
+// Python.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/mbarrier.hpp"
+
+namespace coalesce::sim {
+namespace {
+
+TEST(Mbarrier, TurnsWhenAllHaveArrived) {
+    Mbarrier b = Mbarrier::with(3);
+    EXPECT_EQ(b.parity(), 0u);
+    for (uint32_t phase = 0; phase < 5; ++phase) {
+        for (const uint32_t count : {1u, 2u}) {
+            EXPECT_EQ(b.parity(), phase % 2);
+            EXPECT_STREQ(b.arrive(count), "");
+            b.turn();
+        }
+        EXPECT_EQ(b.pending(), 3u);
+    }
+}
+
+TEST(Mbarrier, WaitsForBytesToo) {
+    Mbarrier b = Mbarrier::with(1);
+    EXPECT_STREQ(b.expect_bytes(4096), "");
+    EXPECT_STREQ(b.arrive(1), "");
+    b.turn();
+    EXPECT_EQ(b.parity(), 0u);
+    EXPECT_STREQ(b.expect_bytes(-4000), "");
+    b.turn();
+    EXPECT_EQ(b.parity(), 0u);
+    EXPECT_EQ(b.bytes(), 96);
+    EXPECT_STREQ(b.expect_bytes(-96), "");
+    b.turn();
+    EXPECT_EQ(b.parity(), 1u);
+    EXPECT_EQ(b.pending(), 1u);
+}
+
+TEST(Mbarrier, BytesMayComeBeforeTheyAreAnnounced) {
+    Mbarrier b = Mbarrier::with(1);
+    EXPECT_STREQ(b.expect_bytes(-Mbarrier::most_bytes), "");
+    b.turn();
+    EXPECT_EQ(b.bytes(), -Mbarrier::most_bytes);
+    EXPECT_EQ(b.pending(), 1u);
+    EXPECT_EQ(b.expected(), 1u);
+    EXPECT_EQ(b.parity(), 0u);
+    EXPECT_STREQ(b.expect_bytes(Mbarrier::most_bytes), "");
+    EXPECT_STREQ(b.arrive(1), "");
+    b.turn();
+    EXPECT_EQ(b.parity(), 1u);
+}
+
+TEST(Mbarrier, ExpectsFewerWhereThreadsDropOut) {
+    Mbarrier b = Mbarrier::with(2);
+    EXPECT_STREQ(b.arrive(1), "");
+    EXPECT_STREQ(b.drop(), "");
+    EXPECT_STREQ(b.arrive(1), "");
+    b.turn();
+    EXPECT_EQ(b.pending(), 1u);
+    EXPECT_EQ(b.expected(), 1u);
+}
+
+TEST(Mbarrier, RefusesWhatItCannotCount) {
+    Mbarrier b = Mbarrier::with(Mbarrier::most_arrivals);
+    const uint64_t before = b.word();
+    EXPECT_NE(std::string(b.arrive(Mbarrier::most_arrivals + 1)), "");
+    EXPECT_NE(std::string(b.expect_one_more()), "");
+    EXPECT_NE(std::string(b.expect_bytes(int64_t{Mbarrier::most_bytes} + 1)), "");
+    EXPECT_NE(std::string(b.expect_bytes(-int64_t{Mbarrier::most_bytes} - 1)), "");
+    EXPECT_EQ(b.word(), before);
+    EXPECT_TRUE(b.is_valid());
+    EXPECT_FALSE(Mbarrier(Mbarrier::invalid).is_valid());
+}
+
+}  // namespace
+}  // namespace coalesce::sim

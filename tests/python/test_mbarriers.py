@@ -1,0 +1,290 @@
+"""mbarriers and bulk copies (cp.async.bulk) on the simulator: results, errors and checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+HELPERS = """
+__device__ unsigned at(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+__device__ void init(unsigned b, int n) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory");
+}
+__device__ void arrive(unsigned b) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory");
+}
+__device__ void arrive_for(unsigned b, int n) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(n) : "memory");
+}
+__device__ void end(unsigned b) {
+    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" :: "r"(b) : "memory");
+}
+__device__ void expect(unsigned b, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(b), "r"(bytes) : "memory");
+}
+__device__ bool done(unsigned b, int parity) {
+    unsigned d;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                 " selp.u32 %0, 1, 0, p; }" : "=r"(d) : "r"(b), "r"(parity) : "memory");
+    return d;
+}
+__device__ void wait(unsigned b, int parity) { while (!done(b, parity)) {} }
+__device__ void bring(unsigned to, const void* from, int bytes, unsigned b) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1], %2, [%3];" :: "r"(to), "l"(from), "r"(bytes), "r"(b) : "memory");
+}
+"""
+
+# Tiles of x pass through a ring of two stages; each thread adds what its neighbour holds.
+RING = (
+    HELPERS
+    + """
+extern "C" __global__ void ring(const float* x, float* out, int tiles, int waits) {
+    __shared__ __align__(16) float stage[2][64];
+    __shared__ __align__(8) unsigned long long full[2], empty[2];
+    const int t = threadIdx.x;
+    if (t == 0)
+        for (int s = 0; s < 2; ++s) { init(at(&full[s]), 1); init(at(&empty[s]), 2); }
+    __syncthreads();
+    float sum = 0;
+    for (int n = 0; n < tiles; ++n) {
+        const int s = n % 2;
+        if (t == 0) {
+            wait(at(&empty[s]), n / 2 % 2 ^ 1);
+            expect(at(&full[s]), sizeof stage[s]);
+            bring(at(stage[s]), x + 64 * n, sizeof stage[s], at(&full[s]));
+        }
+        if (waits) wait(at(&full[s]), n / 2 % 2);
+        sum += stage[s][(t + 1) % 64];
+        __syncwarp();
+        if (t % 32 == 0) arrive(at(&empty[s]));
+    }
+    out[t] = sum;
+}
+"""
+)
+
+
+def kernel(source: str, entry: str | None = None, **options: object) -> coalesce.Kernel:
+    return coalesce.Kernel(source, entry, device="sim", arch="sm_90", **options)
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 3, 8])
+def test_a_ring_of_stages(tiles: int) -> None:
+    x = np.arange(64 * tiles, dtype=np.float32)
+    out = np.zeros(64, np.float32)
+    ring = kernel(RING)
+    ring[1, 64](x, out, tiles, 1)
+    np.testing.assert_array_equal(out, np.roll(x.reshape(tiles, 64), -1, axis=1).sum(0))
+    assert list(ring.check(1, 64, x, out, tiles, 1)) == []
+    p = ring.profile(1, 64, x, out, tiles, 1)
+    assert p.exact == frozenset()
+    assert all("bulk copies" in why for why in p.inexact.values())
+    assert p.modelled_ms is None
+
+
+def test_what_is_read_without_waiting_has_not_arrived() -> None:
+    x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
+    ring = kernel(RING)
+    ring[1, 64](x, out, 1, 0)
+    assert np.isnan(out).all()
+    assert len(ring.check(1, 64, x, out, 1, 0)) > 0
+
+
+def test_a_copy_into_what_others_still_read_is_a_race() -> None:
+    source = (
+        HELPERS
+        + """
+    extern "C" __global__ void k(const float* x, float* out) {
+        __shared__ __align__(16) float tile[64];
+        __shared__ __align__(8) unsigned long long full;
+        const int t = threadIdx.x;
+        if (t == 0) init(at(&full), 1);
+        __syncthreads();
+        if (t == 0) { expect(at(&full), 256); bring(at(tile), x, 256, at(&full)); }
+        wait(at(&full), 0);
+        out[t] = tile[63 - t];
+        BETWEEN
+        if (t == 0) { expect(at(&full), 256); bring(at(tile), x + 64, 256, at(&full)); }
+    }"""
+    )
+    x, out = np.ones(128, np.float32), np.zeros(64, np.float32)
+    racy = kernel(source.replace("BETWEEN", "")).check(1, 64, x, out)
+    assert len(racy) == 1
+    assert "tile" in str(racy)
+    assert len(kernel(source.replace("BETWEEN", "__syncthreads();")).check(1, 64, x, out)) == 0
+
+
+def test_states_of_arrivals() -> None:
+    source = (
+        HELPERS
+        + """
+    extern "C" __global__ void k(int* out) {
+        __shared__ __align__(8) unsigned long long b;
+        __shared__ int value;
+        const int t = threadIdx.x;
+        if (t == 0) init(at(&b), blockDim.x);
+        __syncthreads();
+        unsigned long long state;
+        unsigned d;
+        if (t == 63) value = 7;
+        asm volatile("mbarrier.arrive.b64 %0, [%1];" : "=l"(state) : "l"(&b) : "memory");
+        do {
+            asm volatile("{ .reg .pred p; mbarrier.test_wait.b64 p, [%1], %2;"
+                         " selp.u32 %0, 1, 0, p; }" : "=r"(d) : "l"(&b), "l"(state) : "memory");
+        } while (!d);
+        out[t] = value;
+    }"""
+    )
+    out = np.zeros(96, np.int32)
+    k = kernel(source)
+    k[1, 96](out)
+    assert (out == 7).all()
+    assert list(k.check(1, 96, out)) == []
+
+
+def test_threads_that_leave_a_barrier_for_good() -> None:
+    source = (
+        HELPERS
+        + """
+    extern "C" __global__ void k(int* out) {
+        __shared__ __align__(8) unsigned long long b;
+        const int t = threadIdx.x;
+        if (t == 0) init(at(&b), 64);
+        __syncthreads();
+        if (t >= 32) {
+            asm volatile("mbarrier.arrive_drop.shared::cta.b64 _, [%0];" :: "r"(at(&b)) : "memory");
+            return;
+        }
+        for (int phase = 0; phase < 3; ++phase) {
+            arrive(at(&b));
+            wait(at(&b), phase % 2);
+        }
+        out[t] = 1;
+    }"""
+    )
+    out = np.zeros(32, np.int32)
+    kernel(source)[1, 64](out)
+    assert out.all()
+
+
+def test_copies_back_to_global_memory() -> None:
+    source = (
+        HELPERS
+        + """
+    extern "C" __global__ void k(float* out) {
+        __shared__ __align__(16) float tile[64];
+        tile[threadIdx.x] = threadIdx.x;
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;"
+                         :: "l"(out), "r"(at(tile)) : "memory");
+            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+            asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+        }
+    }"""
+    )
+    out = np.zeros(64, np.float32)
+    k = kernel(source)
+    k[1, 64](out)
+    np.testing.assert_array_equal(out, np.arange(64))
+    assert list(k.check(1, 64, out)) == []
+
+
+def test_asynchronous_copies_arrive_at_an_mbarrier() -> None:
+    source = (
+        HELPERS
+        + """
+    extern "C" __global__ void k(const float* x, float* out) {
+        __shared__ float tile[64];
+        __shared__ __align__(8) unsigned long long b;
+        const int t = threadIdx.x;
+        if (t == 0) init(at(&b), 64);
+        __syncthreads();
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(at(&tile[t])), "l"(x + t)
+                     : "memory");
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(at(&b))
+                     : "memory");
+        wait(at(&b), 0);
+        out[t] = tile[63 - t];
+    }"""
+    )
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    k = kernel(source)
+    k[1, 64](x, out)
+    np.testing.assert_array_equal(out, x[::-1])
+    assert list(k.check(1, 64, x, out)) == []
+
+
+def test_the_library_s_barrier() -> None:
+    source = """
+    #include <cuda/barrier>
+    extern "C" __global__ void k(int* out, int rounds) {
+        #pragma nv_diag_suppress static_var_with_dynamic_init
+        __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+        __shared__ int sums[2];
+        if (threadIdx.x == 0) { init(&bar, blockDim.x); sums[0] = sums[1] = 0; }
+        __syncthreads();
+        for (int i = 0; i < rounds; ++i) {
+            atomicAdd(&sums[i % 2], 1);
+            bar.arrive_and_wait();
+        }
+        out[threadIdx.x] = sums[0] + sums[1];
+    }"""
+    out = np.zeros(64, np.int32)
+    kernel(source)[1, 64](out, 5)
+    assert (out == 320).all()
+
+
+MISUSES = {
+    "not initialised": ("arrive(at(&b[1]));", "the mbarrier was not initialised"),
+    "too many arrive": ("init(at(b), 1); arrive(at(b));", ""),
+    "no arrivals": ("init(at(b), 0);", "1 to 1,048,575 arrivals, not 0"),
+    "too many": (
+        "init(at(b), 1); arrive_for(at(b), 9);",
+        "more threads arrive than the mbarrier expects",
+    ),
+    "size": ("init(at(b), 1); bring(at(tile), x, 20, at(b));", "a multiple of 16 bytes, not 20"),
+    "aligned": ("init(at(b), 1); bring(at(tile) + 4, x, 16, at(b));", "not a multiple of 16"),
+    "source": ("init(at(b), 1); bring(at(tile), x, 272, at(b));", "`x`"),
+    "target": ("init(at(b), 1); bring(at(tile) + 65536, x, 16, at(b));", "shared"),
+    "barrier": ("init(at(b), 1); bring(at(tile), x, 16, at(b) + 4);", "not a multiple of 8"),
+    "freed": (
+        "init(at(b), 1); end(at(b)); arrive(at(b));",
+        "was not initialised",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "message"), MISUSES.values(), ids=list(MISUSES))
+def test_misuse_is_named(code: str, message: str) -> None:
+    source = (
+        HELPERS
+        + f"""
+    extern "C" __global__ void k(const float* x) {{
+        __shared__ __align__(16) float tile[64];
+        __shared__ __align__(8) unsigned long long b[2];
+        {code}
+    }}"""
+    )
+    x = np.ones(64, np.float32)
+    k = kernel(source)
+    if not message:
+        k[1, 1](x)
+        return
+    with pytest.raises((coalesce.LaunchError, coalesce.MemoryFault), match=message) as caught:
+        k[1, 1](x)
+    assert "line" in str(caught.value)
+
+
+def test_bulk_copies_that_are_not_simulated_are_refused() -> None:
+    source = """
+    extern "C" __global__ void k(const float* x) {
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" :: "l"(x));
+    }"""
+    with pytest.raises(coalesce.UnsupportedInstruction, match=r"cp\.async\.bulk\.prefetch"):
+        kernel(source)[1, 1](np.ones(64, np.float32))
