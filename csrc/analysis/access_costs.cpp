@@ -157,6 +157,7 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
     }
     // Where no lane read anything (all zero fill), no source was announced.
     if (source_.pc != e.pc) source_.mask = 0;
+    c.sourceless += source_.mask == 0;
     if (!traits(e).passes_l1 || !source_.mask) {
         add_wavefronts(c, model::copy_wavefronts(source_, e));
     } else {

@@ -27,6 +27,8 @@ struct InstructionCounts {
     uint64_t ideal_wavefronts = 0;  // `ideal` of shared memory, also of asynchronous copies
     uint64_t distinct_bytes = 0;    // requested, those that several lanes want once a request
     uint64_t shared_requests = 0;   // of `requests`, those to shared memory
+    uint64_t sourceless =
+        0;  // asynchronous copies of which no lane reads anything: not in `requests`
     // What the hardware may count otherwise, from run to run.
     uint64_t parted = 0;     // branches: how often they parted lanes
     uint64_t unjoined = 0;   // memory: how often lanes parted that may still run it together
@@ -60,6 +62,7 @@ inline constexpr Counter counters[] = {
     {"ideal_wavefronts", &InstructionCounts::ideal_wavefronts},
     {"distinct_bytes", &InstructionCounts::distinct_bytes},
     {"shared_requests", &InstructionCounts::shared_requests},
+    {"sourceless", &InstructionCounts::sourceless},
     {"parted", &InstructionCounts::parted},
     {"unjoined", &InstructionCounts::unjoined},
     {"divided", &InstructionCounts::divided},

@@ -110,7 +110,9 @@ std::map<std::string, double> Counts::metrics() const {
     set_l1("global_op_st", global.store.requests, global.store.sectors);
     set_l1("global_op_atom", global.atomic.requests, global.atomic.sectors);
     set_l1("global_op_red", global.reduction.requests, global.reduction.sectors);
-    set_l1("global_op_ldgsts_cache_access", cached_copy.requests, cached_copy.sectors);
+    // The cache is asked for a copy also where all of it is filled with zeros.
+    set_l1("global_op_ldgsts_cache_access", cached_copy.requests + cached_copy.sourceless,
+           cached_copy.sectors);
     set_l1("local_op_ld", local_load_words, local.load.sectors);
     set_l1("local_op_st", local_store_words, local.store.sectors);
 
@@ -140,7 +142,9 @@ std::map<std::string, double> Counts::metrics() const {
     set_executed("shared_atom", shared_atomic);
     set_executed("local_ld", local.load);
     set_executed("local_st", local.store);
-    set_executed("ldgsts", global.copy);
+    InstructionCounts copies = global.copy;
+    copies.requests += copies.sourceless;
+    set_executed("ldgsts", copies);
     set("smsp__inst_executed_op_generic_ld.sum", generic.load.executed);
     set("smsp__inst_executed_op_generic_st.sum", generic.store.executed);
     // Atomics with a result on global memory are generic to the hardware.

@@ -38,6 +38,8 @@ void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
     info.space = space;
     info.access = access;
     info.bytes = bytes;
+    // The assembler puts loads that nothing executes before copies of arrays in global memory.
+    if (space == Space::shared && info.origin.parameter >= 0) info.origin = {};
 }
 
 void Lifter::set_address(Op& op, const Operand& address, Space space) {

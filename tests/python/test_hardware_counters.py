@@ -1,11 +1,13 @@
 """Predicted counters equal, to the last unit, what Nsight Compute read on a GPU.
 
 tests/data holds the recordings, tests/record_counters.py made them, and tests/counter_cases.py has
-the launches, which are repeated here on the simulator. Five sets: every shipped kernel, kernels
+the launches, which are repeated here on the simulator. Seven sets: every shipped kernel, kernels
 that are easy to count wrong (tests/kernels/awkward.cu), one access of one warp in every pattern
 (tests/kernels/patterns.cu), whole programs that nobody looked at when the rules of counting were
-made (tests/kernels/programs.cu), and whole programs that the models, too, know nothing of
-(tests/kernels/unseen_*.cu).
+made (tests/kernels/programs.cu), whole programs that the models, too, know nothing of
+(tests/kernels/unseen_*.cu), kernels whose lanes do different things in one instruction
+(tests/kernels/together.cu), and functions that branch on extreme operands
+(tests/kernels/slow_paths.cu).
 """
 
 from __future__ import annotations
@@ -129,13 +131,15 @@ BY_CHANCE = {
     r"global_atomic<.*": (GLOBAL_ATOMICS, exactness.DIVIDED),
     "half_atomics": (r".*_mem_shared_op_atom\.sum", exactness.GENERIC),
     "chained_hash_find": (r".*global.*", exactness.UNJOINED),
+    "table_of_functions|chosen_functions|addresses_of_functions|virtual_functions|"
+    "switch_and_functions": (r".*", exactness.UNJOINED),
     "pagerank": (r".*shared.*", exactness.CONTENDED),
     "expand_frontier|hook_components|bloom_add|deposit_charge|histogram_2d": (
         GLOBAL_ATOMICS,
         exactness.DIVIDED,
     ),
     # Where Nsight Compute's formulas are not known; both are metrics of instructions, not counters.
-    r"async_(copy|tile)<": (
+    r"async_(copy|tile)<|matmul/pipelined": (
         r"memory_.*|.*_op_ldgsts\.sum|.*t_sectors.*_ld\.sum",
         exactness.COPIED,
     ),
@@ -193,7 +197,7 @@ def test_instructions_of_awkward_kernels(case):
     ("name", "case"),
     [
         pytest.param(name, case, id=case.name)
-        for name in ("programs", "unseen")
+        for name in ("programs", "unseen", "together", "slow_paths")
         for case in all_cases(name)
     ],
 )
@@ -204,9 +208,10 @@ def test_whole_programs(name, case):
 
 # Set, case, file, and the launch.
 WHOLE = [
-    ("programs", launch[0], "programs.cu", *launch)
-    for launch in counter_cases.launches_of_programs()
-] + [("unseen", name, *launch) for name, launch in unseen_cases.launches().items()]
+    *(("programs", row[0], "programs.cu", *row) for row in counter_cases.launches_of_programs()),
+    *(("unseen", name, *launch) for name, launch in unseen_cases.launches().items()),
+    *(("together", row[0], "together.cu", *row) for row in counter_cases.launches_together()),
+]
 
 
 @pytest.mark.usefixtures("same_compiler")
@@ -219,7 +224,8 @@ def test_what_a_profile_calls_exact_is(launch):
     p = kernel.profile(grid, block, *given, shared_bytes=shared_bytes, caches=False)
     ours, theirs = p.metrics(), recorded(name, case)
     compared = [name for name in p.exact if name in theirs]
-    assert len(compared) > 30
+    # Where functions are called through pointers, only what no address decides is called exact.
+    assert len(compared) > (0 if name == "together" else 30)
     wrong = {
         name: (ours[name], theirs[name])
         for name in compared
@@ -229,7 +235,9 @@ def test_what_a_profile_calls_exact_is(launch):
 
 
 @pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("name", ["shipped", "awkward", "patterns", "programs", "unseen"])
+@pytest.mark.parametrize(
+    "name", ["shipped", "awkward", "patterns", "programs", "unseen", "together", "slow_paths"]
+)
 def test_what_differs_from_run_to_run_is_said(name):
     """Nothing else is called inexact, and what is has a reason."""
     for case in all_cases(name):
@@ -252,7 +260,9 @@ def test_what_the_recording_counts_otherwise_is_called_inexact(case):
 
 
 @pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("name", ["shipped", "awkward", "programs", "unseen"])
+@pytest.mark.parametrize(
+    "name", ["shipped", "awkward", "programs", "unseen", "together", "slow_paths"]
+)
 def test_instructions_in_all(name):
     """Where lanes never part, the number of instructions is the hardware's."""
     exact = 0
@@ -262,11 +272,13 @@ def test_instructions_in_all(name):
             if metric in theirs:
                 exact += 1
                 assert ours[metric] == theirs[metric], (case.name, metric)
-    assert exact > 10
+    assert exact > (5 if name == "together" else 10)  # in most of these kernels lanes diverge
 
 
 @simulated
-@pytest.mark.parametrize("name", ["shipped", "awkward", "programs", "unseen"])
+@pytest.mark.parametrize(
+    "name", ["shipped", "awkward", "programs", "unseen", "together", "slow_paths"]
+)
 def test_hardware_adds_arbitration_to_wavefronts(name):
     """Where warps compete the counter exceeds the wavefronts that the addresses take."""
     for case in all_cases(name):
