@@ -13,6 +13,9 @@ from coalesce.profiling.rows import TOLERANCE, Access, Errors, number
 class Total:
     """The sum of all accesses of one state space and kind, such as "global load".
 
+    ``name`` says which (``"global load"``, ``"shared store"``), and ``wasteful`` whether the cost is
+    clearly above what is needed.
+
     Attributes
     ----------
     space, kind : str
@@ -20,19 +23,15 @@ class Total:
     requests : int
         Warp instructions that accessed memory.
     cost : int
-        Wavefronts for shared memory, 32-byte sectors for other memory; see `unit`.
+        Wavefronts for shared memory, 32-byte sectors for other memory; see ``unit``.
     needed : int
         The sectors or wavefronts that would suffice.
     bytes_used, bytes_moved : int
         Bytes that the lanes asked for, and bytes of the sectors; 0 for shared memory.
     error : float
         The standard error of `cost` in an estimate from a sample of the blocks; else 0.
-    name : str
-        ``"global load"``, ``"shared store"``, ...
     unit : str
         ``"sectors"`` or ``"wavefronts"``.
-    wasteful : bool
-        Whether `cost` is clearly above `needed`.
     per_request, needed_per_request : float
         Sectors or wavefronts per request.
 
