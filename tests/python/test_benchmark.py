@@ -236,7 +236,7 @@ A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
         (TypeError, "takes 2 arrays, a and b; got 1", "matmul", [A], {}),
         (TypeError, "takes 1 array, a; got 2", "transpose", [A, B], {}),
         (TypeError, "a must be a NumPy array", "transpose", [[1, 2]], {}),
-        (ValueError, "the columns of a and the rows of b", "matmul", [A, A], {}),
+        (ValueError, "a must have as many columns as b has rows", "matmul", [A, A], {}),
         (TypeError, "a has dtype int64; matmul takes", "matmul", [A.astype(int), B], {}),
         (ValueError, r"\(0, 5\), \(5, 7\): there is nothing", "matmul", [A[:0], B], {}),
         (TypeError, "no option 'tiles'.* alpha, beta, c, tile", "matmul", [A, B], {"tiles": 16}),

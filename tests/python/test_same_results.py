@@ -183,10 +183,11 @@ SHIPPED = shipped()
 def test_shipped_kernels_leave_the_same_in_every_mode(name):
     launched = []
 
-    def launcher(kernel, grid, block, arguments, *, shared_bytes, device, **_):
-        launch = Launch("", kernel.entry, grid, block, tuple(arguments), shared_bytes)
-        launched.append(results(kernel, launch))
-        return kernel.launch(grid, block, *arguments, shared_bytes=shared_bytes, device=device)
+    def launcher(of):
+        arguments = tuple(of.arguments)
+        launch = Launch("", of.kernel.entry, of.grid, of.block, arguments, of.shared_bytes)
+        launched.append(results(of.kernel, launch))
+        return of.run()
 
     SHIPPED[name].run("sim", launcher=launcher)
     assert launched

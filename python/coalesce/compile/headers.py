@@ -140,6 +140,7 @@ _STDINT = (
 #define INTPTR_MAX INT64_MAX
 #define UINTPTR_MAX UINT64_MAX
 #define SIZE_MAX UINT64_MAX
+#ifndef INT8_C  // CCCL may have them
 #define INT8_C(X) ((::int_least8_t) (X))
 #define INT16_C(X) ((::int_least16_t) (X))
 #define INT32_C(X) ((::int_least32_t) (X))
@@ -148,6 +149,7 @@ _STDINT = (
 #define UINT16_C(X) ((::uint_least16_t) (X))
 #define UINT32_C(X) ((::uint_least32_t) (X))
 #define UINT64_C(X) ((::uint_least64_t) (X))
+#endif
 """
 )
 
