@@ -13,8 +13,8 @@ from coalesce.profiling.rows import TOLERANCE, Access, Errors, number
 class Total:
     """The sum of all accesses of one state space and kind, such as "global load".
 
-    ``name`` says which (``"global load"``, ``"shared store"``), and ``wasteful`` whether the cost is
-    clearly above what is needed.
+    ``name`` says which (``"global load"``, ``"shared store"``), and ``wasteful`` whether the cost
+    is clearly above what is needed.
 
     Attributes
     ----------
