@@ -1,6 +1,8 @@
 // Decoding of mbarriers and of the bulk copies whose bytes they count.
 #include "sim/decode.hpp"
 
+#include <string_view>
+
 #include "errors.hpp"
 #include "sim/mbarrier.hpp"
 
@@ -11,6 +13,15 @@ using ptx::Space;
 using ptx::Type;
 
 namespace {
+
+// Takes the modifiers that the operation's own spelling has, and no other.
+void take_spelled(Modifiers& m, OpCode code) {
+    std::string_view rest = operation(code).spelling;
+    for (size_t dot; (dot = rest.find('.')) != std::string_view::npos;) {
+        rest.remove_prefix(dot + 1);
+        m.take(rest.substr(0, rest.find('.')));
+    }
+}
 
 // Orders and scopes say nothing new: arrivals release and waits acquire, and a block is a cluster.
 void drop_order(Modifiers& m) {
@@ -61,11 +72,10 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     const bool copies = code_ == OpCode::cp_async_arrive;
     const bool arrives = code_ == OpCode::mbarrier_arrive || code_ == OpCode::mbarrier_arrive_drop;
     Modifiers m(in);
-    for (const char* name :
-         {"async", "mbarrier", "init", "inval", "arrive", "arrive_drop", "complete_tx"})
-        m.take(name);
-    const bool expects = m.take("expect_tx") && arrives;
-    const bool as_expected = m.take("noinc"), incomplete = m.take("noComplete");
+    take_spelled(m, code_);
+    const bool expects = arrives && m.take("expect_tx");
+    const bool as_expected = copies && m.take("noinc");
+    const bool incomplete = arrives && m.take("noComplete");
     drop_order(m);
     const bool is_shared = m.take("shared") || m.take("shared::cta") || m.take("shared::cluster");
     if (m.take_type() != Type::b64 || !m.empty()) return false;
@@ -102,8 +112,7 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
 
 bool Decoder::decode_mbarrier_wait(const ptx::Instruction& in) {
     Modifiers m(in);
-    m.take("test_wait");
-    m.take("try_wait");
+    take_spelled(m, code_);
     const bool parity = m.take("parity");
     drop_order(m);
     const bool is_shared = m.take("shared") || m.take("shared::cta");

@@ -288,3 +288,31 @@ def test_bulk_copies_that_are_not_simulated_are_refused() -> None:
     }"""
     with pytest.raises(coalesce.UnsupportedInstruction, match=r"cp\.async\.bulk\.prefetch"):
         kernel(source)[1, 1](np.ones(64, np.float32))
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "mbarrier.arrive.init.shared.b64 _, [%0];",
+        "mbarrier.arrive.noinc.shared.b64 _, [%0];",
+        "mbarrier.init.noComplete.shared.b64 [%0], 1;",
+        "mbarrier.inval.expect_tx.shared.b64 [%0];",
+    ],
+)
+def test_modifiers_of_other_instructions_are_refused(instruction: str) -> None:
+    """In PTX as a user gives it, as the compiler's assembler would not take it either."""
+    ptx = coalesce.Kernel(
+        HELPERS
+        + """
+    extern "C" __global__ void k() {
+        __shared__ __align__(8) unsigned long long b;
+        init(at(&b), 1);
+    }""",
+        device="sim",
+        arch="sm_90",
+    ).ptx
+    line = next(text for text in ptx.splitlines() if "mbarrier.init" in text)
+    address = line[line.index("[") + 1 : line.index("]")]
+    changed = ptx.replace(line, instruction.replace("%0", address))
+    with pytest.raises(coalesce.UnsupportedInstruction, match="mbarrier"):
+        coalesce.Kernel(changed, device="sim")[1, 1]()
