@@ -21,7 +21,7 @@ class Launch(NamedTuple):
     grid: Any
     block: Any
     arguments: tuple[Any, ...]
-    shared_bytes: int
+    shared_bytes: int = 0
 
 
 # Entry, grid, block, arguments, dynamic shared bytes.

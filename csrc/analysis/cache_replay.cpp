@@ -55,7 +55,8 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
         uint8_t(std::min<uint32_t>(model::sector_bytes, covered[at][sector] + bytes));
 }
 
-// The first level's cycles of requests with a stride, which are the same again and again.
+// The cycles that L1 takes for a request, by the stride of its addresses: the same for each such
+// request.
 class CyclesByStride {
   public:
     template <class Compute>

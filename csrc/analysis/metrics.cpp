@@ -110,7 +110,7 @@ std::map<std::string, double> Counts::metrics() const {
     set_l1("global_op_st", global.store.requests, global.store.sectors);
     set_l1("global_op_atom", global.atomic.requests, global.atomic.sectors);
     set_l1("global_op_red", global.reduction.requests, global.reduction.sectors);
-    // The cache is asked for a copy also where all of it is filled with zeros.
+    // A copy is a request to L1 even if no lane reads and all of it is filled with zeros.
     set_l1("global_op_ldgsts_cache_access", cached_copy.requests + cached_copy.sourceless,
            cached_copy.sectors);
     set_l1("local_op_ld", local_load_words, local.load.sectors);

@@ -66,7 +66,8 @@ class FirstLevel {
   public:
     explicit FirstLevel(uint32_t bytes) : cache_(bytes / 128) {}
 
-    // Where lines were when they were asked for last: a hint, which saves looking for them.
+    // Where a request last found its lines. It is a hint: a line that is still there needs no
+    // search.
     using Place = SectoredCache::Place;
 
     // Returns the sectors that have to be fetched.

@@ -4,8 +4,8 @@
 // Lines are spread over sets by a hash, as strides of a power of two would otherwise meet in a few;
 // of a set the line that was not used for longest goes. A place holds a word, which is the number
 // of the line and four bits each for sectors that are there and that are not yet written back, and
-// the time of its last use. Whoever remembers where a line was finds it there again without a
-// search.
+// the time of its last use. A caller that remembers where a line was can look there first, without
+// a search.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +100,7 @@ class SectoredCache {
     static Line line_of(uint64_t word) {
         return {word >> 8, uint8_t(word & 15), uint8_t(word >> 4 & 15), false};
     }
-    // The way of a set that a line is in, or ways_. Of the usual number all are compared at once.
+    // The way of a set that holds a line, or ways_. If there are 16 ways, all are compared at once.
     [[nodiscard]] uint32_t way_of(const uint64_t* set, uint64_t number) const {
         constexpr uint32_t usual = 16;
         if (ways_ == usual) {

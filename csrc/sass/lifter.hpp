@@ -186,7 +186,7 @@ class Lifter {
     const Instruction* in_ = nullptr;  // being lifted
     uint32_t pc_ = 0;
     bool first_op_ = true;
-    mutable uint64_t used_ = 0;                             // operands that were asked for
+    mutable uint64_t used_ = 0;                             // operands that were read
     mutable bool knows_modifiers_ = false;                  // only() was asked
     bool uniform_ = false;                                  // it writes uniform registers
     uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;  // offsets in the frame

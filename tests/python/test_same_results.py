@@ -7,13 +7,14 @@ blocks run, in one thread of the host, so that what atomics leave has an order.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import counter_cases
 import numpy as np
 import ordinary_cases
 import pytest
 import unseen_cases
+from unseen_cases import Launch
 
 import coalesce
 from coalesce.arrays import devices
@@ -56,17 +57,6 @@ CONTRACTED = {
 # It adds two NaNs: which of their payloads the sum has depends on the order of the operands, which
 # the assembler may change. All NaNs are equal here.
 ANY_NAN = {"conversions"}
-
-
-class Launch(NamedTuple):
-    """A kernel's file and name, and how it is launched."""
-
-    file: str
-    entry: str
-    grid: Any
-    block: Any
-    arguments: tuple[Any, ...]
-    shared_bytes: int = 0
 
 
 def few(grid: Any) -> tuple[int, ...]:

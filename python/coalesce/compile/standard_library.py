@@ -1,8 +1,8 @@
 """What kernels can use of the C++ standard library, as a header of a few milliseconds.
 
 CCCL has all of it in ``cuda::std``, and takes two seconds to compile. What kernels use most is
-here: limits, type traits, min and max, mathematical functions. Of what is not, `COSTLY` says which
-header of CCCL has it.
+here: limits, type traits, min and max, mathematical functions. `COSTLY` names the headers of CCCL
+that have the rest.
 """
 
 from __future__ import annotations
