@@ -50,8 +50,8 @@ struct LaunchError : Error {
     using Error::Error;
 };
 
-// A block none of whose threads can go on: a barrier that only some reach, or, of a warp, lanes
-// that wait for others that never come.
+// No thread of a block can continue: only some threads reach a barrier, or lanes of a warp wait
+// for others that never arrive.
 struct Deadlock : LaunchError {
     Deadlock(const std::string& message, bool of_warp) : LaunchError(message), of_warp(of_warp) {}
     bool of_warp;

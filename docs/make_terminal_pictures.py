@@ -30,7 +30,7 @@ def main() -> None:
         raise SystemExit("a result was wrong; no picture was drawn")
     demo.save_svg(str(FOLDER / "demo.svg"), title="coalesce")
 
-    explain = console("coalesce explain matmul --variant naive")
+    explain = console("coalesce explain matmul --variants naive")
     explain.print(of_operation("matmul", ["naive"], [], n=None, dtype="float32"))
     explain.save_svg(str(FOLDER / "explain.svg"), title="coalesce")
 

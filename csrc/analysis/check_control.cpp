@@ -62,8 +62,8 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
     };
     sim::for_each_lane(here, [&](int lane) {
         if (!sim::has_lane(masks[lane], lane)) {
-            report(lane, "the member mask of a warp operation does not name the lane that calls it",
-                   "lane " + std::to_string(lane) + " calls it with the mask " + hex(masks[lane]));
+            report(lane, "the member mask of a warp operation does not include the calling lane",
+                   "lane " + std::to_string(lane) + " passes the mask " + hex(masks[lane]));
         }
     });
     if (in.traits.shuffle) {
@@ -78,10 +78,10 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
                 findings_.group(FindingKind::warp_mask, op.pc, op.pc, no_array, fresh);
             if (!f || !fresh) return;
             f->warning = true;
-            f->title = "a shuffle reads from a lane that takes no part in it";
+            f->title = "a shuffle reads from a lane that does not execute it";
             f->details.push_back("lane " + std::to_string(lane) + " reads lane " +
-                                 std::to_string(from) + "; " + sim::lane_list(w.mask) +
-                                 " take part, so the value is undefined");
+                                 std::to_string(from) + "; only " + sim::lane_list(w.mask) +
+                                 " can be read, so the value is undefined");
             f->first = actor("call", w, op.pc, lane);
         });
     }
@@ -123,11 +123,11 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
         const uint32_t pc = diverged->here.pc;
         Finding* const f = findings_.group(FindingKind::barrier, pc, pc, no_array, fresh);
         if (f && fresh) {
-            f->title = "a barrier is reached by part of a warp";
+            f->title = "a barrier is reached by only some lanes of a warp";
             f->details.push_back(
                 sim::lane_list(block.warps[diverged->warp].live & ~diverged->lanes) +
-                " of the warp come another way; on a GPU a __syncthreads() in divergent code may "
-                "hang or let threads pass");
+                " of the warp took a different branch; on a GPU, __syncthreads() in diverged "
+                "code may hang, or not wait for all threads");
             f->first = diverged->here;
         }
     } else if (barrier.arrivals.size() > 1) {
@@ -135,10 +135,10 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
         Finding* const f = findings_.group(FindingKind::barrier, one.pc, other.pc, no_array, fresh);
         if (f && fresh) {
             f->warning = true;
-            f->title = "threads of one block meet at different barriers";
+            f->title = "threads of one block wait at different barriers";
             f->details.push_back(
                 "__syncthreads() in conditional code is defined only if all "
-                "threads of the block take the same way");
+                "threads of the block take the same branch");
             f->first = one;
             f->second = other;
         }
@@ -152,17 +152,18 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
                                     (gone == 1 ? " thread has" : " threads have") +
                                     " left the kernel";
         if (f && fresh && past) {
-            f->title = "a barrier that only some threads of the block reach";
+            f->title = "a barrier is reached by only some threads of the block";
             f->details.push_back(threads +
-                                 ", after they went past it another way: only their end lets the "
-                                 "others go on");
+                                 " on a path without this barrier; the other threads continue only "
+                                 "because these have left");
             f->first = here;
         } else if (f && fresh) {
             f->warning = true;
-            f->title = "a barrier is passed after threads of the block have left the kernel";
-            f->details.push_back(threads +
-                                 "; GPUs since compute capability 7.0 wait for the others only, "
-                                 "older ones and the definition of __syncthreads() for all");
+            f->title = "a barrier completes after some threads of the block have left the kernel";
+            f->details.push_back(
+                threads +
+                "; GPUs of compute capability 7.0 and later wait only for the "
+                "others, but __syncthreads() is defined only if all threads reach it");
             f->first = here;
         }
     }
@@ -249,8 +250,7 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
         nearest ? uint32_t(nearest - w.block->memory->buffers().data()) : no_array;
     faults_ += uint64_t(std::popcount(lanes));
     if (faults_ > most_faults) {
-        throw LaunchError("stopped after " + std::to_string(most_faults) +
-                          " accesses that could not be made");
+        throw LaunchError("stopped after " + std::to_string(most_faults) + " invalid accesses");
     }
     if (space == Space::shared && kind == out_of_bounds && home_[op.pc] >= 0) {
         sim::for_each_lane(lanes,

@@ -217,48 +217,47 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
     describe_place(*f, at);
     const std::string place = name_of_place(at);
     const std::string pair = with_article(was.verb) + " and " + with_article(at.instruction.verb);
+    const std::string values = equal ? "the same value" : "different values";
     if (at_once) {
-        f->title = "lanes of one warp write " + place + " in one instruction, " +
-                   (equal ? "the same value" : "different values");
+        f->title = "lanes of one warp write " + values + " to " + place + " in one instruction";
     } else if (lockstep) {
-        f->title = "only lockstep orders " + pair + " of " + place;
+        f->title = pair + " of " + place + " are ordered only if the warp runs in lockstep";
     } else if (stores) {
-        f->title = std::string(here ? "two threads" : "two blocks") + " write " + place +
-                   ", in no order, " + (equal ? "the same value" : "different values");
+        f->title = std::string(here ? "two threads" : "two blocks") + " write " + values + " to " +
+                   place + ", and the writes are not ordered";
     } else {
-        f->title = "data race on " + place + ": " + pair + " in no order";
+        f->title = "data race on " + place + ": " + pair + " are not ordered";
     }
     f->first = actor(was.verb, then, lane_then);
     f->second = actor(at.instruction.verb, at.me, at.lane);
 
     auto& details = f->details;
     if (at_once) {
-        if (!equal) details.push_back("which of the values stays is not defined");
+        if (!equal) details.push_back("it is not defined which value remains");
     } else if (lockstep) {
         details.push_back(
             same_warp
-                ? "lanes of a warp need not move together (compute capability 7.0 and later); "
-                  "__syncwarp() between the two would order them"
-                : "the other threads of a warp are not ordered by what one of them waited "
-                  "for; __syncwarp() before or after it would do that");
+                ? "since compute capability 7.0, the lanes of a warp need not execute together: "
+                  "put __syncwarp() between the two accesses"
+                : "a thread that waits for another warp does not order the other lanes of its own "
+                  "warp: put __syncwarp() before or after the wait");
     } else if (copying) {
         details.push_back(
-            "the copy may still be under way: wait for it first "
-            "(__pipeline_wait_prior, cp.async.wait_group), then __syncthreads()");
+            "the copy may not be complete: wait for it first "
+            "(__pipeline_wait_prior, cp.async.wait_group), then call __syncthreads()");
     } else if (!here) {
         const bool scopes = was.traits.strong && at.instruction.traits.strong;
         const bool mixed = was.traits.atomic != at.instruction.traits.atomic;
         details.push_back(
-            scopes ? "atomics of block scope (atomicAdd_block) are atomic for one block only"
-            : mixed
-                ? "an atomic protects only against other atomics: make both sides atomic, or order "
-                  "them (blocks run at the same time and in any order)"
-                : "blocks run at the same time and in any order: only atomics, or a flag with "
-                  "__threadfence(), order them");
+            scopes  ? "atomics of block scope (atomicAdd_block) are atomic only within one block"
+            : mixed ? "an atomic protects only against other atomics: make both accesses "
+                      "atomic, or order them (blocks run at the same time and in any order)"
+                    : "blocks run at the same time and in any order: only atomics, or a flag with "
+                      "__threadfence(), order them");
     } else {
-        details.push_back(same_warp ? "the lanes have taken different branches; no __syncwarp() "
-                                      "comes between the two"
-                                    : "no __syncthreads() comes between the two");
+        details.push_back(same_warp ? "the lanes took different branches, and no __syncwarp() "
+                                      "is between the two accesses"
+                                    : "no __syncthreads() is between the two accesses");
     }
 }
 
@@ -268,7 +267,7 @@ void CheckObserver::uninitialized(const Place& at) {
                                        array_number(at), fresh);
     if (!f || !fresh) return;
     describe_place(*f, at);
-    f->title = "read of " + name_of_place(at) + " before anything was written there";
+    f->title = "read of " + name_of_place(at) + " before anything was written to it";
     f->first = actor(at.instruction.verb, at.warp, at.event.pc, int(at.lane));
 }
 
@@ -281,8 +280,8 @@ void CheckObserver::stale(const Place& at, const Stamp& then) {
     f->title = "read of " + name_of_place(at) +
                " through the read-only cache after the kernel has written it";
     f->details.push_back(
-        "the compiler took the array for read-only (const __restrict__ or "
-        "__ldg); the cache may hold what was there before");
+        "the compiler treats the array as read-only (const __restrict__ or "
+        "__ldg), so the cache may return an old value");
     f->first = actor(instructions_[then.pc].verb, then, then.lane);
     f->second = actor(at.instruction.verb, at.me, at.lane);
 }

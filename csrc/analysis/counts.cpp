@@ -23,7 +23,7 @@ std::shared_ptr<const Listing> listing_of(const sim::Program& program) {
 void Counts::add(const Counts& other) {
     if (listing != other.listing && *listing != *other.listing)
         throw LaunchError("counts of " + listing->kernel + " and of " + other.listing->kernel +
-                          " cannot be added: they are not of one compiled kernel");
+                          " cannot be added: they belong to different compiled kernels");
     for (size_t i = 0; i < instructions.size(); ++i) instructions[i].add(other.instructions[i]);
 }
 

@@ -165,7 +165,7 @@ void prepare(const sim::Program& program, Request& request) {
     sim::Launch& launch = request.launch;
     prepare(program, *request.gpu, launch);
     if (request.groups && (!launch.blocks || request.groups->size() != launch.blocks->size()))
-        throw LaunchError("groups must name a group for each of blocks");
+        throw LaunchError("groups must have one group for each of the blocks");
     if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
     if (request.first_rounds) {
         const uint64_t held =

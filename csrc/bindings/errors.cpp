@@ -25,7 +25,7 @@ void add_errors(py::module_& m) {
             if (error) std::rethrow_exception(error);
         } catch (const std::bad_alloc&) {
             PyErr_SetString(PyExc_MemoryError,
-                            "out of memory: this process may not have as much host memory as the "
+                            "out of memory: this process cannot get as much host memory as the "
                             "call needs (ulimit -v, or a container's limit)");
         } catch (const std::system_error& failure) {
             const std::string message = std::string("the system refused a thread or a file: ") +

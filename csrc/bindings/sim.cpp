@@ -51,7 +51,8 @@ void add_sim(py::module_ m) {
                      throw py::value_error("array of `" + name + "` must be C-contiguous");
                  if (!undefined.is_none() &&
                      py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
-                     throw py::value_error("undefined of `" + name + "` must have a bool a byte");
+                     throw py::value_error("undefined of `" + name +
+                                           "` must have one bool per byte");
                  return BufferArgument{std::move(array), std::move(name), writable,
                                        std::move(undefined)};
              }),
@@ -83,7 +84,7 @@ void add_sim(py::module_ m) {
             [](const LaunchResult& r) -> const std::optional<analysis::Counts>& {
                 return r.result.counts;
             },
-            "Counts, or None if they were not asked for.")
+            "Counts, or None if they were not requested.")
         .def_property_readonly(
             "modelled_ms",
             [](const LaunchResult& r) {
@@ -104,7 +105,7 @@ void add_sim(py::module_ m) {
             },
             "What was modelled: dicts of the time, what it is made of (work), the occupancy and "
             "the\n"
-            "caches, None where they were not asked for; or None.")
+            "caches, None if not requested; or None.")
         .def_readonly("host_ms", &LaunchResult::host_ms,
                       "Time the simulation took on this machine in ms.")
         .def_property_readonly(
@@ -118,7 +119,7 @@ void add_sim(py::module_ m) {
         .def_property_readonly(
             "omitted",
             [](const LaunchResult& r) { return r.result.trace ? r.result.trace->omitted : 0; },
-            "How many events were not recorded for want of space.")
+            "How many events were left out, because a limit was reached.")
         .def_readonly("memory", &LaunchResult::memory,
                       "(space, name, address, bytes, argument or -1) of each array and variable.")
         .def_readonly("findings", &LaunchResult::findings,
@@ -181,7 +182,7 @@ void add_sim(py::module_ m) {
             py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
             py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
             py::arg("gpu") = "h200",
-            "One block of a launch, by its linear number, to be walked through.")
+            "One block of a launch, by its linear number, to be stepped through.")
         .def("why_ptx", &Program::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
              "not.")

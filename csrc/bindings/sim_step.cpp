@@ -43,7 +43,7 @@ constexpr uint64_t instructions_at_once = 1 << 14;
 class Turn {
   public:
     explicit Turn(StepSession& s) : lock_(s.running, std::try_to_lock) {
-        if (!lock_) throw LaunchError("another thread is walking through this block");
+        if (!lock_) throw LaunchError("another thread is stepping through this block");
     }
 
   private:
@@ -155,7 +155,7 @@ py::list listing(const StepSession& s) {
 }  // namespace
 
 void add_sim_step(py::module_& m) {
-    py::class_<StepSession>(m, "Stepping", "One block of a launch, walked through by steps.")
+    py::class_<StepSession>(m, "Stepping", "One block of a launch, executed step by step.")
         .def_property_readonly("warps", [](StepSession& s) { return s.stepper->warps(); })
         .def_property_readonly("ended", [](StepSession& s) { return s.stepper->ended(); })
         .def_property_readonly("warp", [](StepSession& s) { return s.stepper->warp(); })

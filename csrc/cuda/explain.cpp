@@ -47,7 +47,8 @@ std::string_view explain(Result result) {
         case misaligned_address:
             return "a load or store was not aligned to its size (a float4 needs 16 bytes)";
         case invalid_address_space:
-            return "it read or wrote an address of another memory space, as a stray address can be";
+            return "it read or wrote an address of another memory space, for example through an "
+                   "invalid pointer";
         case invalid_pc:
             return "it jumped to an address that holds no code";
         case launch_failed:

@@ -46,7 +46,7 @@ void admit(Function& function, const Geometry& geometry) {
         throw LaunchError("kernel `" + function.name() + "` with blocks of " +
                           std::to_string(1ull * x * y * z) + " threads: its registers (" +
                           std::to_string(resources.registers) +
-                          " a thread) or __launch_bounds__ allow " + std::to_string(limit));
+                          " per thread) or __launch_bounds__ allow " + std::to_string(limit));
     function.allow_dynamic_shared(geometry.dynamic_shared);
 }
 

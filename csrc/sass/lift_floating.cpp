@@ -108,7 +108,7 @@ void Lifter::fmnmx(const Instruction& in) {
 
 // Of MNMX instructions with a predicate that is always, or never, true.
 std::string Lifter::least_or_greatest(const Operand& o) const {
-    if (!is_predicate(o) || o.number >= 0) unsupported("a choice between least and greatest");
+    if (!is_predicate(o) || o.number >= 0) unsupported("the choice between minimum and maximum");
     return o.negated ? "max" : "min";
 }
 
@@ -188,7 +188,7 @@ Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
         return half_pair(o, bfloat);
     const Operand& second = operand(in, n++);
     if (second.kind != Operand::Kind::real && second.kind != Operand::Kind::integer)
-        unsupported("half a pair of numbers");
+        unsupported("one half of a pair of numbers");
     const uint32_t printed = half_bits(o, bfloat) << 16 | half_bits(second, bfloat);
     return constant(immediate(std::isnan(o.value) ? o : second, printed));
 }
@@ -312,7 +312,7 @@ void Lifter::convert(const Instruction& in) {
     }
     // With .NTZ, NaN becomes zero: PTX has it so for these types and no others.
     const bool to_zero = in.opcode == "F2I" && from != "f64" && !to.ends_with("64");
-    if (in.has("NTZ") != to_zero) unsupported("what becomes of NaN");
+    if (in.has("NTZ") != to_zero) unsupported("how NaN is treated");
     const bool rounds_to_integer = in.opcode == "F2I" || in.opcode == "FRND";
     const bool down = in.has("FLOOR") || in.has("RM"), up = in.has("CEIL") || in.has("RP");
     const bool zero = in.has("TRUNC") || in.has("RZ");

@@ -306,7 +306,7 @@ class Reader {
         const auto [end, error] =
             std::from_chars(line.data() + 2, line.data() + close, in.offset, 16);
         (void)offset;
-        if (error != std::errc{} || end != line.data() + close) fail("an offset is no number");
+        if (error != std::errc{} || end != line.data() + close) fail("an offset is not a number");
         line = trimmed(line.substr(close + 2));
         const size_t semicolon = line.find(';');
         if (semicolon == std::string_view::npos) return;  // data among the code

@@ -273,7 +273,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
         return o.kind == Operand::Kind::vector ? o.elements.size() : 0;
     };
     if (elements_of(values) != elements || (returns && elements_of(in.operands[0]) != elements))
-        malformed("a vector has not as many elements as the instruction says");
+        malformed("a vector has another number of elements than the instruction names");
     for (size_t n = 0; n < elements; ++n) {
         if (returns) op.operand[0] = destination(in.operands[0].elements[n], type);
         op.operand[1] = source(values.elements[n], type);
@@ -294,7 +294,7 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         op.immediate = -1;
     } else if (m.take("wait_group")) {
         if (in.operands.at(0).kind != Operand::Kind::integer || in.operands[0].bits >> 32)
-            malformed("the number of groups is a constant from 0 on");
+            malformed("the number of groups must be a constant of at least 0");
         op.run = engine_.memory.async_wait;
         op.immediate = int64_t(in.operands[0].bits);
     } else {

@@ -86,7 +86,7 @@ uint32_t Decoder::register_bytes(const Operand& operand) const {
 Locator Decoder::source(const Operand& operand, Type type) {
     if (type == Type::pred &&
         (operand.kind == Operand::Kind::special || operand.kind == Operand::Kind::symbol))
-        malformed("`" + std::string(operand.name) + "` is no predicate");
+        malformed("`" + std::string(operand.name) + "` is not a predicate");
     const uint32_t width = type == Type::pred ? 0 : std::max(2u, ptx::size_of(type));
     switch (operand.kind) {
         case Operand::Kind::reg:

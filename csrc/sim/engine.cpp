@@ -25,7 +25,7 @@ const Engine& engine(Watch watch, Isa isa) {
         COALESCE_FOR_EACH_ISA(COALESCE_ISA_CASE)
 #undef COALESCE_ISA_CASE
     }
-    throw std::logic_error("an instruction set that this build does not hold");
+    throw std::logic_error("an instruction set that this build does not include");
 }
 
 const char* name_of(Isa isa) {
@@ -57,7 +57,8 @@ Isa best_isa() {
             throw std::runtime_error(
                 std::string("coalesce was built for processors of level x86-64-") +
                 name_of(held[0]) +
-                ", which this one is not. Install it again on this machine, or build it for every "
+                ", and this processor is not one. Install it again on this machine, or build it "
+                "for every "
                 "processor: pip install . -C cmake.define.COALESCE_ISAS=all");
         }
         const char* forced = std::getenv("COALESCE_ISA_LEVEL");

@@ -192,8 +192,8 @@ void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space s
 
 void throw_no_function(const Warp& w, const Op& op, bool null) {
     throw LaunchError(std::string("a call through a ") +
-                      (null ? "null pointer" : "pointer that is no function's address") + "\n  " +
-                      where(*w.block->program, op) + "\n  " +
+                      (null ? "null pointer" : "pointer that is not the address of a function") +
+                      "\n  " + where(*w.block->program, op) + "\n  " +
                       thread_name(w, std::countr_zero(w.current.mask)));
 }
 
@@ -240,10 +240,10 @@ void throw_deadlock(const Block& block) {
             left &= ~w.joins[j].arrived;
         }
     }
-    std::string message = barrier ? "a barrier that only some threads of the block reach"
-                                  : "lanes wait for lanes of their warp that never come";
+    std::string message = barrier ? "a barrier is reached by only some threads of the block"
+                                  : "lanes wait for lanes of their warp that never arrive";
     message +=
-        ": block " + triple(block.index.x, block.index.y, block.index.z) + " can never go on";
+        ": block " + triple(block.index.x, block.index.y, block.index.z) + " cannot continue";
     const Program& program = *block.program;
     for (const auto& [key, group] : groups) {
         const Op& op = program.ops[key.first];
@@ -251,12 +251,12 @@ void throw_deadlock(const Block& block) {
         message += "\n  " + plural(group.threads, "thread");
         if (key.second == behind_branch && op.control == Control::exit) {
             message +=
-                one ? " has gone to the end of the kernel" : " have gone to the end of the kernel";
+                one ? " has reached the end of the kernel" : " have reached the end of the kernel";
         } else {
             message += one ? " waits" : " wait";
             message += key.second == at_barrier ? " at the barrier in "
                        : key.second == at_lanes ? " at the warp synchronisation in "
-                                                : " behind a branch, before ";
+                                                : " to reconverge after a branch, before ";
             message += where(program, op);
         }
         message += "\n    (first " + thread_name(*group.warp, std::countr_zero(group.lanes)) +

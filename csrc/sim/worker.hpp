@@ -335,7 +335,8 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
             grid.running -= workers - n;
             if (threads.empty())
                 throw LaunchError(
-                    "the system starts no thread to simulate with: too little memory (ulimit -v) "
+                    "the system cannot start a thread for the simulation: too little memory "
+                    "(ulimit -v) "
                     "or too many threads (ulimit -u)");
             break;
         }

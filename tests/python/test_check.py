@@ -40,9 +40,9 @@ def test_report():
     found = racy()
     assert str(found) == (
         "check of shift: 1 error\n"
-        "error: data race on s[32]: a read and a write in no order\n"
+        "error: data race on s[32]: a read and a write are not ordered\n"
         "  `s` has shape (64,), float, in shared memory\n"
-        "  no __syncthreads() comes between the two\n"
+        "  no __syncthreads() is between the two accesses\n"
         "  read: line 5:   x[i] = s[(i + 32) % 64];\n"
         "    thread (0, 0, 0) in block (0, 0, 0)\n"
         "  write: line 4:   s[i] = x[i];\n"

@@ -234,7 +234,7 @@ def test_uninitialized_element_by_its_declaration():
             out[threadIdx.x] = tile[3][threadIdx.x % 8 + 5];
         }"""
     f = only(check(source, 1, 16, np.zeros(16, np.float32), entry="k<16>"), "uninitialized")
-    assert f.title == "read of tile[3, 5] before anything was written there"
+    assert f.title == "read of tile[3, 5] before anything was written to it"
     assert f.index == (3, 5)
     assert f.details == ("`tile` has shape (8, 17), float, in shared memory",)
 
@@ -299,7 +299,7 @@ def test_undefined_global_memory():
     }"""
     out = np.empty(64, np.float32)
     f = only(check(source, 1, 64, out, 40, undefined="out"), "uninitialized")
-    assert f.title == "read of out[40] before anything was written there"
+    assert f.title == "read of out[40] before anything was written to it"
     assert f.count == 24
     assert not check(source, 1, 64, out, 64, undefined=["out"])
     assert not check(source, 1, 64, out, 40)  # an ndarray counts as written
@@ -320,7 +320,7 @@ def test_a_loop_of_faults_ends():
     }"""
     found = check(source, 1, 32, np.zeros(4, np.int32))
     assert [f.kind for f in found] == ["out_of_bounds", "stopped"]
-    assert "stopped after 1000000 accesses" in found[1].title
+    assert "stopped after 1000000 invalid accesses" in found[1].title
 
 
 def test_what_ends_a_kernel_is_the_last_finding():

@@ -537,8 +537,10 @@ def test_what_a_race_says():
     # Lane 0 of the first warp runs first here, and reads what a thread of the other will write.
     assert race.first.thread[0] == 63 - i < 32 <= i == race.second.thread[0]
     assert race.count == 64
-    assert str(race).startswith(f"error: data race on tile[{i}]: a read and a write in no order")
-    assert "no __syncthreads() comes between the two" in race.details
+    assert str(race).startswith(
+        f"error: data race on tile[{i}]: a read and a write are not ordered"
+    )
+    assert "no __syncthreads() is between the two accesses" in race.details
 
 
 def test_the_answer_may_be_right():
@@ -557,13 +559,19 @@ def test_the_answer_may_be_right():
 
 def test_values_of_two_writers():
     different = check(filled("two blocks that write one element", False), 3, 32, zeros(96))
-    assert different[0].title == "two blocks write out[16], in no order, different values"
+    assert (
+        different[0].title
+        == "two blocks write different values to out[16], and the writes are not ordered"
+    )
     assert different[0].count == 32
     same = check(filled("two blocks that write one value", False), 3, 32, zeros(96))
-    assert same[0].title == "two blocks write out[16], in no order, the same value"
+    assert (
+        same[0].title
+        == "two blocks write the same value to out[16], and the writes are not ordered"
+    )
     at_once = check(filled("a write of all lanes at once", False), 1, 32, zeros(32))
     assert at_once[0].title == (
-        "lanes of one warp write out[0] in one instruction, different values"
+        "lanes of one warp write different values to out[0] in one instruction"
     )
     assert at_once[0].count == 31
 
@@ -577,7 +585,7 @@ def test_values_are_not_compared_across_atomics():
     }"""
     found = check(source, 2, 32, zeros(1))
     assert kinds(found) == RACE
-    assert "data race on count[0]: a write and a write in no order" in [f.title for f in found]
+    assert "data race on count[0]: a write and a write are not ordered" in [f.title for f in found]
 
 
 def test_only_the_guess_of_a_compare_and_swap_is_let_pass():

@@ -29,7 +29,7 @@ def test_a_barrier_that_some_threads_miss():
         x[threadIdx.x] = 2;
     }"""
     f = only(check(source.replace("LIMIT", "48"), 1, 64, ones(64)), "barrier")
-    assert "only some threads of the block reach" in f.title
+    assert "reached by only some threads of the block" in f.title
     assert "line 2" in f.details[0]
     assert not check(source.replace("LIMIT", "64"), 1, 64, ones(64))
 
@@ -41,8 +41,8 @@ def test_a_barrier_that_whole_warps_miss():
     }"""
     x = ones(96)
     f = only(check(source, 1, 96, x), "barrier")
-    assert f.title == "a barrier that only some threads of the block reach"
-    assert "32 threads have left the kernel, after they went past it" in f.details[0]
+    assert f.title == "a barrier is reached by only some threads of the block"
+    assert "32 threads have left the kernel on a path without this barrier" in f.details[0]
     assert (x == 2).all()  # as on a GPU, which lets the others go on then
 
 
@@ -56,7 +56,7 @@ def test_a_barrier_that_threads_miss_in_their_last_round():
         x[threadIdx.x] += rounds;
     }"""
     f = only(check(source, 1, 96, ones(96)), "barrier")
-    assert "went past it another way" in f.details[0]
+    assert "on a path without this barrier" in f.details[0]
     assert not check(source.replace("/ 32 == 2", "< 0"), 1, 96, ones(96))
 
 
@@ -84,7 +84,7 @@ def test_a_barrier_after_threads_have_left():
     }"""
     x = ones(64)
     f = only(check(source, 1, 64, x, 40), "barrier", "warning")
-    assert f.title == "a barrier is passed after threads of the block have left the kernel"
+    assert f.title == "a barrier completes after some threads of the block have left the kernel"
     assert "24 threads have left" in f.details[0]
     assert f.lines == (5,)
     assert x.tolist() == [3] * 40 + [1] * 24
@@ -99,7 +99,7 @@ def test_a_barrier_that_some_of_those_left_miss():
         x[i] = 2;
     }"""
     f = only(check(source, 1, 64, ones(64), 40), "barrier")
-    assert "only some threads of the block reach" in f.title
+    assert "reached by only some threads of the block" in f.title
     assert "24 threads have left the kernel" in f.details[-1]
 
 
@@ -115,7 +115,7 @@ def test_threads_that_meet_at_different_barriers():
         }
     }"""
     f = only(check(source, 1, 64, ones(64)), "barrier", "warning")
-    assert f.title == "threads of one block meet at different barriers"
+    assert f.title == "threads of one block wait at different barriers"
     assert sorted(f.lines) == [5, 8]
     both = source.replace("__syncthreads();", "", 1).replace("x[i] = 3;\n", "x[i] = 3; }\n")
     both = both.replace("__syncthreads();\n        }", "__syncthreads();")
@@ -129,7 +129,7 @@ def test_a_shuffle_that_lanes_miss():
         x[threadIdx.x] = v;
     }"""
     f = only(check(source.replace("MASK", "0xffffffff"), 1, 32, ones(32)), "warp_mask")
-    assert f.title.startswith("lanes wait for lanes of their warp that never come")
+    assert f.title.startswith("lanes wait for lanes of their warp that never arrive")
     assert "line 3" in "".join(f.details)
     assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
 
@@ -152,7 +152,7 @@ def test_a_mask_without_the_lane_that_calls():
         x[threadIdx.x] = v;
     }"""
     f = only(check(source.replace("MASK", "0x00ff"), 1, 32, ones(32)), "warp_mask")
-    assert f.title == "the member mask of a warp operation does not name the lane that calls it"
+    assert f.title == "the member mask of a warp operation does not include the calling lane"
     assert f.first.thread == (8, 0, 0)
     assert f.count == 8
     assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
@@ -165,7 +165,7 @@ def test_a_shuffle_from_a_lane_that_takes_no_part():
         x[i] = v;
     }"""
     f = only(check(source.replace("WIDTH", ""), 1, 32, ones(32), 8), "warp_mask", "warning")
-    assert f.title == "a shuffle reads from a lane that takes no part in it"
+    assert f.title == "a shuffle reads from a lane that does not execute it"
     assert "lane 4 reads lane 8" in f.details[0]
     assert f.count == 4
     assert not check(source.replace("WIDTH", ", 8"), 1, 32, ones(32), 8)

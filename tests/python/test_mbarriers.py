@@ -243,12 +243,12 @@ def test_the_library_s_barrier() -> None:
 MISUSES = {
     "not initialised": ("arrive(at(&b[1]));", "the mbarrier was not initialised"),
     "too many arrive": ("init(at(b), 1); arrive(at(b));", ""),
-    "no arrivals": ("init(at(b), 0);", "1 to 1,048,575 arrivals, not 0"),
+    "no arrivals": ("init(at(b), 0);", "1 to 1,048,575 arrivals; got 0"),
     "too many": (
         "init(at(b), 1); arrive_for(at(b), 9);",
         "more threads arrive than the mbarrier expects",
     ),
-    "size": ("init(at(b), 1); bring(at(tile), x, 20, at(b));", "a multiple of 16 bytes, not 20"),
+    "size": ("init(at(b), 1); bring(at(tile), x, 20, at(b));", "a multiple of 16 bytes; got 20"),
     "aligned": ("init(at(b), 1); bring(at(tile) + 4, x, 16, at(b));", "not a multiple of 16"),
     "source": ("init(at(b), 1); bring(at(tile), x, 272, at(b));", "`x`"),
     "target": ("init(at(b), 1); bring(at(tile) + 65536, x, 16, at(b));", "shared"),

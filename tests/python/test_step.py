@@ -364,7 +364,7 @@ def test_a_barrier_that_some_threads_miss():
         x[threadIdx.x] = 2;
     }"""
     stepper = coalesce.Kernel(source).step(1, 64, np.zeros(64, np.int32))
-    with pytest.raises(coalesce.LaunchError, match="only some threads of the block reach"):
+    with pytest.raises(coalesce.LaunchError, match="reached by only some threads of the block"):
         for _ in stepper:
             pass
     assert [p.state for p in stepper.warps] == ["barrier", "barrier"]

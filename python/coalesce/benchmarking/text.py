@@ -7,13 +7,15 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from coalesce.common.timing import milliseconds
 from coalesce.launch.modelled import of_bytes
+from coalesce.render import tables
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from coalesce.benchmarking.result import Benchmark, BenchmarkRow
 
 _BAD, _GOOD, _FAINT, _BOLD = "yellow", "cyan", "dim", "bold"
@@ -104,10 +106,8 @@ def fastest(benchmark: Benchmark) -> BenchmarkRow | None:
 
 
 def _table(benchmark: Benchmark) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style=_BOLD)
     names = columns(benchmark)
-    for name in names:
-        table.add_column(name, justify="left" if name == "variant" else "right", no_wrap=True)
+    table = tables.table(names, right=names[1:])
     best = fastest(benchmark)
     for row in benchmark:
         style = _BAD if row.correct is False else _GOOD if row is best else ""
@@ -121,7 +121,9 @@ def notes(benchmark: Benchmark) -> list[str]:
     found = [*_of_times(benchmark)]
     prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
     if prepared:
-        found.append(f"ms of {', '.join(prepared)}: these include the transposition of b.")
+        found.append(
+            f"ms of {', '.join(prepared)}: these include the preparation (transposing b, packing a)."
+        )
     if "speedup" in shown:
         found.append(f"speedup: over {benchmark.names[0]}.")
     found += _of_peaks(benchmark)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import coalesce
 from coalesce.cli import parser
+from coalesce.render import tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,13 +57,14 @@ def _devices(options: argparse.Namespace) -> int:
 
     del options
     listed = coalesce.devices()
-    width = max(len(device.name) for device in listed)
+    rows = []
     for device in listed:
         major, minor = device.compute_capability
-        memory = f", {device.memory / 2**30:.0f} GiB" if device.memory else ""
-        line = f"{device.name:<{width}}  {device.description}, compute capability {major}.{minor}"
-        checked = {None: "", True: ", checked against hardware", False: ", not checked"}
-        console().print(line + memory + checked[device.checked], soft_wrap=True)
+        memory = f"{device.memory / 2**30:.0f} GiB" if device.memory else ""
+        checked = {None: "", True: "yes", False: "no"}[device.checked]
+        rows.append((device.name, device.description, f"{major}.{minor}", memory, checked))
+    heads = ("name", "device", "compute capability", "memory", "checked on hardware")
+    console().print(tables.table(heads, rows, wrap=heads[2:]), soft_wrap=True)
     if listed[0].kind != "cuda":
         console().print(f"No GPU: {gpu_status().message}", soft_wrap=True)
     return 0

@@ -11,8 +11,11 @@ from coalesce.profiling import text as profile_text
 from coalesce.profiling.comparison import Row, same_cost
 from coalesce.profiling.rows import Line
 from coalesce.profiling.text import BAD, BOLD, FAINT, GOOD, launch, source_line
+from coalesce.render import tables
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from coalesce.profiling.comparison import Comparison
     from coalesce.profiling.result import Profile
 
@@ -20,11 +23,11 @@ Pair = tuple[
     Line | None, Line | None
 ]  # lines of the baseline and of the other; see Comparison.lines
 
-_NAME, _VALUE, _CHANGE = 34, 15, 12  # columns
+_NAME, _VALUE, _CHANGE = 34, 15, 12  # the widest that columns become, with the gap before them
 
 
-def report(comparison: Comparison, width: int) -> Iterator[Text]:
-    """Yield the lines of the comparison."""
+def report(comparison: Comparison, width: int) -> Iterator[Text | Table]:
+    """Yield the parts of the comparison."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
         if (note := estimated(profile)) is not None:
@@ -34,33 +37,30 @@ def report(comparison: Comparison, width: int) -> Iterator[Text]:
     others = range(1, len(comparison.profiles))
     for start in range(0, len(others), fit):
         yield Text()
-        yield from _table(comparison, others[start : start + fit])
+        yield _table(comparison, others[start : start + fit])
     for i in others:
         yield from _lines(comparison, i, width)
 
 
-def _table(comparison: Comparison, chosen: Sequence[int]) -> Iterator[Text]:
-    head = Text(" " * _NAME, BOLD)
-    head.append(_fit(comparison.names[0]))
+def _table(comparison: Comparison, chosen: Sequence[int]) -> Table:
+    names = [_fit(name) for name in comparison.names]
+    table = tables.table(["", names[0]], right=names)
     for i in chosen:
-        head.append(_fit(comparison.names[i]) + " " * _CHANGE)
-    head.rstrip()
-    yield head
+        table.add_column(names[i], justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
     for row in comparison.rows():
         if all(row.values[i] is None for i in (0, *chosen)):
             continue
-        line = Text(f"{row.name:<{_NAME}}{shown(comparison, row, 0):>{_VALUE}}")
+        cells = [Text(row.name), Text(shown(comparison, row, 0))]
         for i in chosen:
             style = {True: GOOD, False: BAD, None: FAINT}[row.better(i)]
-            line.append(f"{shown(comparison, row, i):>{_VALUE}}")
-            line.append(f"  {change(row, i):<{_CHANGE - 2}}", style)
-        line.rstrip()
-        yield line
+            cells += [Text(shown(comparison, row, i)), Text(change(row, i), style)]
+        table.add_row(*cells)
+    return table
 
 
 def _fit(name: str) -> str:
-    text = name if len(name) < _VALUE else f"{name[: _VALUE - 2]}…"
-    return f"{text:>{_VALUE}}"
+    return name if len(name) < _VALUE else f"{name[: _VALUE - 2]}…"
 
 
 def _lines(comparison: Comparison, i: int, width: int) -> Iterator[Text]:

@@ -58,14 +58,12 @@ class MeasuredCounters(Mapping[str, float]):
         return shown(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.table import Table
+        from coalesce.render.tables import table as empty_table
 
         del console, options
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("metric", no_wrap=True, max_width=58)
-        table.add_column("predicted", justify="right")
-        table.add_column(self.device, justify="right")
-        table.add_column("")
+        heads = ("metric", "predicted", self.device, "")
+        table = empty_table(heads, right=heads[1:3])
+        table.columns[0].max_width = 58
         for name, value, judgement in self._rows():
             wrong = name in self.mismatches
             predicted = self.predicted.get(name)

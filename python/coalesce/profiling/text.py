@@ -17,8 +17,11 @@ from coalesce.launch.modelled import of_bytes
 from coalesce.profiling import verdict
 from coalesce.profiling.advice import remarks, wasteful, with_sentences
 from coalesce.profiling.rows import Access, Line, number
+from coalesce.render import tables
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from coalesce.profiling.result import Profile
     from coalesce.simulate.sampling import Estimate
 
@@ -28,8 +31,8 @@ _MARGIN = "      │ "
 _ROOMY = 98  # columns from which wide numbers fit
 
 
-def report(profile: Profile, width: int) -> Iterator[Text]:
-    """Yield the lines of the report."""
+def report(profile: Profile, width: int) -> Iterator[Text | Table]:
+    """Yield the parts of the report."""
     yield Text(profile.title, BOLD)
     yield Text(launch(profile), FAINT)
     if profile.estimate is not None:
@@ -40,7 +43,7 @@ def report(profile: Profile, width: int) -> Iterator[Text]:
         yield from _finding(finding, width)
     if accesses:
         yield Text()
-        yield from _totals(profile, width)
+        yield _totals(profile, width)
     if (estimates := modelled(profile)) is not None:
         yield Text()
         head = "Modelled  "
@@ -179,32 +182,30 @@ def _finding(finding: verdict.Finding, width: int) -> Iterator[Text]:
         mark = "  "
 
 
-def _totals(profile: Profile, width: int) -> Iterator[Text]:
-    totals = profile.totals()
-    # The columns are wider for counts from 1e9 on, if the terminal is.
-    requests, cost = 11, 12
-    if width >= _ROOMY and any(len(f"{t.cost:,}") >= requests for t in totals):
-        requests, cost = 17, 18
-    heads = f"{'requests':>{requests}}{'sectors or wavefronts':>{cost + 11}}{'per request':>12}"
-    yield Text(f"{'':<16}{heads}{'needed':>7}{'bytes used':>11}", FAINT)
-    for t in totals:
-        counts = _counted(t.requests, requests) + _counted(t.cost, cost)
-        row = Text(f"{t.name:<16}{counts} {t.unit:<10}")
-        row.append(f"{number(t.per_request):>12}", f"bold {BAD}" if t.wasteful else "")
-        row.append(f"{number(t.needed_per_request):>7}")
-        row.append(f"{t.bytes_used / t.bytes_moved:>11.0%}" if t.bytes_moved else "")
-        if profile.estimate is None:
-            yield row
-        elif len(row) + 9 <= width:
-            yield row.append(f"  {plus_minus(t.error, t.cost)}", FAINT)
-        else:
-            yield from (row, Text(f"{'':<28}{plus_minus(t.error, t.cost):>13}", FAINT))
+def _totals(profile: Profile, width: int) -> Table:
+    numbers = ["requests", "sectors or", "per request", "needed", "bytes used"]
+    heads = ["", *numbers[:2], "wavefronts", *numbers[2:]]
+    if profile.estimate is not None:
+        heads.append("error")
+    table = tables.table(heads, right=numbers, wrap=heads[4:])
+    table.collapse_padding = width < _ROOMY  # one space between columns, not two
+    for t in profile.totals():
+        table.add_row(
+            t.name,
+            _counted(t.requests, width),
+            _counted(t.cost, width),
+            t.unit,
+            Text(number(t.per_request), f"bold {BAD}" if t.wasteful else ""),
+            number(t.needed_per_request),
+            f"{t.bytes_used / t.bytes_moved:.0%}" if t.bytes_moved else "",
+            *([] if profile.estimate is None else [Text(plus_minus(t.error, t.cost), FAINT)]),
+        )
+    return table
 
 
 def _counted(count: int, width: int) -> str:
-    """Return a count for a column, with commas if they fit."""
-    text = f"{count:,}"
-    return f"{text if len(text) < width else str(count):>{width}}"
+    """Return a count with commas; without them if it is large and the report narrow."""
+    return f"{count:,}" if count < 10**8 or width >= _ROOMY else str(count)
 
 
 def source_line(
@@ -247,7 +248,7 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
     row.append(bar(access, bar_width), f"not dim {BAD if bad else GOOD}")
     row.append(f"{percent(access.share):>5}  ", "not dim")
     name = access.name if len(access.name) <= names else f"{access.name[: names - 1]}…"
-    row.append(f"{name:<{names}}{_counted(access.requests, 12)} x ", "not dim")
+    row.append(f"{name:<{names}}{_counted(access.requests, 0):>12} x ", "not dim")
     row.append(f"{access.takes:<14}", f"not dim bold {BAD}" if bad else "not dim")
     row.append(_ideal(access), FAINT)
     return row

@@ -1,31 +1,50 @@
-"""Plain text tables, for `repr`: they fit 100 columns and need no terminal."""
+"""Tables of rich in one style: no lines, bold heads, columns as wide as their cells."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-WIDTH = 100
+from coalesce.render import console
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
-def as_text(columns: Sequence[str], rows: Sequence[Sequence[str]], wrap: Sequence[str] = ()) -> str:
-    """Lay out rows under their column names, folding the columns named in `wrap` to fit."""
-    widths = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(columns)]
-    folded = [i for i, name in enumerate(columns) if name in wrap]
-    while folded and sum(widths) + 2 * (len(columns) - 1) > WIDTH:
-        widest = max(folded, key=lambda i: widths[i])
-        widths[widest] -= 1
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]] = (),
+    *,
+    right: Collection[str] = (),
+    wrap: Collection[str] = (),
+) -> Table:
+    """Return a table.
 
-    lines: list[str] = []
-    for row in [columns, ["-" * width for width in widths], *rows]:
-        cells = [
-            textwrap.wrap(cell, widths[i]) or [""] if i in folded else [cell]
-            for i, cell in enumerate(row)
-        ]
-        for k in range(max(len(cell) for cell in cells)):
-            parts = [
-                (cell[k] if k < len(cell) else "").ljust(w)
-                for cell, w in zip(cells, widths, strict=True)
-            ]
-            lines.append("  ".join(parts).rstrip())
-    return "\n".join(lines)
+    Parameters
+    ----------
+    columns : sequence of str
+        The heads of the columns.
+    rows : sequence of sequences of str
+        The cells.
+    right : collection of str
+        The columns that are aligned right.
+    wrap : collection of str
+        The columns whose cells are folded if the table is too wide.
+    """
+    from rich.table import Table
+
+    result = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        result.add_column(
+            name, justify="right" if name in right else "left", no_wrap=name not in wrap
+        )
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def as_text(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], wrap: Collection[str] = ()
+) -> str:
+    """Return a table as text for `repr`."""
+    return console.shown(table(columns, rows, wrap=wrap))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from coalesce._core import sim
 from coalesce.common import checks
 from coalesce.common.forks import cached_property
-
-if TYPE_CHECKING:
-    pass
+from coalesce.render import tables
 
 Array = np.ndarray[Any, Any]
 
@@ -395,18 +393,12 @@ class Trace:
         return f"{text}; {self.omitted:,} more omitted>" if self.omitted else f"{text}>"
 
     def __str__(self) -> str:
-        head = ("block", "warp", "step", "line", "instruction", "lanes", "accesses")
-        rows: list[tuple[str, ...]] = [head]
-        rows += [self._row(i) for i in range(min(len(self), 20))]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        left = len(self) - len(rows) + 1
-        if left:
-            lines.append(f"... and {_many(left, 'event')} more")
-        return "\n".join([repr(self)[1:-1], *lines])
+        heads = ("block", "warp", "step", "line", "instruction", "lanes", "accesses")
+        shown = min(len(self), 20)
+        table = tables.as_text(heads, [self._row(i) for i in range(shown)], wrap=("accesses",))
+        left = len(self) - shown
+        more = [f"... and {_many(left, 'event')} more"] if left else []
+        return "\n".join([repr(self)[1:-1], table, *more])
 
     def _row(self, i: int) -> tuple[str, ...]:
         lanes = np.flatnonzero(self.active[i])
