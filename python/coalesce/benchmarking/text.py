@@ -121,9 +121,7 @@ def notes(benchmark: Benchmark) -> list[str]:
     found = [*_of_times(benchmark)]
     prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
     if prepared:
-        found.append(
-            f"ms of {', '.join(prepared)}: these include the preparation (transposing b, packing a)."
-        )
+        found.append(f"ms of {', '.join(prepared)}: this includes transposing b or packing a.")
     if "speedup" in shown:
         found.append(f"speedup: over {benchmark.names[0]}.")
     found += _of_peaks(benchmark)

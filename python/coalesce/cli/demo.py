@@ -168,9 +168,7 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
         notes.append(f"ms: modelled on a {device.description}, an estimate; nothing was measured.")
     prepared = [row.variant for row in rows if len(row.timing.parts) > 1]
     if prepared:
-        notes.append(
-            f"ms of {', '.join(prepared)}: these include the preparation (transposing b, packing a)."
-        )
+        notes.append(f"ms of {', '.join(prepared)}: this includes transposing b or packing a.")
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
     by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
     names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
