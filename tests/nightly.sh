@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the fuzz targets under AddressSanitizer and
 # UndefinedBehaviorSanitizer for ten minutes each, launches beside launches under ThreadSanitizer and,
-# where the package is installed, 5,000 wrong calls and a soak of SOAK_MINUTES (60). The last lines are the report; docs/reliability.md has those of the last run.
+# where the package is installed, 5,000 wrong calls and a soak of SOAK_MINUTES (60). Each ends after a
+# time by the clock, so that a hang is found, too. The last lines are the report;
+# docs/reliability.md has those of the last run.
 #
 #   tests/nightly.sh [SECONDS] [SEED] [FOLDER]
 #
@@ -25,16 +27,26 @@ build threads thread threads
 
 report=$folder/report.txt
 : >"$report"
-run() {  # command...
-    { printf '\n$ %s\n' "${*#"$folder"/}"; "$@"; } 2>&1 | tee -a "$report"
+run() {  # seconds it may take, command...
+    local limit=$1
+    shift
+    {
+        printf '\n$ %s\n' "${*#"$folder"/}"
+        timeout --kill-after=60 "$limit" "$@" || {
+            local status=$?
+            [ $status -lt 124 ] || printf 'ended with status %s; it may take %s s\n' $status "$limit"
+            return $status
+        }
+    } 2>&1 | tee -a "$report"
 }
 export FUZZ_PTX_LAST=$folder/last.ptx FUZZ_SASS_LAST=$folder/last.sass
-run "$folder/addresses/tests/cpp/fuzz_ptx" "${seconds}s" "$seed"
-run "$folder/addresses/tests/cpp/fuzz_sass" "${seconds}s" "$seed"
-run "$folder/threads/tests/cpp/threads" 20
+run $((seconds + 300)) "$folder/addresses/tests/cpp/fuzz_ptx" "${seconds}s" "$seed"
+run $((seconds + 300)) "$folder/addresses/tests/cpp/fuzz_sass" "${seconds}s" "$seed"
+run 3600 "$folder/threads/tests/cpp/threads" 20
 if python -c 'import coalesce' 2>/dev/null; then
-    run python tests/wrong_calls.py --calls 5000 --seed "$seed"
-    run python tests/soak.py --minutes "${SOAK_MINUTES:-60}" --seed "$seed"
+    run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
+    minutes=${SOAK_MINUTES:-60}
+    run $((60 * minutes + 1200)) python tests/soak.py --minutes "$minutes" --seed "$seed"
 else
     printf '\nno wrong calls and no soak: coalesce is not installed\n' | tee -a "$report"
 fi

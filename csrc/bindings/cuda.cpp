@@ -177,6 +177,16 @@ void add_devices(py::module_& m) {
             py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
             py::call_guard<ReleasedGil>())
         .def(
+            "finishes_within",
+            [](cuda::Device& device, uint64_t milliseconds, uint64_t stream,
+               const std::string& what) {
+                return device.finishes_within(stream_of(stream),
+                                              std::chrono::milliseconds(milliseconds), what);
+            },
+            py::arg("milliseconds"), py::arg("stream") = 0, py::arg("what") = "waiting for the GPU",
+            py::call_guard<ReleasedGil>())
+        .def_property_readonly("last_kernel", &cuda::Device::last_kernel)
+        .def(
             "order",
             [](cuda::Device& device, uint64_t first, uint64_t second) {
                 device.order(stream_of(first), stream_of(second));

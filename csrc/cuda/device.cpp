@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "errors.hpp"
@@ -186,6 +187,28 @@ void Device::prepare_staging() {
 void Device::synchronize(Stream stream, const std::string& what) {
     const Scope scope(*this);
     check(driver_.stream_synchronize(stream), what);
+}
+
+bool Device::finishes_within(Stream stream, std::chrono::milliseconds time,
+                             const std::string& what) {
+    using Clock = std::chrono::steady_clock;
+    const Scope scope(*this);
+    const auto start = Clock::now();
+    for (;;) {
+        const Result result = driver_.stream_query(stream);
+        if (result != not_ready) {
+            check(result, what);
+            return true;
+        }
+        // Short work is asked for without a pause, as the driver does. Longer work is noticed at
+        // most one part in 50 late.
+        const auto passed = Clock::now() - start;
+        if (passed >= time) return false;
+        if (passed > std::chrono::milliseconds(1))
+            std::this_thread::sleep_for(passed / 50);
+        else
+            std::this_thread::yield();
+    }
 }
 
 void Device::free_memory(size_t& free, size_t& total) const {

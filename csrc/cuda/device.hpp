@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -95,6 +96,13 @@ class Device {
     void prepare_staging();  // now rather than in the first large copy
     void synchronize(Stream stream, const std::string& what = "waiting for the GPU");
 
+    // Whether the work on a stream ends within a time. The driver's own wait cannot be interrupted.
+    [[nodiscard]] bool finishes_within(Stream stream, std::chrono::milliseconds time,
+                                       const std::string& what);
+
+    // The kernel that was launched last; empty if there was none.
+    [[nodiscard]] std::string last_kernel();
+
     // Has later work on `second` wait for the work that is on `first` now; the host goes on.
     void order(Stream first, Stream second);
 
@@ -112,7 +120,6 @@ class Device {
   private:
     Device(const Driver& driver, int ordinal);
     [[nodiscard]] bool recover();  // whether the device works again
-    [[nodiscard]] std::string last_kernel();
 
     const Driver& driver_;
     int ordinal_;

@@ -54,6 +54,7 @@ using Address = unsigned long long;  // in device memory
     X(memory_set, cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
     X(pointer_attribute, cuPointerGetAttribute, (void*, int, Address))                       \
     X(stream_synchronize, cuStreamSynchronize, (Stream))                                     \
+    X(stream_query, cuStreamQuery, (Stream))                                                 \
     X(event_create, cuEventCreate, (EventHandle*, unsigned))                                 \
     X(event_destroy, cuEventDestroy_v2, (EventHandle))                                       \
     X(event_record, cuEventRecord, (EventHandle, Stream))                                    \

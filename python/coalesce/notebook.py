@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from coalesce._core import cuda as _cuda
+from coalesce.arrays.waiting import until_done
 from coalesce.common.errors import CoalesceError
 from coalesce.common.timing import milliseconds
 from coalesce.common.version import __version__
@@ -176,7 +177,8 @@ def _launch(
         if (
             kernel.device.kind == "cuda"
         ):  # so that a fault is raised in this cell, not in a later one
-            _cuda.Device(kernel.device.ordinal).synchronize(what=f"kernel `{kernel.name}`")
+            gpu = _cuda.Device(kernel.device.ordinal)
+            until_done(gpu, what=f"kernel `{kernel.name}`")
     for result in results[:-1]:
         display.display(result)
     return results[-1] if results else None

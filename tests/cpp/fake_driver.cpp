@@ -1,8 +1,9 @@
 // A CUDA driver without a GPU, for tests: it is loaded in place of libcuda.so.1.
 //
-// "Device" memory is host memory, streams are always done, and a launch runs a host loop chosen by
-// the kernel's name: scale(float *x, float factor, int n), add(const float *a, const float *b,
-// float *out, int n), fault(), which breaks the context as an illegal address does. What the driver
+// "Device" memory is host memory, and a launch runs a host loop chosen by the kernel's name:
+// scale(float *x, float factor, int n), add(const float *a, const float *b, float *out, int n),
+// fault(), which breaks the context as an illegal address does, queries(int n), after which the
+// next n queries of a stream find it busy. Otherwise streams are always done. What the driver
 // pretends to be is set in the environment before it is loaded:
 //   FAKE_DRIVER_DEVICES  how many GPUs (1)     FAKE_DRIVER_VERSION  as cuDriverGetVersion's (13000)
 //   FAKE_DRIVER_NO_RECOVERY  a reset does not mend the context, as with real drivers
@@ -31,6 +32,7 @@ enum {
     out_of_memory = 2,
     no_device = 100,
     invalid_ptx = 218,
+    not_ready = 600,
     not_found = 500,
     illegal_address = 700
 };
@@ -56,6 +58,7 @@ struct State {
     size_t used = 0;
     int broken = ok;  // the sticky error of the context
     int retained = 0;
+    int busy_queries = 0;
     void* current = nullptr;
     int context = 0;  // its address is the context's handle
 };
@@ -199,6 +202,10 @@ FAKE cuMemsetD8Async(Address target, unsigned char value, size_t size, void*) {
 }
 FAKE cuPointerGetAttribute(void*, int, Address) { return invalid_value; }
 FAKE cuStreamSynchronize(void*) { return state().broken; }
+FAKE cuStreamQuery(void*) {
+    if (state().broken != ok) return state().broken;
+    return state().busy_queries > 0 ? (--state().busy_queries, not_ready) : ok;
+}
 FAKE cuStreamWaitEvent(void*, void*, unsigned) { return state().broken; }
 FAKE cuEventCreate(void** event, unsigned) {
     auto* made = new Event;
@@ -259,6 +266,7 @@ FAKE cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsi
     if (state().broken != ok) return state().broken;
     const std::string& name = static_cast<Function*>(function)->name;
     if (name == "fault") state().broken = illegal_address;
+    if (name == "queries") state().busy_queries = argument<int>(arguments, 0);
     if (name == "scale") {
         auto* x = argument<float*>(arguments, 0);
         for (int i = 0; i < argument<int>(arguments, 2); ++i) x[i] *= argument<float>(arguments, 1);

@@ -2,8 +2,11 @@
 // messages.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,16 +26,34 @@ inline void check(bool condition, const char* what) {
     std::abort();
 }
 
+// Ends the process if it is not made again in time: what waits takes no time of the processor.
+class Watchdog {
+  public:
+    explicit Watchdog(unsigned seconds) {
+        std::signal(SIGALRM, [](int) {
+            static constexpr char text[] = "fuzz: a text that does not end\n";
+            (void)!write(STDERR_FILENO, text, sizeof text - 1);
+            std::abort();
+        });
+        alarm(seconds);
+    }
+    ~Watchdog() { alarm(0); }
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+};
+
 inline void check_message(const Error& error) {
     for (const char* c = error.what(); *c; ++c)
         check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
 }
 
-// program [iterations | SECONDSs] [seed] [...]; `make` makes text number n, `run` tries it.
+// program [iterations | SECONDSs] [seed] [...]; `make` makes text number n, `run` tries it. A text
+// may take ten seconds of the processor and, as others may keep it waiting, `patience` seconds in
+// all.
 inline int main(const char* name, const char* last_file, int argc, char** argv,
                 const std::function<std::string(std::mt19937&, long)>& make,
                 const std::function<void(const std::string&)>& run,
-                const std::function<void()>& finish) {
+                const std::function<void()>& finish, unsigned patience = 120) {
     using Clock = std::chrono::steady_clock;
     const std::string amount = argc > 1 ? argv[1] : "20000";
     const bool timed = amount.ends_with('s');
@@ -47,7 +68,10 @@ inline int main(const char* name, const char* last_file, int argc, char** argv,
         const std::string text = make(random, n);
         if (last != nullptr) std::ofstream(last, std::ios::binary) << text;
         const std::clock_t before = std::clock();  // of this process: others may keep it waiting
-        run(text);
+        {
+            const Watchdog watchdog(patience);
+            run(text);
+        }
         slowest = std::max(slowest, double(std::clock() - before) / CLOCKS_PER_SEC);
         check(slowest < 10, "a text that takes more than ten seconds");
     }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <numeric>
 #include <vector>
@@ -117,6 +118,18 @@ TEST(Launch, RunsTheKernelWithItsArguments) {
     EXPECT_LE(enough.runs, 215);
 }
 
+TEST(Launch, AWaitEndsWithTheWorkOrTheTime) {
+    using namespace std::chrono_literals;
+    Function queries(device(), "image", "queries");
+    int n = 3;
+    void* arguments[] = {&n};
+    launch(queries, {}, arguments, nullptr);
+    EXPECT_EQ(device().last_kernel(), "queries");
+    EXPECT_FALSE(device().finishes_within(nullptr, 0ms, "kernel `queries`"));
+    EXPECT_TRUE(device().finishes_within(nullptr, 1h, "kernel `queries`"));
+    EXPECT_TRUE(device().finishes_within(nullptr, 0ms, "kernel `queries`"));
+}
+
 TEST(Launch, RefusesWhatTheKernelCannotDo) {
     Function scale(device(), "image", "scale");
     Geometry geometry;
@@ -152,7 +165,8 @@ TEST(Recovery, AFaultLosesMemoryAndNothingElse) {
     Function scale(device(), "image", "scale");
     auto memory = device().allocate(4096, "x");
     launch(fault, {}, nullptr, nullptr);
-    const std::string message = message_of([] { device().synchronize(nullptr); });
+    const std::string message = message_of(
+        [] { (void)device().finishes_within(nullptr, std::chrono::milliseconds(0), "a wait"); });
     EXPECT_NE(message.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << message;
     EXPECT_NE(message.find("device=\"sim\""), std::string::npos) << message;
     EXPECT_TRUE(memory->lost());

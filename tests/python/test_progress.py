@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import coalesce
+from coalesce.arrays import waiting
 from coalesce.common import progress
 from coalesce.compile import nvrtc
 from coalesce.compile.worker import Compiler
@@ -137,6 +139,64 @@ def test_an_endless_launch_says_what_runs_and_ends_with_ctrl_c() -> None:
         assert line.endswith("; Ctrl-C stops it\n")
         child.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in child.stderr.read()
+
+
+class BusyGpu:
+    """A GPU whose kernel runs for so many looks."""
+
+    ordinal = 1
+    last_kernel = "forever"
+
+    def __init__(self, looks: int, at_look: Callable[[], object] = lambda: None) -> None:
+        self.looks, self.at_look = looks, at_look
+
+    def finishes_within(self, milliseconds: int, stream: int, what: str) -> bool:
+        assert milliseconds < 1000  # or Ctrl-C would wait
+        self.looks -= 1
+        self.at_look()
+        return self.looks < 0
+
+
+def test_a_long_kernel_on_a_gpu_says_what_runs_and_what_ctrl_c_does(
+    clock: Clock, capsys: Capture
+) -> None:
+    def pass_time() -> None:
+        clock.now += 4
+
+    waiting.until_done(BusyGpu(5, pass_time))
+    assert capsys.readouterr().err == (
+        "coalesce: running kernel `forever` on cuda:1: for 0:12; Ctrl-C stops the wait, and only "
+        "the end of this process stops the kernel\n"
+    )
+    waiting.until_done(BusyGpu(1, pass_time))
+    assert capsys.readouterr().err == ""
+
+
+def test_ctrl_c_ends_the_wait_for_a_gpu() -> None:
+    gpu = BusyGpu(1000, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        waiting.until_done(gpu)
+    assert gpu.looks == 999
+
+
+def test_an_endless_kernel_on_a_gpu_ends_with_its_process(device: str) -> None:
+    if device == "sim":
+        pytest.skip("needs a GPU")
+    code = (
+        "import numpy as np, coalesce\n"
+        "from coalesce.common import progress\n"
+        "progress.NOTICE_SECONDS = 0.5\n"
+        f"k = coalesce.Kernel({FOREVER!r}, device={device!r})\n"
+        "k[1, 32](np.zeros(1, np.int32))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr is not None
+        line = child.stderr.readline()
+        assert line.startswith("coalesce: running kernel `forever` on cuda:0: for 0:0"), line
+        child.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
 
 
 def test_a_compiler_that_was_killed_is_not_said_to_lack_memory() -> None:

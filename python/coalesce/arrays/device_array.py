@@ -18,6 +18,7 @@ from coalesce._core import cuda as _cuda
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.devices import Device
 from coalesce.arrays.simulated import SimulatedMemory
+from coalesce.arrays.waiting import until_done
 from coalesce.common import checks, dtypes
 from coalesce.common.errors import LaunchError
 
@@ -166,7 +167,9 @@ class DeviceArray:
         if self._simulated:
             out[...] = self._host()
         elif self.size:
-            _cuda.Device(self._ordinal).to_host(byte_view(out), self._address)
+            gpu = _cuda.Device(self._ordinal)
+            until_done(gpu, what="copying from the GPU")
+            gpu.to_host(byte_view(out), self._address)
         return out
 
     def set(self, values: np.ndarray[Any, Any]) -> None:
@@ -365,7 +368,7 @@ class DeviceArray:
             return source._host().__dlpack__()
         if stream not in (-1, None, 1):
             # Work of this package is on the default stream; other streams may not wait for it.
-            _cuda.Device(self._ordinal).synchronize()
+            until_done(_cuda.Device(self._ordinal))
         versioned = max_version is not None and max_version[0] >= 1
         code = dtypes.code_of(self.dtype)
         return _cuda.to_dlpack(
@@ -568,10 +571,10 @@ def copy(source: Any, target: Any) -> None:
     device = _cuda.Device(a.ordinal)
     others = {s for s in (a.stream, b.stream) if s not in (None, foreign.LEGACY_STREAM)}
     for stream in others:
-        device.synchronize(stream)
+        until_done(device, stream)
     _copy_bytes(a.ordinal, b.address, a.address, a.bytes)
     if others:
-        device.synchronize()
+        until_done(device)
 
 
 def _dtype(value: Any) -> np.dtype[Any]:

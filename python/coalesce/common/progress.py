@@ -1,4 +1,4 @@
-"""A progress bar for long simulations and compilations; it says how to stop them."""
+"""A progress bar for long launches and compilations; it says how to stop them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ PATIENCE_SECONDS = 2.0
 # terminal or notebook, a line on stderr says what runs.
 NOTICE_SECONDS = 10.0
 SECONDS = "seconds"  # the unit of work that only knows how long it has run and may run
+GPU = "kernels of a GPU"  # the unit of work that nothing stops but the end of the process
 _STOP = "Ctrl-C stops it"
 _STOP_CELL = "interrupting the cell stops it"
+_WAIT_ONLY = {
+    _STOP: "Ctrl-C stops the wait, and only the end of this process stops the kernel",
+    _STOP_CELL: "interrupting the cell stops the wait, and only a restart stops the GPU's kernel",
+}
 
 Report = Callable[[int, int], object]
 
@@ -99,7 +104,8 @@ class _Bar:
             text = f"{done:,} of {total:,} {self.unit}"
         else:
             text = f"for {clock(seconds)}"
-        return f"{text}; {self.stop}" if seconds >= NOTICE_SECONDS else text
+        stop = _WAIT_ONLY[self.stop] if self.unit == GPU else self.stop
+        return f"{text}; {stop}" if seconds >= NOTICE_SECONDS else text
 
     def left(self, done: int, total: int) -> str:
         """Return the remaining time as text; empty if it is not known."""

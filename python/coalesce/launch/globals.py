@@ -14,6 +14,7 @@ import numpy as np
 from coalesce._core import cuda, sim
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
+from coalesce.arrays.waiting import until_done
 from coalesce.common import checks
 from coalesce.cxx import signature, variables
 from coalesce.cxx.compiled_types import Ask
@@ -123,6 +124,7 @@ class Globals(Mapping[str, Any]):
             values = np.empty(variable.bytes // variable.dtype.itemsize, variable.dtype)
             address, _ = self._module.loaded(self._device).variable(variable.symbol)
             gpu = cuda.Device(self._device.ordinal)
+            until_done(gpu, what=f"reading variable `{variable.name}`")
             gpu.to_host(values.view(np.uint8), address)
             values.flags.writeable = False
         return values.reshape(variable.shape)[()]
@@ -140,8 +142,9 @@ class Globals(Mapping[str, Any]):
             return
         address, _ = self._module.loaded(self._device).variable(variable.symbol)
         gpu = cuda.Device(self._device.ordinal)
+        until_done(gpu, what=f"writing variable `{variable.name}`")
         gpu.to_device(address, content.reshape(-1).view(np.uint8))
-        gpu.synchronize()
+        until_done(gpu)
 
     def __iter__(self) -> Iterator[str]:
         return (variable.name for variable in self._variables)

@@ -17,6 +17,7 @@ from coalesce._core import cuda
 from coalesce.arrays.device_array import byte_view
 from coalesce.arrays.devices import Device
 from coalesce.arrays.foreign import LEGACY_STREAM, GpuArray
+from coalesce.arrays.waiting import until_done
 from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature
 from coalesce.launch.arguments import Argument, HostArray
@@ -53,6 +54,16 @@ def run(
         stream, foreign = wanted_stream, False
         ours = _join(gpu, arguments, bool(hosts), stream)
 
+    def wait() -> None:
+        try:
+            until_done(gpu, stream, f"kernel `{signature.name}`")
+        except KeyboardInterrupt:  # the kernel keeps running, in memory that others may get next
+            if wanted_stream is not None and ours:
+                gpu.order(stream, 0)
+            raise
+
+    if hosts:
+        until_done(gpu, stream)  # copies would wait without a look for Ctrl-C
     staged = _Staged(gpu, hosts)
     if runs is not None:
         gpu.prepare_staging()
@@ -69,6 +80,7 @@ def run(
     if runs is not None:
         # The first launch computed the result. The timed ones may change it, so it is saved.
         kept = _Kept(gpu, signature, arguments, staged, stream)
+        wait()
         kernel_ms, spread, done = cuda.time(*launch, 0 if runs == "auto" else runs)
         kept.restore()
 
@@ -77,7 +89,7 @@ def run(
         if host.array.nbytes >= _PREFAULT_FROM:
             gpu.prefault(byte_view(host.array))
     if runs is not None or hosts:
-        gpu.synchronize(stream, f"kernel `{signature.name}`")
+        wait()
     started = time.perf_counter()
     for host in written:
         gpu.to_host(byte_view(host.array), staged.address(host), stream)
@@ -113,7 +125,7 @@ def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) ->
     if len(streams) <= 1:
         return (streams.pop() if streams else 0), False
     for stream in streams:
-        gpu.synchronize(stream)
+        until_done(gpu, stream)
     return 0, True
 
 

@@ -1,0 +1,32 @@
+"""Waiting for a GPU: Ctrl-C ends the wait, and a long wait says which kernel runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coalesce.common.progress import GPU, reporter
+
+_SLICE_MS = 100  # between two looks for Ctrl-C
+
+
+def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> None:
+    """Wait for the work on a stream of a GPU.
+
+    The driver's own wait cannot be interrupted. A kernel that still runs after Ctrl-C keeps
+    running, and later work on its stream waits for it.
+
+    Parameters
+    ----------
+    gpu : coalesce._core.cuda.Device
+        The GPU.
+    stream : int
+        The stream, by default the default stream.
+    what : str
+        What is done, for the message of an error.
+    """
+    if gpu.finishes_within(_SLICE_MS, stream, what):
+        return
+    with reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU) as report:
+        while not gpu.finishes_within(_SLICE_MS, stream, what):
+            if report is not None:
+                report(0, 1)

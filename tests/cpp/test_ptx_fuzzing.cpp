@@ -1,0 +1,34 @@
+// What the fuzz targets ask of a text: that it ends.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "fuzz_main.hpp"
+
+namespace coalesce::fuzz {
+namespace {
+
+int fuzz(const std::function<void(const std::string&)>& run) {
+    char name[] = "fuzz", count[] = "2";
+    char* arguments[] = {name, count};
+    return main(
+        "fuzz", "FUZZ_TEST_LAST", 2, arguments,
+        [](std::mt19937&, long) { return std::string("text"); }, run, [] {}, 1);
+}
+
+TEST(Fuzzing, ATextThatWaitsEndsTheRun) {
+    EXPECT_DEATH(
+        fuzz([](const std::string&) { std::this_thread::sleep_for(std::chrono::hours(1)); }),
+        "a text that does not end");
+}
+
+TEST(Fuzzing, TextsThatEndDoNot) {
+    int runs = 0;
+    EXPECT_EQ(fuzz([&](const std::string&) { ++runs; }), 0);
+    EXPECT_EQ(runs, 2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // nothing ends the process later
+}
+
+}  // namespace
+}  // namespace coalesce::fuzz
