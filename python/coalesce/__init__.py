@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coalesce import draw, lessons, plots
-    from coalesce.arrays.device_array import DeviceArray, asarray, empty, ones, to_device, zeros
+    from coalesce.arrays.creation import asarray, empty, ones, to_device, zeros
+    from coalesce.arrays.device_array import DeviceArray
     from coalesce.arrays.devices import Device, devices, gpu_status
     from coalesce.benchmarking import Benchmark, BenchmarkRow, benchmark
     from coalesce.catalogue import Variant, VariantTable, source, variants
@@ -73,26 +74,26 @@ _HOMES = {
     "VariantTable": "catalogue",
     "__version__": "common.version",
     "access": "patterns",
-    "asarray": "arrays.device_array",
+    "asarray": "arrays.creation",
     "benchmark": "benchmarking",
     "column_sums": "operations",
     "compare": "profiling.comparison",
     "devices": "arrays.devices",
-    "empty": "arrays.device_array",
+    "empty": "arrays.creation",
     "gpu_status": "arrays.devices",
     "matmul": "operations",
-    "ones": "arrays.device_array",
+    "ones": "arrays.creation",
     "profile": "profiling",
     "row_sums": "operations",
     "source": "catalogue",
     "thread_index": "warps",
-    "to_device": "arrays.device_array",
+    "to_device": "arrays.creation",
     "trace": "tracing",
     "transactions": "warps",
     "transpose": "operations",
     "variants": "catalogue",
     "warp_of_thread": "warps",
-    "zeros": "arrays.device_array",
+    "zeros": "arrays.creation",
 }
 
 _MODULES = ("draw", "lessons", "plots")

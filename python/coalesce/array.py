@@ -1,15 +1,8 @@
 """Arrays in the memory of a device, at their public path."""
 
-from coalesce.arrays.device_array import (
-    DeviceArray,
-    asarray,
-    byte_view,
-    copy,
-    empty,
-    ones,
-    to_device,
-    zeros,
-)
+from coalesce.arrays.copies import byte_view, copy
+from coalesce.arrays.creation import asarray, empty, ones, to_device, zeros
+from coalesce.arrays.device_array import DeviceArray
 
 __all__ = [
     "DeviceArray",

@@ -1,5 +1,5 @@
-// Kernels whose counters are easy to get wrong: what people write, gathered to be held against the
-// hardware. counter_cases.py launches each, often with grids and blocks that fill nothing evenly.
+// Kernels whose counters are easy to get wrong, to be compared with the hardware's counters.
+// counter_cases/awkward.py launches each, often with grids and blocks that do not fit the arrays.
 #include <cuda_fp16.h>
 
 typedef unsigned char u8;

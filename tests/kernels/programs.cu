@@ -1,6 +1,6 @@
-// What courses and libraries have as kernels, each whole: written after the rules of counting were
-// settled, so that their counters are a check of those rules and not where they came from.
-// counter_cases.py launches each.
+// Whole kernels like those of courses and libraries. They were written after the rules of counting
+// were settled, so their counters check these rules; the rules were not made from them.
+// counter_cases/programs.py launches each.
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
 

@@ -1,4 +1,4 @@
-"""Operations on arrays that lie on a GPU: in any layout, of any library, staying there."""
+"""Operations on arrays in GPU memory, in any layout and of any library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce.arrays import views as arrays_views
+from coalesce.arrays import foreign
 
 
 class Strided:
@@ -28,7 +28,7 @@ class Strided:
 
 
 class Pretended:
-    """An interface without memory behind it, to look at and not to touch."""
+    """An interface without memory; nothing may access it."""
 
     def __init__(self, shape, typestr="<f4", strides=None, pointer=4096):
         self.__cuda_array_interface__ = {
@@ -47,28 +47,28 @@ def gpu(device):
     return device
 
 
-# ---- looking, which needs no GPU ----
+# ---- descriptions of arrays, which need no GPU ----
 
 
-def test_view_of_memory_in_c_order():
-    view = arrays_views.view(Pretended((2, 3), "<f8"))
+def test_an_array_in_c_order():
+    view = foreign.seen(Pretended((2, 3), "<f8"))
     assert view.strides == (24, 8)
-    assert arrays_views.is_contiguous(view)
-    assert not arrays_views.is_contiguous(view.T)
-    assert arrays_views.is_contiguous(view.T.T)
-    assert arrays_views.span(view) == (4096, 4096 + 48)
+    assert view.contiguous
+    assert not view.T.contiguous
+    assert view.T.T.contiguous
+    assert view.span() == (4096, 4096 + 48)
 
 
-def test_view_of_memory_that_runs_backwards():
-    view = arrays_views.view(Pretended((3, 2), strides=(-16, 4), pointer=4096 + 32))
-    assert arrays_views.span(view) == (4096, 4096 + 40)
-    memory = arrays_views.whole(view)
-    assert (memory.pointer, memory.shape) == (4096, (10,))
+def test_an_array_with_a_negative_stride():
+    view = foreign.seen(Pretended((3, 2), strides=(-16, 4), pointer=4096 + 32))
+    assert view.span() == (4096, 4096 + 40)
+    memory = view.whole()
+    assert (memory.address, memory.shape) == (4096, (10,))
 
 
-def test_what_is_not_on_a_gpu_has_no_view():
+def test_a_value_that_is_not_on_a_gpu_is_no_gpu_array():
     for value in (np.ones(3), [1, 2], 3.0, None, "text", object):
-        assert arrays_views.view(value) is None
+        assert foreign.look(value) is None
 
 
 def test_gpu_arrays_are_checked_like_others():

@@ -1,6 +1,6 @@
 """Predicted counters equal, to the last unit, what Nsight Compute read on a GPU.
 
-tests/data holds the recordings, tests/record_counters.py made them, and tests/counter_cases.py has
+tests/data holds the recordings, tests/record_counters.py made them, and tests/counter_cases has
 the launches, which are repeated here on the simulator. Seven sets: every shipped kernel, kernels
 that are easy to count wrong (tests/kernels/awkward.cu), one access of one warp in every pattern
 (tests/kernels/patterns.cu), whole programs that nobody looked at when the rules of counting were
@@ -33,7 +33,7 @@ from coalesce.profiling import exactness
 simulated = pytest.mark.usefixtures("on_simulator")  # counts are the simulator's
 
 DATA = Path(__file__).parents[1] / "data"
-KERNELS = counter_cases.KERNELS
+KERNELS = counter_cases.case.KERNELS
 
 # Follow the addresses of the code that runs.
 BY_ADDRESS = re.compile(
@@ -208,9 +208,9 @@ def test_whole_programs(name, case):
 
 # Set, case, file, and the launch.
 WHOLE = [
-    *(("programs", row[0], "programs.cu", *row) for row in counter_cases.launches_of_programs()),
+    *(("programs", row[0], "programs.cu", *row) for row in counter_cases.programs.launches()),
     *(("unseen", name, *launch) for name, launch in unseen_cases.launches().items()),
-    *(("together", row[0], "together.cu", *row) for row in counter_cases.launches_together()),
+    *(("together", row[0], "together.cu", *row) for row in counter_cases.together.launches()),
 ]
 
 
@@ -330,7 +330,7 @@ def test_this_gpu_counts_so_too(device, tmp_path):
     """Record a few patterns on the GPU at hand and predict them."""
     if device != "cuda":
         pytest.skip("reads a GPU's counters")
-    script = Path(counter_cases.__file__).with_name("record_counters.py")
+    script = DATA.with_name("record_counters.py")
     only = r"(shared|global)_load<(4|8|16)> (stride [123]|2 neighbours share|random in 2048.*)"
     command = [sys.executable, script, "patterns", "--only", f"^{only}$", "--output", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

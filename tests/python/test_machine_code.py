@@ -22,8 +22,8 @@ def why_ptx(kernel):
 
 def call(operation, variant, dtype, shape, **options):
     m, k, n = shape
-    a = counter_cases.matrix(1, m, k, dtype=dtype)
-    b = counter_cases.matrix(2, k, n, dtype=dtype)
+    a = counter_cases.case.matrix(1, m, k, dtype=dtype)
+    b = counter_cases.case.matrix(2, k, n, dtype=dtype)
     arrays = (a, b) if operation == "matmul" else (a,)
     return OPERATIONS[operation].run(arrays, {"variant": variant}, device="sim", **options)
 
@@ -50,12 +50,12 @@ IN_ANY_ORDER = {"gather_scatter", "module_variables", "append", "shared_append"}
 
 
 @pytest.mark.parametrize(
-    "entry", sorted({launch[0] for launch in counter_cases._awkward()} - IN_ANY_ORDER)
+    "entry", sorted({launch[0] for launch in counter_cases.awkward.launches()} - IN_ANY_ORDER)
 )
 def test_awkward_kernels(entry):
-    kernel = counter_cases._kernel("awkward.cu", entry, "sim")
+    kernel = counter_cases.case.kernel_of("awkward.cu", entry, "sim")
     assert why_ptx(kernel) == ""
-    for name, grid, block, arguments, shared in counter_cases._awkward():
+    for name, grid, block, arguments, shared in counter_cases.awkward.launches():
         if name != entry:
             continue
         results = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from pathlib import Path
 
 import counter_cases
 import numpy as np
@@ -17,24 +18,24 @@ from coalesce.catalogue.table import OPERATIONS
 from coalesce.launch.modelled import Modelled
 from coalesce.simulate import counting
 
-DATA = counter_cases.Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "data"
 RECORDED = counter_cases.load(DATA / "models_h200.json")
 # Those that take moments: of the products some with caches that hit and some that do not.
 QUICK = (
     [
         f"transpose/{v.name} 512x512 float32"
         for v in coalesce.variants("transpose")
-        if ("transpose", v.name) not in counter_cases.LATER
+        if ("transpose", v.name) not in counter_cases.shipped.LATER
     ]
     + [
         f"row_sums/{v.name} 512x512 float32"
         for v in coalesce.variants("row_sums")
-        if ("row_sums", v.name) not in counter_cases.LATER
+        if ("row_sums", v.name) not in counter_cases.shipped.LATER
     ]
     + [
         f"column_sums/{v.name} 512x512 float32"
         for v in coalesce.variants("column_sums")
-        if ("column_sums", v.name) not in counter_cases.LATER
+        if ("column_sums", v.name) not in counter_cases.shipped.LATER
     ]
     + ["matmul/naive_2d 512x512x512 float32", "matmul/tiled 512x512x512 float32"]
 )
@@ -61,7 +62,7 @@ def launches():
     recorded = {launch["case"]: launch["metrics"] for launch in RECORDED["launches"]}
     return {
         case.name: (recorded[case.name], case.run("sim", timed=True)[-1][1].modelled)
-        for case in counter_cases.shipped(512, 512, 512)
+        for case in counter_cases.shipped.of_size(512, 512, 512)
         if quick(case.name)
     }
 
@@ -118,7 +119,7 @@ def test_lookups_of_tags(width):
     recorded = counter_cases.load(DATA / "tag_sets_h200.json")
     counted = {launch["case"]: launch["metrics"] for launch in recorded["launches"]}
     (metric,) = recorded["metrics"]
-    tables = counter_cases.tables_of_lines(width)
+    tables = counter_cases.many_lines.tables(width)
     predicted = {
         name: _core.model.first_level_cycles(offsets.tolist(), width)[0] - 1
         for name, offsets in tables.items()

@@ -78,12 +78,12 @@ def launches() -> dict[str, Launch]:
         found[f"{launch.entry} #{again + 1}" if again else launch.entry] = launch
 
     for file, rows in {
-        "together.cu": counter_cases.launches_together(),
-        "slow_paths.cu": counter_cases.launches_of_slow_paths(),
-        "awkward.cu": counter_cases._awkward(),
-        "programs.cu": counter_cases.launches_of_programs(),
+        "together.cu": counter_cases.together.launches(),
+        "slow_paths.cu": counter_cases.slow_paths.launches(),
+        "awkward.cu": counter_cases.awkward.launches(),
+        "programs.cu": counter_cases.programs.launches(),
         "ordinary.cu": ordinary_cases.launches(),
-        "patterns.cu": counter_cases.launches_of_patterns(),
+        "patterns.cu": counter_cases.patterns.launches(),
     }.items():
         for row in rows:
             add(Launch(file, *row))
@@ -132,7 +132,7 @@ def assert_the_same(found: dict[str, list[np.ndarray]]) -> None:
 def compiled(file: str, entry: str, *options: str) -> coalesce.Kernel:
     if file == "ordinary.cu":
         return ordinary_cases.kernel(entry)
-    source = (counter_cases.KERNELS / file).read_text()
+    source = (counter_cases.case.KERNELS / file).read_text()
     return coalesce.Kernel(source, entry, device="sim", options=options)
 
 
@@ -160,8 +160,8 @@ def test_nothing_but_contraction_differs(name):
 def shipped() -> dict[str, counter_cases.Case]:
     """Return every kernel of the catalogue, at a size that fills no tile, by name."""
     cases = [
-        *counter_cases.shipped(45, 38, 70, "float32", tiles=(8, 32)),
-        *counter_cases.shipped(45, 38, 70, "float64"),
+        *counter_cases.shipped.of_size(45, 38, 70, "float32", tiles=(8, 32)),
+        *counter_cases.shipped.of_size(45, 38, 70, "float64"),
     ]
     return {case.name: case for case in cases}
 

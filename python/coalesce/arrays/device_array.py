@@ -8,14 +8,13 @@ others, through DLPack. It has no arithmetic: kernels do that.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from coalesce._core import cuda as _cuda
-from coalesce.arrays import devices, foreign
+from coalesce.arrays import copies, devices, foreign, indexing
 from coalesce.arrays.devices import Device
 from coalesce.arrays.simulated import SimulatedMemory
 from coalesce.arrays.waiting import until_done
@@ -95,7 +94,7 @@ class DeviceArray:
         """Make an uninitialised array; see `coalesce.empty`."""
         chosen = devices.resolve(device)
         dims = checks.shape("shape", shape)
-        dtype = _dtype(dtype)
+        dtype = dtypes.number(dtype)
         size = math.prod(dims) * dtype.itemsize
         if size >= 2**62:
             raise LaunchError(
@@ -169,7 +168,7 @@ class DeviceArray:
         elif self.size:
             gpu = _cuda.Device(self._ordinal)
             until_done(gpu, what="copying from the GPU")
-            gpu.to_host(byte_view(out), self._address)
+            gpu.to_host(copies.byte_view(out), self._address)
         return out
 
     def set(self, values: np.ndarray[Any, Any]) -> None:
@@ -206,8 +205,8 @@ class DeviceArray:
             self._host()[...] = values
             self._define()
         elif self.size:
-            source = byte_view(np.ascontiguousarray(values))
-            _cuda.Device(self._ordinal).to_device(self._address, source)
+            raw = copies.byte_view(np.ascontiguousarray(values))
+            _cuda.Device(self._ordinal).to_device(self._address, raw)
 
     def copy(self) -> DeviceArray:
         """Return a copy on the same device.
@@ -227,7 +226,7 @@ class DeviceArray:
         if self._simulated:
             result.set(self._host())
         else:
-            _copy_bytes(self._ordinal, result._address, self._address, self.nbytes)
+            copies.copy_bytes(self._ordinal, result._address, self._address, self.nbytes)
         return result
 
     def item(self) -> Any:
@@ -282,25 +281,13 @@ class DeviceArray:
         return self._part(tuple(dims), self._address)
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        given = index if isinstance(index, tuple) else (index,)
-        items = tuple(_basic_index(item) for item in given)
-        # NumPy's own rules, on an array without memory.
-        blank = np.lib.stride_tricks.as_strided(
-            np.zeros(1, self.dtype), self.shape, _c_strides(self.shape, self.dtype.itemsize)
-        )
-        part = blank[items if Ellipsis in items else (*items, Ellipsis)]  # never an element
-        if not part.flags.c_contiguous:
-            raise IndexError(
-                f"index {index!r} of an array of shape {self.shape} is not "
-                "contiguous; index the leading axes of a device array, or call get() first"
-            )
-        address = part.__array_interface__["data"][0] - blank.__array_interface__["data"][0]
-        return self._part(part.shape, self._address + (address if part.size else 0))
+        shape, offset = indexing.part(self.shape, self.dtype, index)
+        return self._part(shape, self._address + offset)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         part = self[index]
         if foreign.look(value) is not None and not self._simulated:
-            copy(value, part)
+            copies.copy(value, part)
             return
         values = value.get() if isinstance(value, DeviceArray) else np.asarray(value)
         if not np.can_cast(values.dtype, self.dtype, "same_kind") and not (
@@ -330,8 +317,8 @@ class DeviceArray:
             raise ValueError(
                 "an array in a device's memory cannot become a NumPy array without a copy"
             )
-        found = self.get()
-        return found if dtype is None else found.astype(dtype, copy=False)
+        values = self.get()
+        return values if dtype is None else values.astype(dtype, copy=False)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -362,17 +349,17 @@ class DeviceArray:
         self._alive()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("a DeviceArray is exported only on its own device")
-        source = self.copy() if copy else self
+        exported = self.copy() if copy else self
         if self._simulated:
-            source._define()  # the other library may write to the memory unnoticed
-            return source._host().__dlpack__()
+            exported._define()  # the other library may write to the memory unnoticed
+            return exported._host().__dlpack__()
         if stream not in (-1, None, 1):
             # Work of this package is on the default stream; other streams may not wait for it.
             until_done(_cuda.Device(self._ordinal))
         versioned = max_version is not None and max_version[0] >= 1
         code = dtypes.code_of(self.dtype)
         return _cuda.to_dlpack(
-            source, source._address, list(self.shape), code, self._ordinal, versioned
+            exported, exported._address, list(self.shape), code, self._ordinal, versioned
         )
 
     @property
@@ -397,274 +384,6 @@ class DeviceArray:
             raise LaunchError(
                 "this DeviceArray's memory is lost: a kernel faulted since it was made"
             )
-
-
-def empty(
-    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
-) -> DeviceArray:
-    """Make an uninitialised array in device memory.
-
-    On the simulator all bytes are 0xFF, so a kernel reads NaN from elements that were not written.
-    `Kernel.check` reports such reads.
-
-    Parameters
-    ----------
-    shape : int or sequence of int
-    dtype : dtype
-        A boolean, integer, floating or complex type.
-    device : str or Device, optional
-        ``"cuda"``, ``"cuda:1"``, ``"sim"``; by default the first GPU, else the simulator.
-
-    Returns
-    -------
-    DeviceArray
-
-    Raises
-    ------
-    LaunchError
-        The device does not have enough free memory.
-    DeviceUnavailable
-        There is no such GPU.
-
-    Examples
-    --------
-    >>> coalesce.empty((64, 32), device="sim")
-    DeviceArray(shape=(64, 32), dtype=float32, device='sim:h200')
-    """
-    return DeviceArray.empty(shape, dtype, device)
-
-
-def zeros(
-    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
-) -> DeviceArray:
-    """Make an array of zeros in device memory; parameters and errors as for `empty`.
-
-    Examples
-    --------
-    >>> coalesce.zeros(3, device="sim").get()
-    array([0., 0., 0.], dtype=float32)
-    """
-    result = DeviceArray.empty(shape, dtype, device)
-    if result._simulated:
-        result.set(np.broadcast_to(result.dtype.type(0), result.shape))
-    else:
-        _cuda.Device(result._ordinal).fill(result._address, 0, result.nbytes)
-    return result
-
-
-def ones(
-    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
-) -> DeviceArray:
-    """Make an array of ones in device memory; parameters and errors as for `empty`.
-
-    Examples
-    --------
-    >>> coalesce.ones(3, np.int32, device="sim").get()
-    array([1, 1, 1], dtype=int32)
-    """
-    result = DeviceArray.empty(shape, dtype, device)
-    result.set(np.broadcast_to(result.dtype.type(1), result.shape))
-    return result
-
-
-def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
-    """Return an array in device memory; it is copied only if it is elsewhere.
-
-    Parameters
-    ----------
-    a : array_like
-        A `DeviceArray` or a C-contiguous GPU array of any library, which are not copied; or
-        anything that ``numpy.asarray`` accepts, which is copied.
-    dtype : dtype, optional
-        The type of the elements; by default that of `a`.
-    device : str or Device, optional
-        By default the device that `a` is on, else the first GPU, else the simulator.
-
-    Returns
-    -------
-    DeviceArray
-
-    Raises
-    ------
-    TypeError
-        The dtype of `a` has no corresponding type in kernels.
-    ValueError
-        `a` is a GPU array that is not C-contiguous.
-
-    Examples
-    --------
-    >>> x = coalesce.asarray([1, 2, 3], np.float32, device="sim")
-    >>> coalesce.asarray(x) is x
-    True
-    """
-    wanted = None if device is None else devices.resolve(device).name
-    found: DeviceArray | None = a if isinstance(a, DeviceArray) else None
-    if dtype is not None:
-        dtype = _dtype(dtype)
-    if found is None and (seen := foreign.look(a, "a")) is not None:
-        found = _adopted(seen)
-    if found is None:
-        return to_device(_host_values(a, dtype), device)
-    converts = dtype is not None and dtype != found.dtype
-    if not converts and wanted in (None, found.device):
-        return found
-    values = found.get()
-    return to_device(values.astype(dtype) if converts else values, wanted or found.device)
-
-
-def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
-    """Copy an array to a device.
-
-    Parameters
-    ----------
-    a : array_like
-        A NumPy array in any layout, anything else that ``numpy.asarray`` accepts, or a device array
-        of any library.
-    device : str or Device, optional
-        By default the GPU that `a` is on, else the first GPU, else the simulator.
-
-    Returns
-    -------
-    DeviceArray
-        C-contiguous, with the shape and dtype of `a`.
-
-    Raises
-    ------
-    TypeError
-        The dtype of `a` has no corresponding type in kernels.
-    DeviceUnavailable
-        There is no such GPU.
-    LaunchError
-        The device does not have enough free memory.
-
-    Examples
-    --------
-    >>> coalesce.to_device(np.zeros((2, 3))).shape
-    (2, 3)
-    """
-    found = foreign.look(a, "a")
-    if found is not None:
-        result = DeviceArray.empty(found.shape, found.code, device or f"cuda:{found.ordinal}")
-        if result._simulated:
-            result.set(_adopted(found).get())
-        else:
-            copy(a, result)
-        return result
-    values = _host_values(a)
-    result = DeviceArray.empty(values.shape, values.dtype, device)
-    result.set(values)
-    return result
-
-
-def copy(source: Any, target: Any) -> None:
-    """Copy between two GPU arrays of the same shape and dtype, of any library, on one GPU."""
-    a, b = foreign.seen(source, "source"), foreign.seen(target, "target")
-    if a.shape != b.shape or a.code != b.code:
-        raise ValueError(
-            f"source has shape {a.shape}, {dtypes.dtype_name(a.code)}; "
-            f"target has shape {b.shape}, {dtypes.dtype_name(b.code)}"
-        )
-    if not a.contiguous or not b.contiguous:
-        raise ValueError("both arrays must be C-contiguous")
-    if a.ordinal != b.ordinal:
-        raise ValueError(f"source is on cuda:{a.ordinal}, target on cuda:{b.ordinal}")
-    device = _cuda.Device(a.ordinal)
-    others = {s for s in (a.stream, b.stream) if s not in (None, foreign.LEGACY_STREAM)}
-    for stream in others:
-        until_done(device, stream)
-    _copy_bytes(a.ordinal, b.address, a.address, a.bytes)
-    if others:
-        until_done(device)
-
-
-def _dtype(value: Any) -> np.dtype[Any]:
-    """Return a dtype of numbers that a kernel can use."""
-    if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
-        raise TypeError(f"dtype must name a type of numbers; got {checks.shown(value)}")
-    try:
-        if isinstance(value, str) and not value.isprintable():
-            raise ValueError
-        found: np.dtype[Any] = np.dtype(value)
-    except Exception:
-        raise TypeError(
-            f"dtype must name a type of numbers, such as numpy.float32; got {checks.shown(value)}"
-        ) from None
-    if found.kind not in "biufc" or not found.isnative or found.itemsize > 16:
-        raise TypeError(f"dtype must be a native number type; got {found!r}")
-    return found
-
-
-def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Return ``numpy.asarray(a)``, which must hold numbers."""
-    with checks.asking("a", a):
-        values = np.asarray(a)
-    own = values.dtype
-    if own.kind not in "biufc" or (dtype is None and not (own.isnative and own.itemsize <= 16)):
-        raise TypeError(f"a must hold native numbers of at most 16 bytes; got dtype {own}")
-    return values if dtype is None else values.astype(dtype)
-
-
-def byte_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a view of the bytes of a C-contiguous array of any dtype."""
-    return array.reshape(-1).view(np.uint8)
-
-
-def _copy_bytes(ordinal: int, target: int, source: int, size: int) -> None:
-    _cuda.Device(ordinal).copy(target, source, size)
-
-
-def _adopted(array: foreign.GpuArray) -> DeviceArray:
-    """Return a `DeviceArray` that shares the memory of another library's GPU array."""
-    if isinstance(array.owner, DeviceArray):
-        return array.owner
-    if not array.contiguous:
-        raise ValueError(
-            f"a GPU array of shape {array.shape} that is not C-contiguous; copy it first, for "
-            "example with cupy.ascontiguousarray or tensor.contiguous()"
-        )
-    device = _cuda.Device(array.ordinal)
-    if array.stream not in (None, foreign.LEGACY_STREAM):
-        device.order(array.stream, 0)
-    memory = _BorrowedMemory(array, device)
-    return DeviceArray(memory, array.shape, np.dtype(array.code), device.generation)
-
-
-def _basic_index(item: Any) -> Any:
-    """Return an index of a supported kind: an int, a slice, an ellipsis or None."""
-    if item is None or item is Ellipsis or isinstance(item, slice):
-        return item
-    if not isinstance(item, bool | np.bool_ | np.ndarray):
-        try:
-            return operator.index(item)
-        except TypeError:
-            pass
-    raise TypeError(
-        f"a device array is indexed by integers and slices; got {type(item).__name__}; "
-        "get() gives a NumPy array"
-    )
-
-
-def _c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
-    strides, step = [], item_bytes
-    for extent in reversed(shape):
-        strides.append(step)
-        step *= extent
-    return tuple(reversed(strides))
-
-
-class _BorrowedMemory:
-    """Memory of another library, kept alive."""
-
-    def __init__(self, array: foreign.GpuArray, device: Any):
-        self.address = array.address
-        self.ordinal = array.ordinal
-        self._owner = array.owner
-        self._device = device
-        self._generation = device.generation
-
-    @property
-    def lost(self) -> bool:
-        return bool(self._device.generation != self._generation)
 
 
 _cuda.register_device_array(DeviceArray)

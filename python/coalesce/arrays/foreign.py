@@ -7,14 +7,14 @@ types than the interface can name.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coalesce._core import cuda
+from coalesce.arrays.gpu_array import GpuArray, c_strides
 from coalesce.common import checks
 from coalesce.common.errors import LaunchError
 
@@ -22,55 +22,20 @@ _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
 LEGACY_STREAM = 1  # the handle of the default stream, which 0 also names
 
 
-@dataclass(frozen=True)
-class GpuArray:
-    """An array in a GPU's memory.
-
-    `strides` is in bytes, None for C order. `code` is a typestr without byte order. `stream` is the
-    handle of the stream of its pending work, None if there is no need to wait.
-    """
-
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    code: str
-    ordinal: int
-    stream: int | None
-    read_only: bool
-    owner: Any
-
-    @property
-    def item_bytes(self) -> int:
-        return int(self.code[1:])
-
-    @property
-    def bytes(self) -> int:
-        return math.prod(self.shape) * self.item_bytes
-
-    @property
-    def contiguous(self) -> bool:
-        if self.strides is None or 0 in self.shape:
-            return True
-        step = self.item_bytes
-        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and stride != step:
-                return False
-            step *= extent
-        return True
-
-
 def seen(value: Any, name: str = "the array") -> GpuArray:
     """Describe a GPU array; TypeError for anything else."""
-    found = look(value, name)
-    if found is None:
+    array = look(value, name)
+    if array is None:
         raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
-    return found
+    return array
 
 
 def look(value: Any, name: str = "the array") -> GpuArray | None:
     """Describe a GPU array; None for anything else. Errors call it `name`."""
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
+    if isinstance(value, GpuArray):
+        return value
     if is_device_array(value):
         return None if value._simulated else _device_array(value, name)
     if is_torch(value):
@@ -129,9 +94,9 @@ def _device_array(value: Any, name: str) -> GpuArray:
         raise LaunchError(
             f"{name}: this DeviceArray's memory is lost: a kernel faulted since it was made"
         )
-    return GpuArray(
-        value._address, value.shape, None, value.dtype.str[1:], value._ordinal, None, False, value
-    )
+    strides = c_strides(value.shape, value.dtype.itemsize)
+    code, ordinal = value.dtype.str[1:], value._ordinal
+    return GpuArray(value._address, value.shape, strides, code, ordinal, None, False, value)
 
 
 def _torch(tensor: Any) -> GpuArray:
@@ -139,8 +104,6 @@ def _torch(tensor: Any) -> GpuArray:
     code = "V2" if name == "bfloat16" else np.dtype(name).str[1:]
     item = int(code[1:])
     stream = None
-    import sys
-
     torch = sys.modules.get("torch")
     if torch is not None:
         stream = torch.cuda.current_stream(tensor.get_device()).cuda_stream
@@ -193,7 +156,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     return GpuArray(
         checks.whole(f"{where} 'data'", data[0], 0, 2**64 - 1),
         shape,
-        strides,
+        c_strides(shape, dtype.itemsize) if strides is None else strides,
         typestr[1:] if typestr[0] in "<|=" else dtype.str[1:],
         _ordinal(value),
         stream,
@@ -214,19 +177,19 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
             capsule = value.__dlpack__(stream=LEGACY_STREAM, max_version=(1, 1))
         except TypeError:
             capsule = value.__dlpack__(stream=LEGACY_STREAM)
-        found = cuda.from_dlpack(capsule)
-    if not found["dtype"]:
+        described = cuda.from_dlpack(capsule)
+    if not described["dtype"]:
         raise TypeError(f"{name} is a GPU array whose element type NumPy does not have")
-    # The capsule keeps the memory alive as long as this description.
+    shape, code = tuple(described["shape"]), described["dtype"]
     return GpuArray(
-        found["address"],
-        tuple(found["shape"]),
-        found["strides"],
-        found["dtype"],
+        described["address"],
+        shape,
+        described["strides"] or c_strides(shape, int(code[1:])),
+        code,
         ordinal,
         None,
-        found["read_only"],
-        (value, capsule),
+        described["read_only"],
+        (value, capsule),  # the capsule keeps the memory alive
     )
 
 
@@ -235,3 +198,14 @@ def _ordinal(value: Any) -> int:
     device = getattr(value, "device", None)
     number = getattr(device, "id", None)
     return number if isinstance(number, int) else 0
+
+
+def to_library_of(model: Any, result: Any) -> Any:
+    """Convert a device array to the library of `model`, through DLPack; unchanged if it cannot be.
+
+    The library is loaded by then. No array library is imported here.
+    """
+    name = type(model).__module__.split(".")[0]
+    library = sys.modules.get("jax.dlpack" if name in ("jax", "jaxlib") else name)
+    adopt = getattr(library, "from_dlpack", None)
+    return result if adopt is None else adopt(result)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coalesce import catalogue
-from coalesce.arrays import views
+from coalesce.arrays import foreign
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.run import ELEMENTS, Launcher, Run
@@ -184,6 +184,4 @@ def _as_elements(array: Any, width: int) -> Any:
     if isinstance(array, np.ndarray):
         # Keep the shape if possible: a profile sees from it that rows are structures.
         return (array if array.itemsize == width else array.reshape(-1)).view(dtype)
-    view = views.view(array)
-    assert view is not None
-    return view.flat(dtype)
+    return foreign.seen(array).flat(dtype)

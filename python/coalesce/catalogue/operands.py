@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from coalesce._core import ops
-from coalesce.arrays import foreign, views
+from coalesce.arrays import foreign
 from coalesce.common import checks
 
 REAL = (np.dtype(np.float32), np.dtype(np.float64))
@@ -25,7 +25,7 @@ class Operand:
 
     name: str
     given: Any  # what the caller passed
-    array: Any  # the same memory as a plain ndarray or a GpuView
+    array: Any  # the same memory as a plain ndarray or a GpuArray
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     on_gpu: bool
@@ -37,7 +37,7 @@ class Operand:
     def row_by_row(self, alignment: int = 1) -> bool:
         """Whether a kernel can use the memory directly: C order, aligned, native byte order."""
         if self.on_gpu:
-            return views.is_contiguous(self.array) and self.array.pointer % alignment == 0
+            return bool(self.array.contiguous and self.array.address % alignment == 0)
         flags = self.array.flags
         return bool(flags.c_contiguous and flags.aligned and self.array.dtype.isnative)
 
@@ -116,9 +116,9 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) ->
 
 
 def operand(name: str, value: Any) -> Operand:
-    view = views.view(value, name)
-    if view is not None:
-        return Operand(name, value, view, view.shape, view.dtype, True)
+    on_gpu = foreign.look(value, name)
+    if on_gpu is not None:
+        return Operand(name, value, on_gpu, on_gpu.shape, on_gpu.dtype, True)
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill it first: {name}.filled(0)")
     plain = (

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from coalesce import catalogue
-from coalesce.arrays import devices, foreign, views
+from coalesce.arrays import devices, foreign
 from coalesce.arrays import simulated as arrays_simulated
-from coalesce.arrays.device_array import DeviceArray, copy, to_device
+from coalesce.arrays.copies import copy
+from coalesce.arrays.creation import to_device
+from coalesce.arrays.device_array import DeviceArray
+from coalesce.arrays.gpu_array import GpuArray
 from coalesce.catalogue.operands import Operand
 from coalesce.common.timing import Timing
 from coalesce.launch.kernel import BaseKernel
@@ -164,11 +167,11 @@ class Run:
         if not operand.on_gpu:
             return np.ascontiguousarray(operand.array, dtype=operand.dtype)
         source = operand.array
-        if operand.dtype in REAL_NAME and len(source.shape) == 2 and views.is_contiguous(source.T):
+        if operand.dtype in REAL_NAME and len(source.shape) == 2 and source.T.contiguous:
             return self.transposed(operand.transposed())
         return self._packed(source)
 
-    def _packed(self, source: views.GpuView) -> Any:
+    def _packed(self, source: GpuArray) -> Any:
         """Return a C-ordered copy of a GPU array of one or two dimensions."""
         item = source.dtype.itemsize
         if any(stride % item for stride in source.strides):
@@ -178,10 +181,9 @@ class Run:
             )
         element, of_size = ELEMENTS[item]
         packed = self.scratch(source.shape, source.dtype)
-        target = views.view(packed)
-        assert target is not None
+        target = foreign.seen(packed)
         row_stride, col_stride = (stride // item for stride in (0, *source.strides)[-2:])
-        memory = views.whole(source)
+        memory = source.whole()
         count = math.prod(source.shape)
         self.launch(
             "layout",
@@ -192,7 +194,7 @@ class Run:
                 "out": target.flat(of_size),
                 "n": np.uint64(count),
                 "cols": np.uint64(source.shape[-1]),
-                "first": np.int64((source.pointer - memory.pointer) // item),
+                "first": np.int64((source.address - memory.address) // item),
                 "row_stride": np.int64(row_stride),
                 "col_stride": np.int64(col_stride),
             },
@@ -241,7 +243,7 @@ class Run:
             model = next((o.given for o in operands if o.on_gpu), None)
             if model is None and any(in_simulated_memory(o) for o in operands):
                 return to_device(written, self.device)
-            return written if model is None else views.like(written, model)
+            return written if model is None else foreign.to_library_of(model, written)
         if written is not out.array:
             if out.on_gpu:
                 copy(written, out.array)
@@ -291,5 +293,5 @@ def overlap(a: Operand, b: Operand) -> bool:
         return False
     if not a.on_gpu:
         return bool(np.may_share_memory(a.array, b.array))
-    (a_low, a_high), (b_low, b_high) = views.span(a.array), views.span(b.array)
-    return a_low < b_high and b_low < a_high
+    (a_low, a_high), (b_low, b_high) = a.array.span(), b.array.span()
+    return bool(a_low < b_high and b_low < a_high)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from coalesce.common import checks
+
 
 def code_of(dtype: np.dtype[Any]) -> str:
     """Return a dtype's typestr without byte order: "f4"; bfloat16's is "V2"."""
@@ -20,3 +22,20 @@ def dtype_name(code: str) -> str:
         return str(np.dtype(code).name)
     except TypeError:
         return code
+
+
+def number(value: Any) -> np.dtype[Any]:
+    """Return a dtype of numbers that a kernel can use."""
+    if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
+        raise TypeError(f"dtype must name a type of numbers; got {checks.shown(value)}")
+    try:
+        if isinstance(value, str) and not value.isprintable():
+            raise ValueError
+        dtype: np.dtype[Any] = np.dtype(value)
+    except Exception:
+        raise TypeError(
+            f"dtype must name a type of numbers, such as numpy.float32; got {checks.shown(value)}"
+        ) from None
+    if dtype.kind not in "biufc" or not dtype.isnative or dtype.itemsize > 16:
+        raise TypeError(f"dtype must be a native number type; got {dtype!r}")
+    return dtype

@@ -16,7 +16,7 @@ import numpy as np
 
 from coalesce._core import cuda
 from coalesce.arrays import foreign, simulated
-from coalesce.arrays.foreign import GpuArray
+from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common import checks
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx import numba

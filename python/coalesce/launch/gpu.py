@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 from coalesce._core import cuda
-from coalesce.arrays.device_array import byte_view
+from coalesce.arrays.copies import byte_view
 from coalesce.arrays.devices import Device
-from coalesce.arrays.foreign import LEGACY_STREAM, GpuArray
+from coalesce.arrays.foreign import LEGACY_STREAM
+from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.waiting import until_done
 from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from coalesce._core import cuda
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
-from coalesce.arrays.foreign import GpuArray
+from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common import checks, geometry
 from coalesce.common.geometry import Extent
 from coalesce.cxx import signature

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from coalesce._core import sim
 from coalesce.arrays import simulated
 from coalesce.arrays.devices import Device
-from coalesce.arrays.foreign import GpuArray
+from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common.geometry import Extent
 from coalesce.common.progress import reporter
 from coalesce.cxx.signature import Signature

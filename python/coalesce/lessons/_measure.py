@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import coalesce
-from coalesce.arrays.device_array import DeviceArray, to_device
+from coalesce.arrays.creation import to_device
+from coalesce.arrays.device_array import DeviceArray
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.common import checks
 from coalesce.common.timing import Timing

@@ -10,7 +10,7 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.arrays import devices, foreign
-from coalesce.arrays.device_array import to_device
+from coalesce.arrays.creation import to_device
 from coalesce.common import geometry
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import Pieces

@@ -1,0 +1,43 @@
+"""Arrays of other libraries as `DeviceArray`, without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import cuda
+from coalesce.arrays import foreign
+from coalesce.arrays.device_array import DeviceArray
+from coalesce.arrays.gpu_array import GpuArray
+
+
+def adopted(array: GpuArray) -> DeviceArray:
+    """Return a `DeviceArray` that shares the memory of another library's GPU array."""
+    if isinstance(array.owner, DeviceArray):
+        return array.owner
+    if not array.contiguous:
+        raise ValueError(
+            f"a GPU array of shape {array.shape} that is not C-contiguous; copy it first, for "
+            "example with cupy.ascontiguousarray or tensor.contiguous()"
+        )
+    device = cuda.Device(array.ordinal)
+    if array.stream not in (None, foreign.LEGACY_STREAM):
+        device.order(array.stream, 0)
+    memory = _BorrowedMemory(array, device)
+    return DeviceArray(memory, array.shape, np.dtype(array.code), device.generation)
+
+
+class _BorrowedMemory:
+    """Memory of another library, kept alive."""
+
+    def __init__(self, array: GpuArray, device: Any):
+        self.address = array.address
+        self.ordinal = array.ordinal
+        self._owner = array.owner
+        self._device = device
+        self._generation = device.generation
+
+    @property
+    def lost(self) -> bool:
+        return bool(self._device.generation != self._generation)

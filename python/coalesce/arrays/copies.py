@@ -1,0 +1,43 @@
+"""Copies between arrays on one GPU, of any library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import cuda
+from coalesce.arrays import foreign
+from coalesce.arrays.waiting import until_done
+from coalesce.common import dtypes
+
+
+def copy(source: Any, target: Any) -> None:
+    """Copy between two GPU arrays of the same shape and dtype, of any library, on one GPU."""
+    a, b = foreign.seen(source, "source"), foreign.seen(target, "target")
+    if a.shape != b.shape or a.code != b.code:
+        raise ValueError(
+            f"source has shape {a.shape}, {dtypes.dtype_name(a.code)}; "
+            f"target has shape {b.shape}, {dtypes.dtype_name(b.code)}"
+        )
+    if not a.contiguous or not b.contiguous:
+        raise ValueError("both arrays must be C-contiguous")
+    if a.ordinal != b.ordinal:
+        raise ValueError(f"source is on cuda:{a.ordinal}, target on cuda:{b.ordinal}")
+    device = cuda.Device(a.ordinal)
+    others = {s for s in (a.stream, b.stream) if s not in (None, foreign.LEGACY_STREAM)}
+    for stream in others:
+        until_done(device, stream)
+    copy_bytes(a.ordinal, b.address, a.address, a.bytes)
+    if others:
+        until_done(device)
+
+
+def copy_bytes(ordinal: int, target: int, source: int, size: int) -> None:
+    """Copy bytes from address to address on a GPU."""
+    cuda.Device(ordinal).copy(target, source, size)
+
+
+def byte_view(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a view of the bytes of a C-contiguous array of any dtype."""
+    return array.reshape(-1).view(np.uint8)

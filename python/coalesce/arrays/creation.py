@@ -1,0 +1,181 @@
+"""Functions that make a `DeviceArray`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from coalesce._core import cuda
+from coalesce.arrays import borrowed, copies, devices, foreign
+from coalesce.arrays.device_array import DeviceArray
+from coalesce.arrays.devices import Device
+from coalesce.common import checks, dtypes
+
+
+def empty(
+    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
+) -> DeviceArray:
+    """Make an uninitialised array in device memory.
+
+    On the simulator all bytes are 0xFF, so a kernel reads NaN from elements that were not written.
+    `Kernel.check` reports such reads.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype
+        A boolean, integer, floating or complex type.
+    device : str or Device, optional
+        ``"cuda"``, ``"cuda:1"``, ``"sim"``; by default the first GPU, else the simulator.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    LaunchError
+        The device does not have enough free memory.
+    DeviceUnavailable
+        There is no such GPU.
+
+    Examples
+    --------
+    >>> coalesce.empty((64, 32), device="sim")
+    DeviceArray(shape=(64, 32), dtype=float32, device='sim:h200')
+    """
+    return DeviceArray.empty(shape, dtype, device)
+
+
+def zeros(
+    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
+) -> DeviceArray:
+    """Make an array of zeros in device memory; parameters and errors as for `empty`.
+
+    Examples
+    --------
+    >>> coalesce.zeros(3, device="sim").get()
+    array([0., 0., 0.], dtype=float32)
+    """
+    result = DeviceArray.empty(shape, dtype, device)
+    if result._simulated:
+        result.set(np.broadcast_to(result.dtype.type(0), result.shape))
+    else:
+        cuda.Device(result._ordinal).fill(result._address, 0, result.nbytes)
+    return result
+
+
+def ones(
+    shape: int | Sequence[int], dtype: Any = np.float32, device: str | Device | None = None
+) -> DeviceArray:
+    """Make an array of ones in device memory; parameters and errors as for `empty`.
+
+    Examples
+    --------
+    >>> coalesce.ones(3, np.int32, device="sim").get()
+    array([1, 1, 1], dtype=int32)
+    """
+    result = DeviceArray.empty(shape, dtype, device)
+    result.set(np.broadcast_to(result.dtype.type(1), result.shape))
+    return result
+
+
+def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
+    """Return an array in device memory; it is copied only if it is elsewhere.
+
+    Parameters
+    ----------
+    a : array_like
+        A `DeviceArray` or a C-contiguous GPU array of any library, which are not copied; or
+        anything that ``numpy.asarray`` accepts, which is copied.
+    dtype : dtype, optional
+        The type of the elements; by default that of `a`.
+    device : str or Device, optional
+        By default the device that `a` is on, else the first GPU, else the simulator.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    TypeError
+        The dtype of `a` has no corresponding type in kernels.
+    ValueError
+        `a` is a GPU array that is not C-contiguous.
+
+    Examples
+    --------
+    >>> x = coalesce.asarray([1, 2, 3], np.float32, device="sim")
+    >>> coalesce.asarray(x) is x
+    True
+    """
+    wanted = None if device is None else devices.resolve(device).name
+    if dtype is not None:
+        dtype = dtypes.number(dtype)
+    on_device: DeviceArray | None = a if isinstance(a, DeviceArray) else None
+    if on_device is None and (on_gpu := foreign.look(a, "a")) is not None:
+        on_device = borrowed.adopted(on_gpu)
+    if on_device is None:
+        return to_device(_host_values(a, dtype), device)
+    converts = dtype is not None and dtype != on_device.dtype
+    if not converts and wanted in (None, on_device.device):
+        return on_device
+    values = on_device.get()
+    return to_device(values.astype(dtype) if converts else values, wanted or on_device.device)
+
+
+def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
+    """Copy an array to a device.
+
+    Parameters
+    ----------
+    a : array_like
+        A NumPy array in any layout, anything else that ``numpy.asarray`` accepts, or a device array
+        of any library.
+    device : str or Device, optional
+        By default the GPU that `a` is on, else the first GPU, else the simulator.
+
+    Returns
+    -------
+    DeviceArray
+        C-contiguous, with the shape and dtype of `a`.
+
+    Raises
+    ------
+    TypeError
+        The dtype of `a` has no corresponding type in kernels.
+    DeviceUnavailable
+        There is no such GPU.
+    LaunchError
+        The device does not have enough free memory.
+
+    Examples
+    --------
+    >>> coalesce.to_device(np.zeros((2, 3))).shape
+    (2, 3)
+    """
+    on_gpu = foreign.look(a, "a")
+    if on_gpu is not None:
+        result = DeviceArray.empty(on_gpu.shape, on_gpu.code, device or f"cuda:{on_gpu.ordinal}")
+        if result._simulated:
+            result.set(borrowed.adopted(on_gpu).get())
+        else:
+            copies.copy(a, result)
+        return result
+    values = _host_values(a)
+    result = DeviceArray.empty(values.shape, values.dtype, device)
+    result.set(values)
+    return result
+
+
+def _host_values(a: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+    """Return ``numpy.asarray(a)``, which must hold numbers."""
+    with checks.asking("a", a):
+        values = np.asarray(a)
+    own = values.dtype
+    if own.kind not in "biufc" or (dtype is None and not (own.isnative and own.itemsize <= 16)):
+        raise TypeError(f"a must hold native numbers of at most 16 bytes; got dtype {own}")
+    return values if dtype is None else values.astype(dtype)

@@ -1,0 +1,83 @@
+"""`GpuArray`: the address, layout and stream of an array in a GPU's memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+
+def c_strides(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
+    """Return the strides in bytes of an array in C order."""
+    strides: list[int] = []
+    step = item_bytes
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class GpuArray:
+    """An array of any library in a GPU's memory; it keeps the owner of the memory alive.
+
+    `strides` is in bytes. `code` is a typestr without byte order. `stream` is the handle of the
+    stream of its pending work, None if there is no need to wait.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    code: str
+    ordinal: int
+    stream: int | None
+    read_only: bool
+    owner: Any
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.code)
+
+    @property
+    def item_bytes(self) -> int:
+        return int(self.code[1:])
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.item_bytes
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements are in C order without gaps."""
+        steps = c_strides(self.shape, self.item_bytes)
+        return 0 in self.shape or all(
+            extent == 1 or stride == step
+            for extent, stride, step in zip(self.shape, self.strides, steps, strict=True)
+        )
+
+    @property
+    def T(self) -> GpuArray:  # noqa: N802 - NumPy's name
+        """The same memory with the axes reversed."""
+        return replace(self, shape=self.shape[::-1], strides=self.strides[::-1])
+
+    def flat(self, dtype: np.dtype[Any]) -> GpuArray:
+        """Return contiguous memory as one row of elements of another type."""
+        count = self.bytes // dtype.itemsize
+        return replace(self, shape=(count,), strides=(dtype.itemsize,), code=dtype.str[1:])
+
+    def span(self) -> tuple[int, int]:
+        """Return the address of the first byte of the array and the address after its last."""
+        if 0 in self.shape:
+            return self.address, self.address
+        reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        low = self.address + sum(r for r in reach if r < 0)
+        high = self.address + sum(r for r in reach if r > 0) + self.item_bytes
+        return low, high
+
+    def whole(self) -> GpuArray:
+        """Return all memory from the first to the last element, as one row of elements."""
+        low, high = self.span()
+        count = (high - low) // self.item_bytes
+        return replace(self, address=low, shape=(count,), strides=(self.item_bytes,))

@@ -1,0 +1,48 @@
+"""Indices of device arrays: the part of the memory that an index selects."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from coalesce.arrays.gpu_array import c_strides
+
+
+def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tuple[int, ...], int]:
+    """Return the shape of the indexed part of a C-ordered array, and its offset in bytes.
+
+    Raises
+    ------
+    IndexError
+        The part is not contiguous, or the index is out of range.
+    """
+    items = tuple(_basic_index(i) for i in (index if isinstance(index, tuple) else (index,)))
+    # NumPy's own rules, on an array without memory.
+    blank = np.lib.stride_tricks.as_strided(
+        np.zeros(1, dtype), shape, c_strides(shape, dtype.itemsize)
+    )
+    chosen = blank[items if Ellipsis in items else (*items, Ellipsis)]  # never an element
+    if not chosen.flags.c_contiguous:
+        raise IndexError(
+            f"index {index!r} of an array of shape {shape} is not "
+            "contiguous; index the leading axes of a device array, or call get() first"
+        )
+    start = blank.__array_interface__["data"][0]
+    return chosen.shape, chosen.__array_interface__["data"][0] - start if chosen.size else 0
+
+
+def _basic_index(item: Any) -> Any:
+    """Return an index of a supported kind: an int, a slice, an ellipsis or None."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if not isinstance(item, bool | np.bool_ | np.ndarray):
+        try:
+            return operator.index(item)
+        except TypeError:
+            pass
+    raise TypeError(
+        f"a device array is indexed by integers and slices; got {type(item).__name__}; "
+        "get() gives a NumPy array"
+    )

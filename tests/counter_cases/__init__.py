@@ -1,0 +1,46 @@
+"""The launches whose counters are recorded on a GPU and predicted by the simulator.
+
+A `Case` is a name and a function that runs it on a device. `record_counters.py` runs a set of cases
+under Nsight Compute; the tests and docs/make_accuracy.py run the same ones on the simulator. All
+data come from seeds, so both use the same addresses. `SETS` lists the sets; each has a file here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from counter_cases import (
+    awkward,
+    many_lines,
+    patterns,
+    programs,
+    shipped,
+    slow_paths,
+    together,
+    unseen,
+)
+from counter_cases.case import Case
+
+SETS: dict[str, Callable[[], Iterator[Case]]] = {
+    "shipped": shipped.cases,
+    "models": shipped.model_cases,
+    "awkward": awkward.cases,
+    "programs": programs.cases,
+    "unseen": unseen.cases,
+    "patterns": patterns.cases,
+    "tag_sets": many_lines.cases,
+    "together": together.cases,
+    "slow_paths": slow_paths.cases,
+}
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a recording; each of its launches gets "metrics", a dict by Nsight Compute's names."""
+    recording: dict[str, Any] = json.loads(path.read_text())
+    for launch in recording["launches"]:
+        values = zip(recording["metrics"], launch.pop("values"), strict=True)
+        launch["metrics"] = {name: value for name, value in values if value is not None}
+    return recording

@@ -1,0 +1,62 @@
+"""A case: launches whose counters are recorded on a GPU and predicted by the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coalesce
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+LANE = np.arange(32)
+
+
+# (name of the entry, LaunchRecord) of each launch: preparations first, the kernel itself last.
+Launches = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Launches to count: `run(device, counts=..., timed=...)` makes them and returns them."""
+
+    name: str
+    run: Callable[..., Launches]
+
+
+def matrix(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray:
+    """Random numbers in [0, 1), the same for a seed everywhere."""
+    raw = np.random.PCG64(seed).random_raw(int(np.prod(shape)))
+    return ((raw >> np.uint64(40)) / 2.0**24).astype(dtype).reshape(shape)
+
+
+def whole_numbers(seed: int, size: int, below: int, dtype: str = "int32") -> np.ndarray:
+    """Random integers from 0 to `below` - 1."""
+    return (np.random.PCG64(seed).random_raw(size) % np.uint64(below)).astype(dtype)
+
+
+@cache
+def kernel_of(file: str, entry: str, device: Any) -> coalesce.Kernel:
+    """Compile a kernel of tests/kernels, once for each device."""
+    return coalesce.Kernel((KERNELS / file).read_text(), entry, device=device)
+
+
+def launch(
+    name: str, file: str, entry: str, grid: Any, block: Any, arguments: Any, shared: int = 0
+) -> Case:
+    """Return the case of one launch of a kernel of tests/kernels."""
+
+    def run(device: Any, counts: bool = False, timed: bool = False) -> Launches:
+        kernel = kernel_of(file, entry, device)
+        # The arguments are shared between cases, so what a launch writes goes to copies.
+        given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        record = kernel.launch(
+            grid, block, *given, shared_bytes=shared, counts=counts, runs="auto" if timed else None
+        )
+        return [(kernel.name, record)]
+
+    return Case(name, run)

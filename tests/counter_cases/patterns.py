@@ -1,0 +1,203 @@
+"""One access of one warp, in every pattern; tests/kernels/patterns.cu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from counter_cases.case import LANE, Case, launch, whole_numbers
+
+IDLE = 0xFFFFFFFF  # in a table of patterns.cu: the lane takes no part
+
+
+SHARED_BYTES = 16384
+
+
+def _orders() -> dict[str, np.ndarray]:
+    """Which element each lane accesses, by what the pattern is called."""
+    reverse_bits = np.array([int(f"{lane:05b}"[::-1], 2) for lane in LANE])
+    orders = {f"stride {s}": LANE * s for s in (0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 31, 32, 33, 64)}
+    orders |= {
+        "reversed": LANE[::-1],
+        "neighbours swapped": LANE ^ 1,
+        "bits reversed": reverse_bits,
+        "halves swapped": LANE ^ 16,
+        "quarters swapped": LANE ^ 8,
+        "times 5": LANE * 5 % 32,
+        "one moved": np.where(LANE == 9, 40, LANE),
+        "last far": np.where(LANE == 31, 500, LANE),
+        "shifted": LANE + 1,
+        "shifted 3": LANE + 3,
+    }
+    for shared in (2, 4, 8, 16):
+        orders[f"{shared} neighbours share"] = LANE // shared
+        orders[f"every {shared} repeat"] = LANE % shared
+        orders[f"{shared} neighbours share, stride 32"] = LANE // shared * 32
+        orders[f"every {shared} repeat, stride 32"] = LANE % shared * 32
+        orders[f"{shared} neighbours share, stride 9"] = LANE // shared * 9
+        orders[f"every {shared} repeat, stride 17"] = LANE % shared * 17
+    orders["two halves, same banks"] = LANE % 16 + LANE // 16 * 32
+    orders["four quarters, same banks"] = LANE % 8 + LANE // 8 * 32
+    orders["pairs, same banks"] = LANE // 2 + LANE % 2 * 32
+    orders["fours, same banks"] = LANE // 4 + LANE % 4 * 32
+    orders["even lanes alike"] = np.where(LANE % 2 == 0, 0, LANE)
+    orders["low half alike"] = np.where(LANE < 16, 3, LANE)
+    return orders
+
+
+def _masks() -> dict[str, np.ndarray]:
+    masks = {
+        "even lanes": LANE % 2 == 0,
+        "odd lanes": LANE % 2 == 1,
+        "low half": LANE < 16,
+        "high half": LANE >= 16,
+        "first 7": LANE < 7,
+        "lanes 5 to 20": (LANE >= 5) & (LANE <= 20),
+        "lane 0": LANE == 0,
+        "lane 17": LANE == 17,
+        "every fourth": LANE % 4 == 0,
+        "all but lane 13": LANE != 13,
+    }
+    return masks | {f"quarter {q}": q == LANE // 8 for q in range(4)}
+
+
+def tables(width: int, memory: int = SHARED_BYTES, rounds: int = 4) -> dict[str, np.ndarray]:
+    """Byte offsets of 32 lanes, aligned to `width` and below `memory`, by name; IDLE for none.
+
+    Structured patterns first, then `rounds` random ones with all lanes and `rounds` with some for
+    each of several spreads.
+    """
+    found: dict[str, np.ndarray] = {}
+    for name, order in _orders().items():
+        found[name] = order * width % memory
+    for name, mask in _masks().items():
+        for stride in (1, 2, 32):
+            found[f"stride {stride}, {name}"] = np.where(mask, LANE * stride * width % memory, IDLE)
+    raw = iter(np.random.PCG64(width).random_raw(20000).tolist())
+    for spread in (4 * width, 16 * width, 64 * width, 2048, memory):
+        for trial in range(rounds):
+            offsets = np.array([next(raw) % (spread // width) * width for _ in LANE])
+            some = np.array([next(raw) % 3 > 0 for _ in LANE])
+            found[f"random in {spread} #{trial}"] = offsets
+            found[f"random in {spread}, some lanes #{trial}"] = np.where(some, offsets, IDLE)
+    return {name: offsets.astype(np.uint32) for name, offsets in found.items()}
+
+
+def sharing(width: int) -> dict[str, np.ndarray]:
+    """Patterns in which lanes 1 or 2 apart share addresses: what a wide shared load may merge."""
+    found: dict[str, np.ndarray] = {}
+    raw = iter(np.random.PCG64(100 + width).random_raw(20000).tolist())
+    partners = {"pairs": LANE & ~1, "alternate pairs": LANE & ~2, "fours": LANE & ~3}
+    for spread in (16 * width, 2048):
+        for name, leader in partners.items():
+            for trial in range(3):
+                each = np.array([next(raw) % (spread // width) * width for _ in LANE])
+                other = np.array([next(raw) % (spread // width) * width for _ in LANE])
+                some = np.array([next(raw) % 4 > 0 for _ in LANE])
+                shared = each[leader]
+                title = f"{name} in {spread}"
+                found[f"{title} #{trial}"] = shared
+                found[f"{title}, some lanes #{trial}"] = np.where(some, shared, IDLE)
+                found[f"{title}, even lanes #{trial}"] = np.where(LANE % 2 == 0, shared, IDLE)
+                found[f"{title}, one alone #{trial}"] = np.where(LANE == 21, other, shared)
+                found[f"{title}, low half #{trial}"] = np.where(LANE < 16, shared, other)
+                found[f"{title}, two quarters #{trial}"] = np.where(LANE % 16 < 8, shared, other)
+    return {name: offsets.astype(np.uint32) for name, offsets in found.items()}
+
+
+def close(width: int, rounds: int = 6) -> dict[str, np.ndarray]:
+    """Random patterns with many lanes in a sector."""
+    raw = iter(np.random.PCG64(200 + width).random_raw(20000).tolist())
+    found = {}
+    for spread in (64, 128, 256, 512, 1024, 2048):
+        for trial in range(rounds):
+            offsets = np.array([next(raw) % (spread // width) * width for _ in LANE])
+            some = np.array([next(raw) % 2 > 0 for _ in LANE])
+            found[f"close in {spread} #{trial}"] = offsets
+            found[f"close in {spread}, some lanes #{trial}"] = np.where(some, offsets, IDLE)
+    return {name: offsets.astype(np.uint32) for name, offsets in found.items()}
+
+
+WIDTHS = (1, 2, 4, 8, 16)
+
+
+# What is done atomically, its bytes, and whether the result is asked for ("atom") or not ("red").
+ATOMICS = [
+    ("AddU32", 4, "false"), ("AddU32", 4, "true"), ("AddOne", 4, "false"), ("AddOne", 4, "true"),
+    ("MaxU32", 4, "false"), ("ExchU32", 4, "true"), ("CasU32", 4, "true"),
+    ("AddF32", 4, "false"), ("AddF32", 4, "true"),
+    ("AddU64", 8, "false"), ("CasU64", 8, "true"), ("AddF64", 8, "false"),
+]  # fmt: skip
+
+
+BRIEF = (
+    "stride 0|stride 1|stride 2|stride 3|stride 8|stride 32|reversed|last far|shifted|one moved"
+    "|[24] neighbours share|every [48] repeat|8 neighbours share, stride 32|fours, same banks"
+    "|every 8 repeat, stride 32|even lanes alike|stride 1, (even lanes|high half|lane 17)"
+    "|stride 32, (first 7|quarter 2)|random in .*#0"
+)
+
+
+def cases() -> Iterator[Case]:
+    """One access of one warp in every pattern; tests/kernels/patterns.cu."""
+    for space in ("shared", "global"):
+        for kind in ("load", "store"):
+            for width in WIDTHS:
+                all_of_them = space == "shared" and width >= 8
+                rows = tables(width) if all_of_them else brief(tables(width))
+                yield from _patterns(f"{space}_{kind}<{width}>", rows)
+        for name, width, returning in ATOMICS:
+            yield from _patterns(f"{space}_atomic<{name},{returning}>", brief(tables(width)))
+        for name in ("AddU64,false", "CasU64,true") if space == "global" else ("CasU64,true",):
+            yield from _patterns(f"{space}_atomic<{name}>", close(8))
+        yield from _patterns(f"{space}_atomic<AddU32,true>", close(4, rounds=2))
+    for width in (8, 16):
+        yield from _patterns(f"shared_load<{width}>", sharing(width))
+    for width, past_l1 in ((4, "false"), (8, "false"), (16, "false"), (16, "true")):
+        rows = brief(tables(width))
+        aligned = rows["stride 1"]
+        entry = f"async_copy<{width},{past_l1}>"
+        yield from _patterns(entry, rows, target=aligned)
+        for name, target in rows.items():
+            if IDLE not in target and "random" not in name:
+                yield from _patterns(entry, {f"to {name}": aligned}, target=target)
+        both = list(close(width, rounds=1).items())
+        for (name, source), (other, target) in zip(both[::2], both[-2::-2], strict=True):
+            yield from _patterns(entry, {f"{name} to {other}": source}, target=target)
+
+
+def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
+    """Yield entry, grid, block, arguments and dynamic shared bytes, a random pattern for each."""
+    entries = {
+        f"{space}_{kind}<{width}>": width
+        for space in ("shared", "global")
+        for kind in ("load", "store")
+        for width in WIDTHS
+    }
+    for name, width, returning in ATOMICS:
+        entries |= {f"{s}_atomic<{name},{returning}>": width for s in ("shared", "global")}
+    for width, past_l1 in ((4, "false"), (8, "false"), (16, "false"), (16, "true")):
+        entries[f"async_copy<{width},{past_l1}>"] = width
+    for entry, width in entries.items():
+        rows = tables(width)
+        spread = f"random in {16 * width}"
+        table = np.stack([rows[f"{spread}, some lanes #0"], rows["stride 1"]])
+        data = whole_numbers(3, SHARED_BYTES, 200, "int8")
+        yield entry, 1, 32, (table, data, np.zeros(32, np.uint32), 0), 0
+
+
+def brief(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the patterns whose names `BRIEF` lists."""
+    return {name: row for name, row in rows.items() if re.fullmatch(BRIEF, name)}
+
+
+def _patterns(
+    entry: str, rows: dict[str, np.ndarray], target: np.ndarray | None = None
+) -> Iterator[Case]:
+    data, out = np.zeros(SHARED_BYTES, np.int8), np.zeros(32, np.uint32)
+    for name, row in rows.items():
+        table = np.stack([row, row if target is None else target])
+        yield launch(f"{entry} {name}", "patterns.cu", entry, 1, 32, (table, data, out, 0))

@@ -1,0 +1,50 @@
+"""Functions that branch on extreme operands; tests/kernels/slow_paths.cu."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from counter_cases.case import KERNELS, Case, launch, matrix, whole_numbers
+
+
+def cases() -> Iterator[Case]:
+    """Functions that branch on extreme operands; tests/kernels/slow_paths.cu."""
+    seen: Counter[str] = Counter()
+    for entry, grid, block, arguments, shared in launches():
+        seen[entry] += 1
+        name = f"{entry} #{seen[entry]}"
+        yield launch(name, "slow_paths.cu", entry, grid, block, arguments, shared)
+
+
+def _extremes(seed: int, size: int, dtype: str) -> np.ndarray:
+    """Ordinary numbers, of all exponents, and after every eighth a special one."""
+    limits = np.finfo(dtype)
+    special = np.array(
+        [0, -0.0, np.inf, -np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal, -2,
+         limits.tiny / 3, -limits.tiny / 5, limits.max / 2, limits.tiny * 2.5, 1],
+        dtype,
+    )  # fmt: skip
+    with np.errstate(over="ignore"):
+        numbers = 2 ** ((matrix(seed, size, dtype="float64") - 0.5) * 2 * limits.maxexp)
+    numbers[1::2] = 4 * matrix(seed + 1, size // 2, dtype="float64")
+    numbers[::8] = special[whole_numbers(seed + 2, size // 8, special.size)]
+    return numbers.astype(dtype)
+
+
+def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
+    """Yield entry, grid, block, arguments and dynamic shared bytes of each of these launches."""
+    source = (KERNELS / "slow_paths.cu").read_text()
+    n = 768
+    for entry, element in re.findall(r"^FUNCTION\((\w+), (\w+),", source, re.MULTILINE):
+        dtype = {"float": "float32", "double": "float64"}[element]
+        ordinary = [1 + matrix(seed, n, dtype=dtype) for seed in (1, 2)]
+        extreme = [_extremes(seed, n, dtype) for seed in (3, 6)]
+        for values in (ordinary, extreme):
+            yield entry, n // 128, 128, (*values, np.zeros(n, dtype), n - 3), 0
+    bodies = matrix(9, 96, 3, dtype="float64")
+    yield "forces", 3, 32, (bodies, np.zeros_like(bodies), 96), 0
