@@ -21,7 +21,10 @@ Program::Program(std::string ptx, const std::string& source, py::object listing,
     : module_(ptx::parse(std::move(ptx))), make_listing_(std::move(listing)) {
     module_.function_addresses = std::move(functions);
     std::istringstream lines(source);
-    for (std::string line; std::getline(lines, line);) source_.push_back(line);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.ends_with('\r')) line.pop_back();
+        source_.push_back(line);
+    }
     memory_ = sim::lay_out_memory(module_);
 }
 

@@ -43,3 +43,10 @@ def test_declarations_keep_their_lines():
 def test_lines_end_as_on_every_system():
     assert lines_of("a\r\nb\n\nc") == ["a", "b", "", "c"]
     assert lines_of("a\n") == ["a"]
+
+
+def test_messages_quote_a_line_without_its_end():
+    source = 'extern "C" __global__ void k(int *x) {\r\n    x[99] = 1;\r\n}\r\n'
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    with pytest.raises(coalesce.MemoryFault, match="line 2:   x\\[99\\] = 1;\n"):
+        kernel[1, 1](np.zeros(8, np.int32))

@@ -291,6 +291,34 @@ def test_macros_that_make_kernels(device: str) -> None:
     assert x[0] == 15
 
 
+def test_macros_that_make_functions_of_the_host(device: str) -> None:
+    """As files for PyTorch have them: one use after the other, without a semicolon."""
+    source = """
+    #include <torch/extension.h>
+    #define TIMES 3
+    #define CHECK(x) if (!(x)) throw std::runtime_error(#x);
+    #define BINDING(name, type, count) \\
+        void name##_##type(torch::Tensor x) { CHECK(x.size(0)) name<<<count, 1>>>(x.data_ptr()); }
+    __global__ void scale(int *x) { *x *= TIMES; }
+    namespace bindings {
+    BINDING(scale, int, 1)
+    BINDING(scale, float,
+            2)
+    }
+    BINDING(scale, char, (1 + 1));
+    PYBIND11_MODULE(EXTENSION, m) {
+        CHECK(true)
+        BINDING(m, scale, int)
+    }
+    extern "C" __global__ void last(int *x) { *x = 9; }
+    """
+    x = np.full(1, 5, np.int32)
+    coalesce.Kernel(source, "scale", device=device)[1, 1](x)
+    assert x[0] == 15
+    coalesce.Kernel(source.replace("\n", "\r\n"), "last", device=device)[1, 1](x)
+    assert x[0] == 9
+
+
 def test_hip(device: str) -> None:
     source = """
     #include <hip/hip_runtime.h>

@@ -7,6 +7,7 @@ numbers of braces. So a place in the tree is a place in the file.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ _ATTRIBUTE = re.compile(
     r"\b(?:__align__|alignas|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
     r"|\b__(?:host__\s+)?builtin_align__\b"
 )
+# Before a brace whose declarations are at namespace scope.
+_TRANSPARENT = re.compile(r"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"]*\"\s*)$")
+_END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")  # and no body follows
 # What a kernel or what only it can call or read is marked with.
 _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 
@@ -49,6 +53,7 @@ class Layout:
     directives: list[Directive]
     macros: dict[str, set[str]] = field(default_factory=dict)  # the words of each macro's text
     parsed: str = ""  # what the parser is given
+    host_macros: list[tuple[int, int]] = field(default_factory=list)  # places of their uses
 
 
 def layout_of(text: str) -> Layout:
@@ -84,14 +89,21 @@ def parse(layout: Layout, marks: set[str]) -> Any:
         _erase(text, start, end)
     layout.parsed = "".join(c if c.isascii() else "_" for c in text)
     layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
-    # A macro that makes kernels is used in a line of its own; no rule of C++ covers that.
+    # A macro that makes functions is used in a line of its own; no rule of C++ covers that.
+    scopes = _namespace_scope(layout.parsed)
     for match in re.finditer(r"^[ \t]*(\w+)[ \t]*\(", layout.parsed, re.MULTILINE):
-        if match[1] in layout.macros and match[1] in marks:
-            end = _closing(layout.parsed, match.end())
-            if end > 0 and (rest := re.match(r"[ \t]*;?[ \t]*(?=\n|\Z)", layout.parsed[end:])):
-                end += rest.end()
-                blank = re.sub(r"[^\n]", " ", layout.parsed[match.start() : end])
-                layout.parsed = layout.parsed[: match.start()] + blank + layout.parsed[end:]
+        if match[1] not in layout.macros:
+            continue
+        host = match[1] not in marks
+        if host and not scopes[bisect.bisect(scopes, (match.start(), True)) - 1][1]:
+            continue
+        end = _closing(layout.parsed, match.end())
+        if end > 0 and (rest := _END_OF_LINE.match(layout.parsed, end)):
+            end = rest.end()
+            blank = re.sub(r"[^\n]", " ", layout.parsed[match.start() : end])
+            layout.parsed = layout.parsed[: match.start()] + blank + layout.parsed[end:]
+            if host:
+                layout.host_macros.append((match.start(), end))
     return _parser().parse(layout.parsed.encode("ascii")).root_node
 
 
@@ -144,6 +156,22 @@ def _opened(text: str) -> tuple[int, int] | None:
     """Return how many braces and parentheses a text leaves open; None for none."""
     counts = text.count("{") - text.count("}"), text.count("(") - text.count(")")
     return counts if any(counts) else None
+
+
+def _namespace_scope(text: str) -> list[tuple[int, bool]]:
+    """Return where a text enters and leaves the scope of namespaces and of ``extern "C"``."""
+    found = [(0, True)]
+    scopes: list[bool] = []  # of each open brace
+    start = 0
+    for match in re.finditer(r"[{};]", text):
+        if match[0] == "{":
+            scopes.append(bool(_TRANSPARENT.search(text[start : match.start()])))
+        elif match[0] == "}" and scopes:
+            scopes.pop()
+        start = match.end()
+        if all(scopes) != found[-1][1]:
+            found.append((start, all(scopes)))
+    return found
 
 
 def _closing(text: str, place: int) -> int:

@@ -103,6 +103,10 @@ def without(source: str, find: Find) -> DeviceCode:
         file.layout.macros = macros
         file.tree = parse(file.layout, marks)
         file.items = list(_items(file.tree, file.layout, marks))
+        file.items += [
+            Item("other", *place, set(), set(), False, False, node=file.tree)
+            for place in file.layout.host_macros
+        ]
     items = [item for file in files for item in file.items]
     trees = [(file.tree, file.layout.parsed) for file in files]
     reached = _reached(items, macros, set())

@@ -1,0 +1,330 @@
+"""Runs every kernel of any folder of .cu files in every mode, and compares what the modes leave.
+
+    python tests/any_files.py FOLDER... [--size N] [--seconds S] [--table FILE]
+
+Each file is given to `coalesce.Kernel` as it is. Arguments are made from the signature: an integer
+is N, an array holds random values of its dtype (integers less than N, characters letters). A kernel
+is launched with blocks of several shapes, if need be also with larger arrays, until two launches
+end without a fault, by `launch`, `profile`, `check` and `trace` on ``device="sim"``. One thread of
+the host runs them, so that atomics have an order. The arrays must be equal bit by bit. If they are
+not, these reasons are looked for, in this order:
+
+- the check reports a race, or the kernel reads a clock;
+- they are equal if compiled with ``-fmad=false``: the assembler contracted a product and a sum;
+- only the bits of NaNs differ.
+
+A launch that faults must fault in every mode. What differs for no known reason, hangs or ends in an
+unexpected exception is printed, and the exit status is 1. The table has a line for each launch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import io
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coalesce
+from coalesce.arrays import devices
+from coalesce.launch.source import module_of
+
+MODES = ("run", "profile", "check", "trace")
+ELEMENTS = (1 << 17, 1 << 23)  # of an array; the second where the first is too small
+SHAPES: tuple[tuple[Any, Any], ...] = (
+    ((2, 2), (16, 16)),
+    (4, 64),
+    (2, 256),
+    (1, 32),
+    ((2, 2), (32, 8)),
+    (1, (32, 32)),
+    (2, 512),
+    ((2, 1, 2), (8, 8, 4)),
+    (1, 1024),
+    (1, 1),
+)
+WRONG = ("DIFFERENT", "EXCEPTION", "TOO LONG IN ONE MODE")
+
+
+class _TooLong(BaseException):
+    pass
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one kernel."""
+
+    file: str
+    kernel: str
+    result: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return "\t".join(
+            (self.file, self.kernel, self.result, self.detail.replace("\n", " | ")[:300])
+        )
+
+
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Interrupt what takes too long; end the process where that does not help."""
+
+    def stop(*_: Any) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    faulthandler.dump_traceback_later(seconds + 60, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def kernels(path: Path, options: Sequence[str] = ()) -> list[coalesce.Kernel]:
+    """Return all kernels of a file, which share a module."""
+    module = module_of(path, None, options, None, None, None)
+    try:
+        first = coalesce.Kernel(path, None, options, device="sim")
+    except ValueError as error:
+        if "say which with entry" not in str(error):
+            raise
+        names = list(module.compiled(coalesce.devices()[-1]).ptx.split(".entry ")[1:])
+        first = coalesce.Kernel(path, names[0].partition("(")[0].strip(), options, device="sim")
+    return [first.get_function(entry) for entry in first.entries]
+
+
+@dataclass(frozen=True)
+class How:
+    """How kernels are launched."""
+
+    size: int  # the value of integers
+    elements: int  # of each array
+    seconds: float  # that a launch may take
+
+
+def _array(parameter: Any, size: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(parameter.accepted[0] if parameter.accepted else "u1")
+    some = ELEMENTS[0]
+    if dtype.kind in "fc":
+        return random.random(some).astype(dtype)
+    if dtype.kind == "b":
+        return random.random(some) < 0.5
+    if dtype.str == "|i1":
+        return random.integers(ord("a"), ord("z") + 1, some).astype(dtype)
+    if dtype.kind in "iu":
+        return random.integers(0, min(size, 100), some).astype(dtype)
+    return np.zeros(some, dtype)
+
+
+def arguments_of(kernel: coalesce.Kernel, how: How) -> list[Any]:
+    """Make arguments that fit the kernel's parameters."""
+    random = np.random.default_rng(1)
+    made: list[Any] = []
+    for parameter in kernel.signature.parameters:
+        if parameter.kind in ("pointer", "word"):
+            made.append(np.resize(_array(parameter, how.size, random), how.elements))
+        elif parameter.kind == "struct" or not parameter.accepted:
+            made.append(np.zeros((), f"V{parameter.bytes}")[()])
+        else:
+            dtype = np.dtype(parameter.accepted[0])
+            value: Any = 0.5 if dtype.kind in "fc" else how.size
+            made.append(np.zeros((), dtype)[()] if dtype.kind in "bV" else dtype.type(value))
+    return made
+
+
+def _variables(kernel: coalesce.Kernel) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: np.array(kernel.globals[name]) for name in kernel.globals}
+
+
+def launch(kernel: coalesce.Kernel, mode: str, grid: Any, block: Any, given: list[Any]) -> Any:
+    """Launch a kernel as a user would; return what the mode returns."""
+    how = {"run": kernel.launch, "profile": kernel.profile, "check": kernel.check}
+    function = how.get(mode, kernel.trace)
+    extra: dict[str, Any] = {"limit": 1000} if mode == "trace" else {}
+    shared = kernel_shared(kernel)
+    with contextlib.redirect_stdout(io.StringIO()):  # what kernels print
+        return function(grid, block, *given, shared_bytes=shared, device="sim", **extra)
+
+
+def kernel_shared(kernel: coalesce.Kernel) -> int:
+    """Return the dynamic shared memory to launch with."""
+    return 16384 if ".extern .shared" in kernel.ptx else 0
+
+
+@dataclass
+class Outcome:
+    """What one mode leaves: the arrays and variables, or the error."""
+
+    arrays: list[np.ndarray[Any, Any]]
+    error: str = ""
+    returned: Any = None
+
+
+def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How) -> Outcome:
+    """Launch in a mode on new arguments; the module's variables are as before afterwards."""
+    before = _variables(kernel)
+    given = arguments_of(kernel, how)
+    try:
+        with _limited(how.seconds):
+            returned = launch(kernel, mode, *shape, given)
+    except coalesce.CoalesceError as error:
+        return Outcome([], f"{type(error).__name__}: {error}")
+    except _TooLong:
+        return Outcome([], "too long")
+    finally:
+        after = _variables(kernel)
+        for name, value in before.items():
+            with contextlib.suppress(ValueError):  # a const one
+                kernel.globals[name] = value
+    arrays = [a for a in given if isinstance(a, np.ndarray)] + list(after.values())
+    return Outcome(arrays, returned=returned)
+
+
+def same(one: Outcome, other: Outcome, any_nan: bool = False) -> bool:
+    """Compare bit by bit."""
+    for a, b in zip(one.arrays, other.arrays, strict=True):
+        if any_nan and a.dtype.kind in "fc":
+            if not np.array_equal(a, b, equal_nan=True):
+                return False
+        elif a.tobytes() != b.tobytes():
+            return False
+    return True
+
+
+def compared(
+    kernel: coalesce.Kernel, shape: tuple[Any, Any], how: How
+) -> tuple[str, str, dict[str, Outcome]]:
+    """Launch in every mode; return the result, its detail and the outcomes."""
+    found = {mode: outcome(kernel, mode, shape, how) for mode in MODES}
+    errors = {mode: found[mode].error for mode in MODES if mode != "check"}
+    if all(errors.values()):
+        kinds = {error.partition(":")[0] for error in errors.values()}
+        return ("fault" if len(kinds) == 1 else "DIFFERENT"), str(errors), found
+    if any(errors.values()):
+        long = "too long" in errors.values()
+        return ("TOO LONG IN ONE MODE" if long else "DIFFERENT"), str(errors), found
+    modes = [
+        mode for mode in MODES if not found[mode].error and not same(found["run"], found[mode])
+    ]
+    if not modes:
+        return "equal", "", found
+    return "DIFFERENT", f"{', '.join(modes)} at {shape}", found
+
+
+def explained(
+    path: Path,
+    kernel: coalesce.Kernel,
+    shape: tuple[Any, Any],
+    how: How,
+    found: dict[str, Outcome],
+) -> str:
+    """Return why the modes may leave different arrays; empty if no reason is known."""
+    findings = found["check"].returned
+    if findings:
+        return "the check reports: " + "; ".join(sorted({f.title for f in findings}))
+    if "%clock" in kernel.ptx or "globaltimer" in kernel.ptx:
+        return "reads a clock"
+    uncontracted = [k for k in kernels(path, ["-fmad=false"]) if k.entry == kernel.entry]
+    if uncontracted and compared(uncontracted[0], shape, how)[0] == "equal":
+        return "equal with -fmad=false"
+    if all(same(found["run"], found[m], any_nan=True) for m in MODES if not found[m].error):
+        return "only bits of NaNs differ"
+    return ""
+
+
+def try_kernel(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -> Iterator[Row]:
+    """Launch a kernel with blocks of several shapes."""
+    ended = 0
+    last = Row(str(path), kernel.name, "not run")
+    why = kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
+    for elements in ELEMENTS:
+        how = How(size, elements, seconds)
+        for shape in SHAPES:
+            result, detail, found = compared(kernel, shape, how)
+            errors = [found[mode].error for mode in MODES if mode != "check"]
+            if result == "DIFFERENT" and not any(errors):
+                reason = explained(path, kernel, shape, how, found)
+                if reason:
+                    result, detail = f"differs, {reason.partition(':')[0]}", reason
+            if result == "equal" and why:
+                result, detail = "equal, counted on PTX", why
+            last = Row(str(path), kernel.name, result, detail)
+            if result == "fault":
+                continue
+            yield last
+            ended += 1
+            if ended == 2 or elements > ELEMENTS[0]:
+                return
+    if not ended:
+        yield last
+
+
+def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
+    """Try every kernel of a file."""
+    try:
+        with _limited(300):
+            found = kernels(path)
+    except (coalesce.CoalesceError, ValueError) as error:
+        message = str(error)
+        nothing = "no kernel" in message or "no entry" in message
+        yield Row(str(path), "", "no kernel" if nothing else "refused", message)
+        return
+    except _TooLong:
+        yield Row(str(path), "", "EXCEPTION", "compiling took more than 300 s")
+        return
+    except Exception:
+        yield Row(str(path), "", "EXCEPTION", traceback.format_exc()[-290:])
+        return
+    for kernel in found:
+        yield from _guarded(path, kernel, size, seconds)
+
+
+def _guarded(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -> Iterator[Row]:
+    try:
+        yield from try_kernel(path, kernel, size, seconds)
+    except (TypeError, ValueError) as error:
+        yield Row(str(path), kernel.name, "arguments refused", str(error))
+    except Exception:
+        yield Row(str(path), kernel.name, "EXCEPTION", traceback.format_exc()[-290:])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--size", type=int, default=32, help="the value of integers (32)")
+    parser.add_argument("--seconds", type=float, default=20, help="for one launch in one mode (20)")
+    parser.add_argument("--table", type=argparse.FileType("w"), default=sys.stdout)
+    options = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):  # one thread, so that atomics have an order
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    warnings.simplefilter("ignore")
+    rows: list[Row] = []
+    for folder in options.folders:
+        files = [folder] if folder.is_file() else sorted(folder.rglob("*.cu"))
+        for path in files:
+            for row in try_file(path, options.size, options.seconds):
+                rows.append(row)
+                print(row, file=options.table, flush=True)
+    ran = {(row.file, row.kernel) for row in rows if row.kernel and row.result != "fault"}
+    print(f"{len({row.file for row in rows})} files, {len(ran)} kernels launched to their end")
+    for result, number in Counter(row.result for row in rows).most_common():
+        print(f"{number:6} {result}")
+    return 1 if any(row.result in WRONG for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
