@@ -9,9 +9,14 @@
 # %% [markdown]
 # # 0. Threads, blocks, warps
 #
-# **The question.** A block of 16 x 16 threads loads one element each. Which of those loads travel
-# together? Everything in the lessons that follow rests on the answer, and it is decided before
-# any memory is touched: by which threads share a *warp*.
+# **The question.** A block of 16 x 16 threads loads one element per thread. Which of those loads travel
+# together? All later lessons rest on the answer, and it is decided before any memory is touched: by which
+# threads share a *warp*.
+#
+# **Time:** 40 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
+#
+# **How the lessons work.** Cells with `lessons.predict` ask a question. Put your guess in the place of `...` and run the
+# cell: it shows the measured value beside your guess, and why. If you only read, open the answer with a click.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -25,49 +30,53 @@ if importlib.util.find_spec("coalesce") is None:  # install it from this checkou
 import numpy as np
 
 import coalesce
-from coalesce import draw
+from coalesce import draw, lessons
 
 # %% [markdown]
 # ## One number for each thread
 #
 # A kernel sees its thread as up to three numbers, `threadIdx.x`, `.y` and `.z`. The hardware has
-# only one: the threads of a block stand in line, **x running fastest**, then y, then z, and each 32
-# of that line are a warp. The line's number is
+# only one: the threads of a block stand in line, **x running fastest**, then y, then z. Each 32 threads
+# of that line are a warp. The number of a thread in the line is
 #
 # $$t = x + y\,D_x + z\,D_x D_y$$
 #
 # for a block of $D_x \times D_y \times D_z$ threads. The lane, a thread's place in its warp, is
 # $t \bmod 32$.
-#
-# **Predict:** in a block of 4 x 4 threads, which thread comes after (3, 0)? How many warps are there?
 
-# %%
-draw.thread_block((4, 4))
+# %% tags=["counts"]
+lessons.predict(
+    "next thread",
+    "In a block of 4 x 4 threads, which thread comes after (x, y) = (3, 0)?",
+    choices=["(4, 0)", "(3, 1)", "(0, 1)"],
+    guess=...,
+    measured=lambda: f"({4 % 4}, {4 // 4})",  # the thread with t = 4
+    show=lambda: draw.thread_block((4, 4)),
+)
+
+# %% tags=["counts"]
+lessons.predict(
+    "rows of a warp",
+    "In a block of 16 x 16 threads, how many rows of the block share one warp?",
+    guess=...,
+    measured=lambda: len({t // 16 for t in range(32)}),
+    show=lambda: draw.thread_block((16, 16)),
+)
 
 # %% [markdown]
-# Sixteen threads, half a warp: the other 16 lanes are there, and idle. A block of fewer than 32
-# threads wastes them in every instruction it executes.
-#
-# **Predict** for the block of the question, 16 x 16: which rows travel together?
-
-# %%
-draw.thread_block((16, 16))
-
-# %% [markdown]
-# Two rows of 16 fill a warp.
-#
 # ## Ask the machine
 #
-# A kernel can tell which warp and lane each of its threads is in. We let it, and compare with the
-# formula.
+# Do not take the formula on trust. This kernel never computes which warp a thread is in. Each lane
+# learns it from the hardware: `%laneid` is the lane, and `__shfl_sync(..., t, 0)` returns the `t` of lane 0 of
+# **its own warp**. Threads that receive the same leader share a warp.
 
 # %%
 source = """
-extern "C" __global__ void who(int *warp, int *lane) {
+extern "C" __global__ void who(int *leader, int *lane) {
     int t = threadIdx.x + threadIdx.y * blockDim.x + threadIdx.z * blockDim.x * blockDim.y;
     unsigned id;
-    asm("mov.u32 %0, %%laneid;" : "=r"(id));  // the hardware's own answer
-    warp[t] = t / warpSize;
+    asm("mov.u32 %0, %%laneid;" : "=r"(id));
+    leader[t] = __shfl_sync(0xffffffff, t, 0);
     lane[t] = id;
 }
 """
@@ -75,41 +84,40 @@ who = coalesce.Kernel(source, "who")
 
 # %% tags=["counts"]
 block = (8, 4, 3)  # 96 threads
-warp, lane = np.full((2, 96), -1, dtype=np.int32)
-who[1, block](warp, lane)
+leader, lane = np.full((2, 96), -1, dtype=np.int32)
+who[1, block](leader, lane)
 
-x, y, z = np.meshgrid(*(range(n) for n in block), indexing="ij")
-t = x + y * block[0] + z * block[0] * block[1]
-print(
-    "lanes as the formula says:",
-    np.array_equal(np.sort(t.ravel()), np.arange(96)) and np.array_equal(lane, np.arange(96) % 32),
-)
-print("warps:", sorted(set(warp.tolist())))
+t = np.arange(96)
+print("leaders of the warps:      ", sorted(set(leader.tolist())))
+print("threads led by each:       ", [int((leader == first).sum()) for first in (0, 32, 64)])
+print("leader is t - t mod 32:    ", np.array_equal(leader, t - t % 32))
+print("lane is t mod 32:          ", np.array_equal(lane, t % 32))
 
 # %%
 draw.thread_block(block)
 
 # %% [markdown]
-# Three layers of 8 x 4 threads, 32 each: here a layer happens to be a warp. It is the *line* that
+# There are three layers of 8 x 4 threads, 32 in each: here a layer happens to be a warp. It is the *line* that
 # is cut into warps, not the shape.
 #
 # ## Odd shapes
-#
-# **Predict:** a block of 24 x 5 threads. Does each row get a warp of its own? How many lanes idle?
-
-# %%
-draw.thread_block((24, 5))
-
-# %% [markdown]
-# Rows of 24 do not fit warps of 32, so warps span rows, and the last warp is partly empty. When
-# such a warp loads `a[row][col]`, its lanes are in two rows of the matrix, which usually are two
-# separate pieces of memory. Here is the same copy of 480 x 480 floats with blocks of several shapes,
-# and what the simulator counts of its loads.
-#
-# **Predict:** which shapes need more *requests* (warps that load), and which move more *sectors* (the
-# pieces of 32 bytes, 8 floats, in which a GPU moves memory)?
 
 # %% tags=["counts"]
+lessons.predict(
+    "idle lanes",
+    "A block has 24 x 5 threads. How many lanes of its warps have no thread?",
+    guess=...,
+    measured=lambda: -(24 * 5) % 32,
+    show=lambda: draw.thread_block((24, 5)),
+)
+
+# %% [markdown]
+# When a warp spans two rows of its block and loads `a[row][col]`, its lanes are in two rows of the matrix. These
+# usually are two separate pieces of memory. Here is one copy of 480 x 480 floats, with blocks of several
+# shapes. The simulator counts two things: **requests** (a warp executes a load) and **sectors** (pieces of
+# 32 bytes, 8 floats, in which a GPU moves memory).
+
+# %%
 copy = coalesce.Kernel(
     """
 extern "C" __global__ void copy(const float *in, float *out, int rows, int cols) {
@@ -120,45 +128,98 @@ extern "C" __global__ void copy(const float *in, float *out, int rows, int cols)
 """,
     "copy",
 )
-
 a = np.arange(480 * 480, dtype=np.float32).reshape(480, 480)
-for block in [(32, 4), (16, 8), (24, 5), (20, 6), (12, 10)]:
+
+
+def loads(block):
+    """Requests and sectors of the loads of a copy with blocks of this shape."""
     grid = (-(-480 // block[0]), -(-480 // block[1]))  # ceil division: no column is left out
     out = np.empty_like(a)
-    p = copy.profile(grid, block, a, out, 480, 480)
+    m = copy.profile(grid, block, a, out, 480, 480).metrics()
     assert np.array_equal(out, a)
-    m = p.metrics()
-    requests = m["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
-    sectors = m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
-    print(
-        f"block {block[0]:2} x {block[1]:2}: {requests:5.0f} load requests, {sectors:5.0f} sectors"
+    return (
+        m["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"],
+        m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
     )
 
-# %% [markdown]
-# All of them copy correctly. Shapes whose last warp is partly empty issue more requests: 120 threads
-# take four warps, as 128 would. The sectors tell something else: rows of 32, 16 and 24 floats are
-# whole sectors of 8, so cutting a warp at a row's end costs nothing. Rows of 20 and 12 end in the middle of
-# a sector, and the neighbouring block moves that sector again.
-#
-# ## What does flattening change?
-#
-# Some tutorials turn the 32 x 32 block into one of 1024 x 1 and compute `row` and `col` from
-# `threadIdx.x`, and credit that with the speed. **Predict:** which of these two blocks puts different
-# threads into a warp?
+
+def table():
+    for block in [(32, 4), (16, 8), (24, 5), (20, 6), (12, 10)]:
+        requests, sectors = loads(block)
+        print(
+            f"block {block[0]:2} x {block[1]:2}: {requests:5} requests, {sectors:5} sectors, "
+            f"{sectors - 28800:5} more than the matrix has"
+        )
+
 
 # %% tags=["counts"]
+lessons.predict(
+    "requests of 24 x 5",
+    "Blocks of 32 x 4 need 7,200 load requests for the copy. How many do blocks of 24 x 5 need?",
+    guess=...,
+    measured=lambda: loads((24, 5))[0],
+)
+
+# %% tags=["counts"]
+lessons.predict(
+    "extra sectors",
+    "Which shapes move more sectors than the 28,800 of the matrix?",
+    choices=[
+        "all whose rows are not 32 threads",
+        "those whose rows are no multiple of 8 threads",
+        "those whose last warp is partly empty",
+    ],
+    guess=...,
+    measured=lambda: (
+        "those whose rows are no multiple of 8 threads"
+        if [loads((x, y))[1] > 28800 for x, y in [(16, 8), (24, 5), (20, 6), (12, 10)]]
+        == [False, False, True, True]
+        else "another rule"
+    ),
+    show=table,
+)
+
+# %% [markdown]
+# Blocks of 20 x 6 move 8,640 sectors too many, for **two** reasons. The ends of a block's rows cut sectors that
+# the neighbouring block moves again. And warps end inside a row, in the middle of a sector, which the next warp moves
+# again. To separate them, count what whole rows of 20 would touch.
+
+# %% tags=["counts"]
+starts = np.arange(0, 480, 20)  # where the rows of the blocks start, in floats
+by_rows = 480 * sum(len(np.unique(np.arange(s, s + 20) // 8)) for s in starts)
+_, found = loads((20, 6))
+print(f"the matrix has                {28800:6} sectors")
+print(f"cut at the ends of block rows {by_rows - 28800:+6}")
+print(f"cut where a warp ends in a row{found - by_rows:+6}")
+print(f"counted                       {found:6}")
+
+# %% [markdown]
+# ## What does flattening change?
+#
+# Some tutorials turn the 32 x 32 block into one of 1024 x 1, compute `row` and `col` from
+# `threadIdx.x`, and credit that with the speed.
+
+# %%
 flat, square = np.full((2, 1024), -1, np.int32), np.full((2, 1024), -1, np.int32)
 who[1, 1024](*flat)
 who[1, (32, 32)](*square)
-print("the same threads share warps:", np.array_equal(flat, square))
+
+# %% tags=["counts"]
+lessons.predict(
+    "flattening",
+    "How many of the 1024 threads are in another warp or lane after flattening?",
+    guess=...,
+    measured=lambda: int((flat != square).any(axis=0).sum()),
+)
 
 # %% [markdown]
-# None. Thread t of the flat block and thread (t % 32, t / 32) of the square one are the same
-# thread of the same warp. What matters is *which element each lane then touches*: `col` must
-# follow the lane. `row = t / 32, col = t % 32` does that, and `row = t % 32, col = t / 32` does not, in
-# either block. Lesson 2 counts what that costs.
+# What matters is *which element each lane then touches*: `col` must follow the lane. `row = t / 32, col = t % 32` does that,
+# in either block. `row = t % 32, col = t / 32` does not, in either block. Lesson 2 counts what that costs.
 #
 # **To remember**
-# - Threads stand in line, x fastest; each 32 of the line are a warp.
-# - Memory is accessed by warps: ask of every load, *where do lanes 0, 1, 2, ... go?*
-# - A block's shape changes nothing by itself; the mapping from lane to address does.
+# - Threads stand in line, x fastest. Each 32 of the line are a warp.
+# - Memory is accessed by warps. Ask of every load: *where do lanes 0, 1, 2, ... go?*
+# - A block's shape changes nothing by itself. The mapping from lane to address does.
+
+# %%
+lessons.score()

@@ -268,6 +268,11 @@ def _lessons() -> Iterator[Call]:
     from coalesce import lessons
 
     yield Call("lessons.exercise", lessons.exercise, {"*name": text("smooth")})
+    yield Call(
+        "lessons.predict",
+        lambda name, question: lessons.predict(name, question, guess=..., measured=lambda: 1),
+        {"*name": text("stride"), "*question": text("How many?")},
+    )
     yield Call("lessons.source", lessons.source, {"*name": text("padding")})
     yield Call(
         "lessons.code", lessons.code, {"*operation": text("matmul"), "*variant": text("naive")}

@@ -139,7 +139,11 @@ def evaluate(device: str) -> Evaluate:
 # What JupyterLab's sanitizer lets through of an untrusted notebook
 # (packages/apputils/src/sanitizer.ts), as far as reports use it.
 _TAGS: dict[str, set[str]] = {
-    "div": set(),
+    "div": {"class", "data-name", "data-measured"},  # dropped there, and needed by the site only
+    "p": set(),
+    "ol": set(),
+    "li": set(),
+    "pre": set(),
     "span": set(),
     "b": set(),
     "code": set(),

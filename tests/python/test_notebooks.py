@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from coalesce.lessons._answers import ANSWERS
 
 pytest.importorskip("jupytext", reason="needs the group `notebooks`")
 pytest.importorskip("nbclient", reason="needs the group `notebooks`")
@@ -30,8 +33,18 @@ def _make() -> ModuleType:
 make = _make()
 
 
+def _predictions(cell: Any) -> list[tuple[str, str]]:
+    """Return the names of a cell's predictions with what was measured."""
+    shown = (o.get("data", {}).get("text/html", "") for o in cell.outputs)
+    return [found for html in shown for found in _PREDICTION.findall(html)]
+
+
+_PREDICTION = re.compile(r'data-name="([^"]*)" data-measured="([^"]*)"')
+
+
 def _printed(cell: Any) -> str:
-    return "".join(o.get("text", "") for o in cell.outputs if o.output_type == "stream")
+    printed = [o.get("text", "") for o in cell.outputs if o.output_type == "stream"]
+    return "".join(printed + [f"{name}: {value}" for name, value in _predictions(cell)])
 
 
 @pytest.mark.usefixtures("on_simulator")
@@ -49,3 +62,36 @@ def test_lesson(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in counting:
         assert _printed(ran.cells[n]), f"cell {n} is tagged `counts` and prints nothing"
         assert _printed(ran.cells[n]) == _printed(stored.cells[n])
+
+
+def test_predictions_and_their_explanations_belong_together() -> None:
+    """Each question is asked once and explained; no mistake that is named is the right answer."""
+    measured: dict[str, str] = {}
+    for lesson in make.lessons():
+        for cell in nbformat.read(lesson.with_suffix(".ipynb"), as_version=4).cells:
+            if cell.cell_type == "code":
+                for name, value in _predictions(cell):
+                    assert name not in measured, f"two questions are named {name!r}"
+                    measured[name] = value
+    assert measured.keys() == ANSWERS.keys()
+    for name, answer in ANSWERS.items():
+        assert answer.why, name
+        for guess in answer.mistakes:
+            right = measured[name].replace(",", "")
+            same = right == guess
+            if isinstance(guess, (int, float)):
+                same = abs(float(right) - guess) <= 0.02 * abs(float(right))
+            assert not same, f"{name}: {guess} is the right answer"
+
+
+def test_answers_are_folded_away() -> None:
+    """A stored prediction shows its answer only in an element that is closed."""
+    for lesson in make.lessons():
+        for cell in nbformat.read(lesson.with_suffix(".ipynb"), as_version=4).cells:
+            if cell.cell_type != "code" or not _predictions(cell):
+                continue
+            (output,) = cell.outputs  # nothing beside the prediction, such as a plot
+            before, _, after = output.data["text/html"].partition("<details>")
+            assert "Measured:" in after
+            assert "Measured:" not in before
+            assert "Measured:" not in output.data["text/plain"]

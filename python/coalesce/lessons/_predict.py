@@ -1,0 +1,268 @@
+"""`predict`: the reader guesses a number, then sees the measurement beside it, and why.
+
+Without a guess (``guess=...``, as the lessons are stored) the answer is folded away in a
+``<details>`` element. That needs no script, so it works in Jupyter, Colab, VS Code, on GitHub and
+on the site. With a guess the answer is shown beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from types import EllipsisType
+from typing import Any
+
+from coalesce.common import checks
+from coalesce.lessons._answers import ANSWERS, Answer
+from coalesce.render import markup
+from coalesce.render.markup import BAD, FAINT, GOOD, tag
+
+Value = float | str
+Guess = float | str | EllipsisType
+
+_score: dict[str, bool] = {}  # the first guess of each question: was it right?
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """A question, a guess if there is one, and what was measured. Notebooks show it.
+
+    Attributes
+    ----------
+    name : str
+        The name of the question.
+    question : str
+    guess : float or str or None
+        None if there is no guess yet.
+    measured : float or str
+        The right answer, computed by the cell.
+    right : bool or None
+        Whether the guess is near enough; None without a guess.
+    """
+
+    name: str
+    question: str
+    choices: tuple[str, ...]
+    guess: Value | None
+    measured: Value
+    right: bool | None
+    unit: str
+    why: str
+    mistake: str
+    _shown: tuple[Any, ...] = field(repr=False, default=())
+
+    def __repr__(self) -> str:
+        lines = [f"Predict: {self.question}"]
+        lines += [f"  {number}. {choice}" for number, choice in enumerate(self.choices, 1)]
+        if self.guess is None:
+            lines.append(_INVITATION)
+        else:
+            lines += [f"Your guess: {self._with_unit(self.guess)}", *self._verdict()]
+            lines += [_plain(self.why), *map(_text, self._shown), f"Score: {score()}"]
+        return "\n".join(line for line in lines if line)
+
+    def _repr_html_(self) -> str:
+        asked = [tag("div", f"{tag('b', 'Predict:')} {_inline(self.question)}")]
+        if self.choices:
+            listed = "".join(tag("li", _inline(choice)) for choice in self.choices)
+            asked.append(tag("ol", listed, "margin:4px 0 4px 8px"))
+        why = "".join(tag("p", _inline(part), "margin:6px 0") for part in self.why.split("\n\n"))
+        answer = tag("p", f"{tag('b', 'Measured:')} {escape(self._with_unit(self.measured))}")
+        shown = "".join(map(_html, self._shown))
+        if self.guess is None:
+            asked.append(tag("div", escape(_INVITATION), FAINT))
+            asked.append(markup.folded("Show the answer", answer + why + shown))
+        else:
+            color = GOOD if self.right else BAD
+            verdict = "".join(
+                tag("p", _inline(line), f"color:{color};margin:6px 0") for line in self._verdict()
+            )
+            said = tag("p", f"{tag('b', 'Your guess:')} {escape(self._with_unit(self.guess))}")
+            last = tag("div", escape(f"Score: {score()}"), FAINT)
+            asked.append(said + verdict + why + shown + last)
+        style = "border-left:3px solid rgba(47,134,201,0.8);padding:2px 0 2px 12px"
+        marks = {"class": "coalesce-predict", "data-name": self.name}
+        marks["data-measured"] = _number(self.measured)
+        return tag("div", "".join(asked), style, **marks)
+
+    def _verdict(self) -> list[str]:
+        found = f"Measured: {self._with_unit(self.measured)}."
+        if self.right:
+            return [f"{found} Right."]
+        return [f"{found} Not what you expected.", self.mistake]
+
+    def _with_unit(self, value: Value) -> str:
+        return f"{_number(value)} {self.unit}".rstrip()
+
+
+_INVITATION = "Put your guess in the place of the three dots (guess=...) and run the cell."
+
+
+@dataclass(frozen=True, repr=False)
+class Score:
+    """How many questions were answered, and how many of them rightly at the first guess."""
+
+    right: int
+    answered: int
+
+    def __repr__(self) -> str:
+        noun = "prediction" if self.answered == 1 else "predictions"
+        return f"{self.right} of {self.answered} {noun} right at the first guess"
+
+
+def score() -> Score:
+    """Return the score of this session: the first guess of each question counts.
+
+    Examples
+    --------
+    >>> coalesce.lessons.score().answered >= 0
+    True
+    """
+    return Score(sum(_score.values()), len(_score))
+
+
+def predict(
+    name: str,
+    question: str,
+    *,
+    guess: Guess,
+    measured: Callable[[], Any],
+    choices: Sequence[str] = (),
+    unit: str = "",
+    within: float = 0.02,
+    show: Callable[[], Any] | None = None,
+) -> Prediction:
+    """Compare a guess with a measurement.
+
+    Parameters
+    ----------
+    name : str
+        The name of the question, under which the lessons keep the explanation.
+    question : str
+    guess : float, str or ...
+        A number, one of `choices` or its place in the list (from 1), or ``...`` for no guess yet.
+    measured : callable
+        Returns the right answer: a number, or one of `choices`.
+    choices : sequence of str
+        The possible answers, if the answer is not a number.
+    unit : str
+        The unit of the answer.
+    within : float
+        The relative error up to which a number is right.
+    show : callable, optional
+        Returns what shows the answer: a picture, a profile, a table, or a list of such things.
+        What it prints is shown, too.
+
+    Returns
+    -------
+    Prediction
+
+    Raises
+    ------
+    ValueError, TypeError
+        `guess` is neither a number, nor one of `choices`, nor ``...``.
+
+    Examples
+    --------
+    >>> p = coalesce.lessons.predict("sum", "What is 2 + 2?", guess=4, measured=lambda: 2 + 2)
+    >>> p.right
+    True
+    """
+    answer = ANSWERS.get(checks.text("name", name), Answer())
+    checks.text("question", question)
+    options = tuple(choices)
+    said = _read(guess, options)
+    found = measured()
+    found = found if isinstance(found, str) else float(found)
+    right = None
+    if said is not None:
+        right = _same(said, found, within)
+        _score.setdefault(name, right)
+    mistake = ""
+    if right is False:
+        mistake = next(
+            (m for value, m in answer.mistakes.items() if _same(said, value, within)), ""
+        )
+    shown = _run(show) if show is not None else ()
+    return Prediction(name, question, options, said, found, right, unit, answer.why, mistake, shown)
+
+
+def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
+    """Return the guess as a number or as one of the choices; None if there is none."""
+    if guess is ...:
+        return None
+    if not choices:
+        if isinstance(guess, str):
+            raise TypeError(f"guess must be a number, or ... for none; got {checks.shown(guess)}")
+        return checks.number("guess", guess)
+    if isinstance(guess, str):
+        return checks.choice("guess", guess, choices)
+    place = checks.whole("guess", guess, 1)
+    if place > len(choices):
+        raise ValueError(
+            f"guess must be at most {len(choices)}, the number of choices; got {place}"
+        )
+    return choices[place - 1]
+
+
+def _same(said: Value | None, found: Value, within: float) -> bool:
+    if isinstance(said, str) or isinstance(found, str) or said is None:
+        return said == found
+    return abs(said - found) <= within * abs(found)
+
+
+def _run(show: Callable[[], Any]) -> tuple[Any, ...]:
+    """Return what `show` printed and returned, in this order."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        returned = show()
+    several = returned if isinstance(returned, list | tuple) else [returned]
+    return tuple(x for x in (printed.getvalue().rstrip(), *several) if x is not None and x != "")
+
+
+def _number(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _html(thing: Any) -> str:
+    if hasattr(thing, "svg"):
+        return tag("div", markup.image(thing))
+    if hasattr(thing, "get_figure"):  # axes of matplotlib
+        return tag("div", _plot(thing))
+    if hasattr(thing, "_repr_html_"):
+        return str(thing._repr_html_())
+    return tag("pre", escape(str(thing)), "white-space:pre-wrap")
+
+
+def _plot(axes: Any) -> str:
+    """Return a plot as an image, and keep the notebook from showing it a second time."""
+    import matplotlib.pyplot as plt
+
+    figure = axes.get_figure()
+    file = io.BytesIO()
+    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+    data = base64.b64encode(file.getvalue()).decode()
+    style = "max-width:100%"
+    return f'<img alt="plot" style="{style}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _text(thing: Any) -> str:
+    return "" if hasattr(thing, "get_figure") else str(thing)
+
+
+def _inline(text: str) -> str:
+    """Return text with `code` and **bold** as HTML."""
+    made = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
+    return re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", made)
+
+
+def _plain(text: str) -> str:
+    return text.replace("**", "")

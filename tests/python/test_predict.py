@@ -1,0 +1,99 @@
+"""Predictions: a guess beside what was measured, an answer that stays hidden, and a score."""
+
+from __future__ import annotations
+
+import pytest
+
+from coalesce import draw, lessons
+from coalesce.lessons import _answers, _predict
+
+
+@pytest.fixture(autouse=True)
+def no_score(monkeypatch):
+    monkeypatch.setattr(_predict, "_score", {})
+
+
+@pytest.fixture
+def stride(monkeypatch):
+    """A question with an explanation, and a mistake that is known."""
+    answer = _answers.Answer("Each lane has `one` sector.", {4: "You counted bytes."})
+    monkeypatch.setitem(_answers.ANSWERS, "stride", answer)
+
+    def ask(guess=..., **more):
+        question = "How many sectors?"
+        return lessons.predict("stride", question, guess=guess, measured=lambda: 32, **more)
+
+    return ask
+
+
+def test_without_a_guess_the_answer_is_folded_away(stride, check_html):
+    p = stride(unit="sectors", show=lambda: print("lanes at 0, 32, 64"))
+    assert p.right is None
+    assert "32" not in repr(p)
+    assert "guess=..." in repr(p)
+    shown, _, hidden = p._repr_html_().partition("<details>")
+    assert "How many sectors?" in shown
+    assert "32 sectors" not in shown
+    assert "32 sectors" in hidden
+    assert "lanes at 0, 32, 64" in hidden
+    check_html(p._repr_html_())
+    assert lessons.score().answered == 0
+
+
+def test_a_guess_is_shown_beside_the_measurement(stride, check_html):
+    p = stride(guess=4)
+    assert p.right is False
+    for text in (repr(p), p._repr_html_()):
+        assert "Your guess" in text
+        assert "Measured: 32." in text
+        assert "You counted bytes." in text
+        assert "0 of 1 prediction right" in text
+        assert "<details>" not in text
+    check_html(p._repr_html_())
+
+
+def test_a_wrong_guess_that_nobody_foresaw_gets_no_made_up_reason(stride):
+    p = stride(guess=7)
+    assert p.right is False
+    assert p.mistake == ""
+    assert "Each lane has `one` sector." in repr(p)
+    assert "<code>one</code>" in p._repr_html_()
+
+
+def test_numbers_near_the_measured_one_are_right(stride):
+    assert stride(guess=32.5).right
+    assert not stride(guess=34).right
+    assert stride(guess=36, within=0.2).right
+
+
+def test_the_first_guess_counts(stride):
+    stride(guess=4)
+    stride(guess=32)
+    lessons.predict("other", "What is 1 + 1?", guess=2, measured=lambda: 2)
+    assert repr(lessons.score()) == "1 of 2 predictions right at the first guess"
+
+
+@pytest.mark.parametrize("guess", ["b", 2])
+def test_choices_are_picked_by_text_or_place(guess):
+    p = lessons.predict("x", "Which?", choices=["a", "b"], guess=guess, measured=lambda: "b")
+    assert p.right
+    assert "2. b" in repr(p)
+
+
+def test_a_picture_is_shown_as_an_image(stride, check_html):
+    p = stride(guess=32, show=lambda: [draw.thread_block((4, 4)), "and a text"])
+    check_html(p._repr_html_())
+    assert "<img" in p._repr_html_()
+    assert "and a text" in p._repr_html_()
+
+
+def test_what_is_no_guess_is_refused(stride):
+    with pytest.raises(
+        TypeError, match=r"guess must be a number, or \.\.\. for none; got str 'many'"
+    ):
+        stride(guess="many")
+    ask = {"choices": ["a", "b"], "measured": lambda: "a"}
+    with pytest.raises(ValueError, match="guess must be one of 'a', 'b'; got 'c'"):
+        lessons.predict("x", "Which?", guess="c", **ask)
+    with pytest.raises(ValueError, match="guess must be at most 2, the number of choices; got 3"):
+        lessons.predict("x", "Which?", guess=3, **ask)
