@@ -11,6 +11,8 @@
 #
 # **The question.** A warp executes one load: 32 lanes, 32 addresses, one instruction. What does the memory
 # system do with it, and what does it cost when the addresses are not side by side?
+#
+# **Time:** 60 minutes. **You need:** [lesson 0](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -32,31 +34,16 @@ from coalesce import draw, lessons
 # | word | what it is |
 # |---|---|
 # | request | one load or store instruction of one warp |
-# | sector | 32 bytes, the smallest piece the memory system moves |
-# | line | 128 bytes, four sectors: what the first-level cache looks up |
+# | sector | 32 bytes, the smallest piece that the caches move |
+# | line | 128 bytes, four sectors: what the L1 cache looks up |
 #
-# A request costs the **distinct sectors** its active lanes touch. That is the whole rule; everything below is the
-# rule applied. The simulator counts it from the addresses that the compiled kernel computes, and hardware counters give the
+# A request costs the **distinct sectors** that its active lanes touch. That is the whole rule; everything below is the
+# rule applied. The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the
 # same numbers.
 #
 # ## Side by side
-#
-# **Predict** the sectors for loads of 4, 8 and 16 bytes per lane, and how much of what is moved gets used.
 
 # %%
-draw.warp_access(range(0, 32 * 4, 4), 4, title="float: x[i]")
-
-# %%
-draw.warp_access(range(0, 32 * 8, 8), 8, title="double: x[i]")
-
-# %%
-draw.warp_access(range(0, 32 * 16, 16), 16, title="float4: x[i]")
-
-# %% [markdown]
-# Four, eight, sixteen sectors: always every byte used. Nothing is wasted by small elements, and wide ones do not
-# "coalesce better"; they move more with one instruction. The `access` kernels do the same loads; what do the counts say?
-
-# %% tags=["counts"]
 x = np.arange(1 << 14, dtype=np.float32)
 
 
@@ -65,141 +52,293 @@ def load(**pattern):
     return coalesce.profile("access", x, device="sim", **pattern).sectors_per_request["load"]
 
 
-for width in (4, 8, 16):
-    print(
-        f"{width:2} bytes per lane: {load(pattern='vector', width=width):4.1f} sectors per request"
-    )
+def widths():
+    for width in (4, 8, 16):
+        sectors = load(pattern="vector", width=width)
+        print(
+            f"{width:2} bytes per lane: {sectors:4.1f} sectors per request, {32 * width} bytes wanted"
+        )
+    return [
+        draw.warp_access(range(0, 32 * 4, 4), 4, title="float: x[i]"),
+        draw.warp_access(range(0, 32 * 8, 8), 8, title="double: x[i]"),
+        draw.warp_access(range(0, 32 * 16, 16), 16, title="float4: x[i]"),
+    ]
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "contiguous floats",
+    "32 lanes load 32 neighbouring floats of 4 bytes, `x[i]`. How many sectors per request?",
+    guess=...,
+    measured=lambda: load(pattern="vector", width=4),
+    show=widths,
+)
 
 # %% [markdown]
 # A tutorial says that lanes of 4 or 8 bytes leave the rest of each 32-byte transaction unused, and that an element of 32 bytes is ideal.
-# **Predict:** which of these three uses less than all of what it moves?
+# Here is a kernel that loads elements of 32 bytes.
 
-# %% tags=["counts"]
+# %%
 wide = coalesce.Kernel(
     """
 struct alignas(16) Wide { float4 low, high; };  // 32 bytes
-extern "C" __global__ void halves(const Wide *x, float4 *out) {
-    out[threadIdx.x] = x[threadIdx.x].low;
-}
 extern "C" __global__ void whole(const Wide *x, Wide *out) { out[threadIdx.x] = x[threadIdx.x]; }
 """,
     "whole",
 )
-t = np.arange(32)
-print("4 bytes per lane: ", coalesce.transactions(4 * t, 4))
-print("8 bytes per lane: ", coalesce.transactions(8 * t, 8))
-p = wide.profile(1, 32, np.zeros((32, 8), np.float32), np.zeros((32, 8), np.float32))
-for row in p.accesses():
-    print(
-        f"32 bytes per lane, {row.kind}: {row.requests} requests of {row.sectors / row.requests:.0f} sectors, "
-        f"{row.efficiency:.0%} of them used by each"
-    )
+
+
+def uses():
+    t = np.arange(32)
+    print("4 bytes per lane: ", coalesce.transactions(4 * t, 4))
+    print("8 bytes per lane: ", coalesce.transactions(8 * t, 8))
+    p = wide.profile(1, 32, np.zeros((32, 8), np.float32), np.zeros((32, 8), np.float32))
+    for row in p.accesses():
+        print(
+            f"32 bytes per lane, {row.kind}: {row.requests} requests of "
+            f"{row.sectors / row.requests:.0f} sectors, {row.efficiency:.0%} of them used by each"
+        )
+    return {row.kind: row for row in p.accesses()}["load"].efficiency
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "wide elements",
+    "32 lanes load one element of 32 bytes each. Which share of its sectors does one load request use?",
+    guess=...,
+    measured=lambda: 100 * uses(),
+    unit="%",
+)
 
 # %% [markdown]
-# Only the wide one: no instruction of an H200 loads more than 16 bytes per lane, so 32 bytes take two, and each
-# of the two visits every sector for one half. The other half is used a moment later, if the cache still has it.
-#
 # ## Order, and one lane astray
-#
-# **Predict:** the lanes in reverse order. Then: 31 lanes side by side, and lane 31 far away.
-
-# %%
-draw.warp_access(range(31 * 4, -4, -4), 4, title="x[31 - lane]")
-
-# %%
-draw.warp_access([*range(0, 31 * 4, 4), 4096], 4, title="lane 31 at x[1024]")
 
 # %% tags=["counts"]
-print(f"permuted: {load(pattern='permuted'):.1f} sectors per request")
-print(f"far lane: {load(pattern='far_lane'):.1f} sectors per request")
+lessons.predict(
+    "reversed",
+    "The same 32 floats in reverse order: lane 0 loads the last one. How many sectors?",
+    guess=...,
+    measured=lambda: load(pattern="permuted"),
+    show=lambda: draw.warp_access(range(31 * 4, -4, -4), 4, title="x[31 - lane]"),
+)
+
+# %% tags=["counts"]
+lessons.predict(
+    "far lane",
+    "31 lanes side by side, and lane 31 far away. How many sectors?",
+    guess=...,
+    measured=lambda: load(pattern="far_lane"),
+    show=lambda: draw.warp_access([*range(0, 31 * 4, 4), 4096], 4, title="lane 31 at x[1024]"),
+)
 
 # %% [markdown]
-# Order means nothing: the same sectors. The lane astray costs one sector more, 32 bytes; not a line, and not a
-# transaction for each lane.
-#
 # ## Misalignment
-#
-# **Predict:** all lanes side by side, but starting 4 bytes late. How many sectors, for an offset of 1, of 4, of 8 elements?
+
 
 # %%
-draw.warp_access(range(4, 33 * 4, 4), 4, title="x[i + 1]")
+def offsets():
+    for offset in (0, 1, 4, 7, 8, 16):
+        print(f"offset {offset:2}: {load(pattern='offset', offset=offset):.1f} sectors per request")
+    return draw.warp_access(range(4, 33 * 4, 4), 4, title="x[i + 1]")
+
 
 # %% tags=["counts"]
-for offset in (0, 1, 4, 7, 8, 16):
-    print(f"offset {offset:2}: {load(pattern='offset', offset=offset):.1f} sectors per request")
+lessons.predict(
+    "offset 1",
+    "All lanes side by side, but starting 4 bytes late: `x[i + 1]`. How many sectors per request?",
+    guess=...,
+    measured=lambda: load(pattern="offset", offset=1),
+    show=offsets,
+)
 
-# %% [markdown]
-# Five instead of four, unless the offset is a whole sector of 8 floats. That fifth sector is the neighbouring warp's first
-# one. **Predict:** does the second-level cache see it twice? Counts end at the instruction; what comes behind is a *model* of the caches.
 
 # %%
-for offset in (0, 1):
-    m = coalesce.profile("access", x, pattern="offset", offset=offset, device="sim").metrics()
-    print(
-        f"offset {offset}: {m['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:5} sectors by the loads, "
-        f"{m['lts__t_sectors_srcunit_tex_op_read.sum']:5} from the second level (modelled)"
-    )
+def behind_l1():
+    found = {}
+    for offset in (0, 1):
+        m = coalesce.profile("access", x, pattern="offset", offset=offset, device="sim").metrics()
+        found[offset] = m["lts__t_sectors_srcunit_tex_op_read.sum"]
+        print(
+            f"offset {offset}: {m['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:5} sectors touched by the loads, "
+            f"{found[offset]:5} fetched from L2 (modelled)"
+        )
+    return found[1] / found[0]
+
+
+lessons.predict(
+    "offset behind L1",
+    "The loads touch 25 % more sectors. How much does the traffic from L2 to L1 grow?",
+    choices=["by 25 %", "by about 10 %", "by less than 1 %"],
+    guess=...,
+    measured=lambda: "by less than 1 %" if 1 < behind_l1() < 1.01 else "by more",
+)
 
 # %% [markdown]
-# The first-level cache has most of them already: the *instruction* touches five, the traffic behind hardly grows. Both numbers are
-# right; they count at different places.
-#
 # ## Strides
-#
-# **Predict:** lanes 2 elements apart. And 3, 8, 16, 32? Where does it stop getting worse?
+
 
 # %%
-draw.warp_access(range(0, 32 * 8, 8), 4, title="x[2 * i]")
+def strides():
+    for stride in (1, 2, 3, 4, 8, 16, 32):
+        print(
+            f"stride {stride:2}: {load(pattern='stride', stride=stride):4.1f} sectors per request"
+        )
+    return [
+        draw.warp_access(range(0, 32 * 8, 8), 4, title="x[2 * i]"),
+        draw.warp_access(range(0, 32 * 128, 128), 4, title="x[32 * i]"),
+    ]
 
-# %%
-draw.warp_access(range(0, 32 * 128, 128), 4, title="x[32 * i]")
 
 # %% tags=["counts"]
-for stride in (1, 2, 3, 4, 8, 16, 32):
-    print(f"stride {stride:2}: {load(pattern='stride', stride=stride):4.1f} sectors per request")
+lessons.predict(
+    "stride 2",
+    "The lanes are 2 floats apart: `x[2 * i]`. How many sectors per request?",
+    guess=...,
+    measured=lambda: load(pattern="stride", stride=2),
+)
+
+# %% tags=["counts"]
+lessons.predict(
+    "worst stride",
+    "At which stride does it stop getting worse in sectors?",
+    guess=...,
+    measured=lambda: next(s for s in range(1, 33) if load(pattern="stride", stride=s) == 32),
+    show=strides,
+)
+
+# %% [markdown]
+# ## Who decides? The same machine code, coalesced or not
+#
+# The kernel receives its stride as an argument. So the compiler cannot know it, and one and the same program was executed above. The
+# hardware finds the distinct sectors when a request arrives, from the 32 addresses of that moment.
+
+# %% tags=["counts"]
+text = """
+extern "C" __global__ void pick(const float *x, float *out, int stride) {
+    out[threadIdx.x] = x[threadIdx.x * stride];
+}
+"""
+pick = coalesce.Kernel(text, "pick")
+programs = set()
+for stride in (1, 32):
+    p = pick.profile(1, 32, x, np.zeros(32, np.float32), stride)
+    programs.add(tuple((i.opcode, i.executed) for i in p.instructions()))
+    print(f"stride {stride:2}: {p.sectors_per_request['load']:2.0f} sectors per request")
+print("different programs:", len(programs))
+
+# %% [markdown]
+# ## The clock
+#
+# The second panel shows the bandwidth, measured on the GPU of this machine, or as recorded on the one that its legend names.
+# It counts the bytes that were *asked for*: 4 per lane for the load, and 4 for the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
 axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
-# From a stride of 8 floats on every lane has a sector of its own, and it cannot get worse *in sectors*. The second panel is the clock's:
-# bandwidth measured on the GPU of this machine, or else as recorded on the one that its legend names. It counts the bytes that were *asked for*.
-# How many were *moved*? A request asks for 128 bytes and its store for 128 more, 4 sectors each; the sectors say what was moved.
+# **Why only 2,700 of 4,800 GB/s at stride 1?** Every byte is used, and the memory is not busy. The time model says what
+# binds: each thread makes one load of 4 bytes and ends, so too few bytes are on the way at once to cover the latency of the memory.
+# If that is so, wider loads must help: the same warps with 4 times the bytes in each request.
+
+# %%
+large = np.zeros(1 << 24, np.float32)
+recorded = lessons.sweep("vector", (1, 2, 4, 8, 16))
+for width in (4, 16):
+    p = coalesce.profile("access", large, pattern="vector", width=width, device="sim")
+    gbps = 2 * large.nbytes / p.modelled_ms / 1e6
+    note = ""
+    if recorded.gbps is not None:
+        note = f", {recorded.gbps[recorded.values.tolist().index(width)]:,.0f} GB/s measured"
+    print(f"{width:2} bytes per lane: {gbps:5,.0f} GB/s modelled{note}; {p.modelled.why}")
+
+# %% [markdown]
+# ## What the memory behind the caches moves
+#
+# From stride 8 to stride 16 the sectors stand still, and the bandwidth falls to half. Multiply it by what must be moved for it,
+# once in pieces of 32 bytes and once in pieces of 64:
 
 # %%
 if data.gbps is not None:
+    print("stride  asked for   moved in pieces of 32 bytes   of 64 bytes")
     for stride in (1, 2, 4, 8, 16, 32):
-        i = stride - 1
-        moved = data.gbps[i] * (data.sectors[i] + 4) / 8
-        print(f"stride {stride:2}: {data.gbps[i]:5.0f} GB/s asked for, {moved:5.0f} GB/s moved")
+        asked = data.gbps[stride - 1]
+        moved = []
+        for piece in (32, 64):
+            pieces = len(np.unique(np.arange(32) * 4 * stride // piece))
+            moved.append(asked * (pieces * piece + 128) / 256)  # 128 bytes are stored
+        print(f"{stride:6} {asked:6.0f} GB/s {moved[0]:19.0f} GB/s {moved[1]:17.0f} GB/s")
 
-# %% [markdown]
-# Up to a stride of 8 the GPU moves more and more bytes, until its memory can give no more, and less and less of them is wanted: the
-# sectors explain the fall. Beyond 8 they stand still and the bandwidth goes on falling, as if the memory behind the caches were read in pieces larger than a sector. What
-# a count of instructions says ends at the first-level cache.
-#
-# ## Broadcast and gather
-#
-# **Predict:** all lanes at one element. Then: each lane somewhere in 16384 floats.
 
 # %%
-draw.warp_access([64] * 32, 4, title="x[16], every lane")
+def memory_bytes(stride):
+    p = coalesce.profile("access", large[: 1 << 22], pattern="stride", stride=stride, device="sim")
+    return p.metrics()["dram__bytes_read.sum"]
 
-# %% tags=["counts"]
-index = np.random.default_rng(0).integers(0, x.size, x.size, dtype=np.int32)
-print(f"broadcast: {load(pattern='broadcast'):4.1f} sectors per request")
-p = coalesce.profile("access", x, pattern="gather", index=index, device="sim")
-for row in p.accesses():
-    print(
-        f"gather, {row.kind} of {row.array:5}: {row.sectors / row.requests:4.1f} sectors per request"
-    )
+
+lessons.predict(
+    "piece of memory",
+    "Which size of piece makes strides 8 and 16 move the same bytes per second?",
+    choices=["32 bytes", "64 bytes", "128 bytes"],
+    guess=...,
+    measured=lambda: "64 bytes" if memory_bytes(8) == memory_bytes(16) == 1 << 24 else "another",
+    show=lambda: "\n".join(
+        f"stride {s:2}: DRAM reads {memory_bytes(s) / 1e6:5.1f} of 16.8 MB (modelled)"
+        for s in (8, 16, 32)
+    ),
+)
 
 # %% [markdown]
-# A broadcast is one sector, the cheapest load there is; that it uses 4 bytes of 32 is no waste. A gather pays nearly
-# a sector a lane; a little less than 32, since now and then two lanes meet.
-#
+# A DRAM delivers a **burst** for each address, not a byte. A tutorial reports a fall from 110 to 15 GB/s for scattered accesses: 7.3 times,
+# sectors of which 4 bytes in 32 are used explain 8. The recorded GPU falls by less, since its stride 1 starts far below the peak:
+
+# %%
+if data.gbps is not None:
+    for stride in (8, 16, 32):
+        print(
+            f"stride {stride:2}: {data.gbps[0] / data.gbps[stride - 1]:.1f} times slower than stride 1"
+        )
+
+# %% [markdown]
+# ## Broadcast and gather
+
+# %% tags=["counts"]
+lessons.predict(
+    "broadcast",
+    "All 32 lanes load the same element. How many sectors?",
+    guess=...,
+    measured=lambda: load(pattern="broadcast"),
+    show=lambda: draw.warp_access([64] * 32, 4, title="x[16], every lane"),
+)
+
+# %%
+index = np.random.default_rng(0).integers(0, x.size, x.size, dtype=np.int32)
+
+
+def gathered():
+    p = coalesce.profile("access", x, pattern="gather", index=index, device="sim")
+    for row in p.accesses():
+        print(
+            f"gather, {row.kind} of {row.array:5}: {row.sectors / row.requests:4.1f} sectors per request"
+        )
+    return {(row.kind, row.array): row.sectors / row.requests for row in p.accesses()}
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "gather",
+    "Each lane loads a random one of 16,384 floats, `x[index[i]]`. Sectors per request of that load, on average?",
+    guess=...,
+    measured=lambda: max(gathered().values()),
+    within=0.03,
+)
+
+# %% [markdown]
 # **To remember**
 # - Cost of a request = distinct 32-byte sectors. Full use: 4 sectors for 4-byte elements, 8 for 8, 16 for 16.
 # - Order is free, a broadcast is one sector, an offset costs at most one sector more.
 # - A stride of s elements costs s times the sectors, up to one per lane.
+# - Sectors are counted at L1. The memory behind moves pieces of 64 bytes, and needs enough bytes on the way.
+
+# %%
+lessons.score()

@@ -147,7 +147,8 @@ def predict(
     guess : float, str or ...
         A number, one of `choices` or its place in the list (from 1), or ``...`` for no guess yet.
     measured : callable
-        Returns the right answer: a number, or one of `choices`.
+        Returns the right answer: a number, or one of `choices`. What it prints is shown with
+        the answer.
     choices : sequence of str
         The possible answers, if the answer is not a number.
     unit : str
@@ -155,8 +156,8 @@ def predict(
     within : float
         The relative error up to which a number is right.
     show : callable, optional
-        Returns what shows the answer: a picture, a profile, a table, or a list of such things.
-        What it prints is shown, too.
+        Returns what else shows the answer: a picture, a profile, a table, or a list of such
+        things. What it prints is shown, too.
 
     Returns
     -------
@@ -177,7 +178,7 @@ def predict(
     checks.text("question", question)
     options = tuple(choices)
     said = _read(guess, options)
-    found = measured()
+    printed, found = _run(measured)
     found = found if isinstance(found, str) else float(found)
     right = None
     if said is not None:
@@ -188,7 +189,11 @@ def predict(
         mistake = next(
             (m for value, m in answer.mistakes.items() if _same(said, value, within)), ""
         )
-    shown = _run(show) if show is not None else ()
+    shown = printed
+    if show is not None:
+        printed, returned = _run(show)
+        several = returned if isinstance(returned, list | tuple) else [returned]
+        shown += printed + tuple(thing for thing in several if thing is not None)
     return Prediction(name, question, options, said, found, right, unit, answer.why, mistake, shown)
 
 
@@ -216,13 +221,13 @@ def _same(said: Value | None, found: Value, within: float) -> bool:
     return abs(said - found) <= within * abs(found)
 
 
-def _run(show: Callable[[], Any]) -> tuple[Any, ...]:
-    """Return what `show` printed and returned, in this order."""
+def _run(function: Callable[[], Any]) -> tuple[tuple[str, ...], Any]:
+    """Return what a function printed, if anything, and what it returned."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        returned = show()
-    several = returned if isinstance(returned, list | tuple) else [returned]
-    return tuple(x for x in (printed.getvalue().rstrip(), *several) if x is not None and x != "")
+        returned = function()
+    text = printed.getvalue().rstrip()
+    return (text,) if text else (), returned
 
 
 def _number(value: Value) -> str:
