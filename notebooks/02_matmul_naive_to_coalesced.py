@@ -12,6 +12,8 @@
 # **The question.** Two kernels compute the same product with the same arithmetic, one thread for each
 # element of the result. Below is how long they take. What is the difference, and could we have known
 # without a GPU?
+#
+# **Time:** 60 minutes. **You need:** [lesson 1](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -45,22 +47,74 @@ print(lessons.code("matmul", "naive"))
 
 # %% [markdown]
 # `INDEX` and `REAL` are `int` and `float` here, `TILE` is 32. The grid is a **ceil division**: as many blocks of 32 as it
-# takes to cover M, the last of which may stick out. **Predict** for a result of 100 x 70: how many threads
-# have nothing to do, and what keeps them from doing it?
+# takes to cover M, the last of which may stick out.
 
 # %% tags=["counts"]
 M, width = 100, 70
-p = coalesce.profile("matmul", a[:M], b[:, :width], variant="naive", device="sim")
-threads = int(np.prod(p.grid) * np.prod(p.block))
-print(f"grid {p.grid[:2]} of blocks {p.block[:2]}: {threads} threads for {M * width} elements")
+
+
+def threads():
+    p = coalesce.profile("matmul", a[:M], b[:, :width], variant="naive", device="sim")
+    print(f"grid {p.grid[:2]} of blocks {p.block[:2]} for {M * width} elements")
+    return int(np.prod(p.grid) * np.prod(p.block))
+
+
+lessons.predict(
+    "threads without work",
+    "The result has 100 x 70 elements. How many threads have nothing to do?",
+    guess=...,
+    measured=lambda: threads() - M * width,
+)
 
 # %% [markdown]
-# The `if` on `row` and `col` does. Without it they would read and write past the ends.
-#
+# The `if` on `row` and `col` keeps these threads from doing anything. What happens without its second half? This kernel tests the
+# row only. The last column of blocks has 26 columns too many, so 100 x 26 = 2,600 threads write where they should not.
+
+# %%
+no_column_test = coalesce.Kernel(
+    """
+extern "C" __global__ void product(const float* a, const float* b, float* out, int M, int N, int K) {
+    int row = blockIdx.x * 32 + threadIdx.x;
+    int col = blockIdx.y * 32 + threadIdx.y;
+    if (row >= M) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
+    out[row * N + col] = sum;
+}
+""",
+    "product",
+)
+
+
+def stray():
+    row, col = np.meshgrid(np.arange(M), np.arange(width, 96), indexing="ij")
+    place = row * width + col
+    print(f"{place.size} stray writes, {(place >= M * width).sum()} of them past the end of out")
+    return int((place < M * width).sum())
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "stray writes",
+    "How many of the 2,600 stray writes stay inside `out`, where no bounds check can see them?",
+    guess=...,
+    measured=stray,
+    show=lambda: no_column_test.check(
+        (4, 3),
+        (32, 32),
+        a[:M].copy(),
+        b[:, :width].copy(),
+        np.zeros((M, width), np.float32),
+        M,
+        width,
+        N,
+    ),
+)
+
+# %% [markdown]
 # ## Where do the lanes read?
 #
-# `row` comes from `threadIdx.x`, so the lanes of a warp are 32 *rows*. **Predict** for one step `k` of the
-# loop: where do the 32 lanes read in `a`? Where in `b`?
+# `row` comes from `threadIdx.x`, so the lanes of a warp are 32 *rows*.
 
 # %%
 lanes = range(32)
@@ -71,25 +125,35 @@ naive = {
     ]
     for k in (0, 1, 2)
 }
-draw.matrices(naive, title="naive: what one warp reads")
+p_naive = coalesce.profile("matmul", a, b, variant="naive", device="sim")
+
+
+def per_iteration(p):
+    """Sectors of the two loads of one iteration."""
+    return 2 * p.sectors_per_request["load"]
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "naive sectors",
+    "In one iteration `k` a warp loads from `a` and from `b`. How many sectors do both loads touch together?",
+    guess=...,
+    measured=lambda: per_iteration(p_naive),
+    show=lambda: draw.matrices(naive, title="naive: what one warp reads"),
+)
 
 # %% [markdown]
-# The picture every tutorial draws, and here is what it hides: each step moves 32 sectors of `a` to use
-# 4 bytes of each. The next step wants the 4 bytes beside them. Unless the cache kept all of that
-# (32 lanes x 32 bytes for *every* warp on the multiprocessor), it is moved again.
-#
 # That is the picture; now the count. The simulator runs the code that the CUDA compiler made of the
 # kernel and counts what its loads touch, as a GPU's counters would.
 
 # %%
-p_naive = coalesce.profile("matmul", a, b, variant="naive", device="sim")
 p_naive
 
 # %% [markdown]
-# ## The fix is one line
+# ## The fix: two lines, and the shape of the block
 #
-# **Predict:** swap the roles of the lanes, so that a warp's lanes are 32 neighbouring *columns*. What
-# happens to `a`? To `b`? To the store?
+# Swap the roles of the lanes, so that a warp's lanes are 32 neighbouring *columns*. Compare with the kernel above: the lines of
+# `row` and `col` change, and the block has 1024 x 1 threads instead of 32 x 32.
 
 # %%
 print(lessons.code("matmul", "coalesced"))
@@ -102,29 +166,121 @@ coalesced = {
     ]
     for k in (0, 1, 2)
 }
-draw.matrices(coalesced, title="coalesced: what one warp reads")
-
-# %% [markdown]
-# `a` is now a **broadcast**: one element for all lanes, one sector. It is not waste, however small the
-# fraction of the sector looks; the warp got everything it asked for in one sector. `b` is
-# **contiguous**: 32 floats in 4 sectors, every byte used.
-
-# %%
 p_coalesced = coalesce.profile("matmul", a, b, variant="coalesced", device="sim")
-coalesce.compare(p_naive, p_coalesced)
 
 # %% tags=["counts"]
-for p in (p_naive, p_coalesced):
+lessons.predict(
+    "coalesced sectors",
+    "How many sectors do the two loads of one iteration touch now?",
+    guess=...,
+    measured=lambda: per_iteration(p_coalesced),
+    show=lambda: [
+        draw.matrices(coalesced, title="coalesced: what one warp reads"),
+        coalesce.compare(p_naive, p_coalesced),
+    ],
+)
+
+# %% tags=["counts"]
+for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
     m = p.metrics()
     requests = m["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
     sectors = m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
     print(
-        f"{requests:.0f} load requests, {sectors:.0f} sectors, {2 * sectors / requests:.0f} a step"
+        f"{name:10} {requests:7,} load requests, {sectors:9,} sectors, {per_iteration(p):2.0f} per iteration"
     )
 
 # %% [markdown]
-# Two loads a step: 32 + 1 sectors become 1 + 4. The number of requests did not change, nor did the
-# arithmetic: it is the same work through a different door.
+# The number of requests did not change, nor did the arithmetic.
+#
+# ## Why 12.6 times, if the sectors fall 6.6 times?
+#
+# Not because the memory is asked for more. What a cache keeps, and the time, are modelled; the models say which resource binds. Take matrices
+# of 512 x 512, large enough to fill the GPU.
+
+
+# %%
+large = rng.random((2, 512, 512), dtype=np.float32)
+big = {
+    v: coalesce.profile("matmul", *large, variant=v, device="sim") for v in ("naive", "coalesced")
+}
+
+
+def behind():
+    for name, p in big.items():
+        m = p.metrics()
+        print(
+            f"{name:10} L1 hits {m['l1tex__t_sector_hit_rate.pct']:3.0f} % of the sectors, "
+            f"DRAM reads {m['dram__bytes_read.sum'] / 1e6:.1f} MB (the operands have {2 * 512 * 512 * 4 / 1e6:.1f} MB)"
+        )
+
+
+lessons.predict(
+    "the other bytes",
+    "`naive` uses 4 bytes of each sector of `a`, and the next iteration wants the 4 bytes beside them. Where does it find them?",
+    choices=["in L1", "in L2", "in DRAM: the sector is moved again"],
+    guess=...,
+    measured=lambda: (
+        "in L1" if big["naive"].metrics()["l1tex__t_sector_hit_rate.pct"] > 95 else "elsewhere"
+    ),
+    show=behind,
+)
+
+
+# %%
+def bounds():
+    for name, p in big.items():
+        c = p.modelled.cycles
+        print(f"{name:10} {1000 * p.modelled_ms:6.1f} us, {p.modelled.why}")
+        print(
+            f"{'':10} data stage of L1 {c['data']:9,.0f} cycles, load-store unit {c['requests']:7,.0f}, DRAM {c['dram']:5,.0f}"
+        )
+
+
+def falls(what):
+    return what(big["naive"]) / what(big["coalesced"])
+
+
+def reconcile():
+    bounds()
+    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    print(f"sectors of loads       {falls(lambda p: p.metrics()[sectors]):5.1f} times fewer")
+    print(
+        f"passes of L1           {falls(lambda p: p.metrics()['memory_l1_tag_requests_global']):5.1f} times fewer"
+    )
+    print(f"time, modelled         {falls(lambda p: p.modelled_ms):5.1f} times less")
+    measured = lessons.times("matmul", ["naive", "coalesced"])
+    if measured:
+        print(f"time, as in the table  {measured.ratio('coalesced'):5.1f} times less")
+
+
+lessons.predict(
+    "what binds naive",
+    "Which resource is busy all the time while `naive` runs?",
+    choices=["DRAM", "the data stage of L1", "the load-store unit", "the multipliers"],
+    guess=...,
+    measured=lambda: {"data": "the data stage of L1"}.get(big["naive"].modelled.bound, "another"),
+    show=reconcile,
+)
+
+# %% [markdown]
+# ## What L1 does between warps
+#
+# Many warps of a block want the same data at nearly the same time. In `coalesced`, the 32 warps of a block share
+# 32 columns of `b`: each warp reads the same row of `b` in iteration `k`. One of them fetches it, the others hit.
+
+# %%
+for name, p in big.items():
+    m = p.metrics()
+    asked = 32 * m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    from_l2 = 32 * m["lts__t_sectors_srcunit_tex_op_read.sum"]
+    print(
+        f"{name:10} loads ask for {asked / 1e6:7,.0f} MB, L2 delivers {from_l2 / 1e6:5.1f} MB, "
+        f"DRAM {m['dram__bytes_read.sum'] / 1e6:.1f} MB (modelled)"
+    )
+
+# %% [markdown]
+# So the caches save both kernels from the memory. They do not save `naive` from L1 itself, which must look up 33 lines per iteration where
+# `coalesced` has 2.
 #
 # ## The trap
 #
@@ -135,44 +291,96 @@ for p in (p_naive, p_coalesced):
 # row = blockIdx.y * 32 + threadIdx.x % 32;
 # ```
 #
-# **Predict:** is that the fast kernel or the slow one? The variant `coalesced_swapped` divides and takes the remainder like that;
-# only its blocks are counted along the other axis, which no warp notices.
+# The variant `coalesced_swapped` divides and takes the remainder like that. (Its blocks are counted along the other axis, which no warp notices.)
 
-# %% tags=["counts"]
-for variant in ("naive", "coalesced", "coalesced_swapped", "naive_2d"):
-    p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
-    print(f"{variant:18} {2 * p.sectors_per_request['load']:4.0f} sectors a step")
-
-# %% [markdown]
-# The slow one, exactly. `/` and `%` are swapped, so neighbouring lanes are rows again; the result is
-# right and the kernel is as uncoalesced as the naive one. Nothing but a count (or a clock) shows it.
-# And `naive_2d`, which the same tutorials call naive, has `col` follow `threadIdx.x` and coalesces.
-# The clock agrees:
 
 # %%
-lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped", "naive_2d"])
+def compared():
+    for variant in ("naive", "coalesced", "coalesced_swapped", "naive_2d"):
+        p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
+        print(f"{variant:18} {per_iteration(p):4.0f} sectors per iteration")
+    return lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped", "naive_2d"])
 
-# %% [markdown]
-# ## alpha and beta
-#
-# Whether `c` is read at all depends on `beta`; BLAS says that with `beta == 0` it is not. **Predict:** how
-# many more load requests does `beta = 1` cost, for a matrix of 128 x 128?
 
 # %% tags=["counts"]
-c = rng.random((N, N), dtype=np.float32)
-for beta in (0.0, 1.0):
-    p = coalesce.profile(
-        "matmul", a, b, variant="coalesced", alpha=2.0, beta=beta, c=c, device="sim"
-    )
-    out = coalesce.matmul(a, b, variant="coalesced", alpha=2.0, beta=beta, c=c, device="sim")
-    assert np.allclose(out, 2 * a @ b + beta * c, atol=1e-3)
-    requests = p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
-    print(f"beta = {beta:.0f}: {requests:.0f} load requests")
+lessons.predict(
+    "swapped",
+    "How many sectors per iteration does `coalesced_swapped` touch?",
+    guess=...,
+    measured=lambda: per_iteration(
+        coalesce.profile("matmul", a, b, variant="coalesced_swapped", device="sim")
+    ),
+    show=compared,
+)
 
 # %% [markdown]
-# One request for each of the 512 warps: nothing beside the 2 x 128 each of them makes in the loop.
+# ## The same numbers from a GPU: Nsight Compute
 #
+# With a GPU and the permission to read its counters, Nsight Compute prints the same names. These are the commands of a tutorial, with the
+# metrics that matter here:
+#
+# ```sh
+# ncu --metrics l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,\
+# smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct,l1tex__t_sector_hit_rate.pct,dram__bytes_read.sum ./program
+# ncu --set full -o naive ./program         # everything, for the screens of ncu-ui
+# ncu --import naive.ncu-rep --page details # the same as text
+# ```
+#
+# | Nsight Compute's metric | what it is | on its screens |
+# |---|---|---|
+# | `l1tex__t_requests_...op_ld.sum` | load requests | Memory Workload Analysis, table L1/TEX Cache: Requests |
+# | `l1tex__t_sectors_...op_ld.sum` | their sectors | the same row: Sectors |
+# | `l1tex__average_t_sectors_per_request_...op_ld.ratio` | sectors per request | the same row: Sectors/Req |
+# | `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct` | bytes that the threads receive, of the bytes of the sectors | Source page: L2 Theoretical Sectors Global Excessive is its other side |
+# | `l1tex__t_sector_hit_rate.pct` | sectors that L1 had | the same row: Hit Rate |
+# | `dram__bytes_read.sum` | bytes from the memory | the chart: Device Memory |
+#
+# The tutorial's table expects "Global Load Efficiency" of about 50 % for the naive kernel and 90 to 100 % for the coalesced one, L1 hit rates below 5 % in
+# both, and less "memory replay overhead", a counter of older profilers. What the counts say:
+
+# %% tags=["counts"]
+for name, p in big.items():
+    m = p.metrics()
+    for metric in (
+        "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct",
+    ):
+        print(f"{name:10} {metric:72} {m[metric]:6.4g}")
+
+# %% [markdown]
+# **Bytes used, two definitions.** Nsight Compute divides the distinct bytes that the lanes ask for by the bytes of the sectors. A broadcast then uses
+# 4 bytes of 32, so `coalesced` has 82.5 %, though its loads could not be cheaper. Our reports divide the sectors that are *needed* by the sectors that
+# were *touched*. A broadcast needs one and touches one: 100 %. For `naive` this is 2.5 of 16.5 sectors per request, 15 %, beside the 12.5 % above.
+#
+# ## alpha and beta
+#
+# Whether `c` is read at all depends on `beta`; BLAS says that with `beta == 0` it is not.
+
+# %%
+c = rng.random((N, N), dtype=np.float32)
+
+
+def requests(beta):
+    options = {"variant": "coalesced", "alpha": 2.0, "beta": beta, "c": c, "device": "sim"}
+    assert np.allclose(coalesce.matmul(a, b, **options), 2 * a @ b + beta * c, atol=1e-3)
+    p = coalesce.profile("matmul", a, b, **options)
+    return p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "beta",
+    "How many more load requests does `beta = 1` cost than `beta = 0`, for matrices of 128 x 128?",
+    guess=...,
+    measured=lambda: requests(1.0) - requests(0.0),
+)
+
+# %% [markdown]
 # **To remember**
-# - Ask of each load: at this step, where are lane 0, lane 1, lane 2?
-# - All in one element: a broadcast, 1 sector. Side by side: contiguous, 4 sectors. A row apart: 32.
+# - Ask of each load: in this iteration, where are lane 0, lane 1, lane 2?
+# - All at one element: a broadcast, 1 sector. Side by side: contiguous, 4 sectors. A row apart: 32.
+# - Caches can save the memory, and a kernel can still be slow in L1. Ask what binds.
 # - A kernel can be right and slow with two characters exchanged. Count.
+
+# %%
+lessons.score()

@@ -9,9 +9,11 @@
 # %% [markdown]
 # # 3. Tiles and corner turning
 #
-# **The question.** The coalesced kernel moves no byte in vain, and still reads every element of `a` and
+# **The question.** The coalesced kernel touches no sector in vain, and still reads every element of `a` and
 # `b` many times over. How often must a multiplication read its operands, and what does shared memory
 # change? Then the catch: shared memory has an access pattern of its own.
+#
+# **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). No GPU. Terms: [glossary](glossary.md).
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -32,11 +34,9 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## An example small enough to draw
 #
-# Matrices of 8 x 8, tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result; its 16
+# Matrices of 8 x 8, tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. Its 16
 # threads load one element of `a` and one of `b` in each **phase**, wait for each other, and use
 # what all of them loaded.
-#
-# **Predict:** how many phases are there? In phase 1, which elements does thread (x = 2, y = 1) load?
 
 # %%
 T = 4
@@ -54,26 +54,92 @@ phases = {
     ]
     for phase in (0, 1)
 }
-draw.matrices(
-    phases,
-    title="block (0, 0): the numbers are the threads",
-    headline="Each element is loaded once by one thread, and used by four",
+
+# %% tags=["counts"]
+lessons.predict(
+    "phase 1",
+    "Which elements does thread (x = 2, y = 1) load in phase 1?",
+    choices=["a[1][2] and b[1][2]", "a[1][6] and b[5][2]", "a[5][2] and b[1][6]"],
+    guess=...,
+    measured=lambda: f"a[1][{1 * T + 2}] and b[{1 * T + 1}][2]",
+    show=lambda: draw.matrices(
+        phases,
+        title="block (0, 0): the numbers are the threads",
+        headline="Each element is loaded once by one thread, and used by four",
+    ),
 )
 
 # %% [markdown]
-# Thread t = x + 4 y, so (2, 1) is number 6: it loads `a[1][6]` and `b[5][2]` in phase 1. Every element in
-# shared memory then serves a row or a column of four threads. That is the whole trick, and it is about
-# **how often**, not about coalescing: both loads go along rows, and the untiled kernel's load of `b` did too.
+# Every element in shared memory serves a row or a column of four threads. That is the whole trick, and it is about
+# **how often**, not about coalescing: both loads go along rows, and the untiled kernel's load of `b` did, too.
 #
+# ## The kernel
+
+# %%
+print(lessons.code("matmul", "tiled"))
+
+# %% [markdown]
+# **Why two barriers?** The first: a thread multiplies what *other* threads stored, so all must have stored. The second: a fast warp
+# must not overwrite a tile that a slow one still reads. Take either away and see.
+
+# %%
+tiled_16 = """
+extern "C" __global__ void product(const float* a, const float* b, float* out, int n) {
+    __shared__ float a_tile[16][16], b_tile[16][16];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    float sum = 0;
+    for (int k0 = 0; k0 < n; k0 += 16) {
+        a_tile[ty][tx] = a[row * n + k0 + tx];
+        b_tile[ty][tx] = b[(k0 + ty) * n + col];
+        __syncthreads();  // first
+        for (int k = 0; k < 16; ++k) sum += a_tile[ty][k] * b_tile[k][tx];
+        __syncthreads();  // second
+    }
+    out[row * n + col] = sum;
+}
+"""
+N = 128
+a, b = rng.random((2, N, N), dtype=np.float32)
+
+
+def without(barrier):
+    """The kernel without a barrier: how many elements are right, and what the check says."""
+    lines = [line for line in tiled_16.splitlines() if not line.endswith(f"// {barrier}")]
+    kernel = coalesce.Kernel("\n".join(lines), "product")
+    out = np.zeros_like(a)
+    kernel[(8, 8), (16, 16)](a, b, out, N)
+    found = kernel.check((8, 8), (16, 16), a, b, out, N)
+    print(
+        f"without {barrier:7}: {np.isclose(out, a @ b, atol=1e-3).sum():6,} of {out.size:,} right here;"
+    )
+    print(f"    {found[0].title if found else 'the check finds nothing'}")
+    return bool(found)
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "barriers",
+    "Which of the two barriers is needed?",
+    choices=["only the first", "only the second", "both"],
+    guess=...,
+    measured=lambda: {(True, True): "both", (True, False): "only the first"}.get(
+        (without("first"), without("second")), "another"
+    ),
+)
+
+# %% [markdown]
 # ## Count the traffic
 #
 # Without tiles each of the N x N threads reads 2 N elements: 2 N^3. With tiles of T each element read
-# serves T threads: 2 N^3 / T. **Predict** the ratio of the load requests of `coalesced` and of
-# `tiled` with tiles of 16, and with tiles of 32.
+# serves T threads: 2 N^3 / T.
 
-# %% tags=["counts"]
-N = 128
-a, b = rng.random((2, N, N), dtype=np.float32)
+# %%
+kernels = {
+    "coalesced": ("coalesced", {}),
+    "tiled, 16": ("tiled", {"tile": 16}),
+    "tiled, 32": ("tiled", {"tile": 32}),
+}
 
 
 def loads(variant, **options):
@@ -84,167 +150,317 @@ def loads(variant, **options):
     )
 
 
-kernels = {
-    "coalesced": ("coalesced", {}),
-    "tiled, 16": ("tiled", {"tile": 16}),
-    "tiled, 32": ("tiled", {"tile": 32}),
-}
-for name, (variant, options) in kernels.items():
-    requests, sectors = loads(variant, **options)
-    floats = sectors * 8  # a sector is 8 floats
-    print(
-        f"{name:10} {requests:7.0f} requests {sectors:7.0f} sectors, {floats / N**3:.4f} N^3 floats moved"
-    )
+def traffic():
+    for name, (variant, options) in kernels.items():
+        requests, sectors = loads(variant, **options)
+        print(
+            f"{name:10} {requests:7,} requests, {sectors:7,} sectors, {8 * sectors / N**3:.4f} N^3 floats moved"
+        )
 
-# %% [markdown]
-# 2 / 16 and 2 / 32 of N^3, as predicted. (The untiled kernel asks for 2 N^3 floats; 1.25 N^3 are moved, since
-# one sector with the broadcast element of `a` serves all 32 lanes.) On each float moved a tile of T does more
-# arithmetic: 2 T^3 multiplications and additions on
-# 2 T^2 floats:
-#
-# $$\text{arithmetic intensity} = \frac{2 T^3\ \text{flop}}{2 T^2 \cdot 4\ \text{bytes}} = \frac{T}{4}\ \text{flop a byte}$$
-#
-# An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): about 14 flop for each byte. A tile of 32 has 8.
-# Tiles as large as a block of threads allows are not enough, one reason why the ladder goes on (lesson 7).
-#
-# ## What repeats between blocks
-#
-# Every element of `a` is wanted by a whole row of blocks. **Predict** for tiles of 32 and N = 128: how many blocks load
-# each sector of `a`? A trace has the addresses of every load, so we can ask.
-
-# %%
-draw.matrices(
-    {
-        f"block ({x}, 0)": [
-            draw.Matrix("a", (8, 8), [(row, col) for row in range(T) for col in range(8)]),
-            draw.Matrix("b", (8, 8), [(row, x * T + col) for row in range(8) for col in range(T)]),
-        ]
-        for x in (0, 1)
-    },
-    title="what two blocks of the small example load, in all phases",
-    headline="Blocks side by side load the same rows of a",
-)
 
 # %% tags=["counts"]
-trace = coalesce.trace("matmul", a, b, variant="tiled", device="sim", limit=None)
-for array in ("a", "b"):
-    chosen = trace.select(array=array, kind="load")
-    blocks_of = {}
-    for block, addresses in zip(chosen.block.tolist(), chosen.addresses, strict=True):
-        for sector in np.unique(addresses // 32).tolist():
-            blocks_of.setdefault(sector, set()).add(tuple(block))
-    counts = {len(blocks) for blocks in blocks_of.values()}
-    print(f"{array}: {len(blocks_of)} sectors, each loaded by {counts.pop()} blocks")
-    assert not counts  # all by as many
+lessons.predict(
+    "fewer requests",
+    "How many times fewer load requests has `tiled` with tiles of 32 than `coalesced`?",
+    guess=...,
+    measured=lambda: loads("coalesced")[0] / loads("tiled", tile=32)[0],
+    show=traffic,
+)
 
 # %% [markdown]
-# N / T of them. Shared memory cannot help: it belongs to one block. The **L2 cache** can, as all blocks share it: the first of the four
-# brings the sector from memory, the others find it there, if they come soon enough. **Predict** how many bytes come from memory. The loads are
-# counted; what the caches do is modelled.
+# ## How fast, and what binds?
 
-# %%
-print(f"a and b have {(a.nbytes + b.nbytes) / 1024:.0f} KiB")
-for variant in ("coalesced", "tiled"):
-    m = coalesce.profile("matmul", a, b, variant=variant, device="sim").metrics()
-    steps = {
-        "loaded": 32 * m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
-        "from L2 (modelled)": 32 * m["lts__t_sectors_srcunit_tex_op_read.sum"],
-        "from memory (modelled)": m["dram__bytes_read.sum"],
-    }
-    print(
-        f"{variant:9}", ", ".join(f"{size / 1024:6.0f} KiB {what}" for what, size in steps.items())
-    )
-
-# %% [markdown]
-# Memory gives every byte once, L2 answers the other blocks, and what the untiled kernel loads again and again the L1 cache has. Is that what
-# happens on a GPU? The clock tells, with a little arithmetic: the bytes that the kernels ask for, at N = 4096, over the time they take.
 
 # %%
 measured = lessons.times("matmul", ["coalesced", "tiled"])
-measured
+big = rng.random((2, 512, 512), dtype=np.float32)
+profiles = {
+    v: coalesce.profile("matmul", *big, variant=v, device="sim") for v in ("coalesced", "tiled")
+}
 
-# %%
-for name in measured:
-    _, sectors = loads(name)
-    asked = sectors * 32 * (4096 / N) ** 3  # bytes: the sectors grow as N cubed
-    print(
-        f"{name:9} asks for {asked / measured[name].kernel_ms / 1e9:.1f} TB/s; the memory of an H200 gives 4.8"
-    )
+
+def binds():
+    for name, p in profiles.items():
+        c = p.modelled.cycles
+        parts = {
+            "load-store unit": "requests",
+            "data stage of L1": "data",
+            "L2": "l2",
+            "DRAM": "dram",
+            "multipliers": "fp32",
+        }
+        listed = ", ".join(f"{part} {c[key]:,.0f}" for part, key in parts.items())
+        print(f"{name:10} {p.modelled.why}\n{'':10} cycles: {listed}")
+    for name in measured:
+        _, sectors = loads(name)
+        asked = sectors * 32 * (4096 / N) ** 3  # bytes: the sectors grow as N cubed
+        print(
+            f"{name:10} at N = 4096 asks L1 for {asked / measured[name].kernel_ms / 1e9:.1f} TB/s; "
+            "the memory gives 4.8"
+        )
+    return measured
+
+
+lessons.predict(
+    "gain of the tile",
+    "The tile of 32 has 32 times fewer load requests and 20 times fewer sectors. How many times faster is it?",
+    guess=...,
+    measured=lambda: (
+        measured.ratio("tiled") or profiles["coalesced"].modelled_ms / profiles["tiled"].modelled_ms
+    ),
+    within=0.15,
+    show=binds,
+)
 
 # %% [markdown]
-# What is asked for beyond the memory's 4.8 TB/s cannot have come from it: the caches answered. That is why an untiled kernel is not
-# hopeless, and why a tile helps less than its factor of T.
+# **Arithmetic intensity**, and why it is not the answer here. A tile of T does 2 T^3 operations on 2 T^2 floats:
 #
+# $$\text{arithmetic intensity} = \frac{2 T^3\ \text{flop}}{2 T^2 \cdot 4\ \text{bytes}} = \frac{T}{4}\ \text{flop per byte}$$
+#
+# An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): 14 flop per byte. A tile of 32 has 8, so one may blame the memory. But the cell above
+# shows that the tiled kernel asks for far less than the memory gives. What binds is inside the multiprocessor: for every multiplication a warp loads from *shared*
+# memory, and the load-store unit takes one request at a time. The cure is to let each thread compute several elements from registers:
+# the ladder (lesson 7).
+#
+# ## What repeats between blocks
+#
+# A tutorial notes: "blocks with the same `bx` and different `by` still load the same tile of M" (`a` here). A trace has the addresses of every load, so
+# we can ask.
+
+# %%
+blocks = {
+    f"block ({x}, 0)": [
+        draw.Matrix("a", (8, 8), [(row, col) for row in range(T) for col in range(8)]),
+        draw.Matrix("b", (8, 8), [(row, x * T + col) for row in range(8) for col in range(T)]),
+    ]
+    for x in (0, 1)
+}
+trace = coalesce.trace("matmul", a, b, variant="tiled", device="sim", limit=None)
+
+
+def sharers(array):
+    """The blocks that load the first sector of an array."""
+    chosen = trace.select(array=array, kind="load")
+    first = min(int(np.min(np.asarray(x))) for x in chosen.addresses) // 32
+    return sorted(
+        {
+            (int(block[0]), int(block[1]))
+            for block, addresses in zip(chosen.block.tolist(), chosen.addresses, strict=True)
+            if first in np.unique(addresses // 32)
+        }
+    )
+
+
+def shared_by():
+    for array in ("a", "b"):
+        print(f"the first sector of {array} is loaded by blocks (bx, by) = {sharers(array)}")
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "who repeats a",
+    "Tiles of 32, N = 128. Which blocks load the same elements of `a`?",
+    choices=["those with the same bx", "those with the same by"],
+    guess=...,
+    measured=lambda: (
+        "those with the same by"
+        if len({y for _, y in sharers("a")}) == 1
+        else "those with the same bx"
+    ),
+    show=lambda: [
+        shared_by(),
+        draw.matrices(
+            blocks,
+            title="what two blocks of the small example load, in all phases",
+            headline="Blocks side by side load the same rows of a",
+        ),
+    ],
+)
+
+# %% [markdown]
+# Shared memory cannot help here: it belongs to one block. The **L2 cache** can, as all blocks share it. The first of the four
+# blocks brings the sector from memory; the others find it in L2, if they come soon enough. The loads are
+# counted; what the caches do is modelled.
+
+
+# %%
+def places():
+    print(f"a and b have {(a.nbytes + b.nbytes) / 1024:.0f} KiB")
+    for variant in ("coalesced", "tiled"):
+        m = coalesce.profile("matmul", a, b, variant=variant, device="sim").metrics()
+        steps = {
+            "loaded": 32 * m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
+            "from L2": 32 * m["lts__t_sectors_srcunit_tex_op_read.sum"],
+            "from memory": m["dram__bytes_read.sum"],
+        }
+        print(
+            f"{variant:9}",
+            ", ".join(f"{size / 1024:6.0f} KiB {what}" for what, size in steps.items()),
+        )
+    return m["dram__bytes_read.sum"] / 1024
+
+
+lessons.predict(
+    "bytes from memory",
+    "`tiled` loads 512 KiB. How many KiB come from the memory (modelled)?",
+    guess=...,
+    measured=places,
+    unit="KiB",
+)
+
+# %% [markdown]
 # ## Exercise: 69 GB
 #
 # A tutorial sets this exercise for N = 2048. Each of N x N threads reads 2 N floats, 69 GB in all; a memory of 900 GB/s takes 77 ms for them;
-# the kernel took 150 ms; so it reaches 51 % of what the memory can give. Its kernel is the untiled one, and believed to be coalesced. It is `transposed_b` of the next section.
-#
-# **Predict** for that kernel and for `coalesced`: do the loads ask for 69 GB, for less or for more? And what must come from memory at least?
+# the kernel took 150 ms; so it reaches 51 % of what the memory can give. Its kernel is untiled and believed to be coalesced. It is `transposed_b` of the next section.
+
+
+# %%
+def gigabytes(variant, n=2048):
+    return 32 * loads(variant)[1] * (n / N) ** 3 / 1e9
+
+
+def bytes_of_2048():
+    n = 2048
+    print(f"{'the threads want':28} {2 * n**3 * 4 / 1e9:7.2f} GB")
+    for variant in ("coalesced", "transposed_b"):
+        print(f"{'loads of ' + variant + ' ask for':28} {gigabytes(variant):7.2f} GB")
+    print(f"{'a and b have':28} {2 * n**2 * 4 / 1e9:7.2f} GB")
+
 
 # %% tags=["counts"]
-n = 2048
-print(f"{'the threads want':28} {2 * n**3 * 4 / 1e9:7.2f} GB")
-for variant in ("coalesced", "transposed_b"):
-    _, sectors = loads(variant)
-    print(f"{'loads of ' + variant + ' ask for':28} {32 * sectors * (n / N) ** 3 / 1e9:7.2f} GB")
-print(f"{'a and b have':28} {2 * n**2 * 4 / 1e9:7.2f} GB")
+lessons.predict(
+    "69 GB",
+    "How many GB do the loads of the tutorial's kernel (`transposed_b`) ask L1 for?",
+    guess=...,
+    measured=lambda: gigabytes("transposed_b"),
+    unit="GB",
+    within=0.1,
+    show=bytes_of_2048,
+)
 
 # %% [markdown]
-# The 69 GB are moved nowhere. A sector with one element for all lanes counts 32 times among what threads want, and once among what a load asks for;
-# lanes a row of `b` apart ask for eight times what they want of it. And the memory need give each byte only once, if the caches keep it. A share of the memory's peak
-# is bytes *of the memory* over time: count those (`dram__bytes_read.sum`, modelled here), not the ones in the source.
+# A share of the memory's peak is bytes *of the memory* over time: count those (`dram__bytes_read.sum`), not the ones in the source.
 #
-# ## Corner turning
+# ## Shared memory has banks
 #
-# Let `b` be stored column by column (its transpose row by row). Now lanes that step along a row of `b` are a
-# whole column apart. **Predict:** what does the untiled kernel `transposed_b` pay for each load of `b`?
+# Shared memory has 32 banks, and word w (4 bytes) is in bank w mod 32. A bank serves one word at a time. If the lanes of a warp
+# want different words of one bank, the load takes several **wavefronts**: a bank conflict. Begin with one column of words:
+
+# %%
+column = """
+extern "C" __global__ void column(const float* x, float* out) {
+    __shared__ float tile[32][WIDTH];
+    tile[threadIdx.y][threadIdx.x] = x[threadIdx.y * 32 + threadIdx.x];
+    __syncthreads();
+    out[threadIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];  // lanes step down a column
+}
+"""
+
+
+def wavefronts(width):
+    """Wavefronts per load request of shared memory."""
+    kernel = coalesce.Kernel(column, "column", options=[f"-DWIDTH={width}"])
+    x = rng.random((32, 32), dtype=np.float32)
+    out = np.empty_like(x)
+    p = kernel.profile(1, (32, 32), x, out)
+    assert np.array_equal(out, x.T)
+    return {t.name: t.per_request for t in p.totals()}["shared load"]
+
+
+def board(width):
+    words = [lane * width * 4 for lane in range(32)]
+    return draw.bank_board(
+        words, 4, rows="words", title=f"tile[lane][0] of float tile[32][{width}]"
+    )
+
 
 # %% tags=["counts"]
-for variant in ("coalesced", "transposed_b"):
-    p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
-    print(f"{variant:12} {2 * p.sectors_per_request['load']:.0f} sectors a step")
+lessons.predict(
+    "a column of words",
+    "`float tile[32][32]`, and lane l reads `tile[l][0]`. How many wavefronts does the load take?",
+    guess=...,
+    measured=lambda: wavefronts(32),
+    show=lambda: board(32),
+)
+
+# %% tags=["counts"]
+lessons.predict(
+    "padded rows",
+    "And with rows of 33 words, the last one unused: `float tile[32][33]`?",
+    guess=...,
+    measured=lambda: wavefronts(33),
+    show=lambda: board(33),
+)
+
+# %% [markdown]
+# ## Corner turning
+#
+# Now let `b` be stored column by column (its transpose row by row). Lanes that step along a row of `b` are a
+# whole column apart.
+
+# %% tags=["counts"]
+lessons.predict(
+    "transposed b",
+    "How many sectors per iteration do the two loads of the untiled kernel `transposed_b` touch?",
+    guess=...,
+    measured=lambda: (
+        2
+        * coalesce.profile(
+            "matmul", a, b, variant="transposed_b", device="sim"
+        ).sectors_per_request["load"]
+    ),
+)
 
 # %% [markdown]
 # A tile repairs it. Its threads may load in one order and use in another: let the lanes load **along the
 # columns** of `b`, which are contiguous, and turn the corner in shared memory. Whatever the order there, the
-# textbooks say, it is fast. Is it?
+# textbooks say, it is fast.
 
 # %%
-p_turned = coalesce.profile("matmul", a, b, variant="corner_turned", device="sim")
-p_turned
+print(lessons.code("matmul", "corner_turned"))
+
+# %%
+turned = {
+    v: coalesce.profile("matmul", a, b, variant=v, device="sim")
+    for v in ("tiled", "corner_turned", "corner_turned_padded")
+}
+
+
+def conflicts():
+    for variant, p in turned.items():
+        print(
+            f"{variant:21} {p.sectors_per_request['load']:.0f} sectors per load, {p.bank_conflicts:9,} bank conflicts; {p.modelled.why}"
+        )
+    return turned["corner_turned"]
+
+
+# %%
+lessons.predict(
+    "corner turned",
+    "`corner_turned` loads 4 sectors per request, as `tiled` does. Is it as fast?",
+    choices=["yes", "no: its reads of the tile have bank conflicts", "no: it executes more loads"],
+    guess=...,
+    measured=lambda: (
+        "no: its reads of the tile have bank conflicts"
+        if turned["corner_turned"].bank_conflicts
+        else "yes"
+    ),
+    show=lambda: [
+        conflicts(),
+        lessons.times("matmul", ["tiled", "transposed_b", "corner_turned", "corner_turned_padded"]),
+    ],
+)
 
 # %% [markdown]
-# The loads coalesce: 4 sectors, all used. But line by line the cost is now in *shared* memory, and the picture shows
-# what a warp does there at one step: lane `tx` reads `b_tile[tx][k]`, 32 rows of 32 words.
+# (The report calls it an 8-way conflict, not 32-way. The assembler lets each lane read four columns at once, 16 bytes. A warp then wants 128 words, which take 4
+# wavefronts at best. The load takes 32. There are a quarter as many loads, and the waste is the same.)
 #
-# Shared memory has 32 banks, and word w is in bank w mod 32. A column of a 32-word-wide array is all in one
-# bank, and a bank serves one word at a time: a 32-way conflict, 32 **wavefronts** for one load.
-# (The assembler has each lane read four columns at once, 16 bytes. Such a load cannot take fewer than 4
-# wavefronts, so the report calls its 32 an 8-way conflict; a quarter of the loads, and the same waste.)
-#
-# **Predict:** what if each row had 33 words, the last one unused?
-
-# %%
-padded = [lane * 33 * 4 for lane in range(32)]
-draw.bank_board(padded, 4, rows="words", title="b_tile[tx][0] of float b_tile[32][33]")
-
-# %% tags=["counts"]
-for variant in ("tiled", "corner_turned", "corner_turned_padded"):
-    p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
-    print(
-        f"{variant:21} {p.sectors_per_request['load']:.0f} sectors per load, {p.bank_conflicts} bank conflicts"
-    )
-
-# %% [markdown]
-# One column of padding and the conflicts are gone: `corner_turned_padded` asks as little of the memory as
-# `tiled`, with a matrix that lies the other way. In time:
-
-# %%
-lessons.times("matmul", ["tiled", "transposed_b", "corner_turned", "corner_turned_padded"])
-
-# %% [markdown]
 # **To remember**
-# - Tiles reduce how *often* global memory is read, by the tile's width.
+# - Tiles reduce how *often* global memory is read, by the tile's width. They need two barriers.
 # - A tile lets threads load in the order memory likes and use in the order the algorithm likes.
 # - Shared memory has its own rule: 32 banks; a column needs a row length that is odd in words.
+# - Before blaming the memory, compare what is asked of it with what it gives.
+
+# %%
+lessons.score()

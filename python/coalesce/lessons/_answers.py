@@ -167,4 +167,182 @@ _LESSON_1 = {
     ),
 }
 
-ANSWERS: dict[str, Answer] = {**_LESSON_0, **_LESSON_1}
+_LESSON_2 = {
+    "threads without work": Answer(
+        "4 x 3 blocks of 32 x 32 cover 128 x 96: 12,288 threads for 7,000 elements. The `if` on "
+        "`row` and `col` sends the others home.",
+        {
+            0: "100 and 70 are no multiples of 32, so the last blocks stick out.",
+            12288: "That is how many threads there are.",
+        },
+    ),
+    "stray writes": Answer(
+        "`out[row * N + col]` with `col` from 70 on is in the **next row**, where another thread "
+        "writes, too: the result depends on who comes last. Only in the last row the 26 strays "
+        "leave the array, and are found as reads and writes past the end. The check below finds "
+        "both: as 26 writes past the end, and as 2,574 pairs of writes that nothing orders.",
+        {
+            0: "Only those of the last row leave the array. The others land in the next row.",
+            26: "That is how many do leave it.",
+        },
+    ),
+    "naive sectors": Answer(
+        "32 of `a`, where each lane is in a row and so in a sector of its own, and 1 of `b`, where "
+        "all lanes want the same element. Of each sector of `a` 4 bytes are used.",
+        {
+            64: "All lanes have the same column of `b`: one element, one sector.",
+            2: "That is the number of requests. Each has as many sectors as its lanes touch.",
+            5: "You gave the lanes neighbouring columns. Here `threadIdx.x` counts rows.",
+            36: "`b` is one element for all lanes, not 32 neighbours.",
+            32: "You left out the load of `b`: one sector.",
+        },
+    ),
+    "coalesced sectors": Answer(
+        "`a` is now a **broadcast**, 1 sector, and `b` is **contiguous**: 32 floats in 4 sectors, "
+        "every byte used. The store falls from 32 sectors to 4, too.",
+        {
+            8: "`a` is one element for all lanes: one sector, not four.",
+            33: "The lanes have changed places: 32 neighbouring columns of `b`, one row of `a`.",
+            2: "That would be 2 lines. 32 floats are 4 sectors.",
+        },
+    ),
+    "the other bytes": Answer(
+        "L1 answers 99 % of the sectors, and DRAM reads the operands just once, for both kernels. "
+        "The sectors of 32 rows stay in L1 until all their 8 floats were used. It is tempting to "
+        "say that they are moved again and again from the memory. They are not.",
+        {
+            "in DRAM: the sector is moved again": "DRAM reads 2.1 MB in both kernels, the size of "
+            "the operands.",
+            "in L2": "L2 answers the 1 % that L1 has not.",
+        },
+    ),
+    "what binds naive": Answer(
+        "L1's data stage serves one line of a request after the other. `naive` has 33 lines per "
+        "iteration, `coalesced` 2, so its passes fall 16.5 times. The time falls less, since then "
+        "another resource binds: the load-store unit, which takes each request. Sectors fall 6.6 "
+        "times, but they bind neither kernel: four sectors of one line are one pass.",
+        {
+            "DRAM": "DRAM needs 940 of more than a million cycles.",
+            "the load-store unit": "It binds `coalesced`. Both kernels have as many requests.",
+            "the multipliers": "The arithmetic is the same in both kernels, and far from binding.",
+        },
+    ),
+    "swapped": Answer(
+        "`/` and `%` have changed places, so neighbouring lanes are rows again: the naive kernel. "
+        "The result is right. Only a count (or a clock) shows it. And `naive_2d`, which the same "
+        "tutorials call naive, lets `col` follow `threadIdx.x` and coalesces.",
+        {
+            5: "Look at the lanes: `threadIdx.x % 32` is the row, so they step down the rows.",
+            8: "Look at the lanes: `threadIdx.x % 32` is the row, so they step down the rows.",
+        },
+    ),
+    "beta": Answer(
+        "One request for each of the 512 warps: nothing beside the 2 x 128 that each of them makes "
+        "in the loop.",
+        {
+            16384: "That is one per thread. A request is one per warp.",
+            2048: "That is sectors. A warp reads its 32 elements of `c` with one request.",
+        },
+    ),
+}
+
+_LESSON_3 = {
+    "phase 1": Answer(
+        "There are 8 / 4 = 2 phases. In phase 1 the tile of `a` has moved 4 columns to the right, "
+        "that of `b` 4 rows down. Thread t = x + 4 y = 6 loads `a[1][6]` and `b[5][2]`.",
+        {
+            "a[1][2] and b[1][2]": "That is phase 0. In phase 1 both tiles have moved.",
+            "a[5][2] and b[1][6]": "The tile of `a` moves along a row, that of `b` down a column.",
+        },
+    ),
+    "barriers": Answer(
+        "Without the first, threads multiply what others have not stored yet. Without the second, "
+        "a warp stores the next tile while another still reads this one. The check reports both "
+        "as data races, whatever the run at hand computed.",
+        {
+            "only the first": "The loop goes on: the next tile is stored into the same memory.",
+            "only the second": "A thread uses elements that other threads load.",
+        },
+    ),
+    "fewer requests": Answer(
+        "Each element that a block loads serves 32 threads in a row or column of it: 32 times "
+        "fewer requests. The sectors fall only 20 times, from 1.25 N^3 floats moved to 0.0625, "
+        "since the untiled kernel's load of `a` is a broadcast: one sector for 32 lanes.",
+        {
+            16: "That is for tiles of 16.",
+            1024: "A tile has 1,024 elements, but each serves the 32 threads of a row or column.",
+            20: "That is the ratio of the sectors.",
+        },
+    ),
+    "gain of the tile": Answer(
+        "Much less than 32 or 20 times. `coalesced` never waited for the memory: the caches "
+        "answered. Both kernels are bound by the load-store unit. `coalesced` gives it two "
+        "requests per multiplication, `tiled` 1.4 (most of them of shared memory; the "
+        "assembler merges four loads of `a_tile` into one), and 2 / 1.4 is what is gained.",
+        {
+            32: "Global loads became shared loads. The load-store unit takes both.",
+            20: "The sectors did not bind the untiled kernel: L1 had 95 % of them.",
+        },
+    ),
+    "who repeats a": Answer(
+        "Block (bx, by) needs rows by · 32 ... of `a` and columns bx · 32 ... of `b`. So `a` "
+        "repeats along bx, for the same by; `b` along by, for the same bx. The printed note has "
+        "them swapped.",
+        {"those with the same bx": "These are above each other: they have other rows of `a`."},
+    ),
+    "bytes from memory": Answer(
+        "Each byte once: 128 KiB. L2 answers the other blocks, and what the untiled kernel loads "
+        "again and again, L1 has.",
+        {
+            512: "Four blocks load each sector, and the last three find it in L2.",
+            64: "That is one operand.",
+        },
+    ),
+    "69 GB": Answer(
+        "Eight times what the threads want of `b`, and a quarter of what they want of `a`. The "
+        "69 GB are moved nowhere: in a broadcast the threads want 128 bytes and the load asks for "
+        "one sector; lanes a row of `b` apart want 4 bytes each and ask for a sector. The memory "
+        "need give each byte only once, 0.03 GB, if the caches keep it.",
+        {
+            69: "That is what the threads want. Loads ask for sectors.",
+            68.7: "That is what the threads want. Loads ask for sectors.",
+            43: "That is `coalesced`. Here the lanes are a row of `b` apart.",
+        },
+    ),
+    "a column of words": Answer(
+        "A row is 32 words, so a column is all in one bank, and the bank serves one word at a "
+        "time: a 32-way conflict.",
+        {
+            1: "The words are 32 apart, and w mod 32 is the same for all.",
+            4: "Sectors are a matter of global memory.",
+            16: "All 32 lanes are in one bank, not 16.",
+        },
+    ),
+    "padded rows": Answer(
+        "Lane l reads word 33 l, in bank 33 l mod 32 = l: each bank once.",
+        {
+            32: "33 l mod 32 is l: every lane has a bank of its own.",
+            2: "33 l mod 32 is l: no two lanes share a bank.",
+            33: "The unused word is read by nobody.",
+        },
+    ),
+    "transposed b": Answer(
+        "32 for `b`, a row of it apart, and 1 for `a`.",
+        {
+            5: "Each *thread* walks along a row. At one moment the lanes are a row apart.",
+            8: "Each *thread* walks along a row. At one moment the lanes are a row apart.",
+            64: "The load of `a` is a broadcast.",
+        },
+    ),
+    "corner turned": Answer(
+        "The loads of global memory are as good as those of `tiled`. The cost is now in shared "
+        "memory, where lane `tx` reads `b_tile[tx][k]`, a column. One word of padding per row "
+        "removes the conflicts.",
+        {
+            "yes": "Shared memory does not mind order, but it minds banks.",
+            "no: it executes more loads": "It executes fewer: the assembler merges more of them.",
+        },
+    ),
+}
+
+ANSWERS: dict[str, Answer] = {**_LESSON_0, **_LESSON_1, **_LESSON_2, **_LESSON_3}
