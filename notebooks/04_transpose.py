@@ -12,6 +12,8 @@
 # **The question.** A transposition computes nothing: it reads each element once and writes it once. A copy does
 # the same. Yet the obvious transpositions, the first two below, take much longer than a copy. Where does the time go, and is it better
 # to suffer in the reads or in the writes?
+#
+# **Time:** 45 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb). No GPU. Terms: [glossary](glossary.md).
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -30,145 +32,242 @@ from coalesce import draw, lessons
 rng = np.random.default_rng(0)
 a = rng.random((128, 128), dtype=np.float32)
 
-# %%
-lessons.times("transpose", ["naive_read", "naive_write", "copy"], n=16384, against="copy")
-
 # %% [markdown]
+# ## Two obvious kernels
+#
 # A warp reads 32 elements along a row of `a` and must write them down a column of the result, or the other way
-# round. **Predict** the sectors of the load and of the store for each.
+# round. Blocks of 32 x 8 threads move tiles of 32 x 32 elements, four per thread:
+
+# %%
+print(lessons.code("transpose", "naive_read"))
+
+# %%
+print(lessons.code("transpose", "naive_write"))
 
 # %%
 lanes = range(32)
-draw.matrices(
-    {
-        "read along, write down": [
-            draw.Matrix("a", (128, 128), [(0, lane) for lane in lanes]),
-            draw.Matrix("out", (128, 128), [(lane, 0) for lane in lanes]),
-        ],
-        "read down, write along": [
-            draw.Matrix("a", (128, 128), [(lane, 0) for lane in lanes]),
-            draw.Matrix("out", (128, 128), [(0, lane) for lane in lanes]),
-        ],
-    },
-    title="one warp of a transposition",
-    headline="Without shared memory one side touches 32 sectors",
-)
+walks = {
+    "naive_read": [
+        draw.Matrix("a", (128, 128), [(0, lane) for lane in lanes]),
+        draw.Matrix("out", (128, 128), [(lane, 0) for lane in lanes]),
+    ],
+    "naive_write": [
+        draw.Matrix("a", (128, 128), [(lane, 0) for lane in lanes]),
+        draw.Matrix("out", (128, 128), [(0, lane) for lane in lanes]),
+    ],
+}
+names = ("copy", "naive_read", "naive_write", "tiled", "padded", "swizzled")
+profiles = {v: coalesce.profile("transpose", a, variant=v, device="sim") for v in names}
+
+
+def table(*variants):
+    for variant in variants:
+        p = profiles[variant]
+        s = p.sectors_per_request
+        print(
+            f"{variant:12} load {s['load']:2.0f}  store {s['store']:2.0f} sectors per request, "
+            f"{p.bank_conflicts:6} bank conflicts"
+        )
+
 
 # %% tags=["counts"]
-profiles = {
-    v: coalesce.profile("transpose", a, variant=v, device="sim")
-    for v in ("copy", "naive_read", "naive_write", "tiled", "padded", "swizzled")
-}
-for variant, p in profiles.items():
-    s = p.sectors_per_request
-    print(
-        f"{variant:12} load {s['load']:2.0f}  store {s['store']:2.0f} sectors per request, "
-        f"{p.bank_conflicts:6} bank conflicts"
-    )
+lessons.predict(
+    "store of naive_read",
+    "`naive_read` reads along rows. How many sectors does each of its stores touch?",
+    guess=...,
+    measured=lambda: profiles["naive_read"].sectors_per_request["store"],
+    show=lambda: [
+        table("copy", "naive_read", "naive_write"),
+        draw.matrices(
+            walks,
+            title="one warp of a transposition",
+            headline="Without shared memory one side touches 32 sectors",
+        ),
+    ],
+)
 
 # %% [markdown]
-# `naive_read` reads well and writes badly, `naive_write` the other way round. The counters cannot say which is
-# worse: both use an eighth of one side. The times above can. What differs is the fate of the other seven eighths, behind the first-level cache. **Predict:** on
-# which side does that cache help? (The next figures are modelled.)
+# By requests and sectors the two are mirror images: each uses an eighth of one side. Are they equally fast? What differs is the fate of the other seven eighths, behind L1.
 
 # %%
-for variant in ("naive_read", "naive_write"):
-    m = profiles[variant].metrics()
-    print(
-        f"{variant:12} {m['lts__t_sectors_srcunit_tex_op_read.sum']:6} sectors read from the second level, "
-        f"{m['lts__t_sectors_srcunit_tex_op_write.sum']:6} written to it"
+large = rng.random((1024, 1024), dtype=np.float32)
+big = {v: coalesce.profile("transpose", large, variant=v, device="sim") for v in names}
+
+
+def suffering():
+    for variant in ("naive_read", "naive_write"):
+        m = big[variant].metrics()
+        print(
+            f"{variant:12} {m['lts__t_sectors_srcunit_tex_op_read.sum']:9,} sectors read from L2, "
+            f"{m['lts__t_sectors_srcunit_tex_op_write.sum']:9,} written to it; {big[variant].modelled.why}"
+        )
+    return lessons.times(
+        "transpose", ["naive_read", "naive_write", "copy"], n=16384, against="copy"
     )
 
+
+lessons.predict(
+    "reads or writes",
+    "Which of the two is faster?",
+    choices=[
+        "naive_read: it suffers in the writes",
+        "naive_write: it suffers in the reads",
+        "neither",
+    ],
+    guess=...,
+    measured=lambda: (
+        "naive_write: it suffers in the reads"
+        if big["naive_write"].modelled_ms < 0.8 * big["naive_read"].modelled_ms
+        else "another"
+    ),
+    show=suffering,
+)
+
 # %% [markdown]
-# The rest of a sector that was *read* in vain may still lie in the first-level cache when the next warps want it. A sector *written* in part goes on to the
-# second level at once, 4 bytes of it, and its neighbours follow one by one.
-#
 # ## The tile, again
 #
 # Read a tile along its rows into shared memory, read it there by columns, write along rows. Both global sides are
-# then contiguous. The cost moves into shared memory, and a profile finds it there:
+# then contiguous.
 
 # %%
-profiles["tiled"]
+print(lessons.code("transpose", "tiled"))
 
-# %% [markdown]
-# A column of a 32 x 32 tile is one bank: 32 wavefronts (lesson 3). There are two cures.
-#
-# **Padding**: rows of 33 words. **Swizzling**: keep element (r, c) at column `c ^ r`. **Predict** for each: in which banks
-# are the 32 elements of column 5?
-
-# %%
-draw.bank_board(
-    [(r * 33 + 5) * 4 for r in lanes], 4, rows="words", title="padded: tile[r][5] of tile[32][33]"
-)
-
-# %%
-draw.bank_board(
-    [(r * 32 + (5 ^ r)) * 4 for r in lanes],
-    4,
-    rows="words",
-    title="swizzled: column 5 of tile[32][32] is at tile[r][5 ^ r]",
+# %% tags=["counts"]
+lessons.predict(
+    "conflicts of the tile",
+    "A tile of 32 x 32 words, and 32 lanes read down one of its columns. How many wavefronts does this load take?",
+    guess=...,
+    measured=lambda: {t.name: t.per_request for t in profiles["tiled"].totals()}["shared load"],
+    show=lambda: profiles["tiled"],
 )
 
 # %% [markdown]
-# Each bank once, both times. The swizzled tile needs no extra words, and its rows stay aligned for loads of 16 bytes,
+# There are two cures. **Padding**: rows of 33 words. **Swizzling**: keep element (r, c) at column `c ^ r`. The kernel with padding differs
+# in one number; here is the one that swizzles:
+
+# %%
+print(lessons.code("transpose", "swizzled"))
+
+
+# %% tags=["counts"]
+def banks():
+    board = {
+        "padded": [(r * 33 + 5) % 32 for r in lanes],
+        "swizzled": [(r * 32 + (5 ^ r)) % 32 for r in lanes],
+    }
+    for name, found in board.items():
+        print(f"{name:9} column 5 is in {len(set(found))} banks: {found[:6]} ...")
+    return len(set(board["swizzled"]))
+
+
+lessons.predict(
+    "swizzled banks",
+    "In how many different banks are the 32 elements of column 5 of a swizzled tile?",
+    guess=...,
+    measured=banks,
+    show=lambda: [
+        draw.bank_board(
+            [(r * 33 + 5) * 4 for r in lanes],
+            4,
+            rows="words",
+            title="padded: tile[r][5] of tile[32][33]",
+        ),
+        draw.bank_board(
+            [(r * 32 + (5 ^ r)) * 4 for r in lanes],
+            4,
+            rows="words",
+            title="swizzled: column 5 of tile[32][32] is at tile[r][5 ^ r]",
+        ),
+    ],
+)
+
+# %% [markdown]
+# The swizzled tile needs no extra words, and its rows stay aligned for loads of 16 bytes,
 # which an odd row length would spoil.
 #
 # ## How near to a copy?
 #
-# Bytes over time, where the bytes are what must move at least: each element once in and once out. **Predict:** which variants come near the copy?
+# Bytes over time, where the bytes are what must move at least: each element once in and once out.
 
 # %%
-measured = lessons.times("transpose", list(profiles), n=16384)
-measured
+measured = lessons.times("transpose", list(names), n=16384)
 
-# %%
-if measured:
+
+def shares():
+    for name in names[1:]:
+        print(f"{name:12} {big[name].modelled.why}")
+    if not measured:
+        return None
     share = {name: 100 * measured.ratio(name, "copy") for name in measured}
     axes = coalesce.plots.bars(
         share, label="bandwidth, % of the copy's", format="{:.0f}", theme="transparent"
     )
+    return [measured, axes]
 
-# %% [markdown]
-# Both cures come near the copy. The tile alone does not: its conflicts cost about what it saved, compare it with `naive_write`.
-#
-# ## Transposing B first
-#
-# Lesson 2 found that lanes must step along a row. One tutorial concludes that `b` should be transposed before the product, so that each thread walks along
-# its row. **Predict** the sectors of a step.
 
-# %% tags=["counts"]
-b = rng.random((128, 128), dtype=np.float32)
-direct = coalesce.profile("matmul", a, b, variant="naive_2d", device="sim")
-turned = coalesce.profile("matmul", a, b, variant="transposed_b", device="sim")
-for name, p in {"b as it is": direct, "b transposed": turned}.items():
-    sectors = p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
-    print(
-        f"{name:13} {2 * p.sectors_per_request['load']:2.0f} sectors a step, {sectors:.0f} in all"
-    )
-extra = turned.preparation[0].metrics()
-print(
-    f"and the transposition itself loads {extra['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:.0f} more"
+lessons.predict(
+    "near the copy",
+    "Which transpositions come near the copy's bandwidth (90 % of it)?",
+    choices=[
+        "tiled, padded and swizzled",
+        "padded and swizzled",
+        "naive_write, padded and swizzled",
+    ],
+    guess=...,
+    measured=lambda: (
+        "padded and swizzled"
+        if [
+            (measured.ratio(v, "copy") or big["copy"].modelled_ms / big[v].modelled_ms) > 0.9
+            for v in ("naive_write", "tiled", "padded", "swizzled")
+        ]
+        == [False, False, True, True]
+        else "another set"
+    ),
+    show=shares,
 )
 
 # %% [markdown]
-# One thread's walk along a row is the one pattern that helps a CPU and hurts a GPU. Each lane now has a row of its own, 33
-# sectors a step where there were 5. When does it pay? For this kernel never: the load it repairs was fine. To know for
-# any other: count the sectors of the load before and after, and add what the transposition itself moves. The clock, with the transposition's part:
+# ## Transposing B first
+#
+# Lesson 2 found that lanes must step along a row. One tutorial concludes that `b` should be transposed before the product, so that each thread walks along
+# its row. It promises 3 to 4 times the speed.
 
 # %%
-product = lessons.times("matmul", ["naive_2d", "transposed_b"])
-product
+b = rng.random((128, 128), dtype=np.float32)
+direct = coalesce.profile("matmul", a, b, variant="naive_2d", device="sim")
+turned = coalesce.profile("matmul", a, b, variant="transposed_b", device="sim")
 
-# %%
-if product:
-    for kernel, ms in product["transposed_b"].parts:
-        print(f"{kernel:12} {ms:9.3f} ms")
+
+def both():
+    for name, p in {"b as it is": direct, "b transposed": turned}.items():
+        sectors = p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+        print(
+            f"{name:13} {2 * p.sectors_per_request['load']:2.0f} sectors per iteration, {sectors:9,} in all"
+        )
+    extra = turned.preparation[0].metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    print(f"and the transposition itself loads {extra:,} more")
+    product = lessons.times("matmul", ["naive_2d", "transposed_b"])
+    if product:
+        for kernel, ms in product["transposed_b"].parts:
+            print(f"of transposed_b: {kernel:12} {ms:9.3f} ms")
+    return product
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "transposing b first",
+    "With `b` as it is, an iteration touches 5 sectors. How many with `b` transposed?",
+    guess=...,
+    measured=lambda: 2 * turned.sectors_per_request["load"],
+    show=both,
+)
 
 # %% [markdown]
-# (`padded` is the transposition.) It is cheap; what it makes of the product is not.
-#
 # **To remember**
 # - A copy is the yardstick of a transposition: bytes over time, as a share of the copy's.
-# - Without shared memory one side is strided; a tile moves the problem into shared memory, padding or a swizzle solves it there.
-# - "Along the row" must be true of the *lanes* at one instant, not of a thread over time.
+# - Without shared memory one side is strided. A tile moves the problem into shared memory; padding or a swizzle solves it there.
+# - If one side must suffer, let it be the reads: L1 keeps what was read in vain.
+# - "Along the row" must be true of the *lanes* at one moment, not of a thread over time.
+
+# %%
+lessons.score()

@@ -345,4 +345,60 @@ _LESSON_3 = {
     ),
 }
 
-ANSWERS: dict[str, Answer] = {**_LESSON_0, **_LESSON_1, **_LESSON_2, **_LESSON_3}
+_LESSON_4 = {
+    "store of naive_read": Answer(
+        "The lanes write down a column: 32 rows, 32 sectors, 4 bytes of each. `naive_write` is "
+        "the mirror image: 32 for the load, 4 for the store.",
+        {
+            4: "That is its load. What is read along a row is written down a column.",
+            8: "Neighbouring lanes write a whole row apart, so each has a sector of its own.",
+        },
+    ),
+    "reads or writes": Answer(
+        "The rest of a sector that was **read** in vain is in L1 when the next warp of the block "
+        "wants it: L2 delivers each sector once. A sector **written** in part goes on to L2 at "
+        "once, 4 bytes of it, and its neighbours follow one by one: eight times the writes, and "
+        "L2 binds.",
+        {
+            "naive_read: it suffers in the writes": "Writes do not wait, but each part of a sector "
+            "goes to L2 by itself.",
+            "neither": "They touch as many sectors at L1. Behind it they differ by eight times.",
+        },
+    ),
+    "conflicts of the tile": Answer(
+        "A column of a tile of 32 x 32 words is one bank: 32 wavefronts (lesson 3). The cost has "
+        "moved from global into shared memory, and the profile finds it there.",
+        {
+            1: "That would be a row. Word 32 r + c is in bank c, for all r.",
+            4: "Sectors are a matter of global memory.",
+        },
+    ),
+    "swizzled banks": Answer(
+        "5 ^ r is different for each r, so the column meets each bank once, as does the padded "
+        "one.",
+        {1: "That is the plain tile: tile[r][5] is always in bank 5."},
+    ),
+    "near the copy": Answer(
+        "Both cures, with 94 and 92 % of the copy. The tile alone does not: its conflicts cost "
+        "about what it saved. It is bound by L1's data stage, as `naive_write` is: that stage "
+        "serves both the lines of global memory and the wavefronts of shared memory.",
+        {
+            "tiled, padded and swizzled": "The tile alone reads columns of one bank.",
+            "naive_write, padded and swizzled": "`naive_write` reaches half of the copy: L1 has to "
+            "look up 32 lines for each load.",
+        },
+    ),
+    "transposing b first": Answer(
+        "One thread's walk along a row is the pattern that helps a CPU and hurts a GPU. Each lane "
+        "now has a row of its own. The product takes 12 times as long, not a third. The "
+        "transposition itself is cheap; what it makes of the product is not. To know whether it "
+        "pays: count the sectors of the load before and after, and add what it moves itself.",
+        {
+            8: "That needs the *lanes* side by side. Each thread walks along a row; the lanes are "
+            "a row apart.",
+            5: "Each lane has changed from a column of `b` to a row of its transpose.",
+        },
+    ),
+}
+
+ANSWERS: dict[str, Answer] = {**_LESSON_0, **_LESSON_1, **_LESSON_2, **_LESSON_3, **_LESSON_4}
