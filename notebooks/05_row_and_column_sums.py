@@ -12,6 +12,8 @@
 # **The question.** The sums of the rows and the sums of the columns of one matrix: the same additions, the same
 # data. One thread for each sum, and one of the two kernels needs eight times the sectors of the other. How do we repair
 # it, and why does the clock disagree with the counts?
+#
+# **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb) for the banks. No GPU. Terms: [glossary](glossary.md).
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -33,30 +35,47 @@ a = rng.random((256, 256), dtype=np.float32)
 # %% [markdown]
 # ## Two walks
 #
-# A thread of `thread_per_row` walks along its row, one of `thread_per_column` down its column. **Predict** for each: where are the
-# 32 lanes of a warp at step 0, and at step 1?
+# A thread of `thread_per_row` walks along its row, one of `thread_per_column` down its column.
+
+# %%
+print(lessons.code("row_sums", "thread_per_row"))
+
+# %%
+print(lessons.code("column_sums", "thread_per_column"))
 
 # %%
 lanes = range(32)
-draw.matrices(
-    {
-        "step 0": [
-            draw.Matrix("a by rows", (256, 256), [(lane, 0) for lane in lanes]),
-            draw.Matrix("a by columns", (256, 256), [(0, lane) for lane in lanes]),
-        ],
-        "step 1": [
-            draw.Matrix("a by rows", (256, 256), [(lane, 1) for lane in lanes]),
-            draw.Matrix("a by columns", (256, 256), [(1, lane) for lane in lanes]),
-        ],
-    },
-    title="one warp: a thread for each row, a thread for each column",
-    headline="A row for each thread: 32 sectors. A column for each thread: 4",
+walks = {
+    f"iteration {i}": [
+        draw.Matrix("a by rows", (256, 256), [(lane, i) for lane in lanes]),
+        draw.Matrix("a by columns", (256, 256), [(i, lane) for lane in lanes]),
+    ]
+    for i in (0, 1)
+}
+kernels = {
+    "thread_per_row": "row_sums",
+    "block_per_row": "row_sums",
+    "block_per_row_dynamic": "row_sums",
+    "warp_per_row": "row_sums",
+    "thread_per_column": "column_sums",
+    "column_tiles": "column_sums",
+}
+profiles = {v: coalesce.profile(op, a, variant=v, device="sim") for v, op in kernels.items()}
+
+# %% tags=["counts"]
+lessons.predict(
+    "walk along the row",
+    "How many sectors does one load of `thread_per_row` touch?",
+    guess=...,
+    measured=lambda: profiles["thread_per_row"].sectors_per_request["load"],
+    show=lambda: draw.matrices(
+        walks,
+        title="one warp: a thread for each row, a thread for each column",
+        headline="A row for each thread: 32 sectors. A column for each thread: 4",
+    ),
 )
 
 # %% [markdown]
-# Walking along a row is what a CPU likes: one walker, byte after byte. A warp is 32 walkers at the same instant,
-# and what counts is where *they* are.
-#
 # ## Rows without the stride
 #
 # To sum a row with contiguous loads, let neighbouring lanes take neighbouring elements of **one** row: a block, or a
@@ -66,89 +85,169 @@ draw.matrices(
 print(lessons.code("row_sums", "block_per_row"))
 
 # %% [markdown]
-# The parts meet in shared memory, by a tree: half of the threads add, then half of those. **Predict:** does
-# `partial[t] += partial[t + half]` have bank conflicts?
+# The parts meet in shared memory, by a tree: half of the threads add, then half of those. There are two other common trees. Here are all three:
 
 # %%
-draw.bank_board(
-    [(t + 16) * 4 for t in range(16)], 4, title="partial[t + half], half = 16: 16 threads"
+TREES = {
+    "halves": "for (int s = 128; s > 0; s /= 2) { __syncthreads(); if (t < s) part[t] += part[t + s]; }",
+    "t % (2 * s) == 0": "for (int s = 1; s < 256; s *= 2) { __syncthreads(); if (t % (2 * s) == 0) part[t] += part[t + s]; }",
+    "i = 2 * s * t": "for (int s = 1; s < 256; s *= 2) { __syncthreads(); int i = 2 * s * t; if (i < 256) part[i] += part[i + s]; }",
+}
+
+
+def tree(name):
+    """Profile of one block that adds 256 numbers with this tree."""
+    text = """
+extern "C" __global__ void tree(const float* x, float* out) {
+    __shared__ float part[256];
+    int t = threadIdx.x;
+    part[t] = x[t];
+    TREE
+    if (t == 0) *out = part[0];
+}
+"""
+    out = np.zeros(1, np.float32)
+    p = coalesce.Kernel(text.replace("TREE", TREES[name]), "tree").profile(1, 256, a[0], out)
+    assert np.isclose(out[0], a[0].sum())
+    return p
+
+
+def trees():
+    for name in TREES:
+        p = tree(name)
+        m = p.metrics()
+        loads = {t.name: t.requests for t in p.totals()}["shared load"]
+        print(
+            f"{name:17} {p.bank_conflicts:3} bank conflicts, {loads:3} shared load requests, "
+            f"{m['memory_l1_wavefronts_shared']:4} wavefronts, {m['smsp__inst_executed.sum']} instructions"
+        )
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "conflicts of a tree",
+    "Which of the three trees has bank conflicts?",
+    choices=[*TREES, "none"],
+    guess=...,
+    measured=lambda: "".join(name for name in TREES if tree(name).bank_conflicts),
+    show=lambda: [
+        trees(),
+        draw.bank_board(
+            [t * 8 * 4 for t in range(32)], 4, title="i = 2 * s * t with s = 4: part[8 t]"
+        ),
+    ],
 )
 
 # %% [markdown]
-# None: the threads that add stand side by side. (The other common way, `t % (2 * s) == 0`, strides through the banks and keeps a
-# few lanes of *every* warp busy.) The last five steps happen inside one warp, which needs no memory at all: its lanes
-# can read each other's registers with shuffles. `warp_per_row` does only that:
+# The last five steps happen inside one warp, which needs no memory at all: its lanes
+# can read each other's registers with shuffles. `warp_per_row` does only that. For the columns, `column_tiles` lets 32 warps share
+# 32 columns, and adds up their parts at the end:
 
 # %%
 print(lessons.code("row_sums", "warp_per_row"))
 
-# %% [markdown]
-# **Predict** for a matrix of 256 x 256: how many warps does each kernel have, and how many sectors does a load take?
+# %%
+print(lessons.code("column_sums", "column_tiles"))
+
+
+# %%
+def table():
+    print(
+        f"{'kernel':22} {'warps':>6} {'loads':>6} {'sectors each':>13} {'sectors':>8} {'bank conflicts':>15}"
+    )
+    for variant, p in profiles.items():
+        warps = int(np.prod(p.grid)) * -(-int(np.prod(p.block)) // 32)
+        m = p.metrics()
+        print(
+            f"{variant:22} {warps:6} {m['l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum']:6} "
+            f"{p.sectors_per_request['load']:13.1f} {m['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:8} {p.bank_conflicts:15}"
+        )
+
 
 # %% tags=["counts"]
-kernels = {
-    "thread_per_row": ("row_sums", {}),
-    "block_per_row": ("row_sums", {}),
-    "block_per_row_dynamic": ("row_sums", {}),
-    "warp_per_row": ("row_sums", {}),
-    "thread_per_column": ("column_sums", {}),
-    "column_tiles": ("column_sums", {}),
-}
-profiles = {}
-print(f"{'kernel':22} {'warps':>6} {'loads':>6} {'sectors each':>13} {'bank conflicts':>15}")
-for variant, (operation, options) in kernels.items():
-    p = profiles[variant] = coalesce.profile(operation, a, variant=variant, device="sim", **options)
-    warps = int(np.prod(p.grid)) * -(-int(np.prod(p.block)) // 32)
-    loads = p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
-    print(
-        f"{variant:22} {warps:6} {loads:6.0f} {p.sectors_per_request['load']:13.1f} {p.bank_conflicts:15}"
-    )
+lessons.predict(
+    "warps of a thread per row",
+    "The matrix has 256 x 256 elements. How many warps does `thread_per_row` have?",
+    guess=...,
+    measured=lambda: int(np.prod(profiles["thread_per_row"].grid)) * 8,
+    show=table,
+)
 
 # %% [markdown]
-# All the data is 65536 floats, 8192 sectors. Every kernel but the first moves just that.
+# ## Why the clock disagrees, twice
 #
-# ## Why the clock disagrees
-#
-# `thread_per_column` needs an eighth of the sectors of `thread_per_row`. **Predict:** how much faster is it, and how near does it come to the kernels
-# with a block or a warp for each row?
+# `thread_per_column` touches an eighth of the sectors of `thread_per_row`.
 
 # %%
 rows = lessons.times("row_sums", ["thread_per_row", "block_per_row", "warp_per_row"])
-rows
-
-# %%
 columns = lessons.times("column_sums", ["thread_per_column", "column_tiles"])
-columns
+
+
+def behind():
+    for name in ("thread_per_row", "thread_per_column"):
+        p = profiles[name]
+        m = p.metrics()
+        print(
+            f"{name:18} {m['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:6,} sectors touched, L1 hits "
+            f"{m['l1tex__t_sector_hit_rate.pct']:3.0f} %, {m['lts__t_sectors_srcunit_tex_op_read.sum']:,} sectors from L2; {p.modelled.why}"
+        )
+    return [rows, columns]
+
+
+def how_much_faster():
+    if rows and columns:
+        return rows["thread_per_row"].kernel_ms / columns["thread_per_column"].kernel_ms
+    return profiles["thread_per_row"].modelled_ms / profiles["thread_per_column"].modelled_ms
+
+
+lessons.predict(
+    "not eight times",
+    "How many times faster is `thread_per_column`, at n = 4096?",
+    guess=...,
+    measured=how_much_faster,
+    within=0.25,
+    show=behind,
+)
 
 # %% [markdown]
-# Not eight times as fast, and far from the others, which load no better. Look at the second column of the counts: 8 warps. An H200 has
-# 132 multiprocessors with room for 64 warps each.
+# The second disagreement: `column_tiles` loads no better than `thread_per_column`, 4 sectors per request, and is 6 times as fast.
+# Look at the number of warps. An H200 has 132 multiprocessors with room for 64 warps each.
+
+# %%
+capacity = 132 * 64  # NVIDIA H100/H200 architecture whitepaper
+
+
+def occupancy():
+    for n in (256, 4096, 65536):
+        print(
+            f"{n:6} columns: {n // 32:5} warps, {n / 32 / capacity:7.2%} of what an H200 holds at once"
+        )
+    for name in ("thread_per_column", "column_tiles"):
+        print(f"{name:18} {profiles[name].modelled.why}")
+    print(f"\n{'GB/s at n =':18}" + "".join(f"{n:>8}" for n in (256, 1024, 4096, 16384)))
+    for name in ("thread_per_row", "thread_per_column", "block_per_row", "column_tiles"):
+        rates = [lessons.times(kernels[name], [name], n=n) for n in (256, 1024, 4096, 16384)]
+        print(f"{name:18}" + "".join(f"{t[name].gbps:8.0f}" if t else "       -" for t in rates))
+
 
 # %% tags=["counts"]
-capacity = 132 * 64  # NVIDIA H100/H200 architecture whitepaper
-for n in (256, 4096, 65536):
-    print(
-        f"{n:6} columns: {n // 32:5} warps, {n / 32 / capacity:7.2%} of what an H200 holds at once"
-    )
-
-# %% [markdown]
-# Each warp waits some hundred nanoseconds for each of its loads, and there is nobody else to fill the time. The
-# counters describe how well a load is done; they say nothing about how many are on the way at once. So their bandwidth should grow with the
-# matrix, as more columns bring more warps; that of kernels with enough warps should end at the memory's own:
+lessons.predict(
+    "share of the GPU",
+    "With one thread for each of 4,096 columns, which share of the warps that an H200 can hold is there?",
+    guess=...,
+    measured=lambda: 100 * 4096 / 32 / capacity,
+    unit="%",
+    within=0.1,
+)
 
 # %%
-print(f"{'GB/s at n =':18}" + "".join(f"{n:>8}" for n in (256, 1024, 4096, 16384)))
-for operation, variant in [
-    ("row_sums", "thread_per_row"),
-    ("column_sums", "thread_per_column"),
-    ("row_sums", "block_per_row"),
-    ("column_sums", "column_tiles"),
-]:
-    rates = [lessons.times(operation, [variant], n=n) for n in (256, 1024, 4096, 16384)]
-    print(f"{variant:18}" + "".join(f"{t[variant].gbps:8.0f}" if t else "       -" for t in rates))
+occupancy()
 
 # %% [markdown]
-# (The runs of a measurement follow one another, so matrices smaller than the second-level cache are read from there.)
+# Each warp of `thread_per_column` waits some hundred nanoseconds for its loads, and there is nobody else to fill the time. The
+# counters say how well a load is done, not how many are on the way at once. So its bandwidth grows with the
+# matrix, as more columns bring more warps; that of kernels with enough warps ends at the memory's own.
+# (The runs of a measurement follow one another, so matrices smaller than L2 are read from there.)
 #
 # ## The profiler's table of kernels
 #
@@ -164,46 +263,131 @@ for name, ms in sorted(both, key=lambda row: -row[1]):
 # %% [markdown]
 # It is where to look first, and it cannot say why: the second of its rows is perfectly coalesced.
 #
+# ## The puzzle of 6.5 and 150 ms
+#
+# A tutorial runs both sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X). `row_sums` takes 165 ms, `column_sums` 6.5 ms. Then
+# `row_sums` gets a block per row and coalesced loads, and still takes 150 ms. Its author wonders why. Compute what these times mean:
+
+# %% tags=["counts"]
+size = 16384**2 * 4
+for name, ms in {
+    "row_sums, a thread per row": 165.1,
+    "row_sums, a block per row": 150.2,
+    "column_sums": 6.47,
+}.items():
+    print(f"{name:27} {ms:6.1f} ms  {size / ms / 1e6:6.1f} GB/s")
+
+# %%
+lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
+
+# %% [markdown]
+# Which explanation fits: slow shared memory, an access pattern that is still bad, or something that is not in the kernel?
+#
+# <details><summary>Our answer</summary>
+#
+# Something outside. 7 GB/s is what a bus from the host delivers; the memory of that GPU gives 1,600 GB/s. On the recorded GPU the two kernels differ
+# nine times, and even the strided one reaches 505 GB/s. In both of the tutorial's programs `row_sums` is launched first, and so touches the data
+# first. If memory is only mapped or moved at the first touch, the first kernel pays for it, whatever it does. We cannot run it here, so this is a
+# guess. Its test takes one line: launch `column_sums` first, or launch each kernel twice and take the second time.
+#
+# </details>
+#
 # ## Static and dynamic shared memory
 #
 # `__shared__ float partial[256]` fixes the size when the kernel is compiled; `extern __shared__ float partial[]` takes it from
-# the launch, `kernel[grid, block, shared_bytes]`. **Predict:** what differs in the counts?
+# the launch, `kernel[grid, block, shared_bytes]`.
 
-# %%
-coalesce.compare(profiles["block_per_row"], profiles["block_per_row_dynamic"])
+
+# %% tags=["counts"]
+def differences():
+    static, dynamic = (profiles[v].metrics() for v in ("block_per_row", "block_per_row_dynamic"))
+    memory = [
+        name for name in static if "sectors" in name or "requests" in name or "wavefronts" in name
+    ]
+    return sum(static[name] != dynamic[name] for name in memory if "lts" not in name)
+
+
+lessons.predict(
+    "dynamic shared memory",
+    "How many of the counts of requests, sectors and wavefronts differ between the two?",
+    guess=...,
+    measured=differences,
+    show=lambda: coalesce.compare(profiles["block_per_row"], profiles["block_per_row_dynamic"]),
+)
 
 # %% [markdown]
-# Nothing of what the memory sees.
-#
 # ## The same in HIP
 #
-# In HIP the source is nearly the same, the words and one number differ:
+# In HIP the kernel is the same text. Only the host's calls have other names:
+#
+# ```cpp
+# #include <hip/hip_runtime.h>
+#
+# __global__ void column_sums(const float* x, float* sums, int rows, int cols) {  // as in CUDA
+#     int col = blockIdx.x * blockDim.x + threadIdx.x;
+#     if (col >= cols) return;
+#     float sum = 0;
+#     for (int row = 0; row < rows; ++row) sum += x[row * cols + col];
+#     sums[col] = sum;
+# }
+#
+# hipMalloc(&x, bytes);                                  // cudaMalloc
+# hipMemcpy(x, host, bytes, hipMemcpyHostToDevice);      // cudaMemcpy
+# column_sums<<<cols / 256, 256>>>(x, sums, rows, cols); // as in CUDA
+# hipDeviceSynchronize();                                // cudaDeviceSynchronize
+# ```
+#
+# The words and one number differ:
 #
 # | CUDA | HIP on AMD's GPUs |
 # |---|---|
 # | warp of 32 | wavefront, of 64 lanes on CDNA (MI200, MI300), of 32 or 64 on RDNA |
-# | shared memory, up to 227 KiB a block (H100, H200) | LDS, local data share, up to 64 KiB a block (MI200, MI300) |
+# | shared memory, up to 227 KiB per block (H100, H200) | LDS, local data share, up to 64 KiB per block (MI200, MI300) |
 # | multiprocessor (SM) | compute unit (CU) |
-# | line of 128 bytes in 4 sectors | lines of 64 bytes in the first-level cache of MI200, of 128 in that of MI300 and in L2 |
+# | line of 128 bytes in 4 sectors | lines of 64 bytes in the L1 of MI200, of 128 in that of MI300 and in L2 |
 #
-# The question stays: what do the lanes of *one* instruction touch? **Predict** the lines of 128 bytes for the two walks, by 64 lanes over rows of 256 floats.
+# (Careful with the word *wavefront*: on AMD's GPUs it is what CUDA calls a warp. In Nsight Compute it is a pass of shared memory.)
+#
+# The profiler is `rocprof`. It takes the names of counters from a file, `rocprof -i counters.txt ./program`, with a line such as
+# `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These answer the questions of this lesson
+# ([AMD's list for the MI200](https://rocm.docs.amd.com/en/docs-6.0.0/conceptual/gpu-arch/mi200-performance-counters.html)):
+#
+# | question | Nsight Compute | rocprof |
+# |---|---|---|
+# | how many loads? | `l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum` | `SQ_INSTS_VMEM_RD` |
+# | how many pieces does L1 look up? | `l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` | `TCP_TOTAL_CACHE_ACCESSES_sum` (lines) |
+# | what does the memory deliver? | `dram__bytes_read.sum` | `TCC_EA_RDREQ_sum` (requests of L2) |
+# | bank conflicts? | wavefronts above the ideal | `SQ_LDS_BANK_CONFLICT` (cycles) |
+#
+# The question stays: what do the lanes of *one* instruction touch? Here are the lines of 128 bytes for the two walks, over rows of 256 floats.
+
 
 # %% tags=["counts"]
-lanes = np.arange(64)
-for name, addresses in {"row walk": lanes * 1024, "column walk": lanes * 4}.items():
-    for size in (32, 64):
-        t = coalesce.transactions(addresses, itemsize=4, warp_size=size)
-        per = t.lines / t.requests
-        print(f"{name:12} {size} lanes: {t.requests} instruction(s), {per:2.0f} lines each")
+def in_lines():
+    lanes = np.arange(64)
+    for name, addresses in {"row walk": lanes * 1024, "column walk": lanes * 4}.items():
+        for size in (32, 64):
+            t = coalesce.transactions(addresses, itemsize=4, warp_size=size)
+            print(
+                f"{name:12} {size} lanes: {t.requests} instruction(s), {t.lines / t.requests:2.0f} lines each"
+            )
+    return coalesce.transactions(lanes * 4, itemsize=4, warp_size=64).lines
 
-# %%
-coalesce.transactions(lanes * 4, itemsize=4, warp_size=64).picture()
 
-# %% [markdown]
-# The lines are the same in all. A wavefront takes them in half as many instructions, and each waits for twice as many.
+lessons.predict(
+    "wavefront of 64",
+    "64 lanes of one wavefront load 64 neighbouring floats. How many lines of 128 bytes do they touch?",
+    guess=...,
+    measured=in_lines,
+    show=lambda: coalesce.transactions(np.arange(64) * 4, itemsize=4, warp_size=64).picture(),
+)
 
 # %% [markdown]
 # **To remember**
 # - "Along the row" by one thread is a stride for the warp.
 # - Contiguous loads for row sums: a warp or a block for each row, and a tree or shuffles at the end.
+# - Fewer sectors help as far as sectors bind. L1 may have the rest already.
 # - Coalescing is necessary and not sufficient: without enough warps the machine waits.
+
+# %%
+lessons.score()

@@ -401,4 +401,84 @@ _LESSON_4 = {
     ),
 }
 
-ANSWERS: dict[str, Answer] = {**_LESSON_0, **_LESSON_1, **_LESSON_2, **_LESSON_3, **_LESSON_4}
+_LESSON_5 = {
+    "walk along the row": Answer(
+        "In each iteration the 32 lanes are in 32 rows: 32 sectors. Walking along a row is what a "
+        "CPU likes: one walker, byte after byte. A warp is 32 walkers at the same moment. "
+        "`thread_per_column` has them side by side: 4 sectors.",
+        {
+            4: "That is `thread_per_column`. Here each lane is in a row of its own.",
+            1: "One *thread* walks along a row. The lanes of the warp are in 32 rows.",
+        },
+    ),
+    "conflicts of a tree": Answer(
+        "`i = 2 * s * t` lets the lanes step over 2 s words, so several of them meet in one bank: "
+        "97 conflicts. `t % (2 * s) == 0` has none, since the few active lanes of a warp are in "
+        "different banks. It is slow for another reason: it keeps a few lanes of *every* warp "
+        "busy, 95 shared load requests instead of 25. `halves` has neither fault.",
+        {
+            "t % (2 * s) == 0": "Many texts say so. Its active lanes are t and t + 2 s, ... of one "
+            "warp, all in different banks. What it wastes is lanes.",
+            "halves": "The threads that add stand side by side: 32 words in 32 banks.",
+            "none": "Two words that are 32 apart share a bank. Which tree has such steps?",
+        },
+    ),
+    "warps of a thread per row": Answer(
+        "256 threads are 8 warps, in one block. All the data are 65,536 floats, 8,192 sectors. "
+        "Every kernel but `thread_per_row` touches just these.",
+        {
+            256: "That is the threads. 32 of them are a warp.",
+            2048: "That would be a thread for each element.",
+        },
+    ),
+    "not eight times": Answer(
+        "Both kernels have as many warps, so the number of warps cannot be the reason. "
+        "`thread_per_row` touches eight times the sectors, but L1 has 87 % of them: the next 7 "
+        "iterations use the other floats of each sector. Both fetch the same 8,192 sectors from "
+        "L2. `thread_per_row` is bound by L1's data stage, which looks up 32 lines for each "
+        "load; `thread_per_column` by latency. So the ratio is that of two different limits.",
+        {
+            8: "That is the ratio of the sectors at L1. Neither L2 nor DRAM sees it.",
+            1: "Their traffic behind L1 is the same, but L1 itself works 8 times as hard.",
+        },
+    ),
+    "share of the GPU": Answer(
+        "4,096 / 32 = 128 warps of 8,448.",
+        {
+            100: "4,096 threads seem many. They are 128 warps, not one per multiprocessor.",
+            48: "You divided the threads by the capacity in warps.",
+        },
+    ),
+    "150 ms": Answer(
+        "7 GB/s is what a bus from the host delivers, not what a GPU memory does in any access "
+        "pattern: on the recorded GPU the two kernels differ 9 times. In both of the tutorial's "
+        "programs `row_sums` is launched first, and touches the data first. That points to the "
+        "data and not to the kernel: if memory is only mapped or moved at the first touch, the "
+        "first kernel pays for it, whatever it does. We cannot run it here. The test is one line: "
+        "launch `column_sums` first, or launch each kernel twice and take the second time.",
+        {
+            "shared memory is slow on AMD's GPUs": "One value per thread goes through it, against "
+            "64 loads of global memory.",
+            "the access pattern is still bad": "A block per row reads contiguously. And even the "
+            "strided kernel would reach more than 7 GB/s.",
+        },
+    ),
+    "dynamic shared memory": Answer(
+        "None. Only the place where the size is written differs.",
+        {1: "The arrays have the same size and the same addresses."},
+    ),
+    "wavefront of 64": Answer(
+        "256 bytes are 2 lines. The lines are the same as for two warps of 32. A wavefront takes "
+        "them in half as many instructions, and each waits for twice as many.",
+        {1: "64 floats are 256 bytes.", 64: "The lanes stand side by side."},
+    ),
+}
+
+ANSWERS: dict[str, Answer] = {
+    **_LESSON_0,
+    **_LESSON_1,
+    **_LESSON_2,
+    **_LESSON_3,
+    **_LESSON_4,
+    **_LESSON_5,
+}
