@@ -10,7 +10,9 @@
 # # 6. Myths: twelve detective stories
 #
 # **The question.** Everything below was taught somewhere, with confidence. What does the count say? For each story: read the claim and the
-# kernel, **predict**, then run the cell. A counter is a witness that does not argue.
+# kernel, give your verdict, then look at the evidence. A counter is a witness that does not argue.
+#
+# **Time:** 60 minutes. **You need:** [lessons 1 to 5](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -21,8 +23,6 @@ if importlib.util.find_spec("coalesce") is None:  # install it from this checkou
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
 
 # %%
-import re
-
 import numpy as np
 
 import coalesce
@@ -30,14 +30,7 @@ from coalesce import draw, lessons
 
 rng = np.random.default_rng(0)
 a, b = rng.random((2, 128, 128), dtype=np.float32)
-
-
-def exhibit(variant):
-    """Print the lines of a kernel that say where its threads go."""
-    code = (line.partition("//")[0] for line in coalesce.source("matmul", variant).splitlines())
-    for line in code:
-        if re.search(r"threadIdx|col =|sum \+=|_tile\[.*\] =", line):
-            print("   ", line.strip())
+VERDICTS = ["right", "half right", "wrong"]
 
 
 def text(name):
@@ -46,16 +39,25 @@ def text(name):
 
 
 def testimony(p):
-    """Sectors per load request, and how much of them is used."""
-    used = p.metrics()["smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct"]
-    return f"{p.sectors_per_request['load']:5.2f} sectors per load, {used:3.0f} % of the bytes used"
+    """Sectors per load request, and the share of them that is needed (as in our reports)."""
+    load = {t.name: t for t in p.totals()}["global load"]
+    used = load.needed_per_request / load.per_request
+    return f"{load.per_request:5.2f} sectors per load, {used:4.0%} of them needed"
+
+
+def product(variant):
+    return coalesce.profile("matmul", a, b, variant=variant, device="sim")
 
 
 def question(*variants):
     """Print what the profiles of variants of the product say."""
     for variant in variants:
-        p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
+        p = product(variant)
         print(f"{variant:20} {testimony(p)}, {p.bank_conflicts:9,} bank conflicts")
+
+
+def per_iteration(variant):
+    return 2 * product(variant).sectors_per_request["load"]
 
 
 # %% [markdown]
@@ -63,140 +65,251 @@ def question(*variants):
 #
 # True of a thread alone. But who loads alone?
 
-# %%
-draw.warp_access(range(0, 128, 4), 4, title="x[i] with float x[]")
+# %% tags=["counts"]
+lessons.predict(
+    "myth 1",
+    "A warp loads `x[i]` with `float x[]`. Which share of the bytes of its sectors does it use?",
+    guess=...,
+    measured=lambda: 100 * 32 * 4 / (32 * coalesce.transactions(4 * np.arange(32), 4).sectors),
+    unit="%",
+    show=lambda: draw.warp_access(range(0, 128, 4), 4, title="x[i] with float x[]"),
+)
 
 # %% [markdown]
-# **Verdict: wrong.** The unit is the warp: 32 lanes of 4 bytes fill 4 sectors to the last byte. Wider loads help for another reason: fewer
-# requests for the same bytes.
-#
 # ## 2. "One lane far away costs a whole transaction of 128 bytes"
 
 # %%
-draw.warp_access([*range(0, 31 * 4, 4), 100_000], 4, title="31 lanes side by side, one far away")
-
-# %% [markdown]
-# **Verdict: nearly.** One more *sector*: 32 bytes, not 128. A line has 128 bytes, but is filled sector by sector.
-#
-# ## 3. "The lanes must be in order"
+far = [*range(0, 31 * 4, 4), 4096]
 
 # %% tags=["counts"]
-x = rng.random(1 << 14, dtype=np.float32)
-orders = {"in order": {"pattern": "offset", "offset": 0}, "reversed": {"pattern": "permuted"}}
-for name, options in orders.items():
-    print(f"{name:20} {testimony(coalesce.profile('access', x, device='sim', **options))}")
+lessons.predict(
+    "myth 2",
+    "31 lanes side by side, one far away. How many bytes does the far lane add?",
+    guess=...,
+    measured=lambda: 32 * (coalesce.transactions(far, 4).sectors - 4),
+    unit="bytes",
+    show=lambda: draw.warp_access(far, 4, title="31 lanes side by side, one far away"),
+)
 
 # %% [markdown]
-# **Verdict: wrong.** Any order of the same addresses touches the same sectors.
-#
+# ## 3. "The lanes must be in order"
+
+# %%
+x = rng.random(1 << 14, dtype=np.float32)
+orders = {"in order": {"pattern": "offset", "offset": 0}, "reversed": {"pattern": "permuted"}}
+orders = {name: coalesce.profile("access", x, device="sim", **o) for name, o in orders.items()}
+
+
+def in_order():
+    for name, p in orders.items():
+        print(f"{name:20} {testimony(p)}")
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "myth 3",
+    "Your verdict?",
+    choices=VERDICTS,
+    guess=...,
+    measured=lambda: (
+        "wrong" if len({p.sectors_per_request["load"] for p in orders.values()}) == 1 else "right"
+    ),
+    show=in_order,
+)
+
+# %% [markdown]
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
 #
 # Printed with `/` for the column and `%` for the row, as here. (Only the axes of the grid are exchanged, which no warp notices.)
 
 # %%
-exhibit("coalesced_swapped")
+print(lessons.code("matmul", "coalesced_swapped"))
 
 # %% tags=["counts"]
-question("naive", "coalesced", "coalesced_swapped")
-
-# %%
-lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped"])
+lessons.predict(
+    "myth 4",
+    "How many sectors per iteration do its loads touch?",
+    guess=...,
+    measured=lambda: per_iteration("coalesced_swapped"),
+    show=lambda: [
+        question("naive", "coalesced", "coalesced_swapped"),
+        lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped"]),
+    ],
+)
 
 # %% [markdown]
-# **Verdict: wrong as printed.** Division and remainder are exchanged, and it is the naive kernel again. The result is right, so no test
-# of the *values* can notice.
-#
 # ## 5. "This one cannot coalesce: it is the naive kernel"
 #
 # The text of the previous story begins with this kernel, as the slow one.
 
 # %%
-exhibit("naive_2d")
+print(lessons.code("matmul", "naive_2d"))
 
 # %% tags=["counts"]
-question("naive_2d")
-
-# %%
-lessons.times("matmul", ["naive", "naive_2d", "coalesced"])
+lessons.predict(
+    "myth 5",
+    "How many sectors per iteration do its loads touch?",
+    guess=...,
+    measured=lambda: per_iteration("naive_2d"),
+    show=lambda: [
+        question("naive_2d"),
+        lessons.times("matmul", ["naive", "naive_2d", "coalesced"]),
+    ],
+)
 
 # %% [markdown]
-# **Verdict: wrong.** `col` follows `threadIdx.x`, so lanes step along a row of `b`, and `a` is a broadcast. It was coalesced all along; the
-# cure of story 4 made it worse.
-#
 # ## 6. "The tiled kernel's load of B is strided; write the tile transposed and it coalesces"
+#
+# The tutorial promises nearly 2,000 instead of 300 GFLOP/s from this change alone, since it "reduces the number of load and store instructions". Here is the tiled
+# kernel with the tile of `b` written by columns:
 
 # %%
-exhibit("tiled_transposed")
+print(lessons.code("matmul", "tiled_transposed"))
+
 
 # %% tags=["counts"]
-question("tiled", "tiled_transposed")
+def instructions():
+    question("tiled", "tiled_transposed")
+    for variant in ("tiled", "tiled_transposed"):
+        m = product(variant).metrics()
+        print(
+            f"{variant:20} {m['l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum']:7,} global load requests"
+        )
+    return lessons.times("matmul", ["tiled", "tiled_transposed"])
 
-# %%
-lessons.times("matmul", ["tiled", "tiled_transposed"])
+
+lessons.predict(
+    "myth 6",
+    "How many global load requests does the change save, of 4,096?",
+    guess=...,
+    measured=lambda: (
+        product("tiled").metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+        - product("tiled_transposed").metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+    ),
+    show=instructions,
+)
 
 # %% [markdown]
-# **Verdict: wrong.** There was nothing to cure: both loads go along rows. The cure leaves them as they were, and writes the tile by columns, into
-# one bank.
-#
+# The code that the tutorial prints stores the tile **twice**: once transposed, then, some lines of comments later, as before.
+
+# %%
+twice = coalesce.Kernel(
+    """
+extern "C" __global__ void twice(const float* A, const float* B, float* C, int N) {
+    __shared__ float tile_A[16][16], tile_B[16][16];
+    int ty = threadIdx.y, tx = threadIdx.x;
+    int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
+    float value = 0;
+    for (int t = 0; t < N / 16; t++) {
+        tile_A[ty][tx] = A[row * N + t * 16 + tx];
+        tile_B[tx][ty] = B[(t * 16 + ty) * N + col];  // transposed
+        tile_B[ty][tx] = B[(t * 16 + ty) * N + col];  // and again, as it was
+        __syncthreads();
+        for (int k = 0; k < 16; k++) value += tile_A[ty][k] * tile_B[k][tx];
+        __syncthreads();
+    }
+    C[row * N + col] = value;
+}
+""",
+    "twice",
+)
+a64, b64 = rng.random((2, 64, 64), dtype=np.float32)
+c64 = np.zeros((64, 64), np.float32)
+twice_check = twice.check((4, 4), (16, 16), a64, b64, c64, 64)
+
+# %% tags=["counts"]
+lessons.predict(
+    "stored twice",
+    "What is its result?",
+    choices=["right: the second store wins", "unknown: it is a race"],
+    guess=...,
+    measured=lambda: "unknown: it is a race" if twice_check else "right: the second store wins",
+    show=lambda: [
+        f"right here: {np.isclose(c64, a64 @ b64, atol=1e-3).sum()} of {c64.size:,} elements",
+        twice_check,
+    ],
+)
+
+# %% [markdown]
 # ## 7. "Once it is in shared memory, any order of access is fast"
 #
 # `b` lies column by column; its tile is loaded along the columns, which coalesces, and then read across.
 
 # %%
-exhibit("corner_turned")
+print(lessons.code("matmul", "corner_turned"))
 
 # %% tags=["counts"]
-question("corner_turned", "corner_turned_padded")
-
-# %%
-lessons.times("matmul", ["corner_turned", "corner_turned_padded"])
+lessons.predict(
+    "myth 7",
+    "Your verdict?",
+    choices=VERDICTS,
+    guess=...,
+    measured=lambda: (
+        "half right"
+        if product("corner_turned").sectors_per_request["load"] == 4
+        and product("corner_turned").bank_conflicts
+        else "right"
+    ),
+    show=lambda: [
+        question("corner_turned", "corner_turned_padded"),
+        lessons.times("matmul", ["corner_turned", "corner_turned_padded"]),
+    ],
+)
 
 # %% [markdown]
-# **Verdict: half right.** The loads coalesce; 32 lanes that read down a column of 32 words stand before one bank. One word of padding a row.
-#
 # ## 8. "Then pad every tile: it costs nothing but a few bytes"
 #
-# The tile of `a` in this product, with rows of 32 or of 33 words. **Predict:** which has bank conflicts? Which executes more loads?
+# The tile of `a` in this product, with rows of 32 or of 33 words.
 
 # %%
 print(text("padding"))
 
-# %% tags=["counts"]
+# %%
 out = np.empty_like(a)
-for pad in (0, 1):
-    product = coalesce.Kernel(lessons.source("padding"), "product", options=[f"-DPAD={pad}"])
-    p = product.profile((4, 4), (32, 32), a, b, out, 128)
+
+
+def padded(pad):
+    kernel = coalesce.Kernel(lessons.source("padding"), "product", options=[f"-DPAD={pad}"])
+    p = kernel.profile((4, 4), (32, 32), a, b, out, 128)
     assert np.allclose(out, a @ b, atol=1e-3)
     requests = sum(t.requests for t in p.totals() if t.name == "shared load")
     print(f"PAD = {pad}: {p.bank_conflicts} bank conflicts, {requests:7,} shared load requests")
+    return requests
 
-# %%
-lessons.times("lesson", ["padding 0", "padding 1"])
+
+# %% tags=["counts"]
+lessons.predict(
+    "myth 8",
+    "How many times as many loads of shared memory does the padded kernel execute?",
+    guess=...,
+    measured=lambda: (1 / padded(0)) * padded(1),
+    show=lambda: lessons.times("lesson", ["padding 0", "padding 1"]),
+)
 
 # %% [markdown]
-# **Verdict: wrong.** A row read by all lanes at one word is a broadcast, so there was no conflict to remove. But rows of 33 words do not start
-# at multiples of 16 bytes, and one load of four words becomes four loads of one. Pad what conflicts, and count again.
-#
 # ## 9. "Transpose B first, then both matrices are read along rows"
 
 # %%
-exhibit("transposed_b")
+print(lessons.code("matmul", "transposed_b"))
 
 # %% tags=["counts"]
-question("naive_2d", "transposed_b")
-
-# %%
-lessons.times("matmul", ["naive_2d", "transposed_b"])
+lessons.predict(
+    "myth 9",
+    "How many sectors per iteration do its loads touch?",
+    guess=...,
+    measured=lambda: per_iteration("transposed_b"),
+    show=lambda: [
+        question("naive_2d", "transposed_b"),
+        lessons.times("matmul", ["naive_2d", "transposed_b"]),
+    ],
+)
 
 # %% [markdown]
-# **Verdict: wrong.** Each *thread* walks along a row. At one instant the *lanes* are a row apart.
-#
 # ## 10. "Without shared memory each thread simply loads the tiles itself"
 #
-# An "unoptimised" tiled product, for comparison: each thread, in each tile, loads *its* element of `a` and of `b` and multiplies them. **Predict**
-# the result.
+# An "unoptimised" tiled product, for comparison: each thread, in each tile, loads *its* element of `a` and of `b` and multiplies them.
 
-# %% tags=["counts"]
+# %%
 untiled = coalesce.Kernel(
     """
 extern "C" __global__ void untiled(const float *a, const float *b, float *out, int n) {
@@ -209,56 +322,96 @@ extern "C" __global__ void untiled(const float *a, const float *b, float *out, i
 """,
     "untiled",
 )
-p = untiled.profile((8, 8), (16, 16), a, b, out, 128)
-print(testimony(p))
-print(f"right elements: {np.isclose(out, a @ b).sum()} of {out.size}")
+
+
+def right_elements():
+    p = untiled.profile((8, 8), (16, 16), a, b, out, 128)
+    print(testimony(p))
+    return int(np.isclose(out, a @ b).sum())
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "myth 10",
+    "How many of the 16,384 elements of the result are right?",
+    guess=...,
+    measured=right_elements,
+)
 
 # %% [markdown]
-# **Verdict: a wrong result.** Fast, coalesced, and no matrix product: each element gets one product a tile. Compare with NumPy *before*
-# comparing times.
-#
 # ## 11. "Slow, so its access must be uncoalesced"
 #
-# Two kernels that double an array. The second takes far longer. **Predict** its sectors per request.
+# Two kernels that double an array. The second takes far longer.
 
 # %%
 print(text("repeats"))
 
-# %% tags=["counts"]
-for name in ("once", "again"):
+# %%
+GRID, BLOCK = 16, 256
+
+
+def doubled(name):
     p = coalesce.Kernel(lessons.source("repeats"), name).profile(
-        16, 256, x, np.empty_like(x), x.size
+        GRID, BLOCK, x, np.empty_like(x), x.size
     )
     requests = p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
-    print(f"{name:6} {testimony(p)}; {requests:6,} requests for {x.size // 32:,} warps of data")
+    print(
+        f"{name:6} {testimony(p)}; {requests:6,} requests of {GRID} blocks for {x.size // 32:,} warps of data"
+    )
+    return p
 
-# %%
-lessons.times("lesson", ["once", "again"], n=1 << 24)
+
+# %% tags=["counts"]
+lessons.predict(
+    "myth 11",
+    "How many sectors per load request does `again` touch?",
+    guess=...,
+    measured=lambda: (doubled("once"), doubled("again"))[1].sectors_per_request["load"],
+    show=lambda: [
+        lessons.times("lesson", ["once", "again"], n=1 << 24),
+        "The timed launches have 264 blocks, so there the second repeats the work 264 times.",
+    ],
+)
 
 # %% [markdown]
-# **Verdict: not guilty.** Every request is perfectly coalesced; there are as many times too many as there are blocks, since each does all the
-# work. Sectors *a request* say how a load is done, requests how often. Look at both.
-#
 # ## 12. "Column sums beat row sums, because they coalesce"
 #
 # One thread for each column, or one for each row.
 
-# %% tags=["counts"]
+# %%
 rows = coalesce.profile("row_sums", a, variant="thread_per_row", device="sim")
 columns = coalesce.profile("column_sums", a, variant="thread_per_column", device="sim")
-for name, p in {"a thread a row": rows, "a thread a column": columns}.items():
-    print(f"{name:20} {testimony(p)}; {p.grid[0] * p.block[0]} threads")
+
+
+def sums():
+    for name, p in {"a thread per row": rows, "a thread per column": columns}.items():
+        hits = p.metrics()["l1tex__t_sector_hit_rate.pct"]
+        print(f"{name:20} {testimony(p)}; L1 hits {hits:.0f} %; {p.modelled.why}")
+    return [
+        lessons.times("row_sums", ["thread_per_row", "block_per_row"]),
+        lessons.times("column_sums", ["thread_per_column", "column_tiles"]),
+    ]
+
 
 # %%
-t = lessons.times("row_sums", ["thread_per_row", "block_per_row"])
-u = lessons.times("column_sums", ["thread_per_column", "column_tiles"])
-for name, timing in [*t.items(), *u.items()]:
-    print(f"{name:20} {timing.gbps:6,.0f} GB/s, {timing.source}, n = {t.n}")
+lessons.predict(
+    "myth 12",
+    "Your verdict?",
+    choices=VERDICTS,
+    guess=...,
+    measured=lambda: (
+        "half right"
+        if columns.modelled.bound == "latency"
+        and columns.sectors_per_request["load"] < rows.sectors_per_request["load"]
+        else "right"
+    ),
+    show=sums,
+)
 
 # %% [markdown]
-# **Verdict: right, and not the point.** The columns move an eighth of the sectors and are faster, but by less than that and far from what the GPU
-# can do: with one thread for each row or column few warps are on their way at once (lesson 5).
-#
 # **To remember**
 # - Check the result first, then requests, then sectors per request, then time.
 # - A claim about memory that comes without a count is a guess.
+
+# %%
+lessons.score()

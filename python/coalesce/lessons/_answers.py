@@ -474,6 +474,109 @@ _LESSON_5 = {
     ),
 }
 
+_LESSON_6 = {
+    "myth 1": Answer(
+        "**Verdict: wrong.** The unit is the warp: 32 lanes of 4 bytes fill 4 sectors to the last "
+        "byte. Wider loads help for another reason: fewer requests for the same bytes.",
+        {12.5: "That is a lane alone. The sector is shared by 8 lanes."},
+    ),
+    "myth 2": Answer(
+        "**Verdict: nearly right.** One more *sector*, 32 bytes. A line has 128 bytes, but it is "
+        "filled sector by sector.",
+        {
+            128: "That is a line. Only the sector that is needed is moved.",
+            4: "Less than a sector is never moved.",
+        },
+    ),
+    "myth 3": Answer(
+        "**Verdict: wrong.** Any order of the same addresses touches the same sectors.",
+        {
+            "right": "Only the set of addresses counts.",
+            "half right": "There is no exception: the distinct sectors are the same.",
+        },
+    ),
+    "myth 4": Answer(
+        "**Verdict: wrong as printed.** Division and remainder are exchanged, and it is the naive "
+        "kernel again. The result is right, so no test of the *values* can notice.",
+        {
+            5: "Look at the lanes: `threadIdx.x % 32` is the row, so they step down the rows.",
+            2.5: "That is per load, in the kernel without the exchange.",
+        },
+    ),
+    "myth 5": Answer(
+        "**Verdict: wrong.** `col` follows `threadIdx.x`, so lanes step along a row of `b`, and `a`"
+        " is a broadcast. It was coalesced all along; the cure of story 4 made it worse.",
+        {33: "Here `threadIdx.x` counts columns: neighbouring lanes are neighbours in `b`."},
+    ),
+    "myth 6": Answer(
+        "**Verdict: wrong.** There was nothing to cure: both loads go along rows, 4 sectors each. "
+        "The change leaves them as they were, in number and in cost, and writes the tile by "
+        "columns, into one bank. It does not gain six times; it costs five.",
+        {
+            2048: "The load of `b` is executed as often as before.",
+            4096: "Both matrices are still loaded.",
+        },
+    ),
+    "stored twice": Answer(
+        "**Verdict: a race.** Two threads write different values to one element of the tile, and "
+        "no barrier is between. The later line of the *text* is not the later store of another "
+        "thread.",
+        {
+            "right: the second store wins": "For one thread it does. But the element is stored "
+            "by two different threads, in no order.",
+        },
+    ),
+    "myth 7": Answer(
+        "**Verdict: half right.** The loads coalesce. But 32 lanes that read down a column of 32 "
+        "words want one bank. One word of padding per row cures it.",
+        {
+            "right": "Look at the bank conflicts.",
+            "wrong": "The loads of global memory do coalesce.",
+        },
+    ),
+    "myth 8": Answer(
+        "**Verdict: wrong.** A row read by all lanes at one word is a broadcast, so there was no "
+        "conflict to remove. But rows of 33 words do not start at multiples of 16 bytes, and one "
+        "load of four words becomes four loads of one. Pad what conflicts, and count again.",
+        {
+            1: "The unpadded kernel loads 16 bytes at once. Can the padded one?",
+            4: "True of the tile of `a`. The loads of `b_tile` are as many in both.",
+        },
+    ),
+    "myth 9": Answer(
+        "**Verdict: wrong.** Each *thread* walks along a row. At one moment the *lanes* are a row "
+        "apart.",
+        {
+            5: "Each *thread* walks along a row. Where are the lanes at one moment?",
+            8: "Each *thread* walks along a row. Where are the lanes at one moment?",
+        },
+    ),
+    "myth 10": Answer(
+        "**Verdict: a wrong result.** Fast, coalesced, and no matrix product: each element gets "
+        "one product per tile instead of 16. Compare with NumPy *before* comparing times.",
+        {16384: "Count the multiplications of one thread: n / 16, not n."},
+    ),
+    "myth 11": Answer(
+        "**Verdict: not guilty.** Every request is perfectly coalesced. There are as many times "
+        "too many as there are blocks, since each block does all the work. Sectors *per request* "
+        "say how well a load is done, requests how often. Look at both.",
+        {
+            32: "Neighbouring lanes load neighbours. What is wrong is how often.",
+            64: "A request is one warp. Repeating it does not make it heavier.",
+        },
+    ),
+    "myth 12": Answer(
+        "**Verdict: right in the count, and not the reason.** The columns touch an eighth of the "
+        "sectors, but L1 has most of the rest, and both fetch the same from L2. The columns are "
+        "faster by 3.4 times at n = 4096, and still far from what the GPU can do: with one thread "
+        "per row or column few warps are at work (lesson 5).",
+        {
+            "right": "They coalesce and are faster, but by less than half of what the sectors say.",
+            "wrong": "They do touch an eighth of the sectors, and are faster.",
+        },
+    ),
+}
+
 ANSWERS: dict[str, Answer] = {
     **_LESSON_0,
     **_LESSON_1,
@@ -481,4 +584,5 @@ ANSWERS: dict[str, Answer] = {
     **_LESSON_3,
     **_LESSON_4,
     **_LESSON_5,
+    **_LESSON_6,
 }
