@@ -215,7 +215,51 @@ lessons.predict(
 # %% [markdown]
 # What matters is *which element each lane then touches*: `col` must follow the lane. `row = t / 32, col = t % 32` does that,
 # in either block. `row = t % 32, col = t / 32` does not, in either block. Lesson 2 counts what that costs.
+
+# %% [markdown]
+# ## Exercises
 #
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 0.1
+
+# %%
+lessons.exercise("thread_number")
+
+# %%
+# %%cuda
+# __global__ void thread_number(int* out) {
+#     int t = threadIdx.x * blockDim.y * blockDim.z + threadIdx.y * blockDim.z + threadIdx.z;
+#     int place = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+#     out[place] = t;  // out[z, y, x]: the thread's number in the line of the block
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("thread_number").check(thread_number))
+
+# %% [markdown]
+# ### Exercise 0.2
+
+# %%
+lessons.exercise("which_warp")
+
+# %%
+# %%cuda
+# __global__ void which_warp(int* warp, int width, int height) {
+#     int x = threadIdx.x, y = threadIdx.y;
+#     warp[y * width + x] = y;  // a warp for each row
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("which_warp").check(which_warp))
+
+# %% [markdown]
 # **To remember**
 # - Threads stand in line, x fastest. Each 32 of the line are a warp.
 # - Memory is accessed by warps. Ask of every load: *where do lanes 0, 1, 2, ... go?*

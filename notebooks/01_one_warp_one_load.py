@@ -334,6 +334,51 @@ lessons.predict(
 )
 
 # %% [markdown]
+# ## Exercises
+#
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 1.1
+
+# %%
+lessons.exercise("copy_four")
+
+# %%
+# %%cuda
+# __global__ void copy_four(const float* x, float* out, int n) {
+#     int first = 4 * (blockIdx.x * 256 + threadIdx.x);
+#     for (int j = 0; j < 4; ++j) {
+#         if (first + j < n) out[first + j] = x[first + j];
+#     }
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("copy_four").check(copy_four))
+
+# %% [markdown]
+# ### Exercise 1.2
+
+# %%
+lessons.exercise("grey")
+
+# %%
+# %%cuda
+# __global__ void grey(const float* pixels, float* out, int n) {
+#     int i = blockIdx.x * 256 + threadIdx.x;
+#     if (i >= n) return;
+#     out[i] = 0.30f * pixels[3 * i] + 0.59f * pixels[3 * i + 1] + 0.11f * pixels[3 * i + 2];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("grey").check(grey))
+
+# %% [markdown]
 # **To remember**
 # - Cost of a request = distinct 32-byte sectors. Full use: 4 sectors for 4-byte elements, 8 for 8, 16 for 16.
 # - Order is free, a broadcast is one sector, an offset costs at most one sector more.

@@ -376,6 +376,73 @@ lessons.predict(
 )
 
 # %% [markdown]
+# ## Exercises
+#
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 2.1
+
+# %%
+lessons.exercise("crop")
+
+# %%
+# %%cuda
+# __global__ void crop(const float* image, float* out, int rows, int cols, int width) {
+#     int row = blockIdx.y * 8 + threadIdx.y;
+#     int col = blockIdx.x * 32 + threadIdx.x;
+#     if (row < rows) out[row * width + col] = image[row * cols + col];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("crop").check(crop))
+
+# %% [markdown]
+# ### Exercise 2.2
+
+# %%
+lessons.exercise("product")
+
+# %%
+# %%cuda
+# __global__ void product(const float* a, const float* b, float* out, int M, int N, int K) {
+#     int col = blockIdx.x * 32 + threadIdx.x / 32;
+#     int row = blockIdx.y * 32 + threadIdx.x % 32;
+#     if (row >= M || col >= N) return;
+#     float sum = 0;
+#     for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
+#     out[row * N + col] = sum;
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("product").check(product))
+
+# %% [markdown]
+# ### Exercise 2.3
+
+# %%
+lessons.exercise("gram")
+
+# %%
+# %%cuda
+# __global__ void gram(const float* x, float* out, int K, int N) {
+#     int i = blockIdx.x * 16 + threadIdx.x;
+#     int j = blockIdx.y * 16 + threadIdx.y;
+#     if (i >= N || j >= N) return;
+#     float sum = 0;
+#     for (int k = 0; k < K; ++k) sum += x[k * N + i] * x[k * N + j];
+#     out[i * N + j] = sum;
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("gram").check(gram))
+
+# %% [markdown]
 # **To remember**
 # - Ask of each load: in this iteration, where are lane 0, lane 1, lane 2?
 # - All at one element: a broadcast, 1 sector. Side by side: contiguous, 4 sectors. A row apart: 32.

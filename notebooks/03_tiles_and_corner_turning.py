@@ -455,7 +455,88 @@ lessons.predict(
 # %% [markdown]
 # (The report calls it an 8-way conflict, not 32-way. The assembler lets each lane read four columns at once, 16 bytes. A warp then wants 128 words, which take 4
 # wavefronts at best. The load takes 32. There are a quarter as many loads, and the waste is the same.)
+
+# %% [markdown]
+# ## Exercises
 #
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 3.1
+
+# %%
+lessons.exercise("barriers")
+
+# %%
+# %%cuda
+# __global__ void barriers(const float* x, float* out, int n) {
+#     __shared__ float tile[256];
+#     int t = threadIdx.x;
+#     float sum = 0;
+#     for (int first = 0; first < n; first += 256) {
+#         tile[t] = first + t < n ? x[first + t] : 0;
+#         __syncthreads();
+#         for (int j = 0; j < 256; ++j) sum += tile[j];
+#     }
+#     if (blockIdx.x * 256 + t < n) out[blockIdx.x * 256 + t] = sum;
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("barriers").check(barriers))
+
+# %% [markdown]
+# ### Exercise 3.2
+
+# %%
+lessons.exercise("tiled")
+
+# %%
+# %%cuda
+# __global__ void tiled(const float* a, const float* b, float* out, int n) {
+#     int row = blockIdx.y * 16 + threadIdx.y;
+#     int col = blockIdx.x * 16 + threadIdx.x;
+#     if (row >= n || col >= n) return;
+#     float sum = 0;
+#     for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + col];
+#     out[row * n + col] = sum;
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("tiled").check(tiled))
+
+# %% [markdown]
+# ### Exercise 3.3
+
+# %%
+lessons.exercise("corner")
+
+# %%
+# %%cuda
+# __global__ void corner(const float* a, const float* bt, float* out, int n) {
+#     __shared__ float a_tile[32][32], b_tile[32][32];
+#     int tx = threadIdx.x, ty = threadIdx.y;
+#     int row = blockIdx.y * 32 + ty, col = blockIdx.x * 32 + tx;
+#     int bcol = blockIdx.x * 32 + ty;  // the row of bt, a column of b, that this thread loads
+#     float sum = 0;
+#     for (int k0 = 0; k0 < n; k0 += 32) {
+#         a_tile[ty][tx] = row < n && k0 + tx < n ? a[row * n + k0 + tx] : 0;
+#         b_tile[ty][tx] = bcol < n && k0 + tx < n ? bt[bcol * n + k0 + tx] : 0;
+#         __syncthreads();
+#         for (int k = 0; k < 32; ++k) sum += a_tile[ty][k] * b_tile[tx][k];
+#         __syncthreads();
+#     }
+#     if (row < n && col < n) out[row * n + col] = sum;
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("corner").check(corner))
+
+# %% [markdown]
 # **To remember**
 # - Tiles reduce how *often* global memory is read, by the tile's width. They need two barriers.
 # - A tile lets threads load in the order memory likes and use in the order the algorithm likes.

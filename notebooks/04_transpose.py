@@ -263,6 +263,69 @@ lessons.predict(
 )
 
 # %% [markdown]
+# ## Exercises
+#
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 4.1
+
+# %%
+lessons.exercise("transpose")
+
+# %%
+# %%cuda
+# __global__ void transpose(const float* in, float* out, int rows, int cols) {
+#     int row = blockIdx.y * 32 + threadIdx.y;
+#     int col = blockIdx.x * 32 + threadIdx.x;
+#     if (row < rows && col < cols) out[col * rows + row] = in[row * cols + col];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("transpose").check(transpose))
+
+# %% [markdown]
+# ### Exercise 4.2
+
+# %%
+lessons.exercise("swizzle")
+
+# %%
+# %%cuda
+# __global__ void swizzle(const float* in, float* out) {
+#     __shared__ float tile[32][32];  // keep its size: rows of 16 bytes stay aligned
+#     int tx = threadIdx.x, ty = threadIdx.y;
+#     tile[ty][tx] = in[ty * 32 + tx];
+#     __syncthreads();
+#     out[ty * 32 + tx] = tile[tx][ty];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("swizzle").check(swizzle))
+
+# %% [markdown]
+# ### Exercise 4.3
+
+# %%
+lessons.exercise("mirror")
+
+# %%
+# %%cuda
+# __global__ void mirror(const float* image, float* out, int rows, int cols) {
+#     int row = blockIdx.x * 16 + threadIdx.x;
+#     int col = blockIdx.y * 16 + threadIdx.y;
+#     if (row < rows && col < cols) out[row * cols + col] = image[row * cols + cols - 1 - col];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("mirror").check(mirror))
+
+# %% [markdown]
 # **To remember**
 # - A copy is the yardstick of a transposition: bytes over time, as a share of the copy's.
 # - Without shared memory one side is strided. A tile moves the problem into shared memory; padding or a swizzle solves it there.

@@ -383,6 +383,85 @@ lessons.predict(
 )
 
 # %% [markdown]
+# ## Exercises
+#
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 5.1
+
+# %%
+lessons.exercise("row_means")
+
+# %%
+# %%cuda
+# __global__ void row_means(const float* x, float* out, int rows, int cols) {
+#     int row = blockIdx.x * 8 + threadIdx.y;
+#     if (row >= rows || threadIdx.x > 0) return;
+#     float sum = 0;
+#     for (int col = 0; col < cols; ++col) sum += x[row * cols + col];
+#     out[row] = sum / cols;
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("row_means").check(row_means))
+
+# %% [markdown]
+# ### Exercise 5.2
+
+# %%
+lessons.exercise("block_sums")
+
+# %%
+# %%cuda
+# __global__ void block_sums(const float* x, float* out, int n) {
+#     __shared__ float part[256];
+#     int t = threadIdx.x, i = blockIdx.x * 256 + t;
+#     part[t] = i < n ? x[i] : 0;
+#     for (int s = 1; s < 256; s *= 2) {
+#         __syncthreads();
+#         int j = 2 * s * t;
+#         if (j < 256) part[j] += part[j + s];
+#     }
+#     if (t == 0) out[blockIdx.x] = part[0];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("block_sums").check(block_sums))
+
+# %% [markdown]
+# ### Exercise 5.3
+
+# %%
+lessons.exercise("column_max")
+
+# %%
+# %%cuda
+# __global__ void column_max(const float* x, float* out, int rows, int cols) {
+#     for (int c = threadIdx.y; c < 32; c += 8) {  // a warp for each column
+#         int col = blockIdx.x * 32 + c;
+#         float most = -INFINITY;
+#         if (col < cols) {
+#             for (int row = threadIdx.x; row < rows; row += 32) {
+#                 most = fmaxf(most, x[row * cols + col]);
+#             }
+#         }
+#         for (int step = 16; step > 0; step /= 2) {
+#             most = fmaxf(most, __shfl_down_sync(0xffffffff, most, step));
+#         }
+#         if (threadIdx.x == 0 && col < cols) out[col] = most;
+#     }
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("column_max").check(column_max))
+
+# %% [markdown]
 # **To remember**
 # - "Along the row" by one thread is a stride for the warp.
 # - Contiguous loads for row sums: a warp or a block for each row, and a tree or shuffles at the end.

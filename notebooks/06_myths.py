@@ -409,6 +409,68 @@ lessons.predict(
 )
 
 # %% [markdown]
+# ## Exercises
+#
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 6.1
+
+# %%
+lessons.exercise("double_all")
+
+# %%
+# %%cuda
+# __global__ void double_all(const float* x, float* out, int n) {
+#     for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = 2 * x[i];
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("double_all").check(double_all))
+
+# %% [markdown]
+# ### Exercise 6.2
+
+# %%
+lessons.exercise("untiled")
+
+# %%
+# %%cuda
+# __global__ void untiled(const float* a, const float* b, float* out, int n) {
+#     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+#     float sum = 0;
+#     for (int tile = 0; tile < n / 16; ++tile) {
+#         sum += a[row * n + tile * 16 + threadIdx.x] * b[(tile * 16 + threadIdx.y) * n + col];
+#     }
+#     out[row * n + col] = sum;
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("untiled").check(untiled))
+
+# %% [markdown]
+# ### Exercise 6.3
+
+# %%
+lessons.exercise("histogram")
+
+# %%
+# %%cuda
+# __global__ void histogram(const int* values, int* counts, int n) {
+#     for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
+#         atomicAdd(&counts[values[i]], 1);  // 64 bins
+#     }
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("histogram").check(histogram))
+
+# %% [markdown]
 # **To remember**
 # - Check the result first, then requests, then sectors per request, then time.
 # - A claim about memory that comes without a count is a guess.

@@ -11,6 +11,8 @@
 #
 # **The question.** You wrote a kernel, and its result is right. Is it *correct*, and is it wasteful? Neither shows in the
 # result. Four tools answer, here on a small kernel each, and then it is your turn.
+#
+# **Time:** 90 minutes. **You need:** [lessons 0 to 5](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -37,22 +39,26 @@ grey = np.zeros(n, np.float32)
 #
 # `%%cuda` compiles a cell of CUDA C++ and runs it on the notebook's variables. `--profile` shows what its memory accesses cost.
 #
-# **Predict:** each thread reads the three colours of its pixel. How many sectors does one load of one warp touch, and how many of
-# their bytes does *that load* use?
+# Here each thread reads the three colours of its pixel.
 
 # %%
-# %%cuda --grid "n // 256" --block 256 --profile pixels grey n
+# %%cuda --grid "n // 256" --block 256 pixels grey n
 # __global__ void to_grey(const float* pixels, float* grey, int n) {
 #     int i = blockIdx.x * blockDim.x + threadIdx.x;
 #     if (i >= n) return;
 #     grey[i] = 0.30f * pixels[3 * i] + 0.59f * pixels[3 * i + 1] + 0.11f * pixels[3 * i + 2];
 # }
 
+# %% tags=["counts"]
+lessons.predict(
+    "three colours",
+    "How many sectors does one load of one warp touch?",
+    guess=...,
+    measured=lambda: to_grey.profile(n // 256, 256, pixels, grey, n).sectors_per_request["load"],
+    show=lambda: to_grey.profile(n // 256, 256, pixels, grey, n),
+)
+
 # %% [markdown]
-# The lanes are 12 bytes apart, so 32 of them span 12 sectors, and each of the three loads visits all 12 for a third of
-# their bytes. On a GPU the second and third usually find them in the first-level cache: the *traffic* may be fine, the *requests* are three times as
-# heavy as they need to be. Three separate planes, red, green, blue, would be contiguous.
-#
 # ## Check it: a race that gives the right answer
 #
 # This kernel adds to each element the one 32 places before it in its block. It passes the values through shared memory.
@@ -78,15 +84,20 @@ expected[:, 32:] += blocks[:, :-32]
 print("right:", np.array_equal(out, expected.ravel()))
 
 # %% [markdown]
-# Right. **Predict:** is the kernel correct?
+# The result is right.
 
 # %% tags=["counts"]
-print(add_previous.check(4, 256, x, out))
+lessons.predict(
+    "right and correct",
+    "Is the kernel correct?",
+    choices=["yes: the result is right", "no"],
+    guess=...,
+    measured=lambda: "no" if add_previous.check(4, 256, x, out) else "yes: the result is right",
+    show=lambda: add_previous.check(4, 256, x, out),
+)
 
 # %% [markdown]
-# No: a warp reads what *another* warp wrote, and nothing makes it wait. The result was right because the warps happened to run in order.
-# It may be right a million times on a GPU too. The check does not judge by what happened but by what was ordered, and names both lines.
-# One `__syncthreads()` between them:
+# One `__syncthreads()` between the two lines makes it so:
 
 # %%
 # %%cuda --grid 4 --block 256 --check x out
@@ -114,13 +125,15 @@ except AssertionError as error:
     print(error)
 
 # %% [markdown]
-# ## Your turn
+# ## Exercises
 #
-# Three kernels that compute the right thing, wastefully. Edit the cell, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
 # runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# What it says is what the tools above say. (Solutions: [notebooks/solutions](solutions/08_your_own_kernel.ipynb). Not yet.)
-#
-# ### Exercise 1
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+
+# %% [markdown]
+# ### Exercise 8.1
 
 # %%
 lessons.exercise("brighten")
@@ -138,9 +151,7 @@ lessons.exercise("brighten")
 print(lessons.exercise("brighten").check(brighten))
 
 # %% [markdown]
-# ### Exercise 2
-#
-# Before you start: which side suffers now, and what did lesson 4 do about it?
+# ### Exercise 8.2
 
 # %%
 lessons.exercise("rotate")
@@ -159,9 +170,7 @@ lessons.exercise("rotate")
 print(lessons.exercise("rotate").check(rotate))
 
 # %% [markdown]
-# ### Exercise 3
-#
-# Look at sectors per request first: is coalescing the problem?
+# ### Exercise 8.3
 
 # %%
 lessons.exercise("smooth")
@@ -186,3 +195,6 @@ print(lessons.exercise("smooth").check(smooth))
 # - Right is not correct: check, then profile, then assert.
 # - Sectors per request say how well a load is done, requests say how often. Waste can be in either.
 # - A kernel that passes today can be kept so by a test that needs no GPU.
+
+# %%
+lessons.score()

@@ -1,5 +1,7 @@
 """Run the lessons and write the notebooks beside them: ``python notebooks/make.py [NAME ...]``.
 
+``python notebooks/make.py --nbgrader FOLDER`` writes the exercises as assignments instead.
+
 A lesson is written as ``NN_name.py`` (jupytext's percent format); that text is what is reviewed.
 The ``NN_name.ipynb`` beside it carries the outputs, so that they show where it is only read.
 Cells tagged ``counts`` print what must not change; tests/python/test_notebooks.py compares them.
@@ -20,10 +22,10 @@ HERE = Path(__file__).parent
 
 
 def lessons() -> list[Path]:
-    """Return the texts, in order: the lessons, their solutions, and a page of the documentation."""
+    """Return the texts, in order: the lessons, and a page of the documentation."""
     numbered = "[0-9][0-9]_*.py"
     page = HERE.parent / "docs" / "first_profile.py"
-    return sorted(HERE.glob(numbered)) + sorted(HERE.glob(f"solutions/{numbered}")) + [page]
+    return [*sorted(HERE.glob(numbered)), page]
 
 
 def read(lesson: Path) -> nbformat.NotebookNode:
@@ -66,9 +68,55 @@ def _is_empty(output: nbformat.NotebookNode) -> bool:
     return output.output_type == "display_data" and output.data.get("text/html") == ""
 
 
+def assignment(lesson: int) -> nbformat.NotebookNode:
+    """Return the exercises of a lesson as a source notebook of nbgrader, with solutions."""
+    from coalesce import lessons as package
+
+    v4 = nbformat.v4
+    cells = [v4.new_code_cell("from coalesce import lessons\n\n%load_ext coalesce")]
+    for one in (one for one in package.exercises() if one.lesson == lesson):
+        # nbgrader replaces what is between the marks; the starting point is a comment above them.
+        start = "\n".join(f"// {line}" for line in one.source.rstrip().splitlines())
+        solved = f"// ### BEGIN SOLUTION\n{one.solution.rstrip()}\n// ### END SOLUTION"
+        marks = {"grade": False, "solution": True, "locked": False, "grade_id": one.name}
+        tests = {"grade": True, "solution": False, "locked": True, "points": 1}
+        tests["grade_id"] = f"test_{one.name}"
+        cells += [
+            v4.new_markdown_cell(f"### {one.name}\n\n```\n{one}\n```"),
+            v4.new_code_cell(
+                f"%%cuda\n{start}\n{solved}",
+                metadata={"nbgrader": {"schema_version": 3, "task": False, **marks}},
+            ),
+            v4.new_code_cell(
+                f"verdict = lessons.exercise({one.name!r}).check({one.name})\n"
+                "assert verdict, str(verdict)",
+                metadata={"nbgrader": {"schema_version": 3, "task": False, **tests}},
+            ),
+        ]
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    return v4.new_notebook(cells=cells)
+
+
+def write_assignments(folder: Path) -> None:
+    """Write ``source/lesson_N/lesson_N.ipynb`` for each lesson with exercises, as nbgrader wants."""
+    from coalesce import lessons as package
+
+    folder.mkdir(parents=True, exist_ok=True)
+    stub = 'c.ClearSolutions.code_stub = {"python": "// Your kernel"}\n'  # a cell of CUDA C++
+    (folder / "nbgrader_config.py").write_text(f"c = get_config()\n{stub}", encoding="utf-8")
+    for lesson in sorted({one.lesson for one in package.exercises()}):
+        place = folder / "source" / f"lesson_{lesson}"
+        place.mkdir(parents=True, exist_ok=True)
+        nbformat.write(assignment(lesson), place / f"lesson_{lesson}.ipynb")
+
+
 def main() -> None:
     """Write the notebooks of the lessons named, or of all."""
     wanted = sys.argv[1:]
+    if wanted[:1] == ["--nbgrader"] and len(wanted) == 2:
+        write_assignments(Path(wanted[1]))
+        return
     for lesson in lessons():
         if wanted and not any(name in lesson.stem for name in wanted):
             continue

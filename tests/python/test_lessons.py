@@ -10,10 +10,10 @@ import pytest
 
 import coalesce
 from coalesce import lessons
-from coalesce.lessons import _recording, _times
+from coalesce.lessons import _exercises, _recording, _times
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
-SOLUTIONS = Path(__file__).parents[2] / "notebooks" / "solutions"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 @pytest.fixture(autouse=True)
@@ -149,39 +149,145 @@ def test_lesson_kernels_have_sources():
         lessons.source("x")
 
 
+# Where the check of a starting point stops, and what it says.
 STARTS = {
-    "brighten": ["global loads take 32 sectors per request; at most 4.5 wanted", "global stores"],
-    "rotate": ["global stores take 32 sectors per request; at most 4.5 wanted"],
-    "smooth": [
-        "global loads take 4,352 requests, one pass over the array takes 256; at most 1.5",
-        "sectors, one pass over the array takes 1,024; at most 1.5",
-    ],
+    "thread_number": ("result", ["x must run fastest"]),
+    "which_warp": ("result", ["A row got a warp of its own"]),
+    "copy_four": ("counts", ["global loads take 16 sectors", "Neighbouring lanes are 4 elements"]),
+    "grey": ("counts", ["9,216 sectors", "Several loads visit the same sectors"]),
+    "crop": ("check", ["two blocks write out[1, 0]"]),
+    "product": ("counts", ["global loads take 16.5 sectors", "one row of a"]),
+    "gram": ("counts", ["global stores take 16 sectors", "one row of out"]),
+    "barriers": ("check", ["data race on tile"]),
+    "tiled": ("counts", ["55,296 requests", "The same elements are accessed several times"]),
+    "corner": ("counts", ["bank conflicts cost", "32 words apart"]),
+    "transpose": ("counts", ["global stores take 32 sectors"]),
+    "swizzle": ("counts", ["32-way bank conflict"]),
+    "mirror": ("counts", ["global loads take 16 sectors", "global stores take 16 sectors"]),
+    "row_means": ("counts", ["16,384 requests", "Only 1 lanes of 32 are active"]),
+    "block_sums": ("counts", ["8-way bank conflict"]),
+    "column_max": ("counts", ["global loads take 32 sectors"]),
+    "double_all": ("check", ["the same value"]),
+    "untiled": ("result", ["one product per tile instead of 16"]),
+    "histogram": ("counts", ["atomics on global memory take 512 requests"]),
+    "brighten": ("counts", ["global loads take 32 sectors per request; at most 4.5 wanted"]),
+    "rotate": ("counts", ["global stores take 32 sectors per request; at most 4.5 wanted"]),
+    "smooth": (
+        "counts",
+        [
+            "global loads take 4,352 requests, one pass over the array takes 256; at most 1.5",
+            "sectors, one pass over the array takes 1,024; at most 1.5",
+            "The same elements are accessed several times: by neighbouring threads",
+        ],
+    ),
 }
 
 
+def test_every_exercise_has_a_starting_point():
+    assert list(STARTS) == [one.name for one in lessons.exercises()]
+    assert len(STARTS) >= 20
+    assert {one.lesson for one in lessons.exercises()} == {0, 1, 2, 3, 4, 5, 6, 8}
+
+
 @pytest.mark.parametrize("name", STARTS)
-def test_a_starting_point_is_right_and_fails_by_its_counts(name):
+def test_a_starting_point_fails_and_the_reason_is_named(name):
     one = lessons.exercise(name)
+    stage, reasons = STARTS[name]
     verdict = one.check(one.source)
-    assert verdict.stage == "counts"
-    for reason in STARTS[name]:
+    assert verdict.stage == stage
+    for reason in reasons:
         assert reason in verdict.text
-    assert "line " in verdict.text  # of the kernel, to blame
-
-
-def solutions():
-    """The kernels of the solutions' notebook, by name."""
-    text = (SOLUTIONS / "08_your_own_kernel.py").read_text(encoding="utf-8")
-    cells = re.findall(r"^# %%cuda.*\n((?:#.*\n)+)", text, re.MULTILINE)
-    made = ["\n".join(line[2:] for line in cell.splitlines()) for cell in cells]
-    return {re.search(r"void (\w+)", cell)[1]: cell for cell in made}
 
 
 @pytest.mark.parametrize("name", STARTS)
 def test_a_solution_passes(name):
-    verdict = lessons.exercise(name).check(solutions()[name])
+    one = lessons.exercise(name)
+    verdict = one.check(one.solution)
     assert verdict, str(verdict)
     assert "solved" in str(verdict)
+
+
+# A solution, what a student writes instead of it, and what the verdict says: result or finding.
+WRONG = [
+    ("thread_number", "(threadIdx.y + blockDim.y", "(threadIdx.y + blockDim.x", "result", "wrong"),
+    ("thread_number", "threadIdx.x + blockDim.x *", "1 + threadIdx.x + blockDim.x *", "result", ""),
+    ("which_warp", "/ 32", "% 32", "result", ""),
+    ("which_warp", "/ 32", "/ 64", "result", ""),
+    ("copy_four", "j * 256", "j * 255", "check", "write out"),
+    ("copy_four", "j < 4", "j < 3", "result", "some elements were not written"),
+    ("copy_four", "= x[i]", "= x[i > 0 ? i - 1 : n - 1]", "result", "one place too late"),
+    ("copy_four", "= x[i]", "= x[n - 1 - i]", "result", "in reverse order"),
+    ("copy_four", "= x[i]", "= 2 * x[i]", "result", "2 times the right value"),
+    ("grey", "__syncthreads();", "", "check", "race"),
+    ("crop", "col < width", "col < cols", "check", "write out"),
+    ("gram", "out[i * N + j]", "out[j * N + (i + 1) % N]", "result", ""),
+    ("product", "k < K", "k < 0", "result", "All elements are 0"),
+    ("barriers", "        __syncthreads();\n        for", "        for", "check", "race"),
+    ("tiled", "k < 16", "k < 15", "result", "wrong"),
+    ("corner", "[33]", "[40]", "counts", "bank conflict"),
+    ("transpose", "out[out_row * rows + out_col]", "out[out_row + out_col * cols]", "result", ""),
+    ("transpose", "tile[tx][ty]", "tile[ty][tx]", "check", ""),
+    ("swizzle", "[ty ^ tx]", "[ty]", "result", ""),
+    ("mirror", "cols - 1 - col", "col", "result", "mirrored: the columns"),
+    ("mirror", "image[row", "image[(rows - 1 - row)", "result", "180 degrees|upside down|rows"),
+    ("row_means", "sum / cols", "sum", "result", "70 times the right value"),
+    ("block_sums", "int s = 128", "int s = 64", "result", "wrong"),
+    ("column_max", "row += 8", "row += 16", "result", "wrong"),
+    ("histogram", "    __syncthreads();\n    if (threadIdx.x < 64) at", "    at", "check", ""),
+    ("brighten", "int row = i / cols", "int row = rows - 1 - i / cols", "check|result", ""),
+    ("rotate", "rows - 1 - from", "from", "result", "mirrored"),
+    ("smooth", "j < 17", "j < 16", "result", "wrong"),
+]
+
+
+@pytest.mark.parametrize(("name", "right", "wrong", "stage", "says"), WRONG)
+def test_a_wrong_answer_does_not_pass_and_is_described(name, right, wrong, stage, says):
+    one = lessons.exercise(name)
+    text = one.solution
+    assert right in text
+    verdict = one.check(text.replace(right, wrong, 1))
+    assert verdict.stage in stage.split("|"), str(verdict)
+    assert re.search(says, verdict.text), str(verdict)
+
+
+def test_a_transposed_result_is_called_so():
+    one = lessons.exercise("gram")
+    text = one.solution.replace("sum += x[k * N + i] * x[k * N + j]", "sum += x[k * N + i]")
+    verdict = one.check(text)
+    assert verdict.stage == "result"
+    verdict = lessons.exercise("transpose").check(
+        "__global__ void transpose(const float* in, float* out, int rows, int cols) {\n"
+        "  int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;\n"
+        "  if (row < rows && col < cols) out[row * cols + col] = in[row * cols + col];\n}"
+    )
+    assert verdict.stage == "result"
+    assert "The result is transposed" in verdict.text
+
+
+def test_an_endless_loop_is_stopped(monkeypatch):
+    monkeypatch.setattr(_exercises, "_PATIENCE", 0.5)
+    one = lessons.exercise("double_all")
+    verdict = one.check(one.solution.replace("i += stride", "i += 0"))
+    assert verdict.stage == "time"
+    assert "did not end" in str(verdict)
+
+
+def test_hints_are_graded_and_do_not_end_in_an_error():
+    for one in lessons.exercises():
+        first, second = one.hint(1), one.hint(2)
+        assert first != second
+        assert "There are" in one.hint(9)
+        assert one.solution.strip() not in repr(one)
+    with pytest.raises(ValueError, match="number must be at least 1"):
+        lessons.exercise("smooth").hint(0)
+
+
+@pytest.mark.parametrize("one", lessons.exercises(), ids=lambda one: one.name)
+def test_the_lesson_shows_the_exercise_as_it_is(one):
+    (lesson,) = NOTEBOOKS.glob(f"{one.lesson:02}_*.py")
+    shown = re.findall(r"^# %%cuda\n((?:#.*\n)+)", lesson.read_text(encoding="utf-8"), re.MULTILINE)
+    texts = ["\n".join(line[2:] for line in cell.splitlines()) for cell in shown]
+    assert one.source.rstrip() in texts
 
 
 def test_a_wrong_result_is_named():
@@ -197,14 +303,16 @@ def test_a_wrong_result_is_named():
 
 def test_a_missing_barrier_does_not_pass():
     verdict = lessons.exercise("smooth").check(
-        solutions()["smooth"].replace("__syncthreads();", "")
+        lessons.exercise("smooth").solution.replace("__syncthreads();", "")
     )
     assert verdict.stage == "check"
     assert "race" in verdict.text
 
 
 def test_bank_conflicts_do_not_pass():
-    verdict = lessons.exercise("rotate").check(solutions()["rotate"].replace("[33]", "[32]"))
+    verdict = lessons.exercise("rotate").check(
+        lessons.exercise("rotate").solution.replace("[33]", "[32]")
+    )
     assert verdict.stage == "counts"
     assert "bank conflicts cost" in verdict.text
 
@@ -247,7 +355,7 @@ __global__ void brighten(const float* image, float* out, int rows, int cols, flo
     }
 }"""
     assert lessons.exercise("brighten").check(wide)
-    swizzled = solutions()["rotate"].replace("[33]", "[32]")
+    swizzled = lessons.exercise("rotate").solution.replace("[33]", "[32]")
     swizzled = swizzled.replace("tile[ty][tx]", "tile[ty][tx ^ ty]")
     swizzled = swizzled.replace("tile[31 - tx][ty]", "tile[31 - tx][ty ^ (31 - tx)]")
     assert lessons.exercise("rotate").check(swizzled)
@@ -274,7 +382,7 @@ __global__ void brighten(const float* image, float* out, int rows, int cols, flo
 def test_a_kernel_is_needed():
     with pytest.raises(TypeError, match="kernel must be a Kernel or its CUDA text; got int"):
         lessons.exercise("rotate").check(3)
-    with pytest.raises(ValueError, match=r"name must be one of 'brighten', 'rotate', .*; got 'x'"):
+    with pytest.raises(ValueError, match=r"name must be one of 'thread_number', .*; got 'x'"):
         lessons.exercise("x")
 
 
@@ -282,4 +390,4 @@ def test_exercises_tell_their_task():
     for one in lessons.exercises():
         assert one.name in one.source
         assert one.task in repr(one)
-        assert len(one.demands) >= 2
+        assert len(one.demands) >= 1

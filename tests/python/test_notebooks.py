@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coalesce import lessons
 from coalesce.lessons._answers import ANSWERS
 
 pytest.importorskip("jupytext", reason="needs the group `notebooks`")
@@ -95,3 +96,22 @@ def test_answers_are_folded_away() -> None:
             assert "Measured:" in after
             assert "Measured:" not in before
             assert "Measured:" not in output.data["text/plain"]
+
+
+def test_assignments_for_nbgrader(tmp_path: Path) -> None:
+    """Each exercise is a cell to solve and a locked test, and the instructor's version passes."""
+    make.write_assignments(tmp_path)
+    assert "code_stub" in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8")
+    graded = {}
+    for file in sorted(tmp_path.glob("source/lesson_*/lesson_*.ipynb")):
+        notebook = nbformat.read(file, as_version=4)
+        nbformat.validate(notebook)
+        marked = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+        for answer, test in zip(marked[::2], marked[1::2], strict=True):
+            name = answer.metadata["nbgrader"]["grade_id"]
+            assert answer.metadata["nbgrader"]["solution"]
+            assert test.metadata["nbgrader"]["locked"]
+            assert f"exercise({name!r}).check({name})" in test.source
+            graded[name] = answer.source.partition("\n")[2]
+    assert list(graded) == [one.name for one in lessons.exercises()]
+    assert lessons.exercise("gram").check(graded["gram"])

@@ -8,7 +8,8 @@ Counts are the same on every machine, but times are not. `times` and `sweep` ret
 
 from __future__ import annotations
 
-from coalesce.lessons._exercises import Exercise, Verdict, exercise, exercises
+from coalesce.lessons._exercise_list import exercise, exercises
+from coalesce.lessons._exercises import Exercise, Verdict
 from coalesce.lessons._measure import code, source
 from coalesce.lessons._predict import Prediction, Score, predict, score
 from coalesce.lessons._recording import Recording, recording

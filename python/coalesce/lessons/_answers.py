@@ -449,20 +449,6 @@ _LESSON_5 = {
             48: "You divided the threads by the capacity in warps.",
         },
     ),
-    "150 ms": Answer(
-        "7 GB/s is what a bus from the host delivers, not what a GPU memory does in any access "
-        "pattern: on the recorded GPU the two kernels differ 9 times. In both of the tutorial's "
-        "programs `row_sums` is launched first, and touches the data first. That points to the "
-        "data and not to the kernel: if memory is only mapped or moved at the first touch, the "
-        "first kernel pays for it, whatever it does. We cannot run it here. The test is one line: "
-        "launch `column_sums` first, or launch each kernel twice and take the second time.",
-        {
-            "shared memory is slow on AMD's GPUs": "One value per thread goes through it, against "
-            "64 loads of global memory.",
-            "the access pattern is still bad": "A block per row reads contiguously. And even the "
-            "strided kernel would reach more than 7 GB/s.",
-        },
-    ),
     "dynamic shared memory": Answer(
         "None. Only the place where the size is written differs.",
         {1: "The arrays have the same size and the same addresses."},
@@ -577,6 +563,27 @@ _LESSON_6 = {
     ),
 }
 
+_LESSON_8 = {
+    "three colours": Answer(
+        "The lanes are 12 bytes apart, so 32 of them span 12 sectors, and each of the three loads "
+        "visits all 12 for a third of their bytes. The second and third usually find them in L1: "
+        "the *traffic* may be fine, the *requests* are three times as heavy as they need to be. "
+        "Three separate planes, red, green, blue, would be contiguous.",
+        {
+            4: "That needs 32 neighbouring floats. The red values are three floats apart.",
+            32: "The lanes are 12 bytes apart: two or three share a sector.",
+            3: "That is the number of loads.",
+        },
+    ),
+    "right and correct": Answer(
+        "A warp reads what *another* warp wrote, and nothing makes it wait. The result was right "
+        "because the warps happened to run in order. It may be right a million times on a GPU, "
+        "too. The check does not judge by what happened but by what was ordered, and names both "
+        "lines.",
+        {"yes: the result is right": "In this run. What makes warp 1 wait for warp 0?"},
+    ),
+}
+
 ANSWERS: dict[str, Answer] = {
     **_LESSON_0,
     **_LESSON_1,
@@ -585,4 +592,5 @@ ANSWERS: dict[str, Answer] = {
     **_LESSON_4,
     **_LESSON_5,
     **_LESSON_6,
+    **_LESSON_8,
 }

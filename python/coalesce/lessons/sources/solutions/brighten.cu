@@ -1,0 +1,6 @@
+__global__ void brighten(const float* image, float* out, int rows, int cols, float gain) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = i / cols;
+    int col = i % cols;
+    if (row < rows) out[row * cols + col] = gain * image[row * cols + col];
+}
