@@ -10,5 +10,6 @@ void add_sim(pybind11::module_ m);
 void add_cuda(pybind11::module_ m);
 void add_ops(pybind11::module_ m);
 void add_model(pybind11::module_ m);
+void add_programs(pybind11::module_ m);
 
 }  // namespace coalesce::bindings

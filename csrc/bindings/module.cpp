@@ -14,4 +14,6 @@ PYBIND11_MODULE(_core, m) {
     coalesce::bindings::add_cuda(
         m.def_submodule("cuda", "NVRTC, the CUDA driver and its devices."));
     coalesce::bindings::add_ops(m.def_submodule("ops", "The catalogue of operations."));
+    coalesce::bindings::add_programs(
+        m.def_submodule("programs", "The device code in executables."));
 }

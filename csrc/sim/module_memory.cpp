@@ -1,4 +1,6 @@
 // The memory of a module's own variables and the layout of a kernel's parameters.
+#include "sim/module_memory.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -18,8 +20,12 @@ constexpr uint64_t most_parameter_bytes = 32764;
 }  // namespace
 
 std::shared_ptr<ModuleMemory> lay_out_memory(const ptx::Module& module) {
+    return lay_out_memory_at(module, module_base);
+}
+
+std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module, uint64_t base) {
     auto memory = std::make_shared<ModuleMemory>();
-    uint64_t next = module_base, total = 0;
+    uint64_t next = base, total = 0;
     std::vector<const ptx::Variable*> variables;
     const auto add = [&](const ptx::Variable& v) {
         if (v.space != ptx::Space::global && v.space != ptx::Space::constant) return;

@@ -276,13 +276,15 @@ void is_constant(Warp& w, const Op& op) {
     d = (d & ~w.mask) | (value & w.mask);
 }
 
-// isspacep: in [immediate, immediate + window), or (0) at or above the modules' memory.
+constexpr uint64_t above_windows = shared_window + window_bytes;
+
+// isspacep: in [immediate, immediate + window), or (0) above every window.
 void is_in_window(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
     LaneMask value = 0;
     for (int i = 0; i < warp_size; ++i) {
         const bool in =
-            op.immediate ? a[i] - uint64_t(op.immediate) < window_bytes : a[i] >= module_base;
+            op.immediate ? a[i] - uint64_t(op.immediate) < window_bytes : a[i] >= above_windows;
         value |= LaneMask(in) << i;
     }
     LaneMask& d = w.predicate(op.operand[0]);

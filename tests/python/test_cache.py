@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -53,6 +55,21 @@ def test_what_is_stored_is_loaded(own: Path) -> None:
     assert compile_cache.load(KEYS[3]) is None
     assert names(own) == {f"{KEYS[1]}.kernel", f"{KEYS[2]}.kernel"}
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
+
+
+def test_a_key_is_the_same_in_every_process() -> None:
+    shown = set()
+    for seed in "123":  # of the order of sets
+        ask = "from coalesce.compile import cache; print(cache.key_of('a', 1))"
+        done = subprocess.run(
+            [sys.executable, "-c", ask],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        shown.add(done.stdout)
+    assert shown == {compile_cache.key_of("a", 1) + "\n"}
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: Path) -> None:

@@ -1,6 +1,7 @@
 from coalesce._core import cuda as cuda
 from coalesce._core import model as model
 from coalesce._core import ops as ops
+from coalesce._core import programs as programs
 from coalesce._core import sim as sim
 
 def demangled(name: str) -> str: ...

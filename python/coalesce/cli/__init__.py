@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
-    options = parser.parse(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    program = _program(words)
+    options = parser.parse(words) if program is None else parser.parse_program(program[0])
     if options.command is None:
         parser.build().print_help()
         return 2
     try:
+        if program is not None:
+            from coalesce.cli.run_program import run_program
+
+            return run_program(options, program[1])
         return COMMANDS[options.command](options)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
@@ -37,6 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, coalesce.CoalesceError) as error:
         print(f"coalesce: {error}", file=sys.stderr)
         return 1
+
+
+def _program(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Return the words of `run` or `exec` before and after ``--``; None for anything else."""
+    if words[:1] not in (["run"], ["exec"]) or {"-h", "--help"} & {*words}:
+        return None
+    end = words.index("--") if "--" in words else len(words)
+    before, after = list(words[:end]), list(words[end + 1 :])
+    given = {word.partition("=")[0] for word in before}
+    if before[0] == "run" and (len(before) == 1 or given & {"--grid", "--block", "--entry"}):
+        return None  # one kernel
+    return before, after
 
 
 def _demo(options: argparse.Namespace) -> int:

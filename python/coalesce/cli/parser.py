@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import coalesce
 
@@ -37,6 +37,50 @@ def _joined(words: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
+
+
+def parse_program(words: Sequence[str]) -> argparse.Namespace:
+    """Read the words of `coalesce run PROGRAM.cu` or `coalesce exec PROGRAM`, before any ``--``."""
+    command = words[0]
+    parser = _Program(
+        prog=f"coalesce {command}", description=PROGRAM[command], formatter_class=_Help
+    )
+    parser.add_argument("file", help="CUDA C++" if command == "run" else "an executable")
+    _add_program(parser)
+    options = parser.parse_args(_joined(words[1:]))
+    options.command = command
+    return options
+
+
+class _Program(argparse.ArgumentParser):
+    """Says how the arguments of the program are written, where a word is not known."""
+
+    def error(self, message: str) -> NoReturn:
+        hint = "; arguments of the program follow --" if "unrecognized" in message else ""
+        super().error(message + hint)
+
+
+PROGRAM = {
+    "run": "Compile a CUDA program, host code and all, and run it on the simulator. Then print "
+    "what its kernels cost. The program's arguments follow --.",
+    "exec": "Run a CUDA program that was built with nvcc -cudart shared on the simulator. The "
+    "program's arguments follow --.",
+}
+
+
+def _add_program(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", action="store_true", help="profile each kernel's first launch")
+    parser.add_argument(
+        "--launch", type=_launch, metavar="N", help="profile each kernel's launch N, or all of them"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="look for mistakes in the kernels and in the host code; exit with 3 if there are any",
+    )
+    _add_device(parser, "sim")
+    _add_files(parser)
+    _add_compiler(parser)
 
 
 def build() -> argparse.ArgumentParser:
@@ -84,11 +128,15 @@ def build() -> argparse.ArgumentParser:
     run = _command(
         commands,
         "run",
-        "run a kernel of a .cu or .ptx file",
-        "Run a kernel. Then print what its arrays hold and what the run cost. An argument is a "
-        "number, which is converted to the type that the kernel declares; a .npy file; or an "
-        "array as FILL:SHAPE or FILL:SHAPE:DTYPE. FILL is zeros, ones, arange or random. DTYPE "
-        "is float32 by default. f32:1024 is short for random:1024:float32.",
+        "run a CUDA program, or a kernel of a .cu or .ptx file",
+        "Run a CUDA program on the simulator, host code and all (coalesce run PROGRAM.cu -- "
+        "ARGUMENTS; --profile, --launch N, --check, --html FILE, --json FILE). Or, with "
+        "--grid and --block, run one kernel. Then print what its arrays hold and what the run "
+        "cost. An argument is a number, which is converted to the type that the kernel declares; "
+        "a .npy file; or an array as FILL:SHAPE or FILL:SHAPE:DTYPE. FILL is zeros, ones, arange "
+        "or random. DTYPE is float32 by default. f32:1024 is short for random:1024:float32.",
+        "coalesce run PROGRAM.cu -- 1000",
+        "coalesce run PROGRAM.cu --check",
         "coalesce run FILE.cu ENTRY --grid 4 --block 256 random:1000 2.0 1000",
     )
     run.add_argument("file", help="CUDA C++ or PTX")
@@ -96,6 +144,16 @@ def build() -> argparse.ArgumentParser:
     run.add_argument("argument", nargs="*", help="the kernel's arguments in order")
     _add_launch(run, required=True)
     _add_device(run)
+
+    program = _command(
+        commands,
+        "exec",
+        "run a CUDA program that is built already",
+        PROGRAM["exec"],
+        "coalesce exec ./a.out -- 1000",
+    )
+    program.add_argument("file", help="an executable")
+    _add_program(program)
 
     bench = _command(
         commands,
@@ -232,6 +290,10 @@ def _add_launch(parser: Any, *, required: bool) -> None:
     parser.add_argument(
         "--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory per block"
     )
+    _add_compiler(parser)
+
+
+def _add_compiler(parser: Any) -> None:
     # All of these are options of the compiler, in the order in which they are written.
     parser.add_argument(
         "--option",
@@ -303,6 +365,10 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return value
+
+
+def _launch(text: str) -> str:
+    return text if text == "all" else str(_positive(text))
 
 
 def _names(text: str) -> list[str]:

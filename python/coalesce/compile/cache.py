@@ -19,7 +19,8 @@ _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 
 def key_of(*parts: Any) -> str:
     """Return the key of the entry that these parts determine."""
-    text = json.dumps([SCHEMA, headers.PRELUDE, headers.STANDARD, standard_library.TEXT, *parts])
+    texts = [headers.PRELUDE, headers.STANDARD, standard_library.TEXT]
+    text = json.dumps([SCHEMA, *texts, *parts], sort_keys=True)  # sets have another order each time
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -46,6 +46,14 @@ def functions(cubin: bytes | None) -> Mapping[str, int]:
     return {} if cubin is None else _read(cubin).functions
 
 
+def section(file: bytes, name: str) -> bytes:
+    """Return the bytes of a section of an ELF file; ValueError if it is none."""
+    try:
+        return _File(file).contents(name)
+    except struct.error:
+        raise ValueError("not a whole ELF file") from None
+
+
 class _Known(NamedTuple):
     registers: Mapping[str, int]
     functions: Mapping[str, int]

@@ -1,0 +1,129 @@
+// What may be asked about a kernel, and how many of its blocks a multiprocessor holds.
+#include <algorithm>
+
+#include "cudart/api.hpp"
+#include "cudart/runtime.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+constexpr int most_dynamic_shared = 8, carveout = 9;
+
+struct Needs {
+    const sim::Program& program;
+    uint32_t registers;
+};
+
+Needs needs_of(Function& f) {
+    const bool check = runtime().settings.check;
+    const auto purpose = check ? analysis::Purpose::check : analysis::Purpose::run;
+    const auto& known = f.module->known.registers;
+    const auto registers = known.find(f.entry);
+    return {f.module->program(f.entry, purpose), registers == known.end() ? 0 : registers->second};
+}
+
+uint32_t blocks_of(Function& f, int threads, size_t dynamic) {
+    const Needs needs = needs_of(f);
+    const Runtime& rt = runtime();
+    require(threads > 0, cudaErrorInvalidValue);
+    if (threads > 1024) return 0;
+    const size_t shared = needs.program.shared_bytes + dynamic;
+    if (shared > rt.gpu.max_block_shared_bytes()) return 0;
+    return model::occupancy(rt.gpu, uint32_t(threads), needs.registers, uint32_t(shared)).blocks;
+}
+
+}  // namespace
+
+CUDART(cudaFuncGetAttributes)(FunctionAttributes* a, const void* host) {
+    return call("cudaFuncGetAttributes", Waits::no, [&] {
+        require(a, cudaErrorInvalidValue);
+        Function& f = runtime().modules.function(host);
+        const Needs needs = needs_of(f);
+        *a = {};
+        a->sharedSizeBytes = needs.program.shared_bytes;
+        a->localSizeBytes = needs.program.local_bytes;
+        for (const auto& item : f.module->memory->items)
+            if (!item.writable) a->constSizeBytes += item.bytes.size();
+        const uint32_t most = needs.program.max_block_threads;
+        a->maxThreadsPerBlock = int(most ? std::min(most, 1024u) : 1024u);
+        a->numRegs = int(needs.registers);
+        a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
+        a->maxDynamicSharedSizeBytes = int(f.most_dynamic_shared);
+        a->preferredShmemCarveout = f.carveout;
+    });
+}
+CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
+    return call("cudaFuncSetAttribute", Waits::no, [&] {
+        Function& f = runtime().modules.function(host);
+        if (attribute == most_dynamic_shared) {
+            const uint32_t most = runtime().gpu.max_block_shared_bytes();
+            require(value >= 0 && needs_of(f).program.shared_bytes + uint32_t(value) <= most,
+                    cudaErrorInvalidValue);
+            f.most_dynamic_shared = uint32_t(value);
+        } else if (attribute == carveout) {
+            require(value >= -1 && value <= 100, cudaErrorInvalidValue);
+            f.carveout = value;  // a hint; the model chooses what the block needs
+        } else {
+            say_once("coalesce: cudaFuncSetAttribute() of attribute " + std::to_string(attribute) +
+                     " is not simulated");
+            throw Failure{cudaErrorNotSupported};
+        }
+    });
+}
+// Hints for how L1 is split; the model chooses by what blocks need.
+CUDART(cudaFuncSetCacheConfig)(const void* host, int preference) {
+    return call("cudaFuncSetCacheConfig", Waits::no, [&] {
+        runtime().modules.function(host);
+        require(preference >= 0 && preference <= 3, cudaErrorInvalidValue);
+    });
+}
+CUDART(cudaFuncSetSharedMemConfig)(const void* host, int) {
+    return call("cudaFuncSetSharedMemConfig", Waits::no, [&] { runtime().modules.function(host); });
+}
+CUDART(cudaFuncGetName)(const char** name, const void* host) {
+    return call("cudaFuncGetName", Waits::no, [&] {
+        require(name, cudaErrorInvalidValue);
+        *name = runtime().modules.function(host).entry.c_str();
+    });
+}
+CUDART(cudaFuncGetParamInfo)(const void* host, size_t index, size_t* offset, size_t* bytes) {
+    return call("cudaFuncGetParamInfo", Waits::no, [&] {
+        const Function& f = runtime().modules.function(host);
+        uint32_t total = 0;
+        const auto parameters = sim::lay_out_parameters(f.module->entry(f.entry), total);
+        require(index < parameters.size() && offset, cudaErrorInvalidValue);
+        *offset = parameters[index].offset;
+        if (bytes) *bytes = parameters[index].bytes;
+    });
+}
+
+CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* host, int threads,
+                                                      size_t dynamic) {
+    return call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", Waits::no, [&] {
+        require(blocks, cudaErrorInvalidValue);
+        *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
+    });
+}
+CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, const void* host,
+                                                               int threads, size_t dynamic,
+                                                               unsigned flags) {
+    return call("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Waits::no, [&] {
+        require(blocks && flags <= 1, cudaErrorInvalidValue);
+        *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
+    });
+}
+CUDART(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t* bytes, const void* host, int blocks,
+                                                  int threads) {
+    return call("cudaOccupancyAvailableDynamicSMemPerBlock", Waits::no, [&] {
+        require(bytes && blocks > 0, cudaErrorInvalidValue);
+        Function& f = runtime().modules.function(host);
+        constexpr size_t unit = 128;
+        size_t fits = 0;
+        for (size_t n = 0; n <= runtime().gpu.max_block_shared_bytes(); n += unit)
+            if (blocks_of(f, threads, n) >= uint32_t(blocks)) fits = n;
+        *bytes = fits;
+    });
+}
+
+}  // namespace coalesce::cudart

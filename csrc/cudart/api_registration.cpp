@@ -1,0 +1,87 @@
+// What the code that nvcc generates calls before main(): fat binaries, kernels, variables.
+#include <cstring>
+#include <vector>
+
+#include "cudart/api.hpp"
+#include "cudart/runtime.hpp"
+#include "cudart/work.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+// crt/host_runtime.h registers a pointer to this.
+struct Wrapper {
+    int magic, version;
+    const std::byte* container;
+    void* more;
+};
+
+struct Configuration {
+    Dim grid, block;
+    size_t shared_bytes;
+    Stream stream;
+};
+thread_local std::vector<Configuration> configurations;
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT void** __cudaRegisterFatBinary(const void* wrapper) {
+    const std::lock_guard guard(detail::lock());
+    const auto* const container = static_cast<const Wrapper*>(wrapper)->container;
+    const size_t bytes = container_bytes({container, 16});
+    return reinterpret_cast<void**>(runtime().modules.add({container, bytes}));
+}
+
+EXPORT void __cudaRegisterFatBinaryEnd(void** handle) {
+    const std::lock_guard guard(detail::lock());
+    try {
+        runtime().modules.place_managed(reinterpret_cast<ModuleRecord*>(handle));
+    } catch (const Failure&) {  // was said; the first use returns it
+    }
+}
+
+EXPORT char __cudaInitModule(void**) { return 1; }
+
+EXPORT void __cudaUnregisterFatBinary(void**) {
+    // The process ends, or a library is closed: the report may still name what is in the module.
+}
+
+EXPORT void __cudaRegisterFunction(void** handle, const void* host, char*, const char* entry, int,
+                                   void*, void*, void*, void*, int*) {
+    const std::lock_guard guard(detail::lock());
+    runtime().modules.add_function(reinterpret_cast<ModuleRecord*>(handle), host, entry);
+}
+
+EXPORT void __cudaRegisterVar(void** handle, const void* host, char*, const char* name, int,
+                              size_t bytes, int, int) {
+    const std::lock_guard guard(detail::lock());
+    runtime().modules.add_variable(reinterpret_cast<ModuleRecord*>(handle), host, name, bytes,
+                                   nullptr);
+}
+
+EXPORT void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int,
+                                     size_t bytes, int, int) {
+    const std::lock_guard guard(detail::lock());
+    runtime().modules.add_variable(reinterpret_cast<ModuleRecord*>(handle), host, name, bytes,
+                                   host);
+}
+
+EXPORT unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared_bytes,
+                                            Stream stream) {
+    configurations.push_back({grid, block, shared_bytes, stream});
+    return 0;
+}
+
+CUDART(__cudaPopCallConfiguration)(Dim* grid, Dim* block, size_t* shared_bytes, void* stream) {
+    if (configurations.empty()) return cudaErrorMissingConfiguration;
+    const Configuration& c = configurations.back();
+    *grid = c.grid, *block = c.block, *shared_bytes = c.shared_bytes;
+    std::memcpy(stream, &c.stream, sizeof c.stream);
+    configurations.pop_back();
+    return cudaSuccess;
+}
+
+}  // namespace coalesce::cudart

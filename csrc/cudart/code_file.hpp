@@ -1,0 +1,27 @@
+// What the parent process knows of a module's machine code: registers, addresses of functions,
+// names of parameters, and the disassembly.
+//
+// The file is named after the container's key. Lines of "registers ENTRY NUMBER",
+// "function NAME ADDRESS" and "parameters ENTRY NAME..." come first, then an empty line and the
+// text of nvdisasm, which may be empty. "reason TEXT" says why it is (compile/program.py writes
+// it).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace coalesce::cudart {
+
+struct CodeFile {
+    std::map<std::string, uint32_t> registers;
+    std::map<std::string, uint64_t, std::less<>> functions;
+    std::map<std::string, std::vector<std::string>> parameters;
+    std::string listing, reason = "there is no machine code";
+};
+
+// Empty where the folder has no such file.
+[[nodiscard]] CodeFile read_code_file(const std::string& folder, const std::string& key);
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,56 @@
+#include "cudart/host_faults.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <unistd.h>
+
+#include "cudart/runtime.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+struct sigaction before;
+
+void on_fault(int signal, siginfo_t* info, void*) {
+    const auto address = reinterpret_cast<uint64_t>(info->si_addr);
+    // The process is about to end; what is not safe in a handler can do no more harm.
+    if (in_arena(address)) {
+        Runtime& rt = runtime();
+        const Allocation* const a = rt.memory.find(address);
+        const std::string freed = rt.memory.freed_at(address);
+        std::string text = "the host used a pointer to device memory: ";
+        if (a)
+            text += "it is " + std::to_string(address - a->address) + " bytes into " +
+                    a->described() +
+                    ". Copy the data with cudaMemcpy(), or allocate it with "
+                    "cudaMallocManaged()";
+        else if (!freed.empty())
+            text = "the host used memory that was freed: " + freed;
+        else
+            text = "the host used an address next to device memory, in no allocation";
+        rt.report.failure = text;
+        if (rt.settings.check) rt.report.add_mistake("host access", text, nullptr);
+        rt.waited();
+        text = "coalesce: " + text + "\n";
+        [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+        if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
+    }
+    sigaction(signal, &before, nullptr);  // the instruction faults again
+}
+
+}  // namespace
+
+void watch_host_faults() {
+    sigaction(SIGSEGV, nullptr, &before);
+    if (before.sa_handler != SIG_DFL) return;
+    struct sigaction own{};
+    own.sa_sigaction = on_fault;
+    own.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &own, nullptr);
+}
+
+}  // namespace coalesce::cudart

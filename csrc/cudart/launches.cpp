@@ -1,0 +1,247 @@
+// A launch of a kernel, with what is to be found out about it.
+//
+// METHOD
+// A plain launch executes the PTX. Some launches are counted instead: they execute the machine code
+// and replay the caches, which takes longer, and give the modelled time. These are the first launch
+// of a kernel with its geometry, the second, the fourth and so on; the launches between have the
+// time of the one counted before them. Of a large grid only the blocks that the GPU holds at once
+// are counted, and the rest runs plainly: they cannot wait for each other, on a GPU either.
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "cudart/api.hpp"
+#include "cudart/runtime.hpp"
+#include "cudart/snapshots.hpp"
+#include "cudart/work.hpp"
+#include "errors.hpp"
+#include "sim/device_print.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+using analysis::Purpose;
+using analysis::Request;
+
+// What is known of the launches of a kernel with one geometry.
+struct Counted {
+    uint64_t launches = 0;
+    double ms = 0;  // of the last one that was counted
+};
+
+Counted& counted(const KernelWork& w) {
+    using Key = std::tuple<const Function*, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                           uint32_t, uint32_t>;
+    static std::map<Key, Counted> all;
+    return all[{w.function, w.grid.x, w.grid.y, w.grid.z, w.block.x, w.block.y, w.block.z,
+                w.shared_bytes}];
+}
+
+sim::Dim3 dim(const Dim& d) { return {d.x, d.y, d.z}; }
+
+Request request_of(const KernelWork& w, const sim::Program& program) {
+    Runtime& rt = runtime();
+    Request r;
+    r.gpu = &rt.gpu;
+    r.launch.grid = dim(w.grid);
+    r.launch.block = dim(w.block);
+    r.launch.shared_bytes = w.shared_bytes;
+    r.launch.parameters = w.parameters;
+    const auto& registers = w.function->module->known.registers;
+    const auto known = registers.find(w.function->entry);
+    if (known != registers.end()) r.registers = known->second;
+    r.buffer_bytes = rt.memory.used();
+    (void)program;
+    return r;
+}
+
+void add_counts(KernelTotal& total, const analysis::Counts& counts, uint64_t blocks) {
+    const auto metrics = counts.metrics();
+    const auto metric = [&](const char* what, const char* kind) {
+        const auto found = metrics.find(std::string("l1tex__t_") + what +
+                                        "_pipe_lsu_mem_global_op_" + kind + ".sum");
+        return found == metrics.end() ? 0.0 : found->second;
+    };
+    total.load_requests += metric("requests", "ld");
+    total.load_sectors += metric("sectors", "ld");
+    total.store_requests += metric("requests", "st");
+    total.store_sectors += metric("sectors", "st");
+    total.instructions += double(counts.executed());
+    total.blocks_counted += blocks;
+    ++total.counted;
+}
+
+// What the kernel printed, and the names that its arguments have in messages.
+struct Prints {
+    explicit Prints(sim::Launch& launch) {
+        launch.print = [this](const std::string& text) {
+            const std::lock_guard guard(mutex);
+            printed.add(text);
+        };
+    }
+    ~Prints() { runtime().printed += printed.take(); }
+    std::mutex mutex;
+    sim::Printed printed;
+};
+
+// "cudaMalloc number 3 is the argument `c`", of the arrays that a message names.
+std::string explained(const std::string& message, const KernelWork& w) {
+    const ModuleRecord& module = *w.function->module;
+    const auto names = module.known.parameters.find(w.function->entry);
+    uint32_t total = 0;
+    std::string text = message;
+    const auto parameters = sim::lay_out_parameters(module.entry(w.function->entry), total);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+        if (parameters[i].bytes != 8) continue;
+        uint64_t address = 0;
+        std::memcpy(&address, &w.parameters[parameters[i].offset], 8);
+        Allocation* const a = runtime().memory.find(address);
+        const bool named = names != module.known.parameters.end() && i < names->second.size();
+        const std::string name =
+            named ? "argument `" + names->second[i] + "`" : "argument " + std::to_string(i);
+        if (a && message.find("`" + a->name + "`") != std::string::npos)
+            text += "\n  " + a->name + " is the " + name + ": " + a->described();
+        const std::string freed = runtime().memory.freed_at(address);
+        if (!a && !freed.empty() && message.find("outside every array") != std::string::npos)
+            text += "\n  the " + name + " points into freed memory: " + freed;
+    }
+    return text;
+}
+
+// Runs it, turning what stops it into the error that stays.
+void run(const KernelWork& w, const std::function<void()>& body) {
+    Runtime& rt = runtime();
+    const auto fail = [&](Error error, const std::string& message) {
+        rt.fault = error;
+        rt.fault_told = false;
+        rt.report.failure = explained(message, w);
+        std::fflush(stdout);
+        std::fprintf(stderr, "coalesce: %s\n", rt.report.failure.c_str());
+    };
+    try {
+        body();
+    } catch (const MemoryFault& e) {
+        const bool misaligned = std::strstr(e.what(), "not a multiple of");
+        fail(misaligned ? cudaErrorMisalignedAddress : cudaErrorIllegalAddress, e.what());
+    } catch (const UnsupportedInstruction& e) {
+        fail(cudaErrorNotSupported, e.what());
+    } catch (const LaunchError& e) {
+        const bool assertion = std::strstr(e.what(), "ssert");
+        fail(assertion ? cudaErrorAssert : cudaErrorLaunchFailure, e.what());
+    }
+}
+
+double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total) {
+    Runtime& rt = runtime();
+    const sim::Program& program = module.program(w.function->entry, Purpose::count);
+    Request request = request_of(w, program);
+    request.counts = request.caches = true;
+    if (!w.cooperative) request.first_rounds = 1;
+    analysis::prepare(program, request);
+    const uint64_t blocks = request.launch.block_count(), all = request.launch.grid.count();
+    Prints prints(request.launch);
+    double ms = 0;
+    run(w, [&] {
+        const auto result =
+            analysis::launch(program, request, rt.memory.address_space(), module.listing(program));
+        add_counts(total, *result.counts, blocks);
+        ms = result.time ? result.time->ms : 0;
+        if (blocks == all) return;
+        const sim::Program& plain = module.program(w.function->entry, Purpose::run);
+        Request rest = request_of(w, plain);
+        rest.launch.print = request.launch.print;
+        analysis::prepare(plain, rest);
+        rest.launch.blocks.emplace(all - blocks);
+        std::iota(rest.launch.blocks->begin(), rest.launch.blocks->end(), blocks);
+        (void)analysis::launch(plain, rest, rt.memory.address_space(), nullptr);
+    });
+    total.machine_code = module.why_ptx.find(w.function->entry) == module.why_ptx.end();
+    if (!total.machine_code) total.why_ptx = module.why_ptx[w.function->entry];
+    return ms;
+}
+
+void run_plainly(const KernelWork& w, ModuleRecord& module) {
+    const sim::Program& program = module.program(w.function->entry, Purpose::run);
+    Request request = request_of(w, program);
+    analysis::prepare(program, request);
+    Prints prints(request.launch);
+    run(w, [&] {
+        (void)analysis::launch(program, request, runtime().memory.address_space(), nullptr);
+    });
+}
+
+void run_checked(const KernelWork& w, ModuleRecord& module) {
+    Runtime& rt = runtime();
+    const sim::Program& program = module.program(w.function->entry, Purpose::check);
+    Request request = request_of(w, program);
+    request.check.emplace();
+    analysis::prepare(program, request);
+    Prints prints(request.launch);
+    run(w, [&] {
+        const auto result = analysis::launch(program, request, rt.memory.address_space(), nullptr);
+        if (result.checked) rt.report.add(*w.function, *result.checked, program);
+        for (const analysis::Finding& f : result.checked->findings) {
+            using analysis::FindingKind;
+            if (f.warning) continue;
+            if (f.kind == FindingKind::stopped) rt.fault = cudaErrorLaunchFailure;
+            if (f.kind == FindingKind::out_of_bounds || f.kind == FindingKind::use_after_free)
+                rt.fault = cudaErrorIllegalAddress;
+        }
+    });
+}
+
+}  // namespace
+
+void validate(const KernelWork& w) {
+    Runtime& rt = runtime();
+    ModuleRecord& module = *w.function->module;
+    require(w.grid.count() > 0 && w.block.count() > 0, cudaErrorInvalidConfiguration,
+            "a launch with no blocks, or with blocks of no threads");
+    require(w.shared_bytes <= w.function->most_dynamic_shared, cudaErrorInvalidValue,
+            "a launch with more dynamic shared memory than 48 KiB needs cudaFuncSetAttribute("
+            "kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before");
+    try {
+        const auto purpose = rt.settings.check ? Purpose::check : Purpose::run;
+        const sim::Program& program = module.program(w.function->entry, purpose);
+        Request request = request_of(w, program);
+        analysis::prepare(program, request);
+        const uint32_t shared = program.shared_bytes + w.shared_bytes;
+        const auto occupancy =
+            model::occupancy(rt.gpu, uint32_t(w.block.count()), request.registers, shared);
+        if (occupancy.blocks == 0) throw Failure{cudaErrorLaunchOutOfResources};
+        if (w.cooperative && w.grid.count() > uint64_t{occupancy.blocks} * rt.gpu.multiprocessors)
+            throw Failure{cudaErrorCooperativeLaunchTooLarge};
+    } catch (const UnsupportedInstruction& e) {
+        say_once("coalesce: kernel " + w.function->name + " cannot be simulated: " + e.what());
+        rt.report.failure = e.what();
+        throw Failure{cudaErrorNotSupported};
+    } catch (const LaunchError& e) {
+        throw Failure{cudaErrorInvalidConfiguration, std::string("a launch failed: ") + e.what()};
+    }
+}
+
+double launch(const KernelWork& w) {
+    Runtime& rt = runtime();
+    if (rt.fault) return 0;  // nothing runs after a fault
+    ModuleRecord& module = *w.function->module;
+    KernelTotal& total = rt.report.kernel(*w.function);
+    ++total.launches;
+    total.blocks += w.grid.count();
+    keep_snapshot(w, total.launches);
+    Counted& known = counted(w);
+    if (rt.settings.check) {
+        run_checked(w, module);
+    } else if (std::has_single_bit(++known.launches)) {
+        known.ms = run_counted(w, module, total);
+    } else {
+        run_plainly(w, module);
+    }
+    total.ms += known.ms;
+    return known.ms;
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,194 @@
+#include "cudart/memory.hpp"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cudart/api.hpp"
+#include "cudart/runtime.hpp"
+#include "round_up.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+constexpr uint64_t page = 4096;
+constexpr size_t most_freed = 100'000;
+
+std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+
+void* map(void* at, uint64_t bytes, int protection) {
+    const int fixed = at ? MAP_FIXED : 0;
+    void* const got = mmap(at, round_up(bytes, page), protection,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+    if (got == MAP_FAILED) throw Failure{cudaErrorMemoryAllocation};
+    return got;
+}
+
+}  // namespace
+
+void reserve_arena() {
+    // Where the range is taken or limited (ulimit -v), its addresses are used all the same.
+    mmap(reinterpret_cast<void*>(arena_base), arena_bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+std::string Allocation::described() const {
+    if (kind == Kind::variable) return "the variable `" + name + "` of " + bytes_text(bytes);
+    return "the " + bytes_text(bytes) + " of " + function + "() number " + std::to_string(number) +
+           runtime().place_of(caller);
+}
+
+Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags) {
+    if (bytes > total() - std::min(total(), used_)) throw Failure{cudaErrorMemoryAllocation};
+    Allocation a;
+    a.address = next_;
+    a.bytes = bytes;
+    a.kind = kind;
+    a.flags = flags;
+    a.function = function;
+    a.number = ++count_;
+    a.caller = caller();
+    a.name = std::string(function) + " number " + std::to_string(a.number);
+    next_ = round_up(next_ + bytes + sim::guard_gap, sim::guard_gap);
+    if (next_ > arena_base + arena_bytes) throw Failure{cudaErrorMemoryAllocation};
+    auto* const own = reinterpret_cast<void*>(a.address);
+    a.host = static_cast<std::byte*>(map(kind == Kind::device ? nullptr : own,
+                                         std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));
+    if (checked_) {
+        a.undefined = std::make_unique<bool[]>(bytes);
+        // The host may write pinned and managed memory without a call that could be noticed.
+        std::memset(a.undefined.get(), kind == Kind::device, bytes);
+    }
+    used_ += bytes;
+    stale_ = true;
+    return allocations_.emplace(a.address, std::move(a)).first->second;
+}
+
+Allocation& Memory::add(Allocation a) {
+    stale_ = true;
+    return allocations_.insert_or_assign(a.address, std::move(a)).first->second;
+}
+
+void Memory::remove(uint64_t address) {
+    allocations_.erase(address);
+    stale_ = true;
+}
+
+void Memory::free(uint64_t address, bool of_host, const char* function) {
+    const auto found = allocations_.find(address);
+    const char* const given = of_host ? "cudaFreeHost" : "cudaFree";
+    if (found == allocations_.end()) {
+        const std::string before = freed_at(address);
+        Allocation* const inside = find(address);
+        throw Failure{cudaErrorInvalidValue,
+                      !before.empty()
+                          ? std::string(function) + "() of memory that was freed before: " + before
+                      : inside
+                          ? std::string(function) + "() of a pointer into the middle of " +
+                                inside->described()
+                          : std::string(function) + "() of a pointer that no allocation returned"};
+    }
+    Allocation& a = found->second;
+    const bool pinned = a.kind == Kind::pinned;
+    if (a.kind == Kind::variable || a.kind == Kind::registered || pinned != of_host)
+        throw Failure{cudaErrorInvalidValue, std::string(function) + "() of " + a.described() +
+                                                 ", which " + given + "() does not free"};
+    if (a.readable_by_host())
+        map(reinterpret_cast<void*>(a.address), std::max<uint64_t>(a.bytes, 1), PROT_NONE);
+    else
+        munmap(a.host, round_up(std::max<uint64_t>(a.bytes, 1), page));
+    used_ -= a.bytes;
+    freed_[address] = {a.bytes, a.described()};
+    if (freed_.size() > most_freed) freed_.erase(freed_.begin());
+    allocations_.erase(found);
+    stale_ = true;
+}
+
+void Memory::free_all() {
+    std::vector<std::pair<uint64_t, bool>> own;
+    for (const auto& [address, a] : allocations_)
+        if (a.number) own.emplace_back(address, a.kind == Kind::pinned);
+    for (const auto& [address, of_host] : own) free(address, of_host, "cudaDeviceReset");
+}
+
+Allocation* Memory::find(uint64_t address) {
+    const auto after = allocations_.upper_bound(address);
+    if (after == allocations_.begin()) return nullptr;
+    Allocation& a = std::prev(after)->second;
+    // One past the end belongs to nothing, but an empty allocation has its own address.
+    return address - a.address < std::max<uint64_t>(a.bytes, 1) ? &a : nullptr;
+}
+
+Allocation* Memory::find(const void* pointer) { return find(reinterpret_cast<uint64_t>(pointer)); }
+
+std::string Memory::freed_at(uint64_t address) const {
+    const auto after = freed_.upper_bound(address);
+    if (after == freed_.begin()) return "";
+    const auto& [start, freed] = *std::prev(after);
+    return address - start < std::max<uint64_t>(freed.bytes, 1) ? freed.description : "";
+}
+
+Memory::View Memory::view(const void* pointer, uint64_t bytes, const char* what) {
+    const auto address = reinterpret_cast<uint64_t>(pointer);
+    if (Allocation* const a = find(address)) {
+        if (bytes > a->end() - address)
+            throw Failure{cudaErrorInvalidValue, std::string(what) + " goes " +
+                                                     bytes_text(address + bytes - a->end()) +
+                                                     " past the end of " + a->described()};
+        return {a->host + (address - a->address), a, address - a->address};
+    }
+    if (in_arena(address)) {
+        const std::string before = freed_at(address);
+        throw Failure{cudaErrorInvalidValue,
+                      std::string(what) + (before.empty() ? " is in no allocation of the device"
+                                                          : " was freed: " + before)};
+    }
+    if (!pointer && bytes) throw Failure{cudaErrorInvalidValue, std::string(what) + " is null"};
+    return {static_cast<std::byte*>(const_cast<void*>(pointer)), nullptr, 0};
+}
+
+void Memory::define(const View& to, uint64_t bytes) {
+    if (to.allocation && to.allocation->undefined)
+        std::memset(to.allocation->undefined.get() + to.offset, 0, bytes);
+}
+
+void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
+    if (!to.allocation || !to.allocation->undefined) return;
+    if (from.allocation && from.allocation->undefined)
+        std::memmove(to.allocation->undefined.get() + to.offset,
+                     from.allocation->undefined.get() + from.offset, bytes);
+    else
+        define(to, bytes);
+}
+
+void Memory::after_module(uint64_t end) {
+    next_ = std::max(next_, round_up(end + sim::guard_gap, sim::guard_gap));
+}
+
+sim::AddressSpace& Memory::address_space() {
+    if (!stale_) return space_;
+    space_ = {};
+    for (const auto& [address, a] : allocations_) {
+        sim::Buffer b;
+        b.name = a.name;
+        b.address = address;
+        b.bytes = a.bytes;
+        b.host = a.host;
+        b.writable = a.writable;
+        b.undefined = a.undefined.get();
+        space_.add_at(std::move(b));
+    }
+    stale_ = false;
+    return space_;
+}
+
+uint64_t Memory::total() const {
+    struct sysinfo machine{};
+    sysinfo(&machine);
+    return std::min(runtime().gpu_bytes(), uint64_t{machine.totalram} * machine.mem_unit / 2);
+}
+
+}  // namespace coalesce::cudart

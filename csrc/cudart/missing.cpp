@@ -1,0 +1,26 @@
+// The functions of the API that are not simulated: each says so once and returns an error.
+#include <string>
+
+#include "cudart/api.hpp"
+#include "cudart/runtime.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+Error missing(const char* name) {
+    return call(name, Waits::no, [&] {
+        say_once("coalesce: " + std::string(name) + "() is not simulated");
+        runtime().report.missing(name);
+        throw Failure{cudaErrorNotSupported};
+    });
+}
+
+}  // namespace
+
+// Arguments are not looked at, so the functions need none of their types.
+#define MISSING(name) \
+    CUDART(name)() { return missing(#name); }
+#include "cudart/missing.inc"
+
+}  // namespace coalesce::cudart

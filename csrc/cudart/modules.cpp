@@ -1,0 +1,190 @@
+#include "cudart/modules.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "cudart/api.hpp"
+#include "cudart/runtime.hpp"
+#include "errors.hpp"
+#include "ptx/demangle.hpp"
+#include "round_up.hpp"
+#include "sass/lift.hpp"
+#include "sim/module_memory.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+// "scale" of "void ns::scale<float>(float*, int)": as a report's table has it.
+std::string short_name(const std::string& mangled) {
+    std::string name = ptx::demangled(mangled);
+    int depth = 0;
+    for (size_t i = 0; i < name.size(); ++i) {  // cut the parameters, not those of (anonymous ...)
+        if (name[i] == '<') ++depth;
+        if (name[i] == '>') --depth;
+        if (name[i] == '(' && depth == 0 && name.compare(i, 11, "(anonymous ") != 0) {
+            name.resize(i);
+            break;
+        }
+    }
+    depth = 0;
+    for (size_t i = name.size(); i-- > 0;) {  // and the result's type
+        if (name[i] == '>') ++depth;
+        if (name[i] == '<') --depth;
+        if (name[i] == ' ' && depth == 0 && !name.ends_with("(anonymous namespace)"))
+            return name.substr(i + 1);
+    }
+    return name;
+}
+
+}  // namespace
+
+const ptx::Function& ModuleRecord::entry(const std::string& name) const {
+    const ptx::Function* const f = parsed.find_function(name);
+    if (!f || !f->entry) throw Failure{cudaErrorInvalidDeviceFunction};
+    return *f;
+}
+
+const sim::Program& ModuleRecord::program(const std::string& name, analysis::Purpose purpose) {
+    const std::pair key{name, purpose};
+    if (const auto known = programs.find(key); known != programs.end()) return known->second;
+    const sim::Engine& engine = sim::engine(analysis::watch_for(purpose));
+    const ptx::Function& function = entry(name);
+    std::optional<sim::Program> made;
+    if (purpose == analysis::Purpose::count) {
+        try {
+            if (known.listing.empty()) throw UnsupportedInstruction(known.reason);
+            if (!machine) machine = sass::read(known.listing);
+            made = sass::lift(*machine, parsed, function, memory, engine);
+        } catch (const UnsupportedInstruction& e) {
+            why_ptx[name] = e.what();
+        }
+    }
+    if (!made) made = sim::decode(parsed, function, memory, engine);
+    const auto file = made->files.find(made->source_file);
+    if (file != made->files.end()) made->source = source(file->second);
+    return programs.emplace(key, std::move(*made)).first->second;
+}
+
+std::shared_ptr<const analysis::Listing> ModuleRecord::listing(const sim::Program& program) {
+    auto& made = listings[&program];
+    if (!made) made = analysis::listing_of(program);
+    return made;
+}
+
+const std::vector<std::string>& ModuleRecord::source(const std::string& file) {
+    const auto [known, added] = sources_.try_emplace(file);
+    if (added) {
+        std::ifstream in(file);
+        for (std::string line; std::getline(in, line);) known->second.push_back(line);
+    }
+    return known->second;
+}
+
+ModuleRecord* Modules::add(std::span<const std::byte> container) {
+    modules_.push_back(std::make_unique<ModuleRecord>());
+    modules_.back()->container = container;
+    return modules_.back().get();
+}
+
+void Modules::add_function(ModuleRecord* module, const void* host, const char* entry) {
+    Function& f = functions_[host];
+    f.module = module;
+    f.entry = entry;
+    f.name = short_name(entry);
+}
+
+void Modules::add_variable(ModuleRecord* module, const void* host, const char* name, uint64_t bytes,
+                           void** managed) {
+    variables_[host] = {module, name, bytes, managed};
+}
+
+void Modules::forget(ModuleRecord* module) {
+    std::erase_if(functions_, [&](const auto& item) { return item.second.module == module; });
+    std::erase_if(variables_, [&](const auto& item) { return item.second.module == module; });
+}
+
+void Modules::use(ModuleRecord& m) {
+    if (m.ready) {
+        if (!m.error.empty()) throw Failure{cudaErrorInvalidKernelImage};
+        return;
+    }
+    m.ready = true;
+    Runtime& rt = runtime();
+    try {
+        m.code = code_of(m.container, rt.gpu.major * 10 + rt.gpu.minor);
+        if (m.code.ptx.empty())
+            throw LaunchError(
+                m.code.linked
+                    ? "it has machine code but no PTX, as programs of nvcc -rdc=true and of "
+                      "-arch=sm_90 have. Build it without -rdc=true, with -gencode "
+                      "arch=compute_90,code=[compute_90,sm_90]"
+                    : "it has no PTX that the simulated GPU could run. Build it with -gencode "
+                      "arch=compute_90,code=[compute_90,sm_90]");
+        m.known = read_code_file(rt.settings.code, m.code.key);
+        m.parsed = ptx::parse(m.code.ptx);
+        m.parsed.function_addresses = m.known.functions;
+        m.memory = sim::lay_out_memory_at(m.parsed, rt.memory.next_module());
+    } catch (const std::exception& e) {
+        m.error = e.what();
+        say_once(std::string("coalesce: this program's device code cannot be used: ") + e.what());
+        throw Failure{cudaErrorInvalidKernelImage};
+    }
+    uint64_t end = 0;
+    for (sim::ModuleMemory::Item& item : m.memory->items) {
+        Allocation a;
+        a.address = item.address;
+        a.bytes = item.bytes.size();
+        a.host = item.bytes.data();
+        a.kind = Kind::variable;
+        a.writable = item.writable;
+        a.name = ptx::demangled(item.name);
+        end = std::max(end, a.end());
+        for (const auto& [host, variable] : variables_) {
+            if (variable.module != &m || variable.name != item.name || !variable.managed) continue;
+            a.kind = Kind::managed;  // at its own address, where the host can use it too
+            const uint64_t first = a.address / 4096 * 4096;
+            mmap(reinterpret_cast<void*>(first), round_up(a.end() - first, 4096),
+                 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            a.host = reinterpret_cast<std::byte*>(a.address);
+            std::memcpy(a.host, item.bytes.data(), a.bytes);
+            *variable.managed = a.host;
+        }
+        rt.memory.add(std::move(a));
+    }
+    rt.memory.after_module(end);
+}
+
+void Modules::place_managed(ModuleRecord* module) {
+    for (const auto& [host, variable] : variables_)
+        if (variable.module == module && variable.managed) {
+            use(*module);
+            return;
+        }
+}
+
+Function& Modules::function(const void* host) {
+    const auto found = functions_.find(host);
+    if (found == functions_.end())
+        throw Failure{cudaErrorInvalidDeviceFunction,
+                      "the function that was launched is no kernel of this program"};
+    use(*found->second.module);
+    return found->second;
+}
+
+std::pair<uint64_t, uint64_t> Modules::variable(const void* host) {
+    const auto found = variables_.find(host);
+    if (found == variables_.end())
+        throw Failure{cudaErrorInvalidSymbol,
+                      "the symbol is no __device__ or __constant__ variable of this program"};
+    use(*found->second.module);
+    const auto& addresses = found->second.module->memory->address_of;
+    const auto address = addresses.find(found->second.name);
+    if (address == addresses.end()) throw Failure{cudaErrorInvalidSymbol};
+    return {address->second, found->second.bytes};
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,154 @@
+#include "cudart/report.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+
+#include "cudart/json.hpp"
+#include "cudart/modules.hpp"
+#include "cudart/runtime.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+// The fields are those of csrc/bindings/check.cpp, which Python's rooms know.
+std::string actor(const analysis::Actor& a, const sim::Program& program) {
+    if (a.what.empty()) return "null";
+    const sim::InstructionInfo& in = program.instructions[a.pc];
+    const auto file = program.files.find(in.source.file);
+    const bool own = in.source.file == program.source_file;
+    const bool known = own && in.source.line > 0 && in.source.line <= program.source.size();
+    return json::Object()
+        .add("what", a.what)
+        .add("file", file == program.files.end() ? "" : file->second)
+        .add("line", in.source.line)
+        .add("text", known ? program.source[in.source.line - 1] : "")
+        .add("instruction", in.text)
+        .raw("thread", json::list(a.thread))
+        .raw("block", json::list(a.block))
+        .text();
+}
+
+std::string finding(const analysis::Finding& f, const sim::Program& program) {
+    return json::Object()
+        .add("kind", analysis::name_of(f.kind))
+        .add("warning", f.warning)
+        .add("title", f.title)
+        .raw("details", json::list(f.details))
+        .add("space", f.space)
+        .add("array", f.array)
+        .raw("index", json::list(f.index))
+        .add("offset", f.offset)
+        .add("bytes", f.bytes)
+        .raw("first", actor(f.first, program))
+        .raw("second", actor(f.second, program))
+        .add("count", f.count)
+        .text();
+}
+
+std::string total(const KernelTotal& k) {
+    return json::Object()
+        .add("entry", k.entry)
+        .add("name", k.name)
+        .add("file", k.file)
+        .add("line", k.line)
+        .add("launches", k.launches)
+        .add("blocks", k.blocks)
+        .add("launches_counted", k.counted)
+        .add("blocks_counted", k.blocks_counted)
+        .add("machine_code", k.machine_code)
+        .add("why_ptx", k.why_ptx)
+        .add("load_requests", k.load_requests)
+        .add("load_sectors", k.load_sectors)
+        .add("store_requests", k.store_requests)
+        .add("store_sectors", k.store_sectors)
+        .add("instructions", k.instructions)
+        .add("modelled_ms", k.ms)
+        .text();
+}
+
+}  // namespace
+
+std::pair<std::string, uint64_t> object_of(const void* address) {
+    Dl_info info{};
+    if (!address || !dladdr(address, &info) || !info.dli_fname) return {"", 0};
+    return {info.dli_fname,
+            reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(info.dli_fbase)};
+}
+
+KernelTotal& Report::kernel(const Function& function) {
+    const auto [known, added] = kernels_.try_emplace(function.entry);
+    KernelTotal& k = known->second;
+    if (added) {
+        order_.push_back(function.entry);
+        k.entry = function.entry;
+        k.name = function.name;
+        const ptx::Module& module = function.module->parsed;
+        if (const ptx::Function* const f = module.find_function(function.entry)) {
+            // The first line of its body; PTX has no line of the kernel itself.
+            for (const ptx::Instruction& in : f->body) {
+                if (in.written.line == 0) continue;
+                k.line = in.written.line;
+                const auto file = module.files.find(in.written.file);
+                if (file != module.files.end()) k.file = file->second;
+                break;
+            }
+        }
+    }
+    return k;
+}
+
+void Report::add(const Function& function, const analysis::Checked& checked,
+                 const sim::Program& program) {
+    if (checked.findings.empty() && !checked.left_out) return;
+    const std::string list =
+        json::list(checked.findings, [&](const auto& f) { return finding(f, program); });
+    findings_.push_back(json::Object()
+                            .add("kernel", function.name)
+                            .add("launch", kernel(function).launches)
+                            .raw("findings", list)
+                            .add("left_out", checked.left_out)
+                            .text());
+}
+
+void Report::add_mistake(const std::string& kind, const std::string& text, void* address) {
+    const auto [object, offset] = object_of(address);
+    for (HostFinding& known : mistakes_)
+        if (known.kind == kind && known.caller == offset && known.object == object) {
+            ++known.count;
+            return;
+        }
+    mistakes_.push_back({kind, text, offset, object, 1});
+}
+
+void Report::write(const std::string& file) const {
+    const auto mistake = [](const HostFinding& m) {
+        return json::Object()
+            .add("kind", m.kind)
+            .add("text", m.text)
+            .add("object", m.object)
+            .add("offset", m.caller)
+            .add("count", m.count)
+            .text();
+    };
+    const std::string text =
+        json::Object()
+            .add("gpu", runtime().gpu.name)
+            .raw("kernels",
+                 json::list(order_, [&](const auto& e) { return total(kernels_.at(e)); }))
+            .raw("checked", json::list(findings_, [](const auto& f) { return f; }))
+            .raw("host", json::list(mistakes_, mistake))
+            .raw("missing", json::list(missing_))
+            .raw("snapshots", json::list(snapshots_))
+            .add("copies_ms", copies_ms)
+            .add("failure", failure)
+            .text();
+    const std::string made = file + ".part";
+    std::FILE* const out = std::fopen(made.c_str(), "w");
+    if (!out) return;
+    const bool whole = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+    if (std::fclose(out) == 0 && whole) std::rename(made.c_str(), file.c_str());
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,64 @@
+// What the program did on the GPU, for the report at its end.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/launch.hpp"
+#include "cudart/abi.hpp"
+
+namespace coalesce::cudart {
+
+struct Function;
+
+// The launches of one kernel.
+struct KernelTotal {
+    std::string entry, name, file;
+    uint32_t line = 0;
+    uint64_t launches = 0, blocks = 0, counted = 0;  // counted: launches
+    uint64_t blocks_counted = 0;
+    bool machine_code = false;
+    std::string why_ptx;
+    double load_requests = 0, load_sectors = 0, store_requests = 0, store_sectors = 0;
+    double instructions = 0;
+    double ms = 0;  // modelled, of all launches
+};
+
+// A mistake of the host's code.
+struct HostFinding {
+    std::string kind, text;
+    uint64_t caller = 0;  // return address, as an offset in `object`
+    std::string object;   // the file that the address is in
+    uint64_t count = 1;
+};
+
+class Report {
+  public:
+    KernelTotal& kernel(const Function& function);
+    // Findings of a checked launch, made JSON at once: they refer to the program.
+    void add(const Function& function, const analysis::Checked& checked,
+             const sim::Program& program);
+    void add_mistake(const std::string& kind, const std::string& text, void* caller);
+    void missing(const std::string& function) { missing_.push_back(function); }
+    void snapshot(const std::string& file) { snapshots_.push_back(file); }
+    double copies_ms = 0;
+    std::string failure;  // of a kernel
+
+    // Writes it all to a file as JSON.
+    void write(const std::string& file) const;
+
+  private:
+    std::vector<std::string> order_;  // of kernels' first launches
+    std::map<std::string, KernelTotal> kernels_;
+    std::vector<std::string> findings_;  // JSON
+    std::vector<HostFinding> mistakes_;
+    std::vector<std::string> missing_, snapshots_;
+};
+
+// The file that an address of code is in and its offset there.
+[[nodiscard]] std::pair<std::string, uint64_t> object_of(const void* address);
+
+}  // namespace coalesce::cudart

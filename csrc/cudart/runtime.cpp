@@ -1,0 +1,182 @@
+#include "cudart/runtime.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "cudart/api.hpp"
+#include "cudart/host_faults.hpp"
+#include "errors.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+std::string setting(const char* name, const char* otherwise = "") {
+    const char* const value = std::getenv(name);
+    return value ? value : otherwise;
+}
+
+Settings settings_of_environment() {
+    return {setting("COALESCE_PROGRAM_GPU", "h200"),
+            setting("COALESCE_PROGRAM_CODE"),
+            setting("COALESCE_PROGRAM_REPORT"),
+            setting("COALESCE_PROGRAM_KEEP"),
+            setting("COALESCE_PROGRAM_LAUNCHES", "first"),
+            setting("COALESCE_PROGRAM_CHECK") == "1"};
+}
+
+const model::Gpu& gpu_named(const std::string& name) {
+    if (const model::Gpu* const gpu = model::find_gpu(name)) return *gpu;
+    std::fprintf(stderr, "coalesce: there is no simulated GPU `%s`; it is an H200\n", name.c_str());
+    return *model::find_gpu("h200");
+}
+
+thread_local Error last_error = cudaSuccess;
+thread_local void* calling = nullptr;
+// The last error was left by a launch, which returns nothing, and nobody has asked for it yet.
+thread_local bool unasked = false;
+thread_local void* unasked_caller = nullptr;
+
+bool made = false;
+
+// At the end of the process, after main() and the destructors of the program's statics.
+__attribute__((destructor)) void finish() {
+    if (!made) return;
+    Runtime& rt = runtime();
+    rt.waited();
+    if (rt.settings.check) {
+        if (unasked)
+            rt.report.add_mistake("unchecked error",
+                                  "a launch failed with " + std::string(name_of(last_error)) +
+                                      ", and the program never asked for the error",
+                                  unasked_caller);
+        for (const auto& [address, a] : rt.memory.all())
+            if (a.number && a.kind != Kind::registered)
+                rt.report.add_mistake("leak", a.described() + " were not freed", a.caller);
+    }
+    if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
+}
+
+__attribute__((constructor)) void start() {
+    reserve_arena();
+    watch_host_faults();
+}
+
+}  // namespace
+
+Runtime::Runtime() : settings(settings_of_environment()), gpu(gpu_named(settings.gpu)) {
+    if (settings.check) memory.keep_undefined();
+    made = true;
+}
+
+Runtime& runtime() {
+    static auto* const one = new Runtime;
+    return *one;
+}
+
+uint64_t Runtime::gpu_bytes() const {
+    // GB of memory, of the same documents as model/gpu.cpp.
+    struct {
+        std::string_view name;
+        uint64_t gb;
+    } constexpr sizes[] = {{"h200", 141}, {"h100", 80}, {"a100", 80},    {"v100", 16},
+                           {"t4", 16},    {"l4", 24},   {"rtx3090", 24}, {"rtx4090", 24}};
+    for (const auto& size : sizes)
+        if (size.name == gpu.name) return size.gb * 1'000'000'000;
+    return uint64_t{16} << 30;
+}
+
+std::string Runtime::place_of(void* address) const {
+    const auto [object, offset] = object_of(address);
+    if (object.empty()) return "";
+    // The parent turns this into a file and a line, if the program has debugging information.
+    char text[32];
+    std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
+    return settings.check ? " <" + object + text + ">" : "";
+}
+
+void Runtime::waited() {
+    if (!printed.empty()) {
+        std::fwrite(printed.data(), 1, printed.size(), stdout);
+        std::fflush(stdout);
+        printed.clear();
+    }
+}
+
+void Runtime::reset() {
+    memory.free_all();
+    fault = cudaSuccess;
+    fault_told = false;
+}
+
+void say_once(const std::string& text) {
+    static auto* const said = new std::set<std::string>;
+    if (!said->insert(text).second) return;
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+void* caller() { return calling; }
+
+namespace detail {
+
+std::recursive_mutex& lock() {
+    static auto* const mutex = new std::recursive_mutex;
+    return *mutex;
+}
+
+Error standing(Waits waits) {
+    Runtime& rt = runtime();
+    if (waits == Waits::yes) rt.waited();
+    if (!rt.fault) return cudaSuccess;
+    if (waits == Waits::yes) rt.fault_told = true;
+    return rt.fault_told ? rt.fault : cudaSuccess;
+}
+
+void enter(void* address) { calling = address; }
+
+Error finish(Error error, const char* function, const std::string& mistake, void* address) {
+    if (error == cudaSuccess) return error;
+    // What is only asked is no error that cudaGetLastError() tells.
+    if (error != cudaErrorNotReady) last_error = error;
+    Runtime& rt = runtime();
+    if (!mistake.empty() && rt.settings.check)
+        rt.report.add_mistake("wrong call", mistake, address);
+    const std::string name = function;
+    if (name.find("aunchKernel") != std::string::npos) {
+        unasked = true;
+        unasked_caller = address;
+        if (!mistake.empty()) say_once("coalesce: " + mistake);
+    }
+    return error;
+}
+
+Error failed(const std::exception& e, const char* function) {
+    say_once("coalesce: " + std::string(function) + "(): " + e.what());
+    if (dynamic_cast<const UnsupportedInstruction*>(&e)) return cudaErrorNotSupported;
+    return cudaErrorUnknown;
+}
+
+}  // namespace detail
+
+Error take_last_error(bool forget) {
+    const Error error = last_error;
+    unasked = false;
+    const Runtime& rt = runtime();
+    if (forget) last_error = rt.fault_told ? rt.fault : cudaSuccess;
+    return error;
+}
+
+const char* name_of(Error error) {
+    switch (error) {
+#define E(name, number, text) \
+    case name:                \
+        return #name;
+#include "cudart/errors.inc"
+#undef E
+    }
+    return "unrecognized error code";
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,50 @@
+"""`coalesce run PROGRAM.cu -- ARGUMENTS` and `coalesce exec PROGRAM -- ARGUMENTS`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from coalesce import programs
+
+_FAILED = 3  # findings of --check, where the program itself said that all is well
+
+
+def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Compile or take a program, run it, and print what its kernels cost on stderr."""
+    gpu = _gpu(options.device)
+    launches = None
+    if options.launch is not None:
+        launches = options.launch
+    elif options.profile:
+        launches = "first"
+    settings = {"gpu": gpu, "check": options.check, "launches": launches}
+    if options.command == "exec":
+        outcome = programs.execute(options.file, arguments, **settings)
+    else:
+        outcome = programs.run(options.file, arguments, options=options.option, **settings)
+    from coalesce.programs import report
+
+    if outcome.signal:
+        print(f"The program was ended by {outcome.signal}.", file=sys.stderr)
+    print("\n" + report.as_text(outcome), file=sys.stderr)
+    if options.html:
+        report.write_html(outcome, Path(options.file).name, options.html)
+    if options.json:
+        Path(options.json).write_text(json.dumps(report.as_dict(outcome), indent=1))
+    wrong = options.check and outcome.report is not None and report.has_errors(outcome.report)
+    return outcome.status or (_FAILED if wrong else 0)
+
+
+def _gpu(device: str | None) -> str:
+    from coalesce.arrays import devices
+
+    chosen = devices.resolve(device or "sim")
+    if chosen.kind != "sim":
+        raise ValueError(
+            f"programs run on the simulator, not on {chosen.name}; on a GPU, run them themselves"
+        )
+    return devices.modelled_gpu(chosen)

@@ -1,0 +1,157 @@
+"""Whole CUDA programs on the simulator: `run` compiles one, `execute` runs one that is there.
+
+The program is a process of its own, without Python. It loads this package's ``libcudart.so``
+(``csrc/cudart``), which writes a report when the program ends; `report` reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coalesce.compile import program
+
+# A simulated GPU's architecture; PTX of an older one than the compiler knows is not compiled.
+_ARCH = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
+_ARCH |= {"rtx3090": 86, "rtx4090": 89}
+
+
+@dataclass
+class Outcome:
+    """What a program did.
+
+    Attributes
+    ----------
+    status : int
+        The program's exit status; 128 and the signal if a signal ended it.
+    signal : str
+        The name of the signal, or ``""``.
+    report : dict or None
+        What ``libcudart.so`` wrote; None if the program ended before it could.
+    profiles : list of Profile
+        Of the launches that were to be profiled.
+    """
+
+    status: int
+    signal: str = ""
+    report: dict[str, Any] | None = None
+    profiles: list[Any] = field(default_factory=list)
+
+
+def run(
+    source: str | os.PathLike[str],
+    arguments: Sequence[str] = (),
+    *,
+    options: Sequence[str] = (),
+    gpu: str = "h200",
+    check: bool = False,
+    launches: str | None = None,
+) -> Outcome:
+    """Compile a program and run it; `launches` says which ones to profile."""
+    path = Path(source)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    built = program.build(path, options, arch=_ARCH[gpu], debug=check)
+    if built.log.strip():
+        print(built.log.strip(), file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
+        executable = Path(folder) / path.stem
+        executable.write_bytes(built.executable)
+        executable.chmod(0o700)
+        name = str(path.with_suffix(""))
+        return _run(executable, [name, *arguments], built.code, Path(folder), gpu, check, launches)
+
+
+def execute(
+    executable: str | os.PathLike[str],
+    arguments: Sequence[str] = (),
+    *,
+    gpu: str = "h200",
+    check: bool = False,
+    launches: str | None = None,
+) -> Outcome:
+    """Run a program that was built with ``nvcc -cudart shared``."""
+    path = Path(executable).resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {executable}")
+    program.check_executable(path)
+    code = program.code_of(path.read_bytes(), _ARCH[gpu])
+    with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
+        words = [str(executable), *arguments]
+        return _run(path, words, code, Path(folder), gpu, check, launches)
+
+
+def _run(
+    executable: Path,
+    words: Sequence[str],
+    code: dict[str, str],
+    folder: Path,
+    gpu: str,
+    check: bool,
+    launches: str | None,
+) -> Outcome:
+    own = folder / "coalesce"
+    own.mkdir()
+    (own / program.LIBRARY).symlink_to(program.library())
+    for key, text in code.items():
+        (own / f"{key}.code").write_text(text)
+    report = own / "report.json"
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": os.pathsep.join(
+            [str(own), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        ),
+        "COALESCE_PROGRAM_GPU": gpu,
+        "COALESCE_PROGRAM_CODE": str(own),
+        "COALESCE_PROGRAM_REPORT": str(report),
+    }
+    if check:
+        environment["COALESCE_PROGRAM_CHECK"] = "1"
+    if launches:
+        kept = own / "launches"
+        kept.mkdir()
+        environment |= {
+            "COALESCE_PROGRAM_KEEP": str(kept),
+            "COALESCE_PROGRAM_LAUNCHES": launches,
+        }
+    sys.stdout.flush()
+    with subprocess.Popen(list(words), executable=str(executable), env=environment) as process:
+        status = _wait(process)
+    outcome = Outcome(status if status >= 0 else 128 - status)
+    if status < 0:
+        outcome.signal = signal.Signals(-status).name
+    with contextlib.suppress(OSError, ValueError):
+        outcome.report = json.loads(report.read_text())
+    if launches and outcome.report is not None:
+        from coalesce.programs import snapshot
+
+        outcome.profiles = [
+            snapshot.profile(Path(kept), gpu) for kept in outcome.report["snapshots"]
+        ]
+    if check:
+        from coalesce.programs import places
+
+        places.find(outcome.report)
+    return outcome
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the program; Ctrl-C goes to it too, as it is in the same group of processes."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        try:
+            process.wait(2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise

@@ -1,0 +1,61 @@
+"""The lines of host code that made a mistake, from return addresses and debugging information."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
+
+
+def find(report: dict[str, Any] | None) -> None:
+    """Put ``"place"`` into each mistake of the host, and lines in place of addresses in texts."""
+    if report is None:
+        return
+    wanted = set()
+    for mistake in report["host"]:
+        wanted.add((mistake["object"], mistake["offset"]))
+        wanted |= {(file, int(at, 16)) for file, at in _MARK.findall(mistake["text"])}
+    known = _lines(wanted)
+    for mistake in report["host"]:
+        mistake["place"] = known.get((mistake["object"], mistake["offset"]), "")
+
+        def place(match: re.Match[str]) -> str:
+            found = known.get((match[1], int(match[2], 16)), "")
+            return f" ({found})" if found else ""
+
+        mistake["text"] = _MARK.sub(place, mistake["text"])
+    report["failure"] = _MARK.sub("", report["failure"])
+
+
+def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return ``file:line`` of addresses of code, as far as addr2line knows them."""
+    program = shutil.which("addr2line")
+    found: dict[tuple[str, int], str] = {}
+    by_object: dict[str, list[int]] = {}
+    for file, offset in places:
+        if file and offset:
+            by_object.setdefault(file, []).append(offset)
+    if program is None:
+        return found
+    for file, offsets in by_object.items():
+        # A return address is behind the call.
+        words = [f"{offset - 1:#x}" for offset in offsets]
+        done = subprocess.run(
+            [program, "-i", "-a", "-e", file, *words], capture_output=True, text=True, check=False
+        )
+        current = -1
+        for line in done.stdout.splitlines():
+            if re.fullmatch(r"0x[0-9a-f]+", line):
+                current += 1
+                continue
+            name, _, number = line.split(" (")[0].rpartition(":")
+            # Of calls that were inlined (the templates of cuda_runtime.h) the user's own is wanted.
+            if number.isdigit() and not name.endswith(("cuda_runtime.h", "??")):
+                key = (file, offsets[current])
+                found.setdefault(key, f"{Path(name).name}:{number}")
+    return found

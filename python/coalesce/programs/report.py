@@ -1,0 +1,107 @@
+"""What a program's kernels cost, as text, as data and as a page."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from coalesce.render import tables
+
+if TYPE_CHECKING:
+    from coalesce.programs import Outcome
+
+
+def as_text(outcome: Outcome) -> str:
+    """Return one line for each kernel, and what was found wrong."""
+    report = outcome.report
+    if report is None:
+        return "The program ended before its kernels could be reported."
+    parts = [findings_text(report), *(str(p) for p in outcome.profiles), _kernels(report)]
+    if report["missing"]:
+        names = ", ".join(f"{name}()" for name in report["missing"])
+        parts.append(f"Not simulated, and returned cudaErrorNotSupported: {names}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _kernels(report: dict[str, Any]) -> str:
+    if not report["kernels"]:
+        return "The program launched no kernel."
+    rows, notes = [], []
+    for k in report["kernels"]:
+        ptx = bool(k["launches_counted"]) and not k["machine_code"]
+        rows.append(
+            (
+                k["name"] + (" *" if ptx else ""),
+                f"{k['launches']:,}",
+                f"{k['blocks']:,}",
+                _rate(k["load_sectors"], k["load_requests"]),
+                _rate(k["store_sectors"], k["store_requests"]),
+                _time(k["modelled_ms"]) if k["launches_counted"] else "-",
+            )
+        )
+        if ptx:
+            notes.append(f"* {k['name']}: counted on the PTX: {k['why_ptx']}")
+        elif k["blocks_counted"] < k["blocks"] and k["launches_counted"]:
+            notes.append(
+                f"{k['name']}: sectors of {k['launches_counted']:,} of {k['launches']:,} launches, "
+                f"{k['blocks_counted']:,} of {k['blocks']:,} blocks"
+            )
+    columns = (
+        *("kernel", "launches", "blocks", "sectors/load", "sectors/store"),
+        f"modelled time ({report['gpu']})",
+    )
+    return "\n".join([tables.as_text(columns, rows, wrap=("kernel",)), *notes])
+
+
+def findings_text(report: dict[str, Any]) -> str:
+    """Return the findings of a checked run, of the host's code first."""
+    from coalesce.check import findings_of
+
+    parts = []
+    for mistake in report["host"]:
+        place = f"\n  {mistake['place']}" if mistake.get("place") else ""
+        more = f"\n  {mistake['count'] - 1:,} more like it" if mistake["count"] > 1 else ""
+        parts.append(f"host, {mistake['kind']}: {mistake['text']}{place}{more}")
+    for launch in report["checked"]:
+        found = findings_of(launch["kernel"], (launch["findings"], launch["left_out"]))
+        which = "" if launch["launch"] == 1 else f" (launch {launch['launch']})"
+        parts.append(f"kernel {launch['kernel']}{which}:\n{found}")
+    return "\n\n".join(parts)
+
+
+def has_errors(report: dict[str, Any]) -> bool:
+    """Tell whether a checked run found a mistake."""
+    return bool(report["host"] or report["checked"])
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """Return everything in the types of JSON."""
+    return {
+        "status": outcome.status,
+        "signal": outcome.signal,
+        **(outcome.report or {}),
+        "profiles": [profile.to_dict() for profile in outcome.profiles],
+    }
+
+
+def write_html(outcome: Outcome, title: str, path: str) -> None:
+    """Write a page: the table of the kernels, the findings, the profiles."""
+    from coalesce.profiling import html as profile_html
+    from coalesce.render import markup
+
+    parts = [markup.tag("h1", escape(title))]
+    if outcome.report is not None:
+        parts.append(markup.tag("pre", escape(_kernels(outcome.report))))
+        if found := findings_text(outcome.report):
+            parts += [markup.tag("h2", "Findings"), markup.tag("pre", escape(found))]
+    for profile in outcome.profiles:
+        parts += [markup.tag("h2", escape(profile.title)), profile_html.report(profile)]
+    markup.write(title, "\n".join(parts), path)
+
+
+def _rate(sectors: float, requests: float) -> str:
+    return f"{sectors / requests:.2f}" if requests else "-"
+
+
+def _time(ms: float) -> str:
+    return f"{ms:.3g} ms" if ms >= 1 else f"{1000 * ms:.3g} µs"

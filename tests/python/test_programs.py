@@ -1,0 +1,372 @@
+"""Whole CUDA programs on the simulator: coalesce run and coalesce exec. Needs nvcc and g++."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from coalesce.compile import program
+
+
+def _compiler() -> str | None:
+    try:
+        return program.nvcc()
+    except LookupError:
+        return None
+
+
+pytestmark = pytest.mark.skipif(
+    _compiler() is None or shutil.which("g++") is None or not sys.platform.startswith("linux"),
+    reason="needs nvcc (pip install 'coalesce-gpu[programs]') and g++",
+)
+
+VECTOR_ADD = """
+#include <cstdio>
+#include <cstdlib>
+__constant__ float scale;
+__device__ int counter;
+__global__ void add(const float *a, const float *b, float *c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        c[i] = (a[i] + b[i]) * scale;
+        if (i % 100 == 0) atomicAdd(&counter, 1);
+    }
+}
+int main(int argc, char **argv) {
+    int n = argc > 1 ? atoi(argv[1]) : 1024, count = 0;
+    float *a, *b, *c, two = 2, *h = new float[n];
+    for (int i = 0; i < n; ++i) h[i] = i;
+    cudaMalloc(&a, n * 4); cudaMalloc(&b, n * 4); cudaMalloc(&c, n * 4);
+    cudaMemcpyToSymbol(scale, &two, sizeof two);
+    cudaMemcpy(a, h, n * 4, cudaMemcpyHostToDevice);
+    cudaMemcpy(b, h, n * 4, cudaMemcpyHostToDevice);
+    add<<<(n + 255) / 256, 256>>>(a, b, c, n);
+    cudaMemcpy(h, c, n * 4, cudaMemcpyDeviceToHost);
+    cudaMemcpyFromSymbol(&count, counter, sizeof count);
+    printf("%g %d\\n", h[n - 1], count);
+    cudaFree(a); cudaFree(b); cudaFree(c);
+    return argc > 2 ? 7 : 0;
+}
+"""
+
+
+def coalesce(*words: object, **settings: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "coalesce", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        **settings,  # type: ignore[call-overload]
+    )
+
+
+def written(folder: Path, text: str, name: str = "program.cu") -> Path:
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def main_of(body: str, kernels: str = "") -> str:
+    """A program of a few lines."""
+    return (
+        "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
+        "#define OK(call) do { cudaError_t e = call; if (e != cudaSuccess) "
+        '{ printf("%s: %s\\n", #call, cudaGetErrorName(e)); exit(9); } } while (0)\n'
+        f"{kernels}\nint main() {{\n{body}\nreturn 0;\n}}\n"
+    )
+
+
+def test_a_program_runs_with_its_arguments_and_status(tmp_path: Path) -> None:
+    source = written(tmp_path, VECTOR_ADD)
+    done = coalesce("run", source, "--json", tmp_path / "r.json", "--", "2000", "fail")
+    assert done.stdout == "7996 20\n"
+    assert done.returncode == 7
+    (kernel,) = json.loads((tmp_path / "r.json").read_text())["kernels"]
+    assert (kernel["name"], kernel["launches"], kernel["blocks"]) == ("add", 1, 8)
+    assert kernel["load_requests"] == 2 * 63  # 63 warps have threads below 2000
+    assert kernel["load_sectors"] == 2 * 250  # 8000 bytes
+    assert kernel["machine_code"]
+    assert kernel["modelled_ms"] > 0
+    assert "add" in done.stderr
+    assert "modelled time" in done.stderr
+
+
+def test_an_executable_runs(tmp_path: Path) -> None:
+    source = written(tmp_path, VECTOR_ADD)
+    for options, name in ((["-cudart", "shared"], "shared"), ([], "static")):
+        command = [program.nvcc(), *options, "-arch=sm_90", "-o", tmp_path / name, source]
+        own = [f"-L{tmp_path}", *(["-lcudart"] if options else [])]
+        (tmp_path / "libcudart.so").unlink(missing_ok=True)
+        (tmp_path / "libcudart.so").symlink_to(program.library())
+        built = subprocess.run([*command, *own], capture_output=True, text=True, check=False)
+        if name == "static" and built.returncode:
+            pytest.skip(f"nvcc has no static runtime here: {built.stderr}")
+        assert built.returncode == 0, built.stderr
+        done = coalesce("exec", tmp_path / name, "--", "512")
+        if name == "shared":
+            assert (done.returncode, done.stdout) == (0, "2044 6\n"), done.stderr
+        else:
+            assert done.returncode == 1
+            assert "-cudart shared" in done.stderr
+
+
+def test_the_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "cache"))
+    header = written(tmp_path, "#define N 3\n", "own.h")
+    source = written(tmp_path, '#include "own.h"\n__global__ void k() {}\nint main() {}\n')
+    compiled: list[Path] = []
+    inner = program._compile
+
+    def counting(compiler: str, path: Path, words: list[str]) -> object:
+        compiled.append(path)
+        return inner(compiler, path, words)
+
+    monkeypatch.setattr(program, "_compile", counting)
+    first = program.build(source, arch=90)
+    assert program.build(source, arch=90).executable == first.executable
+    assert len(compiled) == 1
+    header.write_text("#define N 4\n")  # what it includes counts, too
+    program.build(source, arch=90)
+    program.build(source, ["-DX"], arch=90)
+    assert len(compiled) == 3
+
+
+def test_errors_are_cudas(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            float *p, *host = (float *)malloc(64);
+            auto name = [](cudaError_t e) { return cudaGetErrorName(e); };
+            puts(name(cudaMemcpy((void *)16, host, 64, cudaMemcpyHostToDevice)));
+            OK(cudaMalloc(&p, 64));
+            puts(name(cudaMemcpy(p, host, 65, cudaMemcpyHostToDevice)));
+            puts(name(cudaMemcpy(p, host, 64, cudaMemcpyDeviceToHost)));
+            puts(name(cudaMalloc(&host, ~size_t(0) / 2)));
+            puts(name(cudaPeekAtLastError()));
+            puts(name(cudaGetLastError()));
+            puts(name(cudaGetLastError()));
+            k<<<1, 2048>>>(p);
+            puts(name(cudaGetLastError()));
+            puts(name(cudaSetDevice(1)));
+            puts(name(cudaFree(p + 1)));
+            cudaGetLastError();
+            k<<<1, 64>>>(p);  // 16 elements
+            puts(name(cudaGetLastError()));
+            puts(name(cudaDeviceSynchronize()));
+            puts(name(cudaFree(p)));
+            puts(name(cudaGetLastError()));
+            puts(cudaGetErrorString(cudaGetLastError()));
+            """,
+            "__global__ void k(float *x) { x[threadIdx.x] = 1; }",
+        ),
+    )
+    done = coalesce("run", source)
+    assert done.stdout.split("\n") == [
+        "cudaErrorInvalidValue",
+        "cudaErrorInvalidValue",
+        "cudaErrorInvalidValue",
+        "cudaErrorMemoryAllocation",
+        "cudaErrorMemoryAllocation",
+        "cudaErrorMemoryAllocation",
+        "cudaSuccess",
+        "cudaErrorInvalidConfiguration",
+        "cudaErrorInvalidDevice",
+        "cudaErrorInvalidValue",
+        "cudaSuccess",  # the kernel may still run
+        "cudaErrorIllegalAddress",
+        "cudaErrorIllegalAddress",  # it stays
+        "cudaErrorIllegalAddress",
+        "an illegal memory access was encountered",
+        "",
+    ]
+    assert "past the end" in done.stderr
+    assert "line" in done.stderr
+
+
+def test_the_host_may_not_use_device_memory(tmp_path: Path) -> None:
+    source = written(tmp_path, main_of("int *p; OK(cudaMalloc(&p, 64)); p[2] = 1;"))
+    done = coalesce("run", source)
+    assert done.returncode == 128 + signal.SIGSEGV
+    assert "8 bytes into the 64 bytes of cudaMalloc() number 1" in done.stderr
+
+
+def test_memory_of_every_kind(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            int *managed, *pinned, *device, *async, own[64] = {};
+            OK(cudaMallocManaged(&managed, 256)); OK(cudaMallocHost(&pinned, 256));
+            OK(cudaMallocAsync(&async, 256, 0));
+            OK(cudaHostRegister(own, sizeof own, 0));
+            pinned[1] = 5; total = 1;
+            add<<<1, 64>>>(managed, 1); add<<<1, 64>>>(pinned, 2); add<<<1, 64>>>(own, 3);
+            OK(cudaMemsetAsync(async, 0, 256)); add<<<1, 64>>>(async, 4);
+            OK(cudaDeviceSynchronize());
+            OK(cudaMemcpy(&own[1], async, 4, cudaMemcpyDefault));
+            printf("%d %d %d %d %d\\n", managed[63], pinned[1], own[0], own[1], total);
+            size_t pitch; char rows[3][5] = {"abcd", "efgh", "ijkl"}, back[3][5] = {};
+            OK(cudaMallocPitch(&device, &pitch, 5, 3));
+            OK(cudaMemcpy2D(device, pitch, rows, 5, 5, 3, cudaMemcpyHostToDevice));
+            OK(cudaMemset2D((char *)device + 1, pitch, 'x', 2, 3));
+            OK(cudaMemcpy2D(back, 5, device, pitch, 5, 3, cudaMemcpyDeviceToHost));
+            printf("%s %s %s\\n", back[0], back[1], back[2]);
+            cudaPointerAttributes a; OK(cudaPointerGetAttributes(&a, managed + 1));
+            printf("%d %d\\n", a.type == cudaMemoryTypeManaged, a.hostPointer == managed + 1);
+            void *symbol; OK(cudaGetSymbolAddress(&symbol, counts)); size_t bytes;
+            OK(cudaGetSymbolSize(&bytes, counts)); OK(cudaMemset(symbol, 0, bytes));
+            printf("%d\\n", int(bytes));
+            """,
+            """
+            __managed__ int total; __device__ int counts[8];
+            __global__ void add(int *x, int by) {
+                x[threadIdx.x] += by;
+                atomicAdd(&total, by);
+            }
+            """,
+        ),
+    )
+    done = coalesce("run", source)
+    assert done.stdout.splitlines() == ["1 7 3 4 641", "axxd exxh ixxl", "1 1", "32"], done.stderr
+
+
+def test_streams_events_and_callbacks(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            cudaStream_t s, t; cudaEvent_t begin, end, none; float ms; int order = 0;
+            OK(cudaStreamCreate(&s)); OK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
+            OK(cudaEventCreate(&begin)); OK(cudaEventCreate(&end)); OK(cudaEventCreate(&none));
+            OK(cudaEventRecord(begin, s));
+            spin<<<64, 256, 0, s>>>(nullptr);
+            OK(cudaEventRecord(end, s)); OK(cudaStreamWaitEvent(t, end, 0));
+            OK(cudaLaunchHostFunc(s, [](void *p) { *(int *)p = 4; }, &order));
+            OK(cudaStreamSynchronize(s)); OK(cudaEventElapsedTime(&ms, begin, end));
+            printf("%d %d\\n", ms > 0.001, order);
+            puts(cudaGetErrorName(cudaEventElapsedTime(&ms, begin, none)));
+            OK(cudaStreamDestroy(s)); puts(cudaGetErrorName(cudaStreamSynchronize(s)));
+            """,
+            "__global__ void spin(float *p) { if (p) *p = 0; __syncthreads(); }",
+        ),
+    )
+    done = coalesce("run", source)
+    assert done.stdout.splitlines() == [
+        "1 4",
+        "cudaErrorInvalidResourceHandle",
+        "cudaErrorInvalidResourceHandle",
+    ], done.stderr
+    assert done.stderr.count("modelled times") == 1
+
+
+def test_graphs_are_captured_built_and_changed(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            int *x, h = 0, by = 5; cudaStream_t s; cudaGraph_t g, built; cudaGraphExec_t e;
+            OK(cudaMalloc(&x, 4)); OK(cudaMemset(x, 0, 4)); OK(cudaStreamCreate(&s));
+            OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+            add<<<1, 1, 0, s>>>(x, 1); add<<<1, 1, 0, s>>>(x, 2);
+            OK(cudaStreamEndCapture(s, &g));
+            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
+            size_t count; OK(cudaGraphGetNodes(g, nullptr, &count)); printf("%d ", int(count));
+            OK(cudaGraphInstantiate(&e, g, 0));
+            OK(cudaGraphLaunch(e, s)); OK(cudaGraphLaunch(e, s)); OK(cudaStreamSynchronize(s));
+            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
+            cudaGraphNode_t a, b; void *values[] = {&x, &by};
+            cudaKernelNodeParams p = {(void *)add, 1, 1, 0, values, nullptr};
+            OK(cudaGraphCreate(&built, 0));
+            OK(cudaGraphAddMemsetNode(&a, built, nullptr, 0,
+               new cudaMemsetParams{x, 0, 7, 4, 1, 1}));
+            OK(cudaGraphAddKernelNode(&b, built, &a, 1, &p));
+            OK(cudaGraphInstantiate(&e, built, 0)); by = 9;  // the node has its own copy
+            OK(cudaGraphLaunch(e, s));
+            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
+            OK(cudaGraphExecKernelNodeSetParams(e, b, &p)); OK(cudaGraphLaunch(e, s));
+            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d\\n", h);
+            """,
+            "__global__ void add(int *x, int by) { *x += by; }",
+        ),
+    )
+    done = coalesce("run", source)
+    assert done.stdout == "0 2 6 12 16\n", done.stderr
+
+
+def test_the_device_is_the_chosen_gpu(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            cudaDeviceProp p; int value, blocks, least, best; OK(cudaGetDeviceProperties(&p, 0));
+            OK(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
+            OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 256, 0));
+            OK(cudaOccupancyMaxPotentialBlockSize(&least, &best, k, 0, 0));
+            printf("%d.%d %d %d %d %d\\n", p.major, p.minor, p.multiProcessorCount, value, blocks,
+                   best);
+            """,
+            "__global__ void k(float *x) { x[threadIdx.x] = 0; }",
+        ),
+    )
+    assert coalesce("run", source).stdout == "9.0 132 132 8 1024\n"
+    assert coalesce("run", source, "--device", "sim:a100").stdout == "8.0 108 108 8 1024\n"
+
+
+def test_what_is_missing_names_itself(tmp_path: Path) -> None:
+    body = "puts(cudaGetErrorName(cudaIpcCloseMemHandle(nullptr)));"
+    done = coalesce("run", written(tmp_path, main_of(body * 2)))
+    assert done.stdout == "cudaErrorNotSupported\n" * 2
+    assert done.stderr.count("cudaIpcCloseMemHandle() is not simulated") == 1
+
+
+def test_printf_comes_when_the_host_waits(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            'hello<<<1, 2>>>(); puts("host"); OK(cudaDeviceSynchronize()); puts("end");',
+            '__global__ void hello() { printf("thread %d\\n", threadIdx.x); }',
+        ),
+    )
+    assert coalesce("run", source).stdout == "host\nthread 0\nthread 1\nend\n"
+
+
+def test_a_program_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:
+    done = coalesce("run", written(tmp_path, "int main() { return nothing; }\n"))
+    assert done.returncode == 1
+    assert "program.cu(1)" in done.stderr
+    blas = '#include <cstdio>\nextern "C" int cublasCreate_v2(void **);\n'
+    done = coalesce("run", written(tmp_path, blas + "int main() { cublasCreate_v2(nullptr); }\n"))
+    assert "cuBLAS" in done.stderr
+
+
+def test_ctrl_c_stops_it(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            'puts("on"); fflush(stdout); k<<<1, 1>>>(); OK(cudaDeviceSynchronize());',
+            "__global__ void k() { for (volatile int i = 0;; ++i) { } }",
+        ),
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "coalesce", "run", source],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "on\n"
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(30) == 130
