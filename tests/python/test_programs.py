@@ -80,8 +80,8 @@ def main_of(body: str, kernels: str = "") -> str:
     """A program of a few lines."""
     return (
         "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
-        "#define OK(call) do { cudaError_t e = call; if (e != cudaSuccess) "
-        '{ printf("%s: %s\\n", #call, cudaGetErrorName(e)); exit(9); } } while (0)\n'
+        "#define OK(call) do { cudaError_t e_ = call; if (e_ != cudaSuccess) "
+        '{ printf("%s: %s\\n", #call, cudaGetErrorName(e_)); exit(9); } } while (0)\n'
         f"{kernels}\nint main() {{\n{body}\nreturn 0;\n}}\n"
     )
 
