@@ -17,8 +17,7 @@ void add_programs(py::module_ m) {
             for (const auto container :
                  cudart::containers(std::as_bytes(std::span(text.data(), text.size())))) {
                 const cudart::Code code = cudart::code_of(container, most);
-                list.append(
-                    py::make_tuple(code.key, code.ptx, py::bytes(code.cubin), code.arch));
+                list.append(py::make_tuple(code.key, code.ptx, py::bytes(code.cubin), code.arch));
             }
             return list;
         },
