@@ -296,6 +296,8 @@ def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
 def _guarded(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -> Iterator[Row]:
     try:
         yield from try_kernel(path, kernel, size, seconds)
+    except coalesce.UnsupportedInstruction as error:
+        yield Row(str(path), kernel.name, "not simulated", str(error))
     except (TypeError, ValueError) as error:
         yield Row(str(path), kernel.name, "arguments refused", str(error))
     except Exception:

@@ -36,14 +36,27 @@ def _extremes(seed: int, size: int, dtype: str) -> np.ndarray:
     return numbers.astype(dtype)
 
 
+def _of_any_length(seed: int, size: int) -> np.ndarray:
+    """Integers of 1 to 63 bits, of both signs."""
+    bits = whole_numbers(seed, size, 63).astype(np.int64)
+    low = whole_numbers(seed + 1, size, 1 << 31).astype(np.int64)
+    high = whole_numbers(seed + 2, size, 1 << 31).astype(np.int64)
+    return ((high << 31 | low) >> bits) * np.where(low % 3 == 0, -1, 1)
+
+
 def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
     """Yield entry, grid, block, arguments and dynamic shared bytes of each of these launches."""
     source = (KERNELS / "slow_paths.cu").read_text()
     n = 768
     for entry, element in re.findall(r"^FUNCTION\((\w+), (\w+),", source, re.MULTILINE):
-        dtype = {"float": "float32", "double": "float64"}[element]
-        ordinary = [1 + matrix(seed, n, dtype=dtype) for seed in (1, 2)]
-        extreme = [_extremes(seed, n, dtype) for seed in (3, 6)]
+        if element == "int64":
+            dtype = element
+            ordinary = [1 + whole_numbers(seed, n, 1 << 20).astype(dtype) for seed in (1, 2)]
+            extreme = [_of_any_length(seed, n) for seed in (3, 6)]
+        else:
+            dtype = {"float": "float32", "double": "float64"}[element]
+            ordinary = [1 + matrix(seed, n, dtype=dtype) for seed in (1, 2)]
+            extreme = [_extremes(seed, n, dtype) for seed in (3, 6)]
         for values in (ordinary, extreme):
             yield entry, n // 128, 128, (*values, np.zeros(n, dtype), n - 3), 0
     bodies = matrix(9, 96, 3, dtype="float64")

@@ -1,14 +1,17 @@
 // Functions whose machine code branches on its operand: zeros, subnormals, infinities, NaNs and
-// numbers of extreme size take another path. Each warp has such lanes beside ordinary ones.
-// The last kernel is a sum of forces, in which each body meets itself at distance 0.
+// numbers of extreme size take another path, and so do integers that need more than 32 bits. Each
+// warp has such lanes beside ordinary ones. The last kernel is a sum of forces, in which each body
+// meets itself at distance 0.
 
-#define KERNEL(name, T)                                                            \
-    extern "C" __global__ void name(const T* a, const T* b, T* out, int n) {       \
-        const int i = blockIdx.x * blockDim.x + threadIdx.x;                       \
-        if (i < n) out[i] = name##_of(a[i], b[i]);                                 \
+typedef long long int64;
+
+#define KERNEL(name, T)                                                      \
+    extern "C" __global__ void name(const T* a, const T* b, T* out, int n) { \
+        const int i = blockIdx.x * blockDim.x + threadIdx.x;                 \
+        if (i < n) out[i] = name##_of(a[i], b[i]);                           \
     }
-#define FUNCTION(name, T, value)                                                   \
-    __device__ T name##_of(T x, T y) { return value; }                             \
+#define FUNCTION(name, T, value)                       \
+    __device__ T name##_of(T x, T y) { return value; } \
     KERNEL(name, T)
 
 FUNCTION(reciprocal_double, double, 1 / x)
@@ -25,6 +28,25 @@ FUNCTION(fast_cosine, float, __cosf(x))
 FUNCTION(fast_logarithm, float, __log2f(x))
 FUNCTION(fast_exponential, float, exp2f(x))
 FUNCTION(fast_tangent, float, __tanf(x))
+FUNCTION(sine_double, double, sin(x))
+FUNCTION(tangent_double, double, tan(x))
+FUNCTION(exponential_double, double, exp(x))
+FUNCTION(logarithm_double, double, log(x))
+FUNCTION(power_double, double, pow(x, y))
+FUNCTION(remainder_double, double, fmod(x, y))
+FUNCTION(cube_root_double, double, cbrt(x))
+FUNCTION(hypotenuse_double, double, hypot(x, y))
+FUNCTION(gamma_double, double, tgamma(x))
+FUNCTION(error_double, double, erfc(x))
+FUNCTION(sine_float, float, sinf(x))
+FUNCTION(tangent_float, float, tanf(x))
+FUNCTION(exponential_float, float, expf(x))
+FUNCTION(logarithm_float, float, logf(x))
+FUNCTION(power_float, float, powf(x, y))
+FUNCTION(remainder_float, float, fmodf(x, y))
+FUNCTION(hypotenuse_float, float, hypotf(x, y))
+FUNCTION(quotient_long, int64, y == 0 ? x : x / y)
+FUNCTION(remainder_long, int64, y == 0 ? x : x % y)
 
 extern "C" __global__ void forces(const double* position, double* force, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
