@@ -125,7 +125,7 @@ def _run(shell: Any, line: str, cell: str | None) -> Any:
     if options.name is not None and not options.name.isidentifier():
         parser.error(f"--name {options.name!r} is not a name")
 
-    found = Kernel.all_of(
+    kernels = Kernel.all_of(
         "\n" * (_lines_before(shell, cell) + 1) + cell,
         options.entry,
         [f"-D{define}" for define in options.define] + options.option,
@@ -133,17 +133,17 @@ def _run(shell: Any, line: str, cell: str | None) -> Any:
         device=options.device,
         filename="cell",
     )
-    chosen = found[0] if options.entry is not None or len(found) == 1 else None
+    chosen = kernels[0] if options.entry is not None or len(kernels) == 1 else None
     if chosen is None and (launches or options.name is not None):
-        names = ", ".join(kernel.name for kernel in found)
-        parser.error(f"the cell has {len(found)} kernels; choose one with --entry: {names}")
-    if found[0].log:
-        print(found[0].log.rstrip(), file=sys.stderr)
+        names = ", ".join(kernel.name for kernel in kernels)
+        parser.error(f"the cell has {len(kernels)} kernels; choose one with --entry: {names}")
+    if kernels[0].log:
+        print(kernels[0].log.rstrip(), file=sys.stderr)
     # Read the variables before the kernels are bound: one may have the name of a kernel.
     arguments = [_value(shell, "argument", text) for text in options.argument]
     grid, block = (launches and _value(shell, f"--{n}", getattr(options, n)) for n in _GEOMETRY)
     shared = _value(shell, "--shared", options.shared)
-    _bind(shell, found, chosen, options.name, quiet=launches)
+    _bind(shell, kernels, chosen, options.name, quiet=launches)
     if chosen is None or not launches:
         return None
     return _launch(chosen, grid, block, shared, arguments, options)
@@ -185,12 +185,12 @@ def _launch(
 
 
 def _bind(
-    shell: Any, found: list[Kernel], chosen: Kernel | None, name: str | None, quiet: bool
+    shell: Any, kernels: list[Kernel], chosen: Kernel | None, name: str | None, quiet: bool
 ) -> None:
     """Bind each kernel to its name, with a message unless `quiet`."""
     taken: dict[str, Kernel] = {}
-    plain = [_plain(kernel.name) for kernel in found]
-    for kernel in found:
+    plain = [_plain(kernel.name) for kernel in kernels]
+    for kernel in kernels:
         bound = name if name is not None and kernel is chosen else _plain(kernel.name)
         if (
             bound != name and plain.count(bound) > 1

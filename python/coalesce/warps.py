@@ -242,8 +242,8 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
             f"threadIdx: a block of {' x '.join(map(str, extents))} has no thread {threadIdx!r}"
         )
     strides = np.array([1, extents[0], extents[0] * extents[1]])[:axes]
-    found = (given * strides).sum(axis=-1)
-    return int(found) if found.ndim == 0 else found
+    offsets = (given * strides).sum(axis=-1)
+    return int(offsets) if offsets.ndim == 0 else offsets
 
 
 def warp_of_thread(

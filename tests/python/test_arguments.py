@@ -141,7 +141,7 @@ def test_names_of_manglings(mangled: str, plain: str) -> None:
     assert plain_name(mangled) == plain
 
 
-def test_the_source_is_believed_only_where_it_agrees_with_the_ptx() -> None:
+def test_types_of_the_source_are_used_only_if_the_ptx_agrees() -> None:
     source = "__global__ void k(float *x, int n, long m) {}"
     found = signature_of("k", [POINTER, INT, INT], source)
     assert [p.kind for p in found.parameters] == ["pointer", "scalar", "scalar"]
@@ -287,7 +287,7 @@ def test_how_many() -> None:
 # --- arrays ---------------------------------------------------------------------------------------
 
 
-def test_contiguous_arrays_are_used_where_they_lie() -> None:
+def test_contiguous_arrays_are_used_in_place() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     found = pack(pointer("x", "f4"), x)
     assert isinstance(found, HostArray)
@@ -351,7 +351,7 @@ def test_a_null_pointer() -> None:
         ("x", "needs an array of float32; got str"),
     ],
 )
-def test_what_is_no_array_for_it(value: object, message: str) -> None:
+def test_values_that_are_no_arrays(value: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         pack(pointer("x", "f4"), value)
 
@@ -380,7 +380,7 @@ def test_vectors_take_what_their_elements_take() -> None:
     assert "u1" in element_types("char4")[0]
 
 
-def test_one_array_twice_is_one_memory() -> None:
+def test_an_array_passed_twice_shares_memory() -> None:
     signature = Signature("k", "k", (pointer("a", "f4", const=True), pointer("b", "f4")))
     x = np.zeros((4, 6), np.float32)
     a, b = prepare(signature, [x.T, x.T])

@@ -49,7 +49,7 @@ def test_rows_are_in_the_order_asked_for(products):
         products["tile"]
 
 
-def test_what_is_modelled_says_so_and_is_compared_with_what_is_modelled(products):
+def test_modelled_times_are_labelled_and_compared_with_modelled_times(products):
     assert [row.timing.source for row in products] == ["modelled", "modelled", "measured"]
     assert products["numpy"].timing.device == "cpu"
     assert products["numpy"].timing.runs == 3
@@ -122,7 +122,7 @@ def test_arrays_in_any_layout_and_memory(matrices, device):
     ).correct
 
 
-def test_a_wrong_result_is_told_and_not_timed(matrices, monkeypatch, check_html):
+def test_a_wrong_result_is_reported_and_not_timed(matrices, monkeypatch, check_html):
     right = benchmark_run._run
 
     def wrong(operation, name, *rest):
@@ -263,7 +263,7 @@ def test_options_of_variants_that_have_none():
         coalesce.benchmark("matmul", A, B, variants=["naive", "numpy"], alpha=2.0)
 
 
-def test_options_that_are_none_are_not_given(matrices):
+def test_options_that_are_none_are_left_out(matrices):
     assert coalesce.benchmark("matmul", *matrices, variants=["naive_2d"], c=None).options == {}
 
 
@@ -407,7 +407,7 @@ def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
     assert tf32.allow_tf32 is True  # as it was
 
 
-def test_a_peer_here(matrices, device):
+def test_a_peer_that_is_installed(matrices, device):
     if device != "cuda":
         pytest.skip("needs a GPU")
     if not any(map(_installed, ("cupy", "torch"))):

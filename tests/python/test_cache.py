@@ -45,7 +45,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"coalesce.tally"}
 
 
-def test_what_is_stored_is_loaded(own: Path) -> None:
+def test_a_stored_entry_is_loaded(own: Path) -> None:
     compile_cache.store(KEYS[1], "text", b"cubin", {"log": "a", "lowered": {"f<int>": "_Z1fIiEvv"}})
     ptx, cubin, notes = compile_cache.load(KEYS[1]) or pytest.fail("not stored")
     assert (ptx, cubin, notes["log"]) == ("text", b"cubin", "a")
@@ -118,7 +118,7 @@ def test_a_damaged_entry_is_compiled_again(own: Path, damage: str) -> None:
     assert entry.read_bytes() == content, "and is written again"
 
 
-def test_an_entry_under_the_name_of_another_does_not_count(own: Path) -> None:
+def test_an_entry_with_another_name_is_ignored(own: Path) -> None:
     store(KEYS[0])
     (own / f"{KEYS[0]}.kernel").rename(own / f"{KEYS[1]}.kernel")
     assert compile_cache.load(KEYS[1]) is None
@@ -202,7 +202,7 @@ def test_the_limit_holds_without_the_tally(
         assert place.read_text() == "mine"
 
 
-def test_entries_are_looked_through_rarely(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_scanned_rarely(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_folder, "MOST_BYTES", 1 << 20)
     scans, scandir = [], os.scandir
 

@@ -75,7 +75,7 @@ def test_as_an_assertion():
         assert not found
 
 
-def test_warnings_can_be_let_pass():
+def test_warnings_can_be_allowed():
     source = RACY.replace("64", "32").replace("+ 32", "+ 16")
     found = coalesce.Kernel(source).check(1, 32, np.zeros(32, np.float32))
     assert [f.severity for f in found] == ["warning"]

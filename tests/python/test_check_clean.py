@@ -431,7 +431,7 @@ def test_asynchronous_copies_in_two_buffers(random):
     np.testing.assert_allclose(out, x.sum(0)[::-1], rtol=1e-5)
 
 
-def test_double_buffering_with_one_barrier_a_round(random):
+def test_double_buffering_with_one_barrier_per_iteration(random):
     x, out = random.random((9, 64), np.float32), np.zeros(64, np.float32)
     source = """
         extern "C" __global__ void k(const float *x, float *out, int rounds) {
@@ -450,7 +450,7 @@ def test_double_buffering_with_one_barrier_a_round(random):
     np.testing.assert_allclose(out, x.sum(0)[::-1], rtol=1e-5)
 
 
-def test_bytes_beside_each_other():
+def test_neighbouring_bytes():
     """Neighbouring bytes of one word belong to different threads and blocks."""
     out = np.zeros(256, np.uint8)
     source = """

@@ -275,7 +275,7 @@ def test_padding_may_be_copied(declaration, size, place):
     assert not found, str(found)
 
 
-def test_half_of_what_is_read_and_used():
+def test_partly_uninitialized_reads():
     """Part of an access being written is no excuse for using the rest."""
     source = """extern "C" __global__ void k(float *out) {
         __shared__ float2 s[32];
@@ -323,7 +323,7 @@ def test_a_loop_of_faults_ends():
     assert "stopped after 1000000 invalid accesses" in found[1].title
 
 
-def test_what_ends_a_kernel_is_the_last_finding():
+def test_the_error_that_ends_a_kernel_is_the_last_finding():
     source = """#include <cassert>
     extern "C" __global__ void k(int *x) {
         x[threadIdx.x + 1] = 1;

@@ -524,7 +524,7 @@ def test_corrected_twin(name):
     assert not found, str(found)
 
 
-def test_what_a_race_says():
+def test_the_report_of_a_race():
     found = check(filled("no barrier after filling a tile", False), 1, 64, integers(64))
     (race,) = found
     assert race.space == "shared"
@@ -543,7 +543,7 @@ def test_what_a_race_says():
     assert "no __syncthreads() is between the two accesses" in race.details
 
 
-def test_the_answer_may_be_right():
+def test_a_race_with_a_right_result_is_found():
     """What the simulator computes is right, as it runs warp after warp; the race is found."""
     x, out = integers(64), zeros(64)
     source = """extern "C" __global__ void k(const int *x, int *out) {
@@ -588,7 +588,7 @@ def test_values_are_not_compared_across_atomics():
     assert "data race on count[0]: a write and a write are not ordered" in [f.title for f in found]
 
 
-def test_only_the_guess_of_a_compare_and_swap_is_let_pass():
+def test_only_the_expected_value_of_a_compare_and_swap_may_be_read_plainly():
     """What is read otherwise, and a plain write, race with it as with any atomic."""
     source = """extern "C" __global__ void k(int *state, int *data, int *out) {
         int *mine = state + threadIdx.x;

@@ -46,7 +46,7 @@ TESTS = {
         "test_check_races.py",
         '"no barrier after filling a tile"',
         '"no barrier before a tile is filled again"',
-        "test_the_answer_may_be_right",
+        "test_a_race_with_a_right_result_is_found",
     ),
     "lanes of one warp that rely on lockstep": (
         "test_check_races.py",
@@ -97,7 +97,7 @@ TESTS = {
     ),
     "threads of a block at different barriers": (
         "test_check_warps.py",
-        "test_threads_that_meet_at_different_barriers",
+        "test_threads_that_wait_at_different_barriers",
     ),
     "barrier after some threads of the block have returned": (
         "test_check_warps.py",
@@ -108,11 +108,11 @@ TESTS = {
         "test_check_warps.py",
         "test_a_shuffle_that_lanes_miss",
         "test_a_vote_and_a_match_that_lanes_miss",
-        "test_a_mask_without_the_lane_that_calls",
+        "test_a_mask_without_the_calling_lane",
     ),
     "shuffle from a lane that takes no part": (
         "test_check_warps.py",
-        "test_a_shuffle_from_a_lane_that_takes_no_part",
+        "test_a_shuffle_from_an_inactive_lane",
     ),
 }
 
@@ -141,7 +141,7 @@ def told(row: str, tool: str) -> str:
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
-def test_the_columns_of_compute_sanitizer_are_what_it_said() -> None:
+def test_the_columns_of_compute_sanitizer_match_its_output() -> None:
     assert {row[0]: row[2:6] for row in rows()} == {
         row: [told(row, tool) for tool in TOOLS] for row in TESTS
     }

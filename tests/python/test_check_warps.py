@@ -103,7 +103,7 @@ def test_a_barrier_that_some_of_those_left_miss():
     assert "24 threads have left the kernel" in f.details[-1]
 
 
-def test_threads_that_meet_at_different_barriers():
+def test_threads_that_wait_at_different_barriers():
     source = """extern "C" __global__ void k(int *x) {
         int i = threadIdx.x;
         if (i < 32) {
@@ -145,7 +145,7 @@ def test_a_vote_and_a_match_that_lanes_miss():
         assert not check(source.replace("MASK", "0x11111111"), 1, 32, ones(32))
 
 
-def test_a_mask_without_the_lane_that_calls():
+def test_a_mask_without_the_calling_lane():
     source = """extern "C" __global__ void k(int *x) {
         int v = x[threadIdx.x];
         if (threadIdx.x < 16) v += __shfl_xor_sync(MASK, v, 1);
@@ -158,7 +158,7 @@ def test_a_mask_without_the_lane_that_calls():
     assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
 
 
-def test_a_shuffle_from_a_lane_that_takes_no_part():
+def test_a_shuffle_from_an_inactive_lane():
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x, v = x[i];
         if (i < n) v += __shfl_down_sync((1u << n) - 1, v, 4 WIDTH);
@@ -171,7 +171,7 @@ def test_a_shuffle_from_a_lane_that_takes_no_part():
     assert not check(source.replace("WIDTH", ", 8"), 1, 32, ones(32), 8)
 
 
-def test_lanes_that_have_left_need_not_come():
+def test_exited_lanes_need_not_arrive():
     """As the language allows: a mask may name lanes that have exited."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x;

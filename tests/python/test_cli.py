@@ -202,7 +202,7 @@ def test_options_of_the_compiler(capsys, tmp_path, options):
         ("run FILE add zeros:5 5 -DX=1 --shared 999999", "the GPU has 232448"),
     ],
 )
-def test_mistakes_are_told_in_a_line_or_few(capsys, tmp_path, words, message):
+def test_mistakes_are_reported_in_a_few_lines(capsys, tmp_path, words, message):
     file = tmp_path / "add.cu"
     file.write_text(NEEDS_X)
     (tmp_path / "by.h").write_text("#define BY 2\n")

@@ -52,7 +52,7 @@ def test_rows_and_ratios(transposes):
         c.ratio("speed")
 
 
-def test_estimates_are_told_from_counts():
+def test_estimates_are_marked():
     kernel = coalesce.Kernel(SCALE, options=["-DSTRIDE=1"], device="sim")
     given = (1000, 32, np.ones(32, np.float32), np.ones(32, np.float32))
     c = coalesce.compare(kernel.profile(*given), kernel.profile(*given, sample=0.05))

@@ -53,7 +53,7 @@ def accesses(table):
     return {tuple(table[key][row].item() for key in keys): row for row in rows}
 
 
-def test_table_tells_what_each_instruction_is(kernel):
+def test_table_describes_each_instruction(kernel):
     table = counted(kernel, 2).table()
     assert {array.shape for array in table.values()} == {table["opcode"].shape}
     rows = accesses(table)
@@ -86,7 +86,7 @@ def test_table_sums_to_the_totals(kernel):
     assert np.all(table["bytes"][loads] == 4 * table["accesses"][loads])
 
 
-def test_a_header_is_told_by_the_line_that_calls_it(kernel):
+def test_accesses_in_a_header_have_the_calling_line(kernel):
     """What shfl inlines is attributed to the call, never to a line of the header."""
     counts = counted(kernel, 1)
     table = counts.table()
@@ -98,7 +98,7 @@ def test_a_header_is_told_by_the_line_that_calls_it(kernel):
     assert {table["file"][i].item() for i in shuffles} == {counts.source_file}
 
 
-def test_generic_accesses_are_told_by_where_they_went(on_simulator):
+def test_generic_accesses_are_counted_by_state_space(on_simulator):
     source = """
     extern "C" __global__ void k(int* out, int which) {
         __shared__ int s[32];
@@ -185,7 +185,7 @@ def test_every_shipped_kernel_names_what_it_accesses(on_simulator):
             assert (table["parameter"][there & ~shared] >= 0).all(), name
 
 
-def test_what_is_accessed_is_told_only_if_it_is_sure(on_simulator):
+def test_arrays_are_named_only_if_certain(on_simulator):
     source = """__device__ int total[32];
     extern "C" __global__ void k(
         const int* x, const int* y, int** several, char* bytes, size_t offset, int* out, int which

@@ -53,7 +53,7 @@ def test_makers(device: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["b1", "i1", "u2", "f2", "i8", "f8", "c8", "c16"])
-def test_there_and_back(device: str, dtype: str) -> None:
+def test_copies_to_the_device_and_back(device: str, dtype: str) -> None:
     x = (np.arange(24) % 2).astype(dtype).reshape(2, 3, 4)
     for layout in (x, x.T, x[:, ::2], np.asfortranarray(x)):
         d = coalesce.to_device(layout, device)
@@ -75,7 +75,7 @@ def test_asarray(device: str) -> None:
     assert elsewhere.get().tolist() == [[1, 2], [3, 4]]
 
 
-def test_kernels_take_them(scale: coalesce.Kernel, device: str) -> None:
+def test_kernels_accept_device_arrays(scale: coalesce.Kernel, device: str) -> None:
     x = coalesce.ones(100, device=device)
     assert scale[1, 128](x, 3.0, 100) is None
     assert (x.get() == 3).all()
@@ -86,7 +86,7 @@ def test_kernels_take_them(scale: coalesce.Kernel, device: str) -> None:
     assert x.get()[0] == 1.5
 
 
-def test_operations_take_them_and_give_them(device: str) -> None:
+def test_operations_accept_and_return_device_arrays(device: str) -> None:
     a = np.random.default_rng(1).random((17, 33), np.float32)
     x = coalesce.asarray(a, device=device)
     c = coalesce.matmul(x, x.reshape(33, 17), variant="tiled")
@@ -154,9 +154,7 @@ def test_parts_are_those_of_numpy(data: st.DataObject) -> None:
         ("a", TypeError, "got str"),
     ],
 )
-def test_parts_that_there_are_not(
-    device: str, index: Any, error: type[Exception], message: str
-) -> None:
+def test_invalid_parts(device: str, index: Any, error: type[Exception], message: str) -> None:
     x = coalesce.zeros((4, 4), device=device)
     with pytest.raises(error, match=message):
         x[index]
@@ -188,7 +186,7 @@ def test_assignments(device: str) -> None:
         ((2**40, 2**40), "f4", coalesce.LaunchError, "out of .*memory"),
     ],
 )
-def test_arrays_that_cannot_be(
+def test_invalid_arrays(
     device: str, shape: Any, dtype: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -215,7 +213,7 @@ def test_tables_of_pointers(device: str) -> None:
 # --- the simulator's own --------------------------------------------------------------------------
 
 
-def test_a_pointer_into_a_freed_array_is_found_out() -> None:
+def test_a_pointer_into_a_freed_array_is_reported() -> None:
     x = coalesce.ones((2, 4), device="sim")
     out = np.zeros(1, np.float32)
     keep = coalesce.Kernel(POINTERS, "keep", device="sim")
@@ -243,7 +241,7 @@ def test_faults_name_the_argument() -> None:
     assert "shape (2, 8), float32; the address is x[2, 0]" in str(caught.value)
 
 
-def test_they_are_no_gpu_arrays() -> None:
+def test_simulated_arrays_are_no_gpu_arrays() -> None:
     x = coalesce.zeros(4, device="sim")
     assert not hasattr(x, "__cuda_array_interface__")
     shared = np.from_dlpack(x)
@@ -261,7 +259,7 @@ def test_the_device_must_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         coalesce.transpose(x, device="sim")
 
 
-def test_what_nobody_wrote_is_known() -> None:
+def test_unwritten_elements_are_known() -> None:
     x = coalesce.empty((4, 8), device="sim")
     assert np.isnan(x.get()).all()
     mask = simulated.undefined(x._host())
@@ -279,7 +277,7 @@ def test_what_nobody_wrote_is_known() -> None:
         assert simulated.undefined(made._host()) is None
 
 
-def test_what_a_kernel_only_reads_stays_undefined() -> None:
+def test_elements_that_a_kernel_only_reads_stay_undefined() -> None:
     source = 'extern "C" __global__ void read(const float *x, float *out) { *out = x[1]; }'
     x, out = coalesce.empty(4, device="sim"), coalesce.empty(1, device="sim")
     coalesce.Kernel(source, device="sim")[1, 1](x, out)
@@ -288,7 +286,7 @@ def test_what_a_kernel_only_reads_stays_undefined() -> None:
     assert simulated.undefined(out._host()) is None
 
 
-def test_memory_goes_back() -> None:
+def test_memory_is_returned() -> None:
     kernel = coalesce.Kernel(SCALE, device="sim")
     for _ in range(200):
         kernel[1, 32](coalesce.zeros(1 << 20, device="sim"), 2.0, 4)

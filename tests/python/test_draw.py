@@ -85,20 +85,20 @@ class TestEveryPicture:
         assert not any("id" in element.attrib for element in parsed(picture).iter())
         assert "url(" not in picture.svg
 
-    def test_is_told_to_those_who_do_not_see_it(self, picture):
+    def test_has_a_description_for_screen_readers(self, picture):
         root = parsed(picture)
         assert root.get("role") == "img"
         assert root.get("aria-label") == picture.headline
         assert root.find(f"{SVG}desc").text.startswith(picture.headline)
 
-    def test_stays_light_without_its_style_sheet(self, picture):
+    def test_has_light_colours_without_its_style_sheet(self, picture):
         """GitHub strips the sheet: every shape and text has its colours as attributes too."""
         for element in parsed(picture).iter():
             if element.tag.removeprefix(SVG) in ("rect", "path", "text"):
                 assert element.get("fill"), element.attrib
                 assert element.get("class") is None or element.get("fill") != element.get("class")
 
-    def test_stays_on_the_paper(self, picture):
+    def test_stays_within_its_borders(self, picture):
         for element in parsed(picture).iter(f"{SVG}rect"):
             if element.get("width") != "100%":
                 x, y, w, h = (float(element.get(name)) for name in ("x", "y", "width", "height"))
@@ -276,7 +276,7 @@ class TestWarpAccess:
         assert "2 sectors in 1 line" in picture.headline
         assert [int(m["used"]) for m in marked(picture, "used")] == [2, 2]
 
-    def test_lanes_stand_over_what_they_read(self):
+    def test_lanes_are_drawn_over_the_bytes_they_read(self):
         """Links of neighbours are straight: a shifted warp is seen to be shifted."""
         paths = [e.get("d") for e in parsed(draw.warp_access(4 * LANES + 4, 4)).iter(f"{SVG}path")]
         links = [m for d in paths for m in re.findall(r"M([\d.]+) [\d.]+C\1 [\d.]+ ([\d.]+) ", d)]
@@ -293,7 +293,7 @@ class TestWarpAccess:
         assert picture.headline.startswith("3 of 32 lanes")
         assert len(marked(picture, "lane")) == 3
 
-    def test_addresses_are_told_as_elements(self):
+    def test_addresses_are_shown_as_elements(self):
         base = 0x7F00_0000_0200
         picture = draw.warp_access(base + 4 * LANES + 128, 4, array="x", base=base)
         assert "x[32]" in texts(picture)
@@ -337,7 +337,7 @@ class TestBankBoard:
         for rows in ("wavefronts", "words"):
             assert draw.bank_board(addresses, itemsize, rows=rows).headline.endswith(f"→ {claim}")
 
-    def test_each_lane_is_where_it_is_served(self):
+    def test_each_lane_is_drawn_in_its_wavefront(self):
         cells = marked(draw.bank_board(8 * LANES, 4), "bank")
         assert [(int(m["bank"]), m["lanes"]) for m in cells] == [
             (2 * (lane % 16), str(lane)) for lane in range(32)
@@ -352,7 +352,7 @@ class TestBankBoard:
         cells = marked(draw.bank_board(132 * LANES, 4, rows="words"), "bank")
         assert [m["bank"] for m in cells] == [str(bank) for bank in range(32)]
 
-    def test_words_are_told_from_the_base(self):
+    def test_words_are_counted_from_the_base(self):
         picture = draw.bank_board(2**24 + 128 * LANES[:2], 4, rows="words", base=2**24)
         assert [text for text in texts(picture) if text.endswith(" B")] == ["0 B", "128 B"]
 
@@ -363,14 +363,14 @@ class TestBankBoard:
 
 
 class TestMatrices:
-    def test_a_column_brings_its_sectors_along(self):
+    def test_a_column_moves_unused_bytes(self):
         picture = draw.matrix_cells((512, 512), [(row, 5) for row in range(32)])
         assert "32 sectors, 12.5 % of the bytes used" in picture.headline
         touched = {(int(m["row"]), int(m["col"])) for m in marked(picture, "touched")}
         assert touched == {(row, 5) for row in range(32)}
         assert sum(int(m["cells"]) for m in marked(picture, "brought")) == 32 * 7
 
-    def test_a_row_brings_nothing_along(self):
+    def test_a_row_moves_no_unused_bytes(self):
         picture = draw.matrix_cells((512, 512), [(3, col) for col in range(32)])
         assert "4 sectors, 100 % of the bytes used" in picture.headline
         assert marked(picture, "brought") == []
@@ -476,7 +476,7 @@ class TestThreadBlock:
             ((4, 4), "all 4 rows: threadIdx.y differs"),
         ],
     )
-    def test_what_differs_among_the_lanes_of_a_warp(self, block_dim, words):
+    def test_indices_that_differ_within_a_warp(self, block_dim, words):
         assert words in draw.thread_block(block_dim).text
 
 

@@ -55,7 +55,7 @@ def test_tiles_have_the_shapes_they_are_given():
     assert ">3,7</text>" in picture.svg
 
 
-def test_what_happens_once_is_one_frame():
+def test_an_access_outside_loops_is_one_frame():
     x = np.ones(256, np.float32)
     trace = coalesce.trace("access", x, pattern="permuted", blocks=0, warps=0)
     picture = draw.steps(trace)
@@ -96,7 +96,7 @@ def test_an_event_of_shared_memory():
     assert load.headline == "32 lanes, 4-byte loads → 32 wavefronts, a 32-way bank conflict"
 
 
-def test_atomics_are_called_so():
+def test_atomics_are_labelled():
     source = """extern "C" __global__ void k(int* x) { atomicAdd(&x[threadIdx.x % 4], 1); }"""
     kernel = coalesce.Kernel(source, "k", device="sim")
     picture = draw.event(kernel.trace(1, 32, np.zeros(4, np.int32)))

@@ -160,7 +160,7 @@ def test_two_barriers_of_one_warp():
     assert message.count("16 threads wait at the barrier") == 2
 
 
-def test_a_barrier_all_reach_by_different_ways():
+def test_a_barrier_that_all_reach_on_different_paths():
     """The condition differs between warps, not within: legal, and it must work."""
     source = """__global__ void ways(int *a, int *b) {
         int i = threadIdx.x;

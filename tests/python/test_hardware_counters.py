@@ -216,7 +216,7 @@ WHOLE = [
 
 @pytest.mark.usefixtures("same_compiler")
 @pytest.mark.parametrize("launch", [pytest.param(launch, id=launch[1]) for launch in WHOLE])
-def test_what_a_profile_calls_exact_is(launch):
+def test_exact_metrics_equal_the_hardware(launch):
     """Of programs that nobody looked at: what is not equal is not called so."""
     name, case, file, entry, grid, block, arguments, shared_bytes = launch
     kernel = coalesce.Kernel((KERNELS / file).read_text(), entry)
@@ -238,7 +238,7 @@ def test_what_a_profile_calls_exact_is(launch):
 @pytest.mark.parametrize(
     "name", ["shipped", "awkward", "patterns", "programs", "unseen", "together", "slow_paths"]
 )
-def test_what_differs_from_run_to_run_is_said(name):
+def test_counts_that_vary_between_runs_are_inexact(name):
     """Nothing else is called inexact, and what is has a reason."""
     for case in all_cases(name):
         inexact = counted(case)[1]
@@ -251,7 +251,7 @@ def test_what_differs_from_run_to_run_is_said(name):
 
 @pytest.mark.usefixtures("same_compiler")
 @pytest.mark.parametrize("case", [c for c in cases("awkward") if c.id.split()[0] in BY_CHANCE])
-def test_what_the_recording_counts_otherwise_is_called_inexact(case):
+def test_differences_from_the_recording_are_inexact(case):
     """The recording differs from the prediction, which has the reason."""
     (ours, inexact), theirs = counted(case), recorded("awkward", case.name)
     unlike = {m for m in ours if m in theirs and abs(ours[m] - theirs[m]) > 0.0051}
@@ -326,7 +326,7 @@ def test_patterns_of_one_access(kernel):
 
 
 @pytest.mark.skipif(shutil.which("ncu") is None, reason="Nsight Compute's ncu is not installed")
-def test_this_gpu_counts_so_too(device, tmp_path):
+def test_this_gpu_counts_the_same(device, tmp_path):
     """Record a few patterns on the GPU at hand and predict them."""
     if device != "cuda":
         pytest.skip("reads a GPU's counters")

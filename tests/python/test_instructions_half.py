@@ -369,7 +369,7 @@ def test_comparisons(evaluate, kind):
     np.testing.assert_array_equal(got["isinf"] != 0, np.isinf(x))
 
 
-def test_packed_arithmetic_is_that_of_its_halves(evaluate):
+def test_packed_arithmetic_equals_that_of_the_halves(evaluate):
     random = np.random.default_rng(11)
     a, b, c = (random.integers(0, 1 << 32, 900, np.uint32) for _ in range(3))
     for v, seed in ((a, 12), (b, 13), (c, 14)):

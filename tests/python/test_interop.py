@@ -87,7 +87,7 @@ def test_host_arrays_of_other_libraries_through_dlpack() -> None:
     assert np.shares_memory(view, x)
 
 
-def test_there_and_back(gpu: str) -> None:
+def test_copies_to_the_device_and_back(gpu: str) -> None:
     for dtype in ("f4", "f8", "i1", "u2", "i8", "b1", "c8", "f2"):
         x = (np.arange(24) % 2).astype(dtype).reshape(2, 3, 4)
         d = to_device(x, gpu)

@@ -154,7 +154,7 @@ def test_read_only_arrays(kernel) -> None:  # type: ignore[no-untyped-def]
     np.testing.assert_array_equal(out, np.arange(10) + 2)
 
 
-def test_one_memory_stays_one_memory(kernel) -> None:  # type: ignore[no-untyped-def]
+def test_aliased_arguments_stay_aliased(kernel) -> None:  # type: ignore[no-untyped-def]
     x = np.arange(12, dtype=np.float32)
     kernel("add")[1, 32](x, x, x, 12)
     np.testing.assert_array_equal(x, 2 * np.arange(12))
@@ -165,7 +165,7 @@ def test_one_memory_stays_one_memory(kernel) -> None:  # type: ignore[no-untyped
     assert y[15:].tolist() == [0] * 5
 
 
-def test_nothing_at_all(kernel) -> None:  # type: ignore[no-untyped-def]
+def test_no_arguments_and_no_elements(kernel) -> None:  # type: ignore[no-untyped-def]
     kernel("nothing")[1, 1]()
     kernel("scale")[1, 32](np.zeros((0, 4), np.float32), 1.0, 0)
 
@@ -353,7 +353,7 @@ scale.launch(1, 32, x, 2.0, 4, device="sim")
 
 
 @pytest.mark.parametrize("limit", [-1, 2**63, 2**64, 2**70, 1.5, True, "3"])
-def test_an_instruction_limit_that_is_none_is_named(limit: object) -> None:
+def test_an_invalid_instruction_limit_is_refused(limit: object) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^instruction_limit must be "):
         coalesce.Kernel(SOURCE, device="sim", instruction_limit=limit)
 

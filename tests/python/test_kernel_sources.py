@@ -53,7 +53,7 @@ def test_files(tmp_path: Path, device: str) -> None:
         (b"// a\n// \xff\n", "the source has no kernel"),
     ],
 )
-def test_files_that_are_no_source(tmp_path: Path, content: bytes, message: str) -> None:
+def test_invalid_files(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "odd.cu"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
@@ -80,7 +80,7 @@ def test_files_that_are_no_source(tmp_path: Path, content: bytes, message: str) 
         ),
     ],
 )
-def test_sources_that_are_none(source: str, error: type[Exception], message: str) -> None:
+def test_invalid_sources(source: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         coalesce.Kernel(source, device="sim")
 
@@ -210,7 +210,7 @@ def kernel(device: str) -> coalesce.Kernel:
     return coalesce.Kernel(GLOBALS, "k", device=device)
 
 
-def test_what_variables_there_are(kernel: coalesce.Kernel) -> None:
+def test_listed_variables(kernel: coalesce.Kernel) -> None:
     listed = {name.split("::")[-1]: kernel.globals[name] for name in kernel.globals}
     shapes = {name: (value.dtype.str[1:], value.shape) for name, value in listed.items()}
     assert shapes == {
@@ -307,7 +307,7 @@ def test_a_copy_cannot_be_mistaken_for_the_variable(kernel: coalesce.Kernel) -> 
         ("fixed", 4, ValueError, "is const"),
     ],
 )
-def test_values_that_a_variable_cannot_have(
+def test_invalid_values_of_variables(
     kernel: coalesce.Kernel, name: str, value: object, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

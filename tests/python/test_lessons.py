@@ -77,7 +77,7 @@ def test_times_of_a_recording(check_html):
 
 
 @pytest.mark.usefixtures("recorded")
-def test_times_are_set_against_any_variant():
+def test_times_are_compared_with_any_variant():
     t = lessons.times("matmul", ["naive", "tiled"], n=64, against="tiled")
     assert t.ratio("naive") == 0.25
     assert "speed, tiled = 1" in repr(t)
@@ -386,7 +386,7 @@ def test_a_kernel_is_needed():
         lessons.exercise("x")
 
 
-def test_exercises_tell_their_task():
+def test_exercises_show_their_task():
     for one in lessons.exercises():
         assert one.name in one.source
         assert one.task in repr(one)

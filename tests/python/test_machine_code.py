@@ -227,7 +227,7 @@ def test_wide_loads_that_the_source_spells_are_not_merged():
     assert {(a.width, a.merged, a.merge) for a in p.accesses()} == {(16, 1, "")}
 
 
-def test_the_number_of_instructions_is_exact_where_lanes_do_not_part():
+def test_the_number_of_instructions_is_exact_if_lanes_do_not_diverge():
     source = """
     extern "C" __global__ void k(const int* a, int* out, int n) {
         int i = threadIdx.x, sum = 0;

@@ -123,13 +123,13 @@ def test_an_assertion_that_holds_costs_what_the_gpu_counts() -> None:
 
 
 @pytest.mark.parametrize("how", ["launch", "profile"])
-def test_an_assertion_that_fails_is_told_alike(how: str) -> None:
+def test_failed_assertions_have_the_same_message(how: str) -> None:
     kernel = coalesce.Kernel(ASSERTS, "k", device="sim")
     with pytest.raises(LaunchError, match=r"(?s)assertion failed: x\[threadIdx.x\] < limit"):
         getattr(kernel, how)(1, 32, 0.5, np.ones(32, np.float32))
 
 
-def test_what_is_counted_on_the_ptx_is_called_exact_nowhere() -> None:
+def test_counts_of_the_ptx_are_never_called_exact() -> None:
     kernel = coalesce.Kernel(PRINTS, "k", device="sim", arch="sm_80")
     p = kernel.profile(1, 32, 0, np.ones(32, np.float32))
     assert not p.exact

@@ -190,7 +190,7 @@ def test_faults_have_the_cells_lines(session: Session) -> None:
         ("--name 3d", "--name '3d' is not a name"),
     ],
 )
-def test_what_the_line_must_be(session: Session, line: str, message: str) -> None:
+def test_invalid_magic_lines(session: Session, line: str, message: str) -> None:
     shown = session.fails(f"%%cuda {line}\n{SCALE}", ValueError)
     assert message in shown
 

@@ -86,7 +86,7 @@ def test_a_ring_of_stages(tiles: int) -> None:
     assert p.modelled_ms is None
 
 
-def test_what_is_read_without_waiting_has_not_arrived() -> None:
+def test_data_read_without_waiting_has_not_arrived() -> None:
     x, out = np.ones(64, np.float32), np.zeros(64, np.float32)
     ring = kernel(RING)
     ring[1, 64](x, out, 1, 0)
@@ -94,7 +94,7 @@ def test_what_is_read_without_waiting_has_not_arrived() -> None:
     assert len(ring.check(1, 64, x, out, 1, 0)) > 0
 
 
-def test_a_copy_into_what_others_still_read_is_a_race() -> None:
+def test_a_copy_into_memory_that_others_still_read_is_a_race() -> None:
     source = (
         HELPERS
         + """

@@ -129,7 +129,7 @@ def test_no_permission(p, tmp_path):
 
 
 @pytest.mark.usefixtures("a_gpu")
-def test_other_failures_show_what_ncu_said(p, tmp_path):
+def test_other_failures_show_the_message_of_ncu(p, tmp_path):
     ncu = fake_ncu(tmp_path, 'sys.exit("==ERROR== The application returned an error code (9).")\n')
     with pytest.raises(coalesce.LaunchError, match=r"status 1(.|\n)*error code \(9\)"):
         p.measured_counters(ncu=ncu)

@@ -76,7 +76,7 @@ def shares(pairs):
     return {name: abs(ours / theirs - 1) for name, (ours, theirs) in pairs.items() if theirs}
 
 
-def test_first_level_hit_rates(launches):
+def test_l1_hit_rates(launches):
     pairs = both(launches, "l1tex__t_sector_hit_rate.pct")
     off = {name: abs(ours - theirs) for name, (ours, theirs) in pairs.items()}
     assert statistics.median(off.values()) < 0.1
@@ -86,7 +86,7 @@ def test_first_level_hit_rates(launches):
     }
 
 
-def test_second_level_sectors(launches):
+def test_l2_sectors(launches):
     reads = shares(both(launches, "lts__t_sectors_srcunit_tex_op_read.sum"))
     assert statistics.median(reads.values()) == 0
     assert max(reads.values()) < 0.05
@@ -225,7 +225,7 @@ def test_occupancy_is_as_recorded(kernel, threads, registers, shared):
     assert found == min(limits[f"launch__occupancy_limit_{n}"] for n in names if n != "shared_mem")
 
 
-def test_the_first_rounds_stand_for_the_whole():
+def test_the_first_blocks_represent_the_launch():
     """What two rounds of blocks tell of the grid is what all of them do, nearly."""
     a = np.zeros((1024, 1024), np.float32)
     found = []
@@ -253,7 +253,7 @@ def test_the_first_rounds_stand_for_the_whole():
     assert 0.4 < part.metrics()[read] / whole.metrics()[read] < 2
 
 
-def test_profiles_tell_what_was_modelled():
+def test_profiles_report_the_modelled_values():
     a = np.zeros((256, 256), np.float32)
     p = coalesce.profile("transpose", a, variant="naive_write")
     modelled = {name for name, why in p.inexact.items() if why == "modelled"}

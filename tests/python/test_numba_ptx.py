@@ -182,7 +182,7 @@ def test_wrong_arguments(arguments: tuple[object, ...], message: str) -> None:
         coalesce.Kernel(ptx, device="sim")[1, 32](*arguments)
 
 
-def test_names_that_do_not_agree_with_the_parameters_are_not_believed() -> None:
+def test_names_that_do_not_agree_with_the_parameters_are_ignored() -> None:
     tagged = "_ZN4main1fB2v1B6abcdefEi5ArrayIfLi1E1C7mutable7alignedE"
     found = arguments_of(tagged, 8)
     assert found is not None

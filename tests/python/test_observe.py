@@ -87,7 +87,7 @@ def test_blocks_that_wait_for_later_ones(on_simulator):
     assert sum(map(len, stores)) == 5
 
 
-def test_what_is_wrong_is_told(kernel, arrays):
+def test_wrong_arguments_are_reported(kernel, arrays):
     with pytest.raises(TypeError, match="callback must be a function that takes a Trace; got int"):
         kernel.observe(GRID, BLOCK, *arrays, N, callback=3)
     with pytest.raises(ValueError, match="batch must be at least 1"):
@@ -104,7 +104,7 @@ EXCHANGES = {
 
 
 @pytest.mark.parametrize("body", EXCHANGES)
-def test_blocks_that_learn_of_each_other_are_not_sampled(body, on_simulator):
+def test_blocks_that_communicate_are_not_sampled(body, on_simulator):
     text, message = EXCHANGES[body]
     source = f'extern "C" __global__ void k(int* total, int* out) {{\n{text}\n}}'
     kernel = coalesce.Kernel(source, device=on_simulator)
@@ -129,7 +129,7 @@ def test_atomics_whose_result_is_not_used_are_sampled(on_simulator):
     assert counted.blocks_run < 1000
 
 
-def test_blocks_that_learn_of_each_other_are_not_distributed(on_simulator):
+def test_blocks_that_communicate_are_not_distributed(on_simulator):
     source = 'extern "C" __global__ void k(int* x) { if (atomicAdd(x, 1) == 3) x[1] = 1; }'
     kernel = coalesce.Kernel(source, device=on_simulator)
     with (

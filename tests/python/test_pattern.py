@@ -59,7 +59,7 @@ def test_global_memory(addresses, width, kind, words):
         (range(8, 20), 4, "contiguous", "Contiguous."),
     ],
 )
-def test_lanes_left_out(lanes, step, kind, words):
+def test_inactive_lanes(lanes, step, kind, words):
     """What is told is how the addresses follow from the lanes, whichever are active."""
     mask = sum(1 << lane for lane in lanes)
     pattern = classify([4096 + step * i for i in LANES], 4, mask)
@@ -67,7 +67,7 @@ def test_lanes_left_out(lanes, step, kind, words):
     assert words in pattern.text
 
 
-def test_runs_of_lanes_that_are_cut_off():
+def test_incomplete_runs_of_lanes():
     """At the edge of a grid the lanes of a run beyond it are not active."""
     mask = sum(1 << i for i in LANES if i % 4 < 3)
     pattern = classify([400 * (i // 4) + 4 * (i % 4) for i in LANES], 4, mask)
@@ -96,7 +96,7 @@ def test_warps_of_blocks_whose_rows_do_not_divide_them(block, steps, kind, words
     assert classify(scattered, 4, threads=threads[:32]).kind == "gather"
 
 
-def test_what_of_the_array_a_stride_is():
+def test_strides_are_named_by_axes_of_the_array():
     rows = classify([256 * i for i in LANES], 4, array=array((64, 64)))
     assert (rows.axis, rows.stride_bytes, rows.name) == (0, 256, "stride 64")
     assert "64 elements (256 bytes) apart, one row of a, each in a sector" in rows.text

@@ -129,7 +129,7 @@ class TestSweep:
 
 
 class TestBars:
-    def test_modelled_bars_are_hatched_and_said_to_be(self):
+    def test_modelled_bars_are_hatched_and_labelled(self):
         ax = plots.bars({"a": 3, "b": 1.5, "c": 0}, modelled=["b"], label="ms")
         assert [patch.get_width() for patch in ax.patches] == [3, 1.5, 0]
         assert [bool(patch.get_hatch()) for patch in ax.patches] == [False, True, False]

@@ -92,14 +92,14 @@ def test_coalesce(command, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.usefixtures("on_simulator")
 @pytest.mark.parametrize("words", ["demo --size 16", "bench transpose --size 16"])
-def test_commands_that_a_result_prints(words, capsys, monkeypatch):
+def test_commands_printed_by_results(words, capsys, monkeypatch):
     monkeypatch.setenv("COALESCE_DEVICE", "sim")
     assert cli.main(words.split()) == 0
     (command,) = re.findall(r"coalesce (explain .*)", capsys.readouterr().out)
     assert cli.main(command.split()) == 0
 
 
-def test_every_command_has_been_found():
+def test_every_printed_command_is_tested():
     """The list is of what is printed; it would be empty if the pattern did not fit."""
     named = {command.split()[1] for command in COALESCE}
     assert named >= set(cli.COMMANDS)
@@ -134,7 +134,7 @@ def test_an_option_is_the_same_in_every_command():
 
 
 @pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the checkout")
-def test_what_pip_is_asked_to_install_exists():
+def test_extras_named_in_pip_commands_exist():
     tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     installs = commands("pip install")

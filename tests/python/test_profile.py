@@ -123,7 +123,7 @@ def test_lines_of_global_memory(patterns, comment, sectors, bytes_used):
         ("padded", "store padded", "No bank conflict"),
     ],
 )
-def test_accesses_say_what_they_do(patterns, comment, name, words):
+def test_accesses_have_descriptions(patterns, comment, name, words):
     at = line_of(PATTERNS, comment)
     (access,) = [a for a in patterns.accesses() if a.line == at and a.name == name]
     assert words in access.sentence
@@ -168,7 +168,7 @@ extern "C" __global__ void ranks(const float *x, float *out, int *n) {
     ("entry", "blocks", "follow"),
     [("pack", 20, True), ("pack_blocks", 20, True), ("ranks", 20, False), ("pack", 1, False)],
 )
-def test_what_follows_from_the_order_of_atomics_is_not_exact(random, entry, blocks, follow):
+def test_counts_that_depend_on_the_order_of_atomics_are_inexact(random, entry, blocks, follow):
     kernel = coalesce.Kernel(PACKED, entry, device="sim")
     x, out = random.random(32 * blocks).astype(np.float32), np.zeros(32 * blocks, np.float32)
     p = kernel.profile(blocks, 32, x, out, np.zeros(1, np.int32))
@@ -237,7 +237,7 @@ def test_lines_add_up_to_the_metrics(operation, variant):
     assert [t.kind for t in p.totals() if t.space == "global"] == ["load", "store"]
 
 
-def test_lines_name_the_culprit():
+def test_the_verdict_names_the_wasteful_line():
     p = matmul("naive")
     worst = max(p.lines(), key=lambda line: line.sectors)
     assert "sum += a[" in worst.source
@@ -248,7 +248,7 @@ def test_lines_name_the_culprit():
     assert f"line {worst.number}" in p.verdict[0]
 
 
-def test_a_good_kernel_has_nothing_to_blame():
+def test_a_good_kernel_has_no_wasteful_line():
     p = matmul("tiled")
     assert p.bank_conflicts == 0
     assert p.verdict == [
@@ -274,7 +274,7 @@ def test_options_reach_the_operation():
     assert p.shared_bytes > 0
 
 
-def test_what_headers_do_counts_where_it_is_called():
+def test_accesses_of_headers_belong_to_the_calling_line():
     header = "__device__ inline float twice(const float* x, int i) {\n    return 2 * x[i * 2];\n}\n"
     source = '#include "twice.h"\nextern "C" __global__ void k(const float* x, float* y) {\n'
     source += "    y[threadIdx.x] = twice(x, threadIdx.x);\n}\n"

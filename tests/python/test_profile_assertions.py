@@ -33,7 +33,7 @@ def line_with(profile, text):
     return line
 
 
-def test_what_holds_passes(naive, padded):
+def test_true_assertions_pass(naive, padded):
     padded.assert_sectors_per_request(load=4.0, store=4)
     padded.assert_coalesced()
     padded.assert_bytes_used(1)
@@ -92,7 +92,7 @@ def test_bank_conflicts(tiled):
         (lambda p: p.assert_bytes_used(80), "from 0 to 1"),
     ],
 )
-def test_what_cannot_be_judged_is_no_pass(padded, call, message):
+def test_assertions_that_cannot_be_decided_fail(padded, call, message):
     with pytest.raises(ValueError, match=message):
         call(padded)
 

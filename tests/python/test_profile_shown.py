@@ -49,7 +49,7 @@ def test_text_of_naive(profiles):
     assert "modelled" in text
 
 
-def test_text_keeps_what_looks_like_markup(profiles):
+def test_text_is_not_interpreted_as_markup(profiles):
     assert "<b>[bold]no[/bold]</b>" in profiles[3].to_text()
 
 
@@ -61,7 +61,7 @@ def test_a_kernel_without_memory(profiles):
     assert "L1" not in text  # nothing was asked of it
 
 
-def test_what_is_not_exact_is_told():
+def test_inexact_counts_are_reported():
     """Under the table, of the counters in it; not that it was the PTX where it was not."""
     scattered = """extern "C" __global__ void k(const int* at, float* x) {
         atomicAdd(&x[at[threadIdx.x]], 1.0f);
@@ -125,7 +125,7 @@ def test_html_survives_sanitizers(profiles, check_html):
         check_html(p._repr_html_())
 
 
-def test_html_draws_what_wastes(profiles):
+def test_html_draws_wasteful_accesses(profiles):
     naive, transposed, tiled = (p._repr_html_() for p in profiles[:3])
     assert naive.count("<details") == 2
     assert naive.count("<details open>") == 1
@@ -185,7 +185,7 @@ def test_html_page_stands_alone(profiles, tmp_path):
     assert page.lower().startswith("<!doctype html>")
 
 
-def test_what_is_not_exact_is_not_called_so():
+def test_inexact_counts_are_not_called_exact():
     source = """
     __global__ void first(const float *x, float *y, int n) {  // lanes leave the loop one by one
         int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -240,7 +240,7 @@ def test_what_is_not_exact_is_not_called_so():
         assert "on the PTX" not in said
 
 
-def test_a_line_says_a_thing_once():
+def test_a_line_repeats_no_sentence():
     kernel = coalesce.Kernel(
         """
         struct Particle { float x, y, z, mass; };
@@ -254,7 +254,7 @@ def test_a_line_says_a_thing_once():
     assert all("one array per field" in access.sentence for access in p.accesses())
 
 
-def test_a_wasteful_access_is_shown_by_a_request_that_wastes():
+def test_the_example_of_a_wasteful_access_is_wasteful():
     # Of rows of 100 bytes three of eight begin at a sector, or share no more than they need.
     source = """
     __global__ void rows(const float *in, float *out) {
@@ -268,7 +268,7 @@ def test_a_wasteful_access_is_shown_by_a_request_that_wastes():
     assert load.sentence.startswith("In some requests: contiguous, but beginning")
 
 
-def test_later_turns_of_a_loop_are_looked_at():
+def test_examples_come_from_later_iterations_too():
     # The first turn is a broadcast; what wastes comes after.
     source = """
     __global__ void multiples(const float *in, float *out, int n, int turns) {
@@ -285,7 +285,7 @@ def test_later_turns_of_a_loop_are_looked_at():
     assert load.sentence.startswith("In some requests: neighbouring lanes are")
 
 
-def test_what_no_warp_shows_is_not_made_up():
+def test_there_is_no_example_without_a_recorded_warp():
     # Warp 1 alone loads by stride; the first, the middle and the last warp are looked at.
     source = """
     __global__ void one(const float *in, float *out) {
@@ -333,7 +333,7 @@ def test_a_bank_conflict_is_shown_by_a_typical_warp():
         assert store.pattern.name == f"{store.per_request:.0f}-way conflict"
 
 
-def test_an_atomic_on_one_address_is_told():
+def test_an_atomic_on_one_address_is_explained():
     source = """
     __global__ void total(const int *x, int *sum) {
         __shared__ float s;
@@ -348,7 +348,7 @@ def test_an_atomic_on_one_address_is_told():
     assert "The lanes update the same address, one after the other" in p.to_text()
 
 
-def test_atomics_on_a_few_addresses_are_told_to_add_up_first():
+def test_atomics_on_a_few_addresses_get_the_advice_to_add_up_first():
     source = """
     __global__ void most(const int *x, int *m, int *old) {
         int i = threadIdx.x;
@@ -361,7 +361,7 @@ def test_atomics_on_a_few_addresses_are_told_to_add_up_first():
     assert "combine their values in the warp or the block first" in atomic.sentence
 
 
-def test_an_atomic_whose_words_follow_from_data_is_not_told_to_pad(random):
+def test_atomics_at_data_dependent_addresses_get_no_advice_to_pad(random):
     source = """
     __global__ void histogram(const unsigned char *data, unsigned *bins) {
         __shared__ unsigned local[256];
@@ -379,7 +379,7 @@ def test_an_atomic_whose_words_follow_from_data_is_not_told_to_pad(random):
     assert "padding does not help" in atomic.sentence
 
 
-def test_a_little_waste_is_told_in_percent():
+def test_a_little_waste_is_given_in_percent():
     source = """
     __global__ void mostly(const float *in, float *out) {
         float sum = 0;
@@ -404,7 +404,7 @@ def test_nearly_as_few_sectors_as_possible():
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_large_counts_stand_apart(width):
+def test_large_counts_are_separated(width):
     a = np.ones((8192, 8192), np.float32)
     p = coalesce.profile("matmul", a, a, variant="tiled", sample=0.0001)
     lines = p.to_text(width).splitlines()

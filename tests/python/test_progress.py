@@ -53,7 +53,7 @@ def test_a_log_gets_one_line_after_ten_seconds(clock: Clock, capsys: Capture) ->
     assert capsys.readouterr().err == "coalesce: simulating k: 2 of 4 blocks; Ctrl-C stops it\n"
 
 
-def test_what_cannot_be_counted_says_how_long_it_has_run(clock: Clock, capsys: Capture) -> None:
+def test_work_without_a_count_shows_its_time(clock: Clock, capsys: Capture) -> None:
     with progress.reporter(None, "k") as report:
         assert report is not None
         clock.now += 75
@@ -106,7 +106,7 @@ def test_the_bar_of_a_terminal(
     assert "2 of 4 blocks; Ctrl-C stops it" in capsys.readouterr().err
 
 
-def test_a_long_compilation_gives_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_compilation_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
 
     class Bar(progress._Line):
@@ -200,7 +200,7 @@ def test_an_endless_kernel_on_a_gpu_ends_with_its_process(device: str) -> None:
         assert "KeyboardInterrupt" in child.communicate(timeout=60)[1]
 
 
-def test_a_compiler_that_was_killed_is_not_said_to_lack_memory() -> None:
+def test_a_killed_compiler_is_not_reported_as_out_of_memory() -> None:
     compiler = Compiler(nvrtc.nvrtc()._path)
     child = compiler._take()
     assert child is not None

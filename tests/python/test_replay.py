@@ -22,7 +22,7 @@ def profile(body, parameters, grid, block, *arguments):
     return coalesce.Kernel(source, "f", device="sim").profile(grid, block, *arguments)
 
 
-def test_a_warp_s_writes_of_a_sector_s_parts_are_merged():
+def test_partial_writes_of_a_sector_by_one_warp_are_merged():
     threads = 1024
     out = np.zeros(3 * threads, np.float32)
     least = out.nbytes // 32
@@ -36,7 +36,7 @@ def test_a_warp_s_writes_of_a_sector_s_parts_are_merged():
         assert p.modelled.caches["l2_partial_writes"] == p.modelled.caches["l2_writes"]
 
 
-def test_writes_of_other_warps_are_not():
+def test_writes_of_other_warps_are_not_merged():
     out = np.zeros(8 * 32 * 4, np.float32)
     parts = out.size  # a sector each
     others = profile("out[(blockIdx.x * 32 + lane) * 8 + warp] = i;", "float *out", 4, 256, out)
@@ -46,14 +46,14 @@ def test_writes_of_other_warps_are_not():
     assert parts // 8 < own.modelled.caches["l2_writes"] < parts // 2
 
 
-def test_writes_of_whole_sectors_are_not():
+def test_writes_of_whole_sectors_are_not_merged():
     out = np.zeros(1024, np.float32)
     p = profile("out[i] = 1; out[i] = 2; out[i] = 3;", "volatile float *out", 8, 128, out)
     assert p.modelled.caches["l2_writes"] == p.metrics()[WRITTEN] == 3 * out.nbytes // 32
     assert p.modelled.caches["l2_partial_writes"] == 0
 
 
-def test_writes_far_from_each_other_are_not():
+def test_distant_writes_are_not_merged():
     """More lines lie between two writes of a sector than are remembered."""
     out = np.zeros(32 * 32 * 3, np.float32)
     body = (
@@ -63,7 +63,7 @@ def test_writes_far_from_each_other_are_not():
     assert p.modelled.caches["l2_writes"] == p.metrics()[WRITTEN] == 2 * 3 * 32
 
 
-def test_a_line_is_looked_up_once_in_whatever_order_lanes_want_it():
+def test_a_line_is_looked_up_once_for_any_order_of_lanes():
     lanes = np.arange(32)
     for index in (
         lanes,
@@ -94,7 +94,7 @@ def turning(every, which, grid=1, slow=100_000):
     return profile(TURNS, parameters, grid, 256, *given).modelled
 
 
-def test_warps_that_do_the_same_are_none_slower():
+def test_equal_warps_are_equally_fast():
     for m in turning(1, 0), turning(1, 1, grid=300):
         assert m.work["slowest"] == m.work["slowest_in_block"] == 1
 
@@ -109,7 +109,7 @@ def test_a_kernel_takes_as_long_as_its_slowest_warp():
     assert alone.ms == pytest.approx(all_of_them.ms, rel=0.05)
 
 
-def test_blocks_await_their_own_slowest_warp():
+def test_a_block_lasts_as_long_as_its_slowest_warp():
     in_each = turning(8, 5, grid=300, slow=5000)
     in_one = turning(2400, 1000, grid=300, slow=2000)
     assert in_each.work["slowest_in_block"] == in_each.work["slowest"]

@@ -74,7 +74,7 @@ def test_deep_sources_compile() -> None:
         assert x[0] == 7
 
 
-def test_a_compilation_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_compilation_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COALESCE_COMPILE_SECONDS", "0.5")
     started = time.monotonic()
     with pytest.raises(CompileError, match=r"did not end within 0.5 s .*COALESCE_COMPILE_SECONDS"):
@@ -142,7 +142,7 @@ def _running(pid: int) -> bool:
         (".local .b8 s[600000];\nmov.u32 r, s;", "600000 bytes of local memory a thread"),
     ],
 )
-def test_memory_that_no_gpu_has(body: str, message: str) -> None:
+def test_more_memory_than_any_gpu_has(body: str, message: str) -> None:
     text = f".version 8.0\n.target sm_90\n.entry k {{ .reg .b32 r; {body} ret; }}"
     kernel = coalesce.Kernel(text, device="sim")
     with pytest.raises(LaunchError, match=message):

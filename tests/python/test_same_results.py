@@ -138,7 +138,7 @@ def compiled(file: str, entry: str, *options: str) -> coalesce.Kernel:
 
 
 @pytest.mark.parametrize("name", [n for n in LAUNCHES if LAUNCHES[n].entry not in IN_ANY_ORDER])
-def test_every_mode_leaves_the_same(name):
+def test_every_mode_gives_the_same_results(name):
     launch = LAUNCHES[name]
     found = results(compiled(launch.file, launch.entry), launch)
     if launch.entry in ANY_NAN:
@@ -171,7 +171,7 @@ SHIPPED = shipped()
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_kernels_leave_the_same_in_every_mode(name):
+def test_shipped_kernels_give_the_same_results_in_every_mode(name):
     launched = []
 
     def launcher(of):

@@ -35,7 +35,7 @@ def test_blocks_are_spread_over_the_grid_and_the_same_in_every_run():
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])
-def test_shares_that_are_none(share):
+def test_invalid_shares(share):
     with pytest.raises(ValueError, match="above 0 and below 1"):
         sampling.choose(100, share)
     with pytest.raises(TypeError, match="sample must be a real number"):
@@ -53,7 +53,7 @@ def uneven():
     return profile
 
 
-def test_an_estimate_is_as_far_off_as_it_says(uneven):
+def test_estimates_are_within_their_errors(uneven):
     exact, _ = uneven()
     p, y = uneven(sample=0.2)
     assert not y.any()  # the arrays stay
@@ -116,7 +116,7 @@ def test_an_estimate_can_be_pickled(uneven):
     assert "Counts object" not in repr(again.estimate)
 
 
-def test_what_an_operation_prepares_is_not_sampled():
+def test_preparations_are_not_sampled():
     a = np.ones((512, 512), np.float32)
     p = coalesce.profile("matmul", a, a, variant="corner_turned", sample=0.2)
     assert p.estimate is not None

@@ -99,7 +99,7 @@ def test_integers(device, random, space, dtype):
         np.testing.assert_array_equal(out.view(unsigned), want)
 
 
-def test_returned_values_are_those_found(device):
+def test_atomics_return_the_old_values(device):
     """Each of 2560 increments returns a number of its own; the rest show what they replaced."""
     n = 2560
     ticket = np.zeros(n, np.int32)

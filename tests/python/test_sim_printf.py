@@ -151,6 +151,6 @@ def test_what_a_kernel_prints_is_bounded(printed) -> None:
     assert text.endswith("[coalesce: the kernel printed more than 16 MiB; the rest is left out]\n")
 
 
-def test_a_field_as_wide_as_may_be_is_not_cut(printed) -> None:
+def test_the_widest_allowed_field_is_not_cut(printed) -> None:
     text = printed('extern "C" __global__ void k() { printf("%065535d", 7); }')
     assert text == "0" * 65534 + "7"

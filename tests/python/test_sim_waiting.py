@@ -169,7 +169,7 @@ def test_block_wide_counts(device):
     assert (out[2] != 0).all()
 
 
-def test_threads_that_left_are_not_awaited(device):
+def test_barriers_do_not_wait_for_exited_threads(device):
     """Since compute capability 7.0 a barrier is of the threads that have not exited."""
     out = np.zeros((3, 96), np.int32)
     run(

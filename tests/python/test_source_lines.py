@@ -10,7 +10,7 @@ from coalesce.cxx.declarations import bare, lines_of
 
 
 @pytest.mark.parametrize("ends_no_line", ["\f", "\v", "\x1c", "\x85", "\u2028"])
-def test_what_ends_a_line_for_python_only(ends_no_line):
+def test_line_ends_of_python_only(ends_no_line):
     source = (
         f"// a{ends_no_line}b\n"
         '/* two\n   lines */ extern "C" __global__ void k(const float *x, float *y, int n) {\n'

@@ -58,7 +58,7 @@ def tiled(n, tile, block, alpha=1.0):
     return kernel.step((blocks, blocks), (tile, tile), *arguments, of_block=block), a, b
 
 
-def test_steps_tell_what_was_executed():
+def test_steps_report_what_was_executed():
     stepper, a, out = scale(of_block=1)
     steps = list(stepper)
     assert stepper.done
@@ -78,7 +78,7 @@ def test_steps_tell_what_was_executed():
     assert stepper.step() is None
 
 
-def test_what_is_stepped_is_what_a_launch_does(monkeypatch):
+def test_stepping_gives_the_result_of_a_launch(monkeypatch):
     """All instructions and all events, in the order of a traced run."""
     monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # steps are those of the PTX
     x = np.arange(64, dtype=np.int32)
@@ -134,7 +134,7 @@ def test_variables():
     assert "out" not in variables
 
 
-def test_sums_are_variables_while_they_grow():
+def test_accumulators_are_variables():
     source = """extern "C" __global__ void k(const float *x, float *out) {
         float sum = 0;
         for (int j = 0; j < 4; ++j)
@@ -153,7 +153,7 @@ def test_sums_are_variables_while_they_grow():
     assert len(met) >= 3  # after the last, sum is only stored
 
 
-def test_a_name_is_not_given_to_what_is_not_the_variable():
+def test_only_the_variable_gets_its_name():
     """Two values computed in one line, and a variable the compiler needs no register for."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x, j = x[i] * n;
@@ -165,7 +165,7 @@ def test_a_name_is_not_given_to_what_is_not_the_variable():
         assert set(step.variables) <= {"n"}
 
 
-def test_a_register_of_lanes_that_are_elsewhere_is_masked():
+def test_registers_of_inactive_lanes_are_masked():
     source = """extern "C" __global__ void k(const int *x, int *out, int odd_or_even) {
         int i = threadIdx.x;
         if (i % 2) {
@@ -226,7 +226,7 @@ def test_tile_phases(block):
     assert all(f"phase {p}" in picture.svg for p in range(3))
 
 
-def test_shared_memory_that_nobody_wrote_is_masked():
+def test_unwritten_shared_memory_is_masked():
     stepper = reverse()
     assert stepper.shared["s"].count() == 0
     assert stepper.shared["s"].shape == (64,)
@@ -337,7 +337,7 @@ def test_a_chosen_warp():
     assert [p.state for p in stepper.warps] == ["ended", "ended"]
 
 
-def test_the_last_step_is_what_can_be_asked():
+def test_only_the_last_step_has_registers():
     stepper, *_ = scale()
     first = stepper.step()
     assert isinstance(first.registers, dict)
@@ -347,7 +347,7 @@ def test_the_last_step_is_what_can_be_asked():
     assert isinstance(second.registers, dict)
 
 
-def test_faults_are_told_where_they_happen():
+def test_a_fault_leaves_the_stepper_at_its_line():
     stepper, *_ = scale(n=200, of_block=3)
     with pytest.raises(coalesce.MemoryFault, match="past the end of `a`"):
         stepper.finish()
@@ -435,14 +435,14 @@ def test_ptx_text():
     assert stepper.done
 
 
-def test_a_kernel_of_nothing():
+def test_an_empty_kernel():
     stepper = coalesce.Kernel(".version 8.0\n.target sm_90\n.entry k { }", "k").step(2, 40)
     assert stepper.done
     assert stepper.step() is None
     assert "ended" in repr(stepper)
 
 
-def test_leaving_midway_frees_everything():
+def test_a_closed_stepper_frees_its_memory():
     """Half-way through, with and without `with`, by an exception, by break."""
     with reverse() as stepper:
         stepper.step()

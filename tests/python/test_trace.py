@@ -131,7 +131,7 @@ def test_threads_of_lanes(on_simulator):
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 10**6])
-def test_what_is_left_out_is_told(rows, arrays, limit):
+def test_omitted_events_are_reported(rows, arrays, limit):
     whole = rows.trace(GRID, BLOCK, *arrays, *SHAPE, limit=None)
     trace = rows.trace(GRID, BLOCK, *arrays, *SHAPE, limit=limit)
     assert len(trace) == min(limit, len(whole))
@@ -376,7 +376,7 @@ def test_slices(rows, arrays):
         ({"progress": 3}, TypeError, "progress must be True, False, None or a function"),
     ],
 )
-def test_what_is_wrong_is_told(rows, arrays, options, error, message):
+def test_wrong_arguments_are_reported(rows, arrays, options, error, message):
     with pytest.raises(error, match=message):
         rows.trace(GRID, BLOCK, *arrays, *SHAPE, **options)
 

@@ -78,7 +78,7 @@ FLOAT = {
 
 
 @pytest.mark.parametrize("case", FLOAT)
-def test_a_name_is_what_the_compiler_saw(case: str) -> None:
+def test_names_are_resolved_by_the_compiler(case: str) -> None:
     source = FLOAT[case] + K
     assert parameter(source) == "float *x"
     kernel = coalesce.Kernel(source, device="sim")
@@ -143,7 +143,7 @@ def test_headers() -> None:
         ("ns::Q<real> *x", "ns::Q<float> *x"),
     ],
 )
-def test_what_the_compiler_says_is_read(declared: str, spelled: str) -> None:
+def test_types_from_the_compiler_are_read(declared: str, spelled: str) -> None:
     source = f"""
         #include <cuda_fp16.h>
         #include <cuComplex.h>
@@ -168,12 +168,12 @@ def test_what_the_compiler_says_is_read(declared: str, spelled: str) -> None:
         "template <class T> __global__ void k(T *x) {}\ntemplate __global__ void k<int>(int *);",
     ],
 )
-def test_the_compiler_is_not_asked_needlessly(source: str, asked: list[str]) -> None:
+def test_there_is_no_needless_compilation(source: str, asked: list[str]) -> None:
     coalesce.Kernel(source, device="sim")
     assert not asked
 
 
-def test_the_mangled_name_is_believed_first() -> None:
+def test_the_mangled_name_has_precedence() -> None:
     source = "#if 0\ntypedef double t;\n#else\ntypedef float t;\n#endif\n"
     kernel = "__global__ void k(const t *x, t *y) {}"
     assert str(coalesce.Kernel(source + kernel, device="sim").signature) == (
@@ -219,7 +219,7 @@ def test_a_kernel_made_by_a_macro() -> None:
     assert [(p.name, p.spelled) for p in found] == [("arg0", "float *"), ("arg1", "int")]
 
 
-def test_where_no_type_is_known_sizes_are() -> None:
+def test_unknown_types_have_known_sizes() -> None:
     """A kernel in a namespace cannot be asked for by its C name."""
     source = (
         "#if 0\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
@@ -270,7 +270,7 @@ def test_variables() -> None:
     assert found["p"] == 0
 
 
-def test_a_variable_that_cannot_be_asked_for_hides_no_other() -> None:
+def test_a_variable_of_a_template_hides_no_other() -> None:
     source = """
         #if 1
         typedef float real;
@@ -286,7 +286,7 @@ def test_a_variable_that_cannot_be_asked_for_hides_no_other() -> None:
     assert other.nbytes == 8
 
 
-def test_shared_arrays_that_are_in_doubt_are_left_out() -> None:
+def test_uncertain_shared_arrays_are_left_out() -> None:
     text = "__global__ void k() {{ __shared__ {} a[4][N]; __shared__ float b[8]; }}"
     const = "constexpr int N = 2;\n"
     assert shared_arrays(const + text.format("float")) == {
@@ -344,7 +344,7 @@ def test_definitions() -> None:
     assert definitions.replacements(text, ["-DD=short"]) == expected
 
 
-def test_no_type_is_believed_that_the_ptx_contradicts() -> None:
+def test_types_that_the_ptx_contradicts_are_ignored() -> None:
     pointer, integer = (
         signature.PtxParameter("u64", 8, 8, False),
         signature.PtxParameter("u32", 4, 4, False),

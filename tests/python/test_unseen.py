@@ -17,7 +17,7 @@ WARNED = {"sieve"}
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_nothing_is_wrong_with_it(name: str) -> None:
+def test_correct_kernels_have_no_findings(name: str) -> None:
     findings = run(name, checked=True)[2]
     if name in WARNED:
         assert {found.severity for found in findings} == {"warning"}

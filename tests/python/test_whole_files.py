@@ -181,7 +181,7 @@ def test_own_headers_with_host_code(tmp_path: Path, device: str) -> None:
         assert x[0] == 5
 
 
-def test_what_nvcc_gives_without_being_asked(device: str) -> None:
+def test_definitions_that_nvcc_provides(device: str) -> None:
     source = """
     #include <algorithm>
     #include <cfloat>
@@ -256,7 +256,7 @@ def test_cub(device: str) -> None:
         ("#include <curand_kernel.h>\n__global__ void k(curandState *s) {}", "nvidia-curand"),
     ],
 )
-def test_what_cannot_be_is_explained(source: str, message: str) -> None:
+def test_unsupported_sources_are_explained(source: str, message: str) -> None:
     with pytest.raises(coalesce.CompileError, match=message):
         coalesce.Kernel(source, device="sim")
 

@@ -113,22 +113,22 @@ def gpu_status() -> GpuStatus:
     >>> coalesce.gpu_status().state in ("ok", "no driver", "driver too old", "no device")
     True
     """
-    found = _cuda.driver_status()
+    driver = _cuda.driver_status()
     release = _driver_release()
-    cuda = tuple(found["version"])
-    if found["status"] == "no driver":
+    cuda = tuple(driver["version"])
+    if driver["status"] == "no driver":
         return GpuStatus(
             "no driver",
-            f"NVIDIA's driver library was not found ({found['detail']}). To use a GPU, install the "
-            f"driver, release {_needed_release()} or newer; the simulator needs none.",
+            f"NVIDIA's driver library was not found ({driver['detail']}). To use a GPU, install "
+            f"the driver, release {_needed_release()} or newer; the simulator needs none.",
         )
-    if found["status"] == "ok":
+    if driver["status"] == "ok":
         needed = _nvrtc_major()
         if needed is not None and cuda[0] < needed:
             return GpuStatus("driver too old", _too_old(release, cuda, needed), release, cuda)
-        count = found["devices"]
+        count = driver["devices"]
         return GpuStatus("ok", f"{count} GPU{'s' * (count != 1)}", release, cuda)
-    if found["status"] == "no device":
+    if driver["status"] == "no device":
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         hint = f" CUDA_VISIBLE_DEVICES is {hidden!r}." if hidden is not None else ""
         return GpuStatus(
@@ -140,8 +140,8 @@ def gpu_status() -> GpuStatus:
         )
     return GpuStatus(
         "no device",
-        f"the driver does not start: {found['detail']}. `nvidia-smi` may say more; after an update "
-        "of the driver, restart the machine.",
+        f"the driver does not start: {driver['detail']}. `nvidia-smi` may say more. After an "
+        "update of the driver, restart the machine.",
         release,
         cuda,
     )
@@ -236,10 +236,10 @@ def _gpus() -> tuple[Device, ...]:
     # The driver first: without one, there is no need to look for the compiler.
     if _cuda.driver_status()["status"] != "ok" or not gpu_status():
         return ()
-    found = []
+    gpus = []
     for ordinal in range(_cuda.driver_status()["devices"]):
         gpu = _cuda.Device(ordinal)
-        found.append(
+        gpus.append(
             Device(
                 f"cuda:{ordinal}",
                 gpu.name,
@@ -249,7 +249,7 @@ def _gpus() -> tuple[Device, ...]:
                 gpu.attribute(_MULTIPROCESSOR_COUNT),
             )
         )
-    return tuple(found)
+    return tuple(gpus)
 
 
 _MULTIPROCESSOR_COUNT = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT

@@ -63,12 +63,12 @@ def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None
 
 def undefined(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     """Return one bool for each byte of a C-contiguous array; None if all are defined."""
-    found = memory_of(array)
-    return None if found is None else found[0].undefined(found[1], found[1] + array.nbytes)
+    place = memory_of(array)
+    return None if place is None else place[0].undefined(place[1], place[1] + array.nbytes)
 
 
 def define(array: np.ndarray[Any, Any]) -> None:
     """Mark every byte of a C-contiguous array as defined."""
-    found = memory_of(array)
-    if found is not None:
-        found[0].define(found[1], found[1] + array.nbytes)
+    place = memory_of(array)
+    if place is not None:
+        place[0].define(place[1], place[1] + array.nbytes)

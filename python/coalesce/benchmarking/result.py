@@ -239,8 +239,8 @@ class Benchmark:
 
 
 def _plain(row: BenchmarkRow) -> dict[str, Any]:
-    found = asdict(row)
-    found["timing"]["parts"] = [list(part) for part in row.timing.parts]
+    fields = asdict(row)
+    fields["timing"]["parts"] = [list(part) for part in row.timing.parts]
     # JSON has no infinity.
-    found["error"] = None if row.error == float("inf") else row.error
-    return found
+    fields["error"] = None if row.error == float("inf") else row.error
+    return fields

@@ -100,11 +100,11 @@ def _row(
         result, times = run_peer(name, operation, on_host, device, settings.runs)
         timing = _timing_of_peer(name, operation, given, device, times)
     else:
-        found, run = _run(operation, name, [o.given for o in given], device, options, settings)
+        array, run = _run(operation, name, [o.given for o in given], device, options, settings)
         if not run.records:
             shapes = ", ".join(str(o.shape) for o in given)
             raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to time")
-        result, timing = _host(found), run.timing()
+        result, timing = _host(array), run.timing()
         modelled = run.records[-1][1].modelled
         bound = None if modelled is None else modelled.why
     peaks = None if name == "numpy" else peaks_of(device, given[0].dtype)
@@ -166,13 +166,13 @@ def _timing_of_peer(
 def _beside_the_first(rows: Sequence[BenchmarkRow]) -> list[BenchmarkRow]:
     """Set the speedup over the first row, if both were measured or both modelled."""
     first = rows[0].timing
-    found = []
+    compared = []
     for row in rows:
         comparable = row.timing.source == first.source and row.timing.kernel_ms > 0
-        found.append(
+        compared.append(
             replace(row, speedup=first.kernel_ms / row.timing.kernel_ms) if comparable else row
         )
-    return found
+    return compared
 
 
 def _names(
@@ -233,17 +233,17 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
         raise TypeError(f"benchmark of {operation} takes {asked.operands}; got {len(arrays)}")
     if operation == "access":
         return [catalogue_operands.operand("x", arrays[0])]
-    found = [
+    operands = [
         catalogue_operands.array(name, array, _AXES[name], operation)
         for name, array in zip(names, arrays, strict=True)
     ]
-    catalogue_operands.same_dtype(*found)
+    catalogue_operands.same_dtype(*operands)
     if operation == "matmul":
-        products.product_extents(*found)
-    if not all(math.prod(o.shape) for o in found):
-        shapes = ", ".join(str(o.shape) for o in found)
+        products.product_extents(*operands)
+    if not all(math.prod(o.shape) for o in operands):
+        shapes = ", ".join(str(o.shape) for o in operands)
         raise ValueError(f"{operation} of arrays of shape {shapes}: there is nothing to time")
-    return found
+    return operands
 
 
 def _device_of(given: Sequence[Operand], device: Any) -> Any:

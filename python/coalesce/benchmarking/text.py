@@ -118,16 +118,16 @@ def _table(benchmark: Benchmark) -> Table:
 def notes(benchmark: Benchmark) -> list[str]:
     """Say what the numbers mean and where they come from."""
     shown = columns(benchmark)
-    found = [*_of_times(benchmark)]
+    lines = [*_of_times(benchmark)]
     prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
     if prepared:
-        found.append(f"ms of {', '.join(prepared)}: this includes transposing b or packing a.")
+        lines.append(f"ms of {', '.join(prepared)}: this includes transposing b or packing a.")
     if "speedup" in shown:
-        found.append(f"speedup: over {benchmark.names[0]}.")
-    found += _of_peaks(benchmark)
+        lines.append(f"speedup: over {benchmark.names[0]}.")
+    lines += _of_peaks(benchmark)
     if "max. error" in shown:
         moves = benchmark.operation in ("transpose", "access")
-        found.append(
+        lines.append(
             "max. error: 0 if every element equals NumPy's."
             if moves
             else "max. error: difference from NumPy in float64, as a share of the sum of the "
@@ -139,8 +139,8 @@ def notes(benchmark: Benchmark) -> list[str]:
         names = dict.fromkeys((by_time[0].variant, by_time[-1].variant))
         words = [benchmark.operation, f"--variants {','.join(names)}"]
         words += _again(benchmark)
-        found.append(f"Why, line by line: coalesce explain {' '.join(words)}")
-    return found
+        lines.append(f"Why, line by line: coalesce explain {' '.join(words)}")
+    return lines
 
 
 def _again(benchmark: Benchmark) -> Iterator[str]:

@@ -91,10 +91,10 @@ class VariantTable(Sequence[Variant]):
     def __getitem__(self, key: slice) -> VariantTable: ...
     def __getitem__(self, key: int | str | slice) -> Variant | VariantTable:
         if isinstance(key, str):
-            found = [item for item in self._items if item.name == key]
-            if len(found) != 1:
+            matches = [item for item in self._items if item.name == key]
+            if len(matches) != 1:
                 raise KeyError(key)
-            return found[0]
+            return matches[0]
         if isinstance(key, slice):
             return VariantTable(self._items[key])
         return self._items[key]

@@ -46,26 +46,26 @@ def array(
     name: str, value: Any, axes: str, operation: str, dtypes: Sequence[Any] = REAL
 ) -> Operand:
     """Check an array; `axes` names its dimensions, as in "(M, K)"."""
-    found = operand(name, value)
-    if dtypes and found.dtype not in dtypes:
+    checked = operand(name, value)
+    if dtypes and checked.dtype not in dtypes:
         wanted = " or ".join(np.dtype(d).name for d in dtypes)
         raise TypeError(
-            f"{name} has dtype {found.dtype}; {operation} takes {wanted}. "
+            f"{name} has dtype {checked.dtype}; {operation} takes {wanted}. "
             f"Convert it, for example with {name}.astype(np.{np.dtype(dtypes[0]).name})"
         )
     ndim = axes.count(",") + 1 if "," in axes and not axes.endswith(",)") else 1
-    if len(found.shape) != ndim:
+    if len(checked.shape) != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimension{'s' * (ndim > 1)} {axes}; "
-            f"got {len(found.shape)}, shape {found.shape}"
+            f"got {len(checked.shape)}, shape {checked.shape}"
         )
-    too_long = [n for n in found.shape if n > ops.max_extent]
+    too_long = [n for n in checked.shape if n > ops.max_extent]
     if too_long and ndim > 1:
         raise ValueError(
-            f"{name} has shape {found.shape}; a matrix has at most {ops.max_extent} "
+            f"{name} has shape {checked.shape}; a matrix has at most {ops.max_extent} "
             "rows and columns"
         )
-    return found
+    return checked
 
 
 def same_dtype(*operands: Operand) -> np.dtype[Any]:
@@ -100,19 +100,19 @@ def output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], axes: str) ->
     """Check an `out=` argument against the shape and the dtype of the result."""
     if out is None:
         return None
-    found = operand("out", out)
-    if found.dtype != dtype:
-        raise TypeError(f"out has dtype {found.dtype}; the result has dtype {dtype}")
-    if found.shape != shape:
-        raise ValueError(f"out has shape {found.shape}; the result {axes} has shape {shape}")
-    if found.on_gpu:
-        if not found.row_by_row():
+    checked = operand("out", out)
+    if checked.dtype != dtype:
+        raise TypeError(f"out has dtype {checked.dtype}; the result has dtype {dtype}")
+    if checked.shape != shape:
+        raise ValueError(f"out has shape {checked.shape}; the result {axes} has shape {shape}")
+    if checked.on_gpu:
+        if not checked.row_by_row():
             raise ValueError("out must be C-contiguous if it is a GPU array")
     elif not isinstance(out, np.ndarray) and not foreign.is_device_array(out):
         raise TypeError(f"out must be a NumPy array or a GPU array; got {type(out).__name__}")
-    elif not found.array.flags.writeable:
+    elif not checked.array.flags.writeable:
         raise ValueError("out is read-only; it must be writeable")
-    return found
+    return checked
 
 
 def operand(name: str, value: Any) -> Operand:

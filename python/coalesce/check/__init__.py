@@ -229,8 +229,8 @@ class CheckError(CoalesceError):
 
 def findings_of(kernel: str, reported: tuple[list[dict[str, Any]], int]) -> Findings:
     """Return the findings of a checked run, from what the simulator reports."""
-    found, left_out = reported
-    return Findings(kernel, [_finding(f) for f in found], left_out)
+    findings, left_out = reported
+    return Findings(kernel, [_finding(f) for f in findings], left_out)
 
 
 def _finding(fields: dict[str, Any]) -> Finding:

@@ -70,13 +70,13 @@ def of_operation(
     # Of several variants, each gets the options that it has. For a single one, others are an error.
     if len(names) > 1:
         asked.check_options(names, options)
-    found = []
+    profiles = []
     for name in names:
         named: dict[str, Any] = {asked.choice: name}
         arrays = operands(operation, name, n, np.dtype(dtype), options)
         mine = {k: v for k, v in options.items() if len(names) == 1 or asked.takes(name, k)}
-        found.append(profile(operation, *arrays, **named, **mine, **settings))
-    return found[0] if len(found) == 1 else compare(*found)
+        profiles.append(profile(operation, *arrays, **named, **mine, **settings))
+    return profiles[0] if len(profiles) == 1 else compare(*profiles)
 
 
 def operands(

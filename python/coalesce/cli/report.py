@@ -102,12 +102,12 @@ def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> str:
         parts.append(tag("p", f"Line by line: {', '.join(links)}"))
     parts += _ladders(timed, profiles)
     before: str | None = None
-    for name, found in profiles.items():
+    for name, result in profiles.items():
         parts.append(tag("h2", escape(name), "margin-top:3rem", id=name))
         parts.append(tag("p", escape(catalogue.variants(timed.operation)[name].sentence)))
-        parts.append(profile_html.report(found))
+        parts.append(profile_html.report(result))
         if before is not None:
-            changes = comparison_html.report(compare(profiles[before], found))
+            changes = comparison_html.report(compare(profiles[before], result))
             parts.append(folded(tag("b", f"What changed from {escape(before)}"), changes))
         before = name
     return "\n".join(parts)

@@ -76,12 +76,12 @@ def integer(name: str, value: Any) -> int:
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return an integer in a range."""
-    found = integer(name, value)
-    if found < least or (most is not None and found > most):
-        open_ended = most is None or (found < least and most >= 2**31 - 1)
+    result = integer(name, value)
+    if result < least or (most is not None and result > most):
+        open_ended = most is None or (result < least and most >= 2**31 - 1)
         limits = f"at least {least}" if open_ended else f"from {least} to {most}"
-        raise ValueError(f"{name} must be {limits}; got {found}")
-    return found
+        raise ValueError(f"{name} must be {limits}; got {result}")
+    return result
 
 
 def number(name: str, value: Any) -> float:
@@ -96,10 +96,10 @@ def number(name: str, value: Any) -> float:
 
 def positive(name: str, value: Any) -> float:
     """Return a finite real number above 0."""
-    found = number(name, value)
-    if not (math.isfinite(found) and found > 0):
-        raise ValueError(f"{name} must be a positive number; got {found}")
-    return found
+    real = number(name, value)
+    if not (math.isfinite(real) and real > 0):
+        raise ValueError(f"{name} must be a positive number; got {real}")
+    return real
 
 
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
@@ -114,22 +114,22 @@ def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
 
 def texts(name: str, value: Any) -> list[str]:
     """Return the strings of a sequence of strings; one string by itself is refused."""
-    found = several(name, value, "a sequence of strings")
-    for item in found:
+    items = several(name, value, "a sequence of strings")
+    for item in items:
         if not isinstance(item, str):
             raise TypeError(f"{name} must hold strings; got {shown(item)}")
-    return found
+    return items
 
 
 def path(name: str, value: Any) -> str:
     """Return the name of a file from a string or a path."""
     with asking(name, value):
-        found = os.fspath(value)
-    if not isinstance(found, str):
+        path = os.fspath(value)
+    if not isinstance(path, str):
         raise TypeError(f"{name} must be a string or a path; got {shown(value)}")
-    if "\0" in found:
-        raise ValueError(f"{name} has a NUL character: {found!r}")
-    return found
+    if "\0" in path:
+        raise ValueError(f"{name} has a NUL character: {path!r}")
+    return path
 
 
 def one_or_several(name: str, value: Any) -> list[Any]:

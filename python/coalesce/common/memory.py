@@ -48,13 +48,13 @@ class Pieces:
 
     def arrays(self) -> list[Array]:
         """Return the arrays as views of the memory."""
-        found = []
+        views = []
         for number, first, shape, dtype, writable in self.places:
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
             view = self.memory[number][first : first + size].view(dtype).reshape(shape)
             view.flags.writeable = writable and view.flags.writeable
-            found.append(view)
-        return found
+            views.append(view)
+        return views
 
     def copy(self) -> Pieces:
         """Return new pieces of memory, copied if they may be written."""

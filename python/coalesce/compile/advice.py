@@ -50,10 +50,10 @@ def _wheel(header: str) -> list[str]:
 
 def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
     """Cut a log that no one would read to the end."""
-    found = log.rstrip().splitlines()
-    kept = [line if len(line) <= columns else line[:columns] + " ..." for line in found[:lines]]
-    if len(found) > lines:
-        kept.append(f"... {len(found) - lines} more lines")
+    log_lines = log.rstrip().splitlines()
+    kept = [line if len(line) <= columns else line[:columns] + " ..." for line in log_lines[:lines]]
+    if len(log_lines) > lines:
+        kept.append(f"... {len(log_lines) - lines} more lines")
     return "\n".join(kept)
 
 

@@ -115,10 +115,10 @@ def write(name: str, content: bytes) -> None:
 
 def usage() -> Usage:
     """Return what the cache takes on disk; NotPrivateError if the folder is not used."""
-    found = []
+    entries = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
-        found = _entries(folder)
-    return Usage(place(), len(found), sum(size for _, size, _ in found), MOST_BYTES)
+        entries = _entries(folder)
+    return Usage(place(), len(entries), sum(size for _, size, _ in entries), MOST_BYTES)
 
 
 def clear() -> Usage:
@@ -173,7 +173,7 @@ def _warning() -> Iterator[None]:
 
 def _entries(folder: int) -> list[tuple[float, int, str]]:
     """Return the time of use, size and name of every entry."""
-    return [found for found in _own_files(folder, _ENTRY) if _begins(folder, found[2], HEADER)]
+    return [file for file in _own_files(folder, _ENTRY) if _begins(folder, file[2], HEADER)]
 
 
 def _own_files(folder: int, pattern: re.Pattern[str]) -> Iterator[tuple[float, int, str]]:

@@ -130,7 +130,7 @@ def _functions(file: _File) -> dict[str, int]:
             kernel = file.names[symbol.section].removeprefix(".text.")
             if symbol.name.startswith(f"${kernel}$"):
                 code[kernel][symbol.value] = symbol.name.removeprefix(f"${kernel}$")
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for kernel in kernels:
         table = file.contents(f".nv.constant2.{kernel}")
         offsets = [offset for (offset,) in struct.iter_unpack("<Q", table[: len(table) & ~7])]
@@ -139,7 +139,7 @@ def _functions(file: _File) -> dict[str, int]:
         for place, offset in enumerate(offsets[1:], 1):
             if offset not in code[kernel]:
                 break  # what follows are other constants
-            found[code[kernel][offset]] = 8 * place
-    if not found and len(kernels) == 1:
-        found = {name: offset for offset, name in code[kernels[0]].items()}
-    return found
+            addresses[code[kernel][offset]] = 8 * place
+    if not addresses and len(kernels) == 1:
+        addresses = {name: offset for offset, name in code[kernels[0]].items()}
+    return addresses

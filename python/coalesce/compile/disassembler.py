@@ -88,8 +88,8 @@ def nvdisasm() -> str:
 def version() -> str:
     """Return nvdisasm's version."""
     done = subprocess.run([nvdisasm(), "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"release [\d.]+, V([\d.]+)", done.stdout)
-    return found[1] if found else done.stdout
+    match = re.search(r"release [\d.]+, V([\d.]+)", done.stdout)
+    return match[1] if match else done.stdout
 
 
 _SECTION = re.compile(r"^//-{10,} (\S+) +-{10,}$", re.MULTILINE)

@@ -112,8 +112,8 @@ def compile_cuda(
         list(expressions),
         compiler.version,
     )
-    if reproducible and (found := _recall(key, arch)) is not None:
-        return found
+    if reproducible and (compiled := _recall(key, arch)) is not None:
+        return compiled
 
     try:
         ptx, cubin, log, lowered = compiler.compile(
@@ -144,10 +144,10 @@ def compile_cuda(
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
     """Return the compiler, opened by the first call; CompileError says what to install."""
-    found = _pathfinder()
+    pathfinder = _pathfinder()
     try:
-        path = found.load_nvidia_dynamic_lib("nvrtc").abs_path
-    except (found.DynamicLibNotFoundError, RuntimeError, OSError) as error:
+        path = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
+    except (pathfinder.DynamicLibNotFoundError, RuntimeError, OSError) as error:
         why = str(error).splitlines()[0]
         if "cannot allocate" in why or "failed to map" in why:
             raise CompileError(
@@ -171,11 +171,11 @@ def _pathfinder() -> Any:
 @lru_cache(maxsize=1)
 def include_folders() -> tuple[str, ...]:
     """Return the folders of CUDA's own headers, as far as they are installed."""
-    found = _pathfinder()
+    pathfinder = _pathfinder()
     folders: list[str] = []
     for component in ("cudart", "cccl"):
         try:
-            folder = found.find_nvidia_header_directory(component)
+            folder = pathfinder.find_nvidia_header_directory(component)
         except Exception:
             folder = None
         if folder and folder not in folders:
@@ -305,15 +305,15 @@ def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) 
 
 def _recall(key: str, arch: str) -> Compiled | None:
     with _lock:
-        if (found := _remembered.get(key)) is not None:
-            return found
+        if (compiled := _remembered.get(key)) is not None:
+            return compiled
     entry = cache.load(key)
     if entry is None:
         return None
     ptx, cubin, notes = entry
-    found = Compiled(ptx, cubin, notes.get("log", ""), notes.get("lowered", {}), arch)
-    _remember(key, found)
-    return found
+    compiled = Compiled(ptx, cubin, notes.get("log", ""), notes.get("lowered", {}), arch)
+    _remember(key, compiled)
+    return compiled
 
 
 def _remember(key: str, result: Compiled) -> None:

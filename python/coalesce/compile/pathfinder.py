@@ -16,12 +16,12 @@ OLDEST = "1.5.1"
 @lru_cache(maxsize=1)
 def pathfinder() -> Any:
     """Return the module; LookupError if it is missing or too old, with what to install."""
-    found = version_of("cuda-pathfinder")
-    if found is None:
+    version = version_of("cuda-pathfinder")
+    if version is None:
         raise LookupError("cuda-pathfinder is not installed: pip install cuda-pathfinder")
-    if _numbers(found) < _numbers(OLDEST):
+    if _numbers(version) < _numbers(OLDEST):
         raise LookupError(
-            f"cuda-pathfinder {found} is too old to find CUDA's compiler tools: "
+            f"cuda-pathfinder {version} is too old to find CUDA's compiler tools: "
             f"pip install -U 'cuda-pathfinder>={OLDEST}'"
         )
     from cuda import pathfinder as module  # type: ignore[import-untyped]

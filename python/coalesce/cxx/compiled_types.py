@@ -40,9 +40,9 @@ def asked(
         return {e: t for one in expressions for e, t in asked([one], lowered).items()}
     types = {}
     for probe, name in mangled.items():
-        found = re.fullmatch(rf"{_PROBE}::type<(.*)>", demangled(name), re.DOTALL)
-        if found is not None:
-            types[probes[probe]] = found[1].strip()
+        match = re.fullmatch(rf"{_PROBE}::type<(.*)>", demangled(name), re.DOTALL)
+        if match is not None:
+            types[probes[probe]] = match[1].strip()
     return types
 
 

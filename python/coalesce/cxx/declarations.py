@@ -72,7 +72,7 @@ def parameters_of(
     """Return the `count` parameters of kernel `name`; None where the source does not tell."""
     text = bare(source)
     known = replacements(text, options)
-    found: list[list[Declared]] = []
+    candidates: list[list[Declared]] = []
     for template, kernel, inside, place in _kernels(text):
         if kernel != name:
             continue
@@ -81,12 +81,12 @@ def parameters_of(
         declared = [_parameter(part, {**known, **arguments}) for part in parts]
         if is_conditional(text, place):
             declared = [replace(parameter, certain=False) for parameter in declared]
-        if len(declared) == count and declared not in found:
-            found.append(declared)
-    if not found:
+        if len(declared) == count and declared not in candidates:
+            candidates.append(declared)
+    if not candidates:
         return None
-    first = found[0]
-    for other in found[1:]:
+    first = candidates[0]
+    for other in candidates[1:]:
         # Two versions, overloaded or under conditions: keep what they share.
         first = [_shared(a, b) for a, b in zip(first, other, strict=True)]
     return first

@@ -40,23 +40,25 @@ _READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include
 
 def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
     """Return what names of a bare text stand for: text, or `UNKNOWN`; a class is itself."""
-    found: dict[str, list[str]] = {}
+    values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
-        found.setdefault(name, []).append(value)
-    given = set(found)
+        values_of.setdefault(name, []).append(value)
+    given = set(values_of)
     for name, value in _of_text(text, given):
-        found.setdefault(name, []).append(value)
+        values_of.setdefault(name, []).append(value)
     others = _includes_others(text, options)
-    for name, values in found.items():
+    for name, values in values_of.items():
         if others or element_types.is_known(name):
             values.append(UNKNOWN)
-    return {name: values[0] if len(set(values)) == 1 else UNKNOWN for name, values in found.items()}
+    return {
+        name: values[0] if len(set(values)) == 1 else UNKNOWN for name, values in values_of.items()
+    }
 
 
 def is_conditional(text: str, place: int) -> bool:
     """Tell whether a place of a bare text is under a condition of the preprocessor."""
-    found = re.findall(r"^[ \t]*#[ \t]*(if|endif)", text[:place], re.MULTILINE)
-    return found.count("if") != found.count("endif")
+    conditions = re.findall(r"^[ \t]*#[ \t]*(if|endif)", text[:place], re.MULTILINE)
+    return conditions.count("if") != conditions.count("endif")
 
 
 def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -64,20 +64,20 @@ def layout_of(text: str) -> Layout:
         Directive(m[1], text[m.start(2) : m.end(2)] if m[1] == "include" else m[2], *m.span())
         for m in _DIRECTIVE.finditer(bare)
     ]
-    found = Layout(text, bare, directives)
+    layout = Layout(text, bare, directives)
     for directive in directives:
         if directive.kind == "define" and (match := _DEFINE.match(directive.text)):
             words = set(WORD.findall(match[3])) - set(WORD.findall(match[2] or ""))
-            found.macros.setdefault(match[1], set()).update(words)
-    return found
+            layout.macros.setdefault(match[1], set()).update(words)
+    return layout
 
 
 def device_words(macros: dict[str, set[str]]) -> set[str]:
     """Return the words that mark device code, the macros that stand for them among them."""
-    found = set(_DEVICE_WORDS)
-    while more := {name for name, words in macros.items() if words & found} - found:
-        found |= more
-    return found
+    device = set(_DEVICE_WORDS)
+    while more := {name for name, words in macros.items() if words & device} - device:
+        device |= more
+    return device
 
 
 def parse(layout: Layout, marks: set[str]) -> Any:

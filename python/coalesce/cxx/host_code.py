@@ -111,8 +111,8 @@ def without(source: str, find: Find) -> DeviceCode:
     trees = [(file.tree, file.layout.parsed) for file in files]
     reached = _reached(items, macros, set())
     known = {name for item in items if item.keepable for name in item.names} | set(macros)
-    found = launches.instantiations(trees, known)
-    wanted = {word for expression in found for word in WORD.findall(expression)}
+    expressions = launches.instantiations(trees, known)
+    wanted = {word for expression in expressions for word in WORD.findall(expression)}
     reached |= _reached(items, macros, wanted)
     texts = {file.name: _rendered(file, reached) for file in files}
     left_out = [said for file in files for said in _said(file, reached)]
@@ -122,7 +122,7 @@ def without(source: str, find: Find) -> DeviceCode:
         left_out=tuple(left_out),
         missing=tuple(name for file in files for name, _ in file.missing),
         host_names=_host_names(files[0], reached),
-        expressions=tuple(found),
+        expressions=tuple(expressions),
         kernels=tuple(launches.kernels(trees)),
         has_unmarked=any(item.unmarked for item in items if id(item) in reached),
     )
@@ -140,12 +140,12 @@ def _files(source: str, find: Find) -> Iterator[File]:
             if match is None:
                 continue
             header = match[1] or match[2]
-            found = find(header)
-            if found is None:
+            path_or_text = find(header)
+            if path_or_text is None:
                 file.missing.append((header, directive))
-            elif isinstance(found, str) and header not in seen:
+            elif isinstance(path_or_text, str) and header not in seen:
                 seen.add(header)
-                waiting.append((header, found))
+                waiting.append((header, path_or_text))
         yield file
 
 
@@ -241,15 +241,15 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
 
 def _locals(function: Any, text: str) -> set[str]:
     """Return the names of a function's parameters and variables."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [function]
     while waiting:
         node = waiting.pop()
         if node.type in ("parameter_declaration", "declaration"):
             for declarator in node.children_by_field_name("declarator"):
-                found |= _declared(declarator, text)
+                names |= _declared(declarator, text)
         waiting += node.named_children
-    return found
+    return names
 
 
 def _head(node: Any, kind: str, text: str, start: int) -> str:
@@ -282,22 +282,22 @@ def _declared(declarator: Any, text: str) -> set[str]:
 
 def _type_names(node: Any, text: str) -> set[str]:
     """Return the names that a type's declaration gives: its own, its enumerators'."""
-    found = set()
+    names = set()
     waiting = [node]
     while waiting:
         part = waiting.pop()
         name = part.child_by_field_name("name")
         if name is not None:
-            found.add(WORD.findall(text[name.start_byte : name.end_byte])[0])
+            names.add(WORD.findall(text[name.start_byte : name.end_byte])[0])
         if part.type == "type_definition":
             for declarator in part.children_by_field_name("declarator"):
-                found |= _declared(declarator, text)
+                names |= _declared(declarator, text)
             own = part.child_by_field_name("type")
             waiting += [own] if own is not None else []
         body = part.child_by_field_name("body")
         if part.type == "enum_specifier" and body is not None:
             waiting += body.named_children
-    return found
+    return names
 
 
 def _classes_in(node: Any) -> Iterator[Any]:
@@ -344,20 +344,20 @@ def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -
         for name in item.names:
             by_name.setdefault(name, []).append(item)
     variables = {name for item in items if item.kind == "variable" for name in item.names}
-    found: set[int] = set()
+    reached: set[int] = set()
     seen: set[str] = set()
     waiting = set(wanted)
     for item in items:
         if item.device:
-            found.add(id(item))
+            reached.add(id(item))
             waiting |= item.words - (item.locals & variables)
     while waiting:
         word = waiting.pop()
         seen.add(word)
         new = set(macros.get(word, ()))
         for item in by_name.get(word, ()):
-            if item.keepable and id(item) not in found:
-                found.add(id(item))
+            if item.keepable and id(item) not in reached:
+                reached.add(id(item))
                 new |= item.words - (item.locals & variables)
         waiting |= new - seen
     namespaces = _NAMESPACES | {name for item in items for name in _namespaces(item)}
@@ -366,8 +366,8 @@ def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -
             scopes = next(iter(item.names))[6:].split("::")
             # Of std there is nothing within: using namespace std::chrono.
             if scopes[0] in namespaces and (scopes == ["std"] or scopes[0] != "std"):
-                found.add(id(item))
-    return found
+                reached.add(id(item))
+    return reached
 
 
 def _namespaces(item: Item) -> Iterator[str]:

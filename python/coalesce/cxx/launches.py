@@ -60,15 +60,15 @@ class _Tree:
 
 def kernels(trees: Sequence[tuple[Any, str]]) -> list[str]:
     """Return the names of a program's kernels; a template's ends in ``<>``."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for tree in (_Tree(*pair) for pair in trees):
         for node in tree.walk():
             if node.type == "function_definition" and "__global__" in _head(tree, node):
                 is_template = node.parent.type == "template_declaration"
                 name = _name(tree, node)
                 if name and "<" not in name:
-                    found[name + "<>" * is_template] = None
-    return list(found)
+                    names[name + "<>" * is_template] = None
+    return list(names)
 
 
 def instantiations(trees: Sequence[tuple[Any, str]], known: set[str]) -> list[str]:
@@ -95,13 +95,13 @@ def instantiations(trees: Sequence[tuple[Any, str]], known: set[str]) -> list[st
                 inside = node.type == "call_expression" and named.type == "template_function"
                 if template is not None and not inside:
                     template.uses.append((tree, node))
-    found: dict[str, None] = {}
+    expressions: dict[str, None] = {}
     for template in templates.values():
         if template.is_kernel:
             for values in _bindings(template, templates, known, ()):
                 arguments = [values[name] for name, _ in template.parameters]
-                found[f"{template.name}<{', '.join(arguments)}>"] = None
-    return list(found)[:_MOST]
+                expressions[f"{template.name}<{', '.join(arguments)}>"] = None
+    return list(expressions)[:_MOST]
 
 
 def _head(tree: _Tree, node: Any) -> str:
@@ -112,10 +112,10 @@ def _head(tree: _Tree, node: Any) -> str:
 
 def _declarator(node: Any) -> Any:
     """Return the declarator of a function with its parameters; None for what is no function."""
-    found = node.child_by_field_name("declarator")
-    while found is not None and found.type != "function_declarator":
-        found = found.child_by_field_name("declarator")
-    return found
+    declarator = node.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    return declarator
 
 
 def _name(tree: _Tree, node: Any) -> str:
@@ -171,10 +171,10 @@ def _bindings(
                 continue
             outer = _bindings(around, templates, known, (*above, template.name))
         for values in outer:
-            found = _bound(template, tree, node, scope, values, known)
-            if found is not None and tuple(found.values()) not in seen:
-                seen.add(tuple(found.values()))
-                yield found
+            bindings = _bound(template, tree, node, scope, values, known)
+            if bindings is not None and tuple(bindings.values()) not in seen:
+                seen.add(tuple(bindings.values()))
+                yield bindings
                 if len(seen) >= _MOST:
                     return
 
@@ -191,19 +191,19 @@ def _bound(
     passed: list[str] = []
     if call is not None:
         passed = [tree.text(a) for a in call.child_by_field_name("arguments").named_children]
-    found: dict[str, str] = {}
+    bindings: dict[str, str] = {}
     for i, (name, default) in enumerate(template.parameters):
         if i < len(given):
             value = scope.settled(given[i], values)
         else:
             value = _deduced(name, template, passed, scope, values)
             if not value and default:
-                value = scope.settled(default, {**values, **found})
+                value = scope.settled(default, {**values, **bindings})
         # A name of CUDA's headers may be right: the compiler says. A variable of the host is not.
         if not value or set(WORD.findall(value)) & scope.variables - known:
             return None
-        found[name] = value
-    return found
+        bindings[name] = value
+    return bindings
 
 
 def _deduced(

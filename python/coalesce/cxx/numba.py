@@ -73,13 +73,13 @@ def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
         if not entry.startswith("_ZN") and entry[place : place + 1] != "B":
             break
     place += entry.startswith("E", place)
-    found: list[NumbaArgument] = []
+    arguments: list[NumbaArgument] = []
     while place < len(entry):
         argument, place = _argument(entry, place)
         if argument is None:
             return None
-        found.append(argument)
-    return tuple(found) if sum(a.count for a in found) == count else None
+        arguments.append(argument)
+    return tuple(arguments) if sum(a.count for a in arguments) == count else None
 
 
 def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:

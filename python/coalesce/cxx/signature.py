@@ -166,13 +166,13 @@ def find_entry(
     if instances and wanted is not None and wanted in instances:
         return instances[wanted]
     names = {entry: plain_name(entry) for entry in entries}
-    found = [
+    matches = [
         e
         for e, name in names.items()
         if wanted is not None and wanted in (name, name.split("::")[-1])
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(matches) == 1:
+        return matches[0]
     if not entries and templates:
         raise ValueError(
             f"the source's kernels are templates, and no launch in it says which instantiation is "
@@ -192,8 +192,8 @@ def find_entry(
     )
     if wanted is None:
         raise ValueError(f"the source has {len(entries)} kernels, say which with entry=: {listed}")
-    if found:
-        listed = ", ".join(names[entry] for entry in found) if instances else listed
+    if matches:
+        listed = ", ".join(names[entry] for entry in matches) if instances else listed
         raise ValueError(f"entry {wanted!r} is ambiguous; there are {listed}")
     if re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(wanted)}\s*\(", source):
         raise ValueError(
@@ -230,13 +230,13 @@ def signature_of(
     doubtful = declared is None or not all(d.certain for d in declared)
     if doubtful and source and ask is not None and not _all_known(compiled):
         compiled = compiled_types.of_function(expression or name, ask)
-    found = [
+    resolved = [
         _agreed(d, p, i)
         for i, (d, p) in enumerate(
             zip(_merged(declared, compiled, len(parameters)), parameters, strict=True)
         )
     ]
-    return Signature(entry, expression or name, tuple(found))
+    return Signature(entry, expression or name, tuple(resolved))
 
 
 def _all_known(compiled: Sequence[Declared] | None) -> bool:

@@ -57,17 +57,17 @@ def variables_of(
         **declarations.instantiated(text, expression),
     }
     text = _ALIGNMENT.sub(" ", _DIRECTIVE.sub(lambda m: " " * len(m[0]), text))
-    found: dict[str, DeclaredVariable] = {}
+    by_name: dict[str, DeclaredVariable] = {}
     for match in qualifier.finditer(text):
         at = match.start()
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
         for name, variable in _declarators(qualifier.sub(" ", statement), known):
             # Two of one name, in namespaces or under conditions: the text does not tell which.
-            first = found.setdefault(name, variable)
+            first = by_name.setdefault(name, variable)
             if first != variable:
-                found[name] = DeclaredVariable("", certain=False)
-    return found
+                by_name[name] = DeclaredVariable("", certain=False)
+    return by_name
 
 
 def as_compiled(text: str) -> DeclaredVariable:
@@ -95,7 +95,7 @@ def _statement_end(text: str, place: int) -> int:
 
 def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, DeclaredVariable]]:
     """Return the variables of ``float a[N] = {...}, b``."""
-    found: list[tuple[str, DeclaredVariable]] = []
+    variables: list[tuple[str, DeclaredVariable]] = []
     base, const, settled = "", False, True
     for part in declarations.split(statement):
         head = re.split(r"[={]", part, maxsplit=1)[0].strip()
@@ -103,7 +103,7 @@ def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, De
         if match is None or "(" in head:
             break
         before = head[: match.start()]
-        if not found:
+        if not variables:
             words = re.findall(r"\w+|[<>:,*]", declarations.replaced(before, known))
             const = "const" in words or "constexpr" in words
             words = [w for w in words if w not in _NOT_PART_OF_A_TYPE]
@@ -117,8 +117,8 @@ def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, De
         )
         type_ = base if settled else ""
         certain = settled and extents.count(None) < 2  # one follows from the bytes
-        found.append((match[1], DeclaredVariable(type_, extents, const, certain)))
-    return found
+        variables.append((match[1], DeclaredVariable(type_, extents, const, certain)))
+    return variables
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -162,10 +162,10 @@ def shared_arrays(
     `expression` is the instantiation of a template that runs, such as ``"tile<16>"``. Left out is
     what is not understood, or declared twice in different ways.
     """
-    found: dict[str, Shape] = {}
+    shapes: dict[str, Shape] = {}
     for name, v in variables_of(source, options, _SHARED, expression).items():
         extents = [-1 if n is None or n < 1 else n for n in v.extents] or [1]
         item_bytes = element_types.element_types(v.type)[1] if v.type else 0
         if item_bytes and extents.count(-1) <= 1:
-            found[name] = tuple(extents), item_bytes, v.type
-    return found
+            shapes[name] = tuple(extents), item_bytes, v.type
+    return shapes

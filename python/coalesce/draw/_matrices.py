@@ -183,7 +183,7 @@ def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
     named: dict[str, list[Matrix]] = {}
     for matrix in (matrix for panels in frames.values() for matrix in panels):
         named.setdefault(matrix.name, []).append(matrix)
-    found: list[Arrangement] = []
+    arrangements: list[Arrangement] = []
     for most in _MOST_SHOWN:
         windows = {name: window_over(same, most) for name, same in named.items()}
         for beside, stacked in _SHAPES if len(frames) > 1 else _SHAPES[:1]:
@@ -195,14 +195,16 @@ def _arrange(frames: Mapping[str, Sequence[Matrix]]) -> Arrangement:
                 placed = _place(made, beside, stacked)
                 tallest = max(panel.height for panel, _, _ in placed.panels)
                 if placed.width <= INNER and tallest <= _TALLEST:
-                    found.append(placed)
-        if found:
+                    arrangements.append(placed)
+        if arrangements:
             break
-    low = [a for a in found if a.height <= _TALL]
+    low = [a for a in arrangements if a.height <= _TALL]
     if low:
         return max(low, key=lambda a: a.cell)
-    largest = max(a.cell for a in found)
-    return min((a for a in found if a.cell >= min(_READABLE, largest)), key=lambda a: a.height)
+    largest = max(a.cell for a in arrangements)
+    return min(
+        (a for a in arrangements if a.cell >= min(_READABLE, largest)), key=lambda a: a.height
+    )
 
 
 # Frames side by side or below each other; the panels of a frame stacked or in a row.

@@ -158,8 +158,8 @@ def steps(
     after = panels(0, [events for events in single if events[0] >= begin])
     frames = {"before": before} if before else {}
     for step in wanted:
-        if found := panels(step, loops):
-            frames[label.format(step)] = found
+        if drawn := panels(step, loops):
+            frames[label.format(step)] = drawn
     if after:
         frames["afterwards" if loops else ""] = after
     return matrices(frames, title=trace.kernel if title is None else title, headline=headline)

@@ -105,9 +105,9 @@ def _one(parameter: Parameter, value: Any) -> Argument:
     if parameter.kind in ("pointer", "word"):
         if isinstance(value, np.ndarray):
             return _host_array(parameter, value, value)
-        found = _look(parameter, value)
-        if found is not None:
-            return _gpu_array(parameter, found)
+        on_gpu = _look(parameter, value)
+        if on_gpu is not None:
+            return _gpu_array(parameter, on_gpu)
         if value is None:
             return bytes(8)
         view = foreign.look_on_host(value, f"argument {parameter}")

@@ -181,7 +181,7 @@ class Globals(Mapping[str, Any]):
 
 
 def _variables(
-    found: Sequence[tuple[str, str, str, int, int]],
+    symbols: Sequence[tuple[str, str, str, int, int]],
     source: str,
     options: Sequence[str],
     ask: Ask,
@@ -189,7 +189,7 @@ def _variables(
     """Return the variables of a module, without those of the compiler and CUDA's headers."""
     declared = variables_of(source, options)
     known: dict[str, DeclaredVariable] = {}  # by symbol
-    for symbol, *_ in found:
+    for symbol, *_ in symbols:
         base = signature.plain_name(symbol).split("::")[-1]
         if not symbol.startswith(("$", "__const", "_ZT")) and (not source or base in declared):
             known[symbol] = declared.get(base, DeclaredVariable(""))
@@ -202,7 +202,7 @@ def _variables(
             variables.as_compiled(types[name]) if name in types else DeclaredVariable("")
         )
     listed = []
-    for symbol, space, ptx_type, size, _ in found:
+    for symbol, space, ptx_type, size, _ in symbols:
         if (v := known.get(symbol)) is not None:
             dtype, shape = _as_numpy(v, ptx_type, size)
             name = signature.plain_name(symbol)

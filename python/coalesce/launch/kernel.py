@@ -79,8 +79,8 @@ class BaseKernel:
         if module.is_ptx and self._device.kind == "sim":
             module.program(self._device)  # a syntax error shows here, not at the first launch
         compiled = module.compiled(self._device)
-        found = signature.ptx_entries(compiled.ptx)
-        self.entries = tuple(found)
+        entries = signature.ptx_entries(compiled.ptx)
+        self.entries = tuple(entries)
         code = module.device_code
         templates = [] if code is None else [n[:-2] for n in code.kernels if n.endswith("<>")]
         self.entry = signature.find_entry(
@@ -90,7 +90,7 @@ class BaseKernel:
         self._expression = instances.get(self.entry)
         self.signature = signature.signature_of(
             self.entry,
-            found[self.entry],
+            entries[self.entry],
             module.text,
             module.options,
             self._expression,

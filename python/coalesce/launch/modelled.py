@@ -93,13 +93,13 @@ class Modelled:
 
     def metrics(self) -> dict[str, float]:
         """Return the estimates by Nsight Compute's names, in its base units."""
-        found = {"gpu__time_duration.sum": 1e6 * self.ms}
+        metrics = {"gpu__time_duration.sum": 1e6 * self.ms}
         if self.caches is None:
-            return found
+            return metrics
         c = self.caches
         sectors = c["l1_loads"] + c["l1_stores"]
         hits = c["l1_load_hits"] + c["l1_store_hits"]
-        return found | {
+        return metrics | {
             "l1tex__t_sector_hit_rate.pct": 100 * hits / sectors if sectors else 0.0,
             "lts__t_sectors_srcunit_tex_op_read.sum": c["l2_reads"],
             "lts__t_sectors_srcunit_tex_op_write.sum": c["l2_writes"],

@@ -89,6 +89,6 @@ def check_places(signature: Signature, arguments: Sequence[Argument], device: De
 def device_of(arguments: Sequence[Argument]) -> str | None:
     """Return the simulated device of the first array that is in simulated memory."""
     for argument in arguments:
-        if isinstance(argument, HostArray) and (found := simulated.memory_of(argument.given)):
-            return found[0].device
+        if isinstance(argument, HostArray) and (place := simulated.memory_of(argument.given)):
+            return place[0].device
     return None

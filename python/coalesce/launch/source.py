@@ -69,8 +69,8 @@ def _decoded(content: bytes) -> str:
 
 def _includes_neighbours(text: str, folder: Path) -> bool:
     """Tell whether a file includes others of its folder."""
-    found = re.findall(r'^[ \t]*#[ \t]*include[ \t]*(?:"|<([^>\n]+)>)', text, re.MULTILINE)
-    return any(not name or (folder / name).is_file() for name in found)
+    includes = re.findall(r'^[ \t]*#[ \t]*include[ \t]*(?:"|<([^>\n]+)>)', text, re.MULTILINE)
+    return any(not name or (folder / name).is_file() for name in includes)
 
 
 def module_of(
@@ -89,9 +89,9 @@ def module_of(
         source = Path(source.strip()) if Path(source.strip()).is_file() else source
     if isinstance(source, os.PathLike) and not isinstance(source, type):
         path = Path(checks.path("source", source))
-        source, found = _read(path)
+        source, options_in_file = _read(path)
         filename = filename or _plain(path.name)
-        chosen += found
+        chosen += options_in_file
     _check_source(source)
     source = source.removeprefix("\ufeff")  # a byte order mark, which editors on Windows write
     is_ptx = signature.is_ptx(source)

@@ -73,10 +73,10 @@ class Assertions:
             if not checks.number(kind, most) >= 0:  # with nan, every profile would pass
                 raise ValueError(f"{kind} must be a number of sectors, at least 0; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
-            found = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
-            if found > most + _SLACK:
+            per_request = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
+            if per_request > most + _SLACK:
                 _fail(
-                    f"global {kind}s take {number(found)} sectors per request; "
+                    f"global {kind}s take {number(per_request)} sectors per request; "
                     f"at most {number(most)} wanted",
                     [a for a in judged if a.per_request > most],
                 )
@@ -152,10 +152,10 @@ class Assertions:
         """
         __tracebackhide__ = True
         line = None if line is None else checks.integer("line", line)
-        found = [a for a in self.accesses() if chosen(a)]
-        at_line = [a for a in found if line is None or (a.line == line and not a.file)]
+        matching = [a for a in self.accesses() if chosen(a)]
+        at_line = [a for a in matching if line is None or (a.line == line and not a.file)]
         if not at_line and (needed or line is not None):
-            others = ", ".join(str(n) for n in sorted({a.line for a in found if not a.file}))
+            others = ", ".join(str(n) for n in sorted({a.line for a in matching if not a.file}))
             place = "" if line is None else f" at line {line}"
             hint = f"; there is at line {others}" if others and line is not None else ""
             raise ValueError(f"the kernel has no {what} access{place}{hint}")

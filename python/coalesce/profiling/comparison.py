@@ -228,8 +228,8 @@ def _rows_of(profiles: Sequence[Profile]) -> Iterator[Row]:
         if any(time is not None for time in times):
             yield Row(f"time, ms ({kind})", times)
     totals: list[dict[str, Total]] = [{t.name: t for t in p.totals()} for p in profiles]
-    for name in dict.fromkeys(name for found in totals for name in found):
-        group = [found.get(name) for found in totals]
+    for name in dict.fromkeys(name for per_profile in totals for name in per_profile):
+        group = [per_profile.get(name) for per_profile in totals]
         unit = next(t.unit for t in group if t is not None)
         yield Row(f"{name} requests", tuple(t.requests if t else 0 for t in group))
         yield Row(f"{name} {unit}", tuple(t.cost if t else 0 for t in group))
@@ -237,7 +237,7 @@ def _rows_of(profiles: Sequence[Profile]) -> Iterator[Row]:
         if unit == "sectors":
             used = (100 * t.bytes_used / t.bytes_moved if t else None for t in group)
             yield Row(f"bytes used per {name}, %", tuple(used), more_is_better=True)
-    if any(name.startswith("shared") for found in totals for name in found):
+    if any(name.startswith("shared") for per_profile in totals for name in per_profile):
         yield Row("bank conflicts", tuple(int(p.bank_conflicts) for p in profiles))
     metrics = [p.metrics() for p in profiles]
     for metric, (name, more_is_better) in _MODELLED.items():

@@ -81,10 +81,10 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         The reason by the name of the metric. All other metrics of ``counts.metrics()`` are exact.
     """
     table, metrics = counts.table(), counts.metrics()
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
 
     def add(names: Iterable[str], why: str) -> None:
-        found.update(dict.fromkeys(names, why))
+        reasons.update(dict.fromkeys(names, why))
 
     executed = [str(opcode) for opcode in table["opcode"][table["executed"] > 0]]
     if any(opcode.startswith("CALL.ABS") for opcode in executed):
@@ -116,7 +116,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
-    return found
+    return reasons
 
 
 def copies_in_bulk(counts: sim.Counts) -> bool:

@@ -156,7 +156,7 @@ class Example:
 
 def examples(trace: Trace) -> Mapping[int, list[Example]]:
     """Return the examples of each instruction, by its row in the table of counts."""
-    found: dict[int, list[Example]] = {}
+    by_instruction: dict[int, list[Example]] = {}
     threads: dict[int, tuple[Thread, ...]] = {}
     for i in range(len(trace)):
         array = int(trace.array[i])
@@ -174,8 +174,8 @@ def examples(trace: Trace) -> Mapping[int, list[Example]]:
             array=trace.arrays[array] if array >= 0 else None,
             threads=threads[warp],
         )
-        found.setdefault(int(trace.instruction[i]), []).append(example)
-    return found
+        by_instruction.setdefault(int(trace.instruction[i]), []).append(example)
+    return by_instruction
 
 
 def typical(candidates: list[Example], cost: float, *, wasteful: bool) -> Example | None:

@@ -53,18 +53,18 @@ def _header(profile: Profile) -> str:
 
 
 def _findings(profile: Profile) -> str:
-    found = []
+    parts = []
     for finding in verdict.verdict(profile.accesses()):
         color, mark = (BAD, "▲") if finding.wasteful else (GOOD, "✓")
         text = escape(finding.text)
-        found.append(
+        parts.append(
             tag(
                 "div",
                 f"{mark} {tag('b', text) if finding.wasteful else text}",
                 f"border-left:4px solid {color};padding:2px 10px;margin:6px 0",
             )
         )
-    return "".join(found)
+    return "".join(parts)
 
 
 def _totals(profile: Profile) -> str:
@@ -102,15 +102,15 @@ def _pictures(profile: Profile) -> str:
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
     worst = [a for a in worst if a.space != "local"]  # where each thread has addresses of its own
     worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
-    found = []
+    parts = []
     for i, access in enumerate(worst):
         assert access.example is not None
         drawn = [access.example.picture(), access.example.matrix()]
         images = "<br>".join(image(picture) for picture in drawn if picture is not None)
         name = f"{tag('b', escape(access.place))}, {escape(access.name)}: one warp of "
         where = f"block ({', '.join(map(str, access.example.block))})"
-        found.append(folded(name + where, images, unfolded=i == 0))
-    return "".join(found)
+        parts.append(folded(name + where, images, unfolded=i == 0))
+    return "".join(parts)
 
 
 def _listing(profile: Profile) -> str:

@@ -66,8 +66,8 @@ def _of_threads(active: Sequence[int], threads: Sequence[Thread]) -> Runs | None
     terms = np.column_stack([np.ones(len(active)), index[:, varies]])
     if 0 not in varies or len(active) <= terms.shape[1]:
         return None
-    found, _, rank, _ = np.linalg.lstsq(terms, offsets, rcond=None)
-    found = np.rint(found)
-    if rank < terms.shape[1] or np.any(terms @ found != offsets):
+    strides, _, rank, _ = np.linalg.lstsq(terms, offsets, rcond=None)
+    strides = np.rint(strides)
+    if rank < terms.shape[1] or np.any(terms @ strides != offsets):
         return None
-    return Runs(max(rows.values()), int(found[1]), len(rows))
+    return Runs(max(rows.values()), int(strides[1]), len(rows))

@@ -111,22 +111,22 @@ def measure(
 def find(ncu: str | os.PathLike[str] | None = None) -> str:
     """Return the path of ncu: the given one, the one on the PATH, or one of the usual places."""
     if ncu is not None:
-        found = shutil.which(os.fspath(ncu))
-        if found is None:
+        program = shutil.which(os.fspath(ncu))
+        if program is None:
             raise DeviceUnavailable(f"ncu={os.fspath(ncu)!r} does not exist or cannot be executed")
-        return found
-    found = shutil.which("ncu")
+        return program
+    program = shutil.which("ncu")
     for pattern in _PLACES:
-        if found is None:
+        if program is None:
             folder, _, rest = pattern.partition("*")
             paths = sorted(Path(folder).glob(f"*{rest}")) if rest else [Path(pattern)]
-            found = shutil.which(str(paths[-1])) if paths else None
-    if found is None:
+            program = shutil.which(str(paths[-1])) if paths else None
+    if program is None:
         raise DeviceUnavailable(
             "ncu, the command line of Nsight Compute, was not found on the PATH. It comes with the "
             f"CUDA toolkit, or as the package nsight-compute.\n  {_WHY_NOT_NEEDED}"
         )
-    return found
+    return program
 
 
 def parse(text: str) -> list[dict[str, float]]:
@@ -136,7 +136,7 @@ def parse(text: str) -> list[dict[str, float]]:
     if start is None:
         return []
     rows = list(csv.DictReader(line for line in lines[start:] if line.startswith('"')))
-    found = []
+    values = []
     for row in rows[1:]:  # the first row has the units
         numbers = {}
         for name, value in row.items():
@@ -145,16 +145,16 @@ def parse(text: str) -> list[dict[str, float]]:
             ):
                 number = float(value.replace(",", ""))
                 numbers[name] = int(number) if number.is_integer() else number
-        found.append(numbers)
-    return found
+        values.append(numbers)
+    return values
 
 
 def unknown_metrics(text: str) -> set[str]:
     """Return the metrics that ncu does not know, from its message."""
-    found: set[str] = set()
-    for names in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
-        found |= set(re.findall(r"[\w.]+", names))
-    return found
+    names: set[str] = set()
+    for listed in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
+        names |= set(re.findall(r"[\w.]+", listed))
+    return names
 
 
 if __name__ == "__main__":

@@ -113,11 +113,11 @@ def classify(
     if space == "shared":
         ways = max(shared_wavefronts(addresses, width, mask, load=load), default=1)
         return _of_banks(active, ways, those)
-    found = _of_sectors(lanes, active, width, array, those)
+    pattern = _of_sectors(lanes, active, width, array, those)
     few = _few(lanes, len(addresses))
-    if few and found.kind != "single":
-        return replace(found, text=f"{found.text} {few}")
-    return found
+    if few and pattern.kind != "single":
+        return replace(pattern, text=f"{pattern.text} {few}")
+    return pattern
 
 
 def _of_sectors(

@@ -412,7 +412,7 @@ def lines(
     for row in executed:
         by_place.setdefault((row.file if row.line else "", row.line), []).append(row)
     text = lines_of(source)
-    found = []
+    listed = []
     # Line 0 (no line known) comes after all lines of the kernel's own file; other files come last.
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
         group = by_place[file, number]
@@ -421,7 +421,7 @@ def lines(
         cached = [a for a in accesses if a.space in _CACHED]
         shared = [a for a in accesses if a.space == "shared"]
         sectors, wavefronts = _sum(cached, "sectors"), _sum(shared, "wavefronts")
-        found.append(
+        listed.append(
             Line(
                 number=number,
                 file=file,
@@ -440,7 +440,7 @@ def lines(
                 shared_share=_share(wavefronts, totals["wavefronts"]),
             )
         )
-    return tuple(found)
+    return tuple(listed)
 
 
 _CACHED = ("global", "local", "generic")  # state spaces whose accesses move sectors
@@ -457,9 +457,9 @@ def _accesses(
     for row in rows:
         if row.requests and row.space in (*_CACHED, "shared"):
             groups.setdefault(_alike(row), []).append(row)
-    found = [_access(group, source, totals, errors) for group in groups.values()]
-    found = [replace(access, sentence=advise(access)) for access in found]
-    return tuple(sorted(found, key=lambda a: (-a.share, -a.excess)))
+    accesses = [_access(group, source, totals, errors) for group in groups.values()]
+    accesses = [replace(access, sentence=advise(access)) for access in accesses]
+    return tuple(sorted(accesses, key=lambda a: (-a.share, -a.excess)))
 
 
 def _alike(row: Instruction) -> tuple[Any, ...]:

@@ -61,10 +61,10 @@ def of_operation(
         whole = replace(settings, sample=None, executor=None)
         how = settings if k.operation == asked.name else whole
         title = table.title_of(k.operation, k.variant)
-        found, record = of_kernel(
+        profile, record = of_kernel(
             k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device, how, title
         )
-        taken.append(found)
+        taken.append(profile)
         return record
 
     asked.launch_with(launch, arrays, options, device, "profile")
@@ -126,7 +126,7 @@ def of_kernel(
         of_caches = modelled.metrics()
         metrics = {**metrics, **of_caches}
         inexact |= dict.fromkeys(of_caches, _MODELLED)
-    found = Profile(
+    profile = Profile(
         kernel=kernel.name,
         title=title,
         source=source,
@@ -158,7 +158,7 @@ def of_kernel(
             again,
         ),
     )
-    return found, record
+    return profile, record
 
 
 def _listing(
@@ -172,13 +172,13 @@ def _listing(
         source = "".join(linecache.getlines(files.get(own, "")))
     elif kernel.is_ptx:  # without line information its own lines are all there is
         table["line"] = table["ptx_line"]
-    found = {} if counted.exemplars is None else examples.examples(counted.exemplars)
+    by_instruction = {} if counted.exemplars is None else examples.examples(counted.exemplars)
     parameters = [parameter.name for parameter in kernel.signature.parameters]
     scale = 1.0 if counted.estimate is None else counted.estimate.scale
     widths: dict[int, int] = {}
     if counts.machine_code:  # set it beside the PTX
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
-    return source, rows.instructions(table, files, own, parameters, found, scale, widths)
+    return source, rows.instructions(table, files, own, parameters, by_instruction, scale, widths)
 
 
 def _record(counted: counting.Counted, device: Device) -> LaunchRecord:

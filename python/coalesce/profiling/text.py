@@ -93,27 +93,27 @@ def extents(extent: tuple[int, int, int]) -> str:
 
 def notes(profile: Profile) -> list[str]:
     """Say which times there are, what else ran, and which numbers are exact."""
-    found = []
+    sentences = []
     times = []
     if profile.measured_ms is not None:
         times.append(f"{milliseconds(profile.measured_ms)} measured on {profile.device.name}")
         if profile.modelled_ms is not None:
             times.append(f"{milliseconds(profile.modelled_ms)} modelled")
     if times:
-        found.append(f"Time: {', '.join(times)}.")
-    found += [
+        sentences.append(f"Time: {', '.join(times)}.")
+    sentences += [
         f"{other.title} ran before this kernel; see `preparation`." for other in profile.preparation
     ]
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
-        found.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
+        sentences.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
     if profile.estimate is None:
-        found += exactness(profile)
+        sentences += exactness(profile)
     if profile.modelled is None:
-        found.append(
+        sentences.append(
             "Caches and time are not modelled with a sample or an executor, because they depend on "
             "all blocks and on the order in which a GPU runs them."
         )
-    return found
+    return sentences
 
 
 def exactness(profile: Profile) -> list[str]:
@@ -131,11 +131,11 @@ def exactness(profile: Profile) -> list[str]:
     but = ", with these exceptions" * bool(doubts)
     exact = f"Requests, sectors and wavefronts are counted and exact{but}"
     end = ":" if doubts else "."
-    found = [f"Caches and times are modelled estimates. {exact}{end}"]
+    sentences = [f"Caches and times are modelled estimates. {exact}{end}"]
     for why, names in doubts.items():
         spaces = [s for s in ("global", "shared", "local") if any(s in name for name in names)]
-        found.append(f"A GPU may count {' and '.join(spaces)} memory differently: {why}.")
-    return found
+        sentences.append(f"A GPU may count {' and '.join(spaces)} memory differently: {why}.")
+    return sentences
 
 
 def modelled(profile: Profile) -> str | None:

@@ -117,16 +117,16 @@ _KINDS = ("load", "async_copy", "store", "reduction", "atomic")
 
 def verdict(accesses: Sequence[Access]) -> list[Finding]:
     """Return a sentence about each memory that the kernel uses; memories with waste come first."""
-    found = []
+    findings = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]
         if chosen:
-            found.append(finding(chosen))
+            findings.append(finding(chosen))
     if any(a.space == "local" for a in accesses):
-        found.append(_local(accesses))
-    if not found:
-        found.append(Finding(False, "No access to global or shared memory."))
-    return sorted(found, key=lambda f: not f.wasteful)
+        findings.append(_local(accesses))
+    if not findings:
+        findings.append(Finding(False, "No access to global or shared memory."))
+    return sorted(findings, key=lambda f: not f.wasteful)
 
 
 def _global(accesses: Sequence[Access]) -> Finding:

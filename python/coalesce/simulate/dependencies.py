@@ -24,7 +24,7 @@ def exchanges(launch: Prepared) -> list[dict[str, Any]]:
     table = listing.table()
     lines = launch.kernel._module.compiled(launch.device).ptx.splitlines()
     text = [lines[number - 1] if 0 < number <= len(lines) else "" for number in table["ptx_line"]]
-    found = []
+    rows = []
     for row, opcode in enumerate(table["opcode"].tolist()):
         if table["space"][row] not in ("global", "generic"):
             continue
@@ -38,8 +38,8 @@ def exchanges(launch: Prepared) -> list[dict[str, Any]]:
         else:
             used = table["kind"][row] == "load" and table["strong"][row]
         if used:
-            found.append({name: column[row].item() for name, column in table.items()})
-    return found
+            rows.append({name: column[row].item() for name, column in table.items()})
+    return rows
 
 
 def refuse(launch: Prepared, argument: str) -> None:

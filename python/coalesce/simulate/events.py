@@ -214,10 +214,10 @@ class Trace:
         array = np.take_along_axis(array_of_lane, first[:, None], axis=1)[:, 0]
         index = np.full(self.addresses.shape, -1, np.int64)
         for number in np.unique(array[array >= 0]):
-            found = self.arrays[number]
+            accessed = self.arrays[number]
             there = (array == number)[:, None] & (array_of_lane == number)
-            offset = (self.addresses[there] - np.uint64(found.address)).astype(np.int64)
-            index[there] = offset // np.dtype(found.dtype).itemsize
+            offset = (self.addresses[there] - np.uint64(accessed.address)).astype(np.int64)
+            index[there] = offset // np.dtype(accessed.dtype).itemsize
         return array, index
 
     def _array_of_lanes(self) -> Array:
@@ -230,7 +230,7 @@ class Trace:
             addresses = self.addresses[rows]
             if addresses.size == 0:
                 continue
-            found = np.full(addresses.shape, -1, np.int32)
+            numbers = np.full(addresses.shape, -1, np.int32)
             parameter = np.broadcast_to(
                 self._table["parameter"][self.instruction][:, None], rows.shape
             )[rows]
@@ -240,14 +240,14 @@ class Trace:
                     offset = addresses - np.uint64(
                         array.address
                     )  # wraps around for addresses below the array
-                    found[offset < np.uint64(array.nbytes)] = number
+                    numbers[offset < np.uint64(array.nbytes)] = number
             for number, array in enumerate(self.arrays):
                 if array.parameter >= 0 and not of_shared:
                     offset = addresses - np.uint64(array.address)
-                    found[(offset < np.uint64(array.nbytes)) & (parameter == array.parameter)] = (
+                    numbers[(offset < np.uint64(array.nbytes)) & (parameter == array.parameter)] = (
                         number
                     )
-            result[rows] = found
+            result[rows] = numbers
         return result
 
     def element(self, event: int, lane: int) -> str:
@@ -265,8 +265,8 @@ class Trace:
         address = int(self.addresses[event, lane])
         number = int(self[event : event + 1]._array_of_lanes()[0, lane])
         if number >= 0:
-            found: TraceArray = self.arrays[number]
-            return found.element(address)
+            array: TraceArray = self.arrays[number]
+            return array.element(address)
         return f"{self.space[event]} address {address:#x}"
 
     def select(

@@ -121,7 +121,7 @@ class Prepared:
 
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
         """Return the named memory, from the `memory` of a result."""
-        found = []
+        arrays = []
         for space, name, address, size, argument in sorted(
             memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])
         ):
@@ -132,8 +132,8 @@ class Prepared:
                 shape, dtype = array.given.shape, str(array.array.dtype)
                 if array.array.dtype.names is not None:  # a structure is an array of bytes
                     dtype = f"V{array.array.dtype.itemsize}"
-            found.append(TraceArray(name, shape, dtype, space, address, argument))
-        return found
+            arrays.append(TraceArray(name, shape, dtype, space, address, argument))
+        return arrays
 
     def trace(self, result: sim.LaunchResult) -> Trace:
         """Return the events that a result recorded."""
@@ -201,12 +201,12 @@ def _writable(argument: HostArray) -> bool:
 
 def on_host(value: Any, name: str = "the array") -> Any:
     """Return an argument; a GPU array is copied to host memory. Errors call it `name`."""
-    if isinstance(value, np.ndarray) or (found := foreign.look(value, name)) is None:
+    if isinstance(value, np.ndarray) or (on_gpu := foreign.look(value, name)) is None:
         return value
     try:
         return to_device(value).get()
     except DeviceUnavailable as error:
         raise DeviceUnavailable(
-            f"{name} is an array in the memory of cuda:{found.ordinal}, which is not usable "
+            f"{name} is an array in the memory of cuda:{on_gpu.ordinal}, which is not usable "
             f"here\n  {error}"
         ) from None

@@ -99,18 +99,18 @@ def run(
         executor.submit(run_blocks, shipped, blocks, exemplars): number
         for number, blocks in enumerate(chosen)
     }
-    found: dict[int, Any] = {}
+    results: dict[int, Any] = {}
     try:
         for future in as_completed(futures):
             number = futures[future]
-            found[number] = future.result()
+            results[number] = future.result()
             done += len(chosen[number])
             if progress is not None:
                 progress(done, total)
     finally:  # if one failed, or the user interrupted
         for future in futures:
             future.cancel()
-    parts = [found[number] for number in range(len(chosen))]
+    parts = [results[number] for number in range(len(chosen))]
     counts = parts[0][0]
     for part in parts[1:]:
         counts = counts + part[0]

@@ -67,18 +67,18 @@ class Estimate:
         Sums are scaled up; ratios and percentages are not.
         """
         of_groups = [counts.metrics() for counts in self.groups]
-        found, errors = {}, {}
+        metrics, errors = {}, {}
         for name, value in of_sample.items():
             scaled = name.endswith(".sum") or name.startswith("memory_")
-            found[name] = round(value * self.scale) if scaled else value
-            values = [metrics.get(name, 0.0) for metrics in of_groups]
+            metrics[name] = round(value * self.scale) if scaled else value
+            values = [group.get(name, 0.0) for group in of_groups]
             if scaled:
                 values = [
                     v * self.blocks_total / size for v, size in zip(values, self.sizes, strict=True)
                 ]
             spread = float(np.std(values, ddof=1)) / math.sqrt(len(values))
             errors[name] = spread * math.sqrt(1 - self.share)
-        return found, errors
+        return metrics, errors
 
 
 def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:

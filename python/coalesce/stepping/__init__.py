@@ -423,15 +423,15 @@ class Stepper:
     @property
     def arrays(self) -> dict[str, Array]:
         """The array arguments by parameter: read-only views of the block's copies."""
-        found = {}
+        views = {}
         for parameter, argument in zip(
             self.kernel.signature.parameters, self._launch.arguments, strict=True
         ):
             if isinstance(argument, HostArray):
                 view = argument.array.view()
                 view.flags.writeable = False
-                found[parameter.name] = view
-        return found
+                views[parameter.name] = view
+        return views
 
     @property
     def events(self) -> Trace:
@@ -524,11 +524,11 @@ class Stepper:
         return Place(warp, state, i.line, self._text(i), i.text, lanes_of(mask))
 
     def _registers_of(self, warp: int) -> dict[str, Array]:
-        found: dict[str, Array] = {}
+        values: dict[str, Array] = {}
         for name, kind, mask, content in self._open().registers(warp):
             dtype = self._loaded_as(name) if step_values.is_bare(kind) else None
-            found[name] = step_values.lanes(kind, mask, content, dtype)
-        return found
+            values[name] = step_values.lanes(kind, mask, content, dtype)
+        return values
 
     def _loaded_as(self, register: str) -> np.dtype[Any] | None:
         """Return the dtype of the array that a register is loaded from, if its width fits."""
@@ -543,14 +543,14 @@ class Stepper:
         return None
 
     def _variables_of(self, warp: int) -> dict[str, Array]:
-        found: dict[str, Array] = {}
+        values: dict[str, Array] = {}
         for parameter, argument in zip(
             self.kernel.signature.parameters, self._launch.arguments, strict=True
         ):
             if isinstance(argument, bytes) and parameter.accepted:
                 value = np.frombuffer(argument, parameter.accepted[0])
                 if value.size == 1:
-                    found[parameter.name] = np.ma.array(np.repeat(value, WARP_SIZE), mask=False)
+                    values[parameter.name] = np.ma.array(np.repeat(value, WARP_SIZE), mask=False)
         registers = self._registers_of(warp)
         position = self._open().position(warp)[1]
         for name, candidates in self._names.items():
@@ -559,8 +559,8 @@ class Stepper:
                 continue
             # If there are several, the one that was computed last before this place in the text.
             at = {r: n for n, i in enumerate(self._listing) for r in i.writes if n < position}
-            found[name] = registers[max(alive, key=lambda r: at.get(r, -1))]
-        return found
+            values[name] = registers[max(alive, key=lambda r: at.get(r, -1))]
+        return values
 
 
 def of_kernel(

@@ -66,7 +66,7 @@ def variables_of(
     for instruction in listing:
         if instruction.file == file and instruction.line:
             by_line.setdefault(instruction.line, []).append(instruction)
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for number, line in enumerate(declarations.lines_of(text), start=1):
         statement = _ASSIGNMENT.match(line)
         if statement is None or number not in by_line or statement["name"] in _NOT_NAMES:
@@ -76,14 +76,16 @@ def variables_of(
         result = _results(by_line[number], compound=statement["how"] is not None)
         wanted = types.get(statement["name"], "")
         if result and all(_fits(r, wanted, listing) for r in result[:1]):
-            registers = found.setdefault(statement["name"], [])
+            registers = by_name.setdefault(statement["name"], [])
             registers += [r for r in result if r not in registers]
     # A register that could be either of two variables is neither.
     claims: dict[str, int] = {}
-    for registers in found.values():
+    for registers in by_name.values():
         for register in registers:
             claims[register] = claims.get(register, 0) + 1
-    return {name: kept for name, rs in found.items() if (kept := [r for r in rs if claims[r] == 1])}
+    return {
+        name: kept for name, rs in by_name.items() if (kept := [r for r in rs if claims[r] == 1])
+    }
 
 
 def _types_of(text: str, known: Mapping[str, str]) -> dict[str, str]:

@@ -148,7 +148,7 @@ def _lines_of_accesses(launch: counting.Prepared) -> list[int]:
 
 def _whole(name: str, value: Any) -> list[int]:
     """Return an int or a sequence of ints as a list."""
-    found = [checks.integer(name, item) for item in checks.one_or_several(name, value)]
-    if not found:
+    items = [checks.integer(name, item) for item in checks.one_or_several(name, value)]
+    if not items:
         raise ValueError(f"{name} is empty; name at least one, or leave it out for all")
-    return found
+    return items
