@@ -120,7 +120,7 @@ class VariantTable(Sequence[Variant]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """Return the names of the columns and the rows; with a column for several operations."""
+        """Return the heads and rows; there is a column of operations if the rows have several."""
         rows = [(v.operation, str(v.rung), v.name, v.sentence, v.needs) for v in self._items]
         first = 0 if len({v.operation for v in self._items}) > 1 else 1
         columns = ("operation", "rung", "variant", "idea", "needs")

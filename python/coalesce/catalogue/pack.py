@@ -14,7 +14,7 @@ PARTIAL = 128 * 256  # sums that a block may leave to another
 
 
 def packed(run: Run, a: Operand, b: Operand, blocks: int) -> dict[str, Any]:
-    """Return the arguments of `tma` that stand for a and b, for a launch of so many blocks."""
+    """Return the arguments of `tma` for a and b, for a launch of so many blocks."""
     (m, k), n = a.shape, b.shape[1]
     depth = -(-k // _STAGE) * _STAGE
     strips = run.scratch((-(-m // _ROWS) * _ROWS * depth + _ZEROS,), a.dtype)
@@ -39,7 +39,7 @@ def packed(run: Run, a: Operand, b: Operand, blocks: int) -> dict[str, Any]:
 
 
 def _aligned(run: Run, a: Operand, b: Operand) -> Any:
-    """Return b with rows that begin at multiples of 16 bytes: itself where they do."""
+    """Return b with rows that begin at multiples of 16 bytes; b itself if its rows already do."""
     k, n = b.shape
     source = run.ready(b, alignment=16)
     if n % 4 == 0:

@@ -1,4 +1,4 @@
-"""What a compiler's log means to whoever wrote the source: what to install, mark or leave out."""
+"""Advice for compilation errors: what to install, to mark or to leave out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def explained(title: str, log: str, architectures: Sequence[int]) -> str:
 
 
 def missing(headers: Sequence[str]) -> str:
-    """Say where headers that were not found come from."""
+    """Return advice about headers that were not found."""
     listed = ", ".join(headers[:8]) + ", ..." * (len(headers) > 8)
     wheels = {wheel: None for header in headers for wheel in _wheel(header)}
     install = f" Install {' '.join(wheels)} (pip install), or pass" if wheels else " Pass"
@@ -49,7 +49,7 @@ def _wheel(header: str) -> list[str]:
 
 
 def _shortened(log: str, lines: int = 200, columns: int = 500) -> str:
-    """Cut a log that no one would read to the end."""
+    """Cut a log that is too long to read."""
     log_lines = log.rstrip().splitlines()
     kept = [line if len(line) <= columns else line[:columns] + " ..." for line in log_lines[:lines]]
     if len(log_lines) > lines:
@@ -74,7 +74,7 @@ def _missing_header(log: str) -> list[str]:
 
 
 def _host_code(log: str) -> list[str]:
-    """Say what to do where the source holds a program for the host besides its kernels."""
+    """Return advice for a source that contains host code beside its kernels."""
     functions = re.findall(r"error: A function without execution space annotations.*\n\s*(.*)", log)
     names = [match[1] for line in functions if (match := re.search(r"(\w+)\s*\(", line))]
     if "device-side kernel launch" in log:
@@ -99,7 +99,7 @@ def _missing_function(log: str) -> list[str]:
 
 
 def _removed(log: str) -> list[str]:
-    """Say what took the place of what CUDA has no more."""
+    """Return the replacement for functions that CUDA no longer has."""
     advice = []
     if vote := re.search(
         r'identifier "__(shfl(?:_up|_down|_xor)?|any|all|ballot)" is undefined', log

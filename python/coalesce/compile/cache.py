@@ -1,8 +1,9 @@
 """Compiled kernels on disk: how an entry is named and written.
 
-An entry is a file named after the hash of everything that went into it, with a digest of its name
-and contents. The cache only saves time: an entry that cannot be read or does not match its digest
-counts as none, and a folder that cannot be written is not an error. `cache_folder` has the files.
+An entry is a file named after the hash of everything that affects the compilation. It holds a
+digest of its name and contents. The cache only saves time: an entry that cannot be read or does not
+match its digest is ignored, and a folder that cannot be written is not an error. `cache_folder` has
+the files.
 """
 
 from __future__ import annotations
@@ -48,5 +49,5 @@ def store(key: str, ptx: str, cubin: bytes | None, notes: dict[str, Any]) -> Non
 
 
 def _digest(key: str, body: bytes) -> bytes:
-    """Return the digest of an entry; with its key, as a renamed entry is another's."""
+    """Return the digest of an entry. It covers the key, so a renamed entry does not match."""
     return hashlib.sha256(key.encode() + b"\n" + body).digest()

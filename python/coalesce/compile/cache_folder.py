@@ -46,7 +46,8 @@ class NotPrivateError(OSError):
 
 @dataclass(frozen=True)
 class Usage:
-    """What the cache takes on disk.
+    """The disk space that the cache uses.
+
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ def place() -> Path:
 
 
 def read(name: str) -> bytes | None:
-    """Return what an entry holds and note its use; None if there is no such entry."""
+    """Return the contents of an entry and record its use; None if there is no such entry."""
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder() as folder:
         handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)
         with os.fdopen(handle, "rb") as file:
@@ -114,7 +115,7 @@ def write(name: str, content: bytes) -> None:
 
 
 def usage() -> Usage:
-    """Return what the cache takes on disk; NotPrivateError if the folder is not used."""
+    """Return the number and size of the entries; NotPrivateError if the folder is not used."""
     entries = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
         entries = _entries(folder)
@@ -122,7 +123,7 @@ def usage() -> Usage:
 
 
 def clear() -> Usage:
-    """Delete every entry; return what they took. NotPrivateError if the folder is not used."""
+    """Delete all entries; return their number and size. NotPrivateError if the folder is unused."""
     deleted = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), _folder() as folder:
         for entry in _entries(folder):
@@ -161,7 +162,7 @@ def _folder(create: bool = False) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _warning() -> Iterator[None]:
-    """Say once for each folder that it is not used."""
+    """Warn, once for each folder, that it is not used."""
     try:
         yield
     except NotPrivateError as error:
@@ -199,8 +200,9 @@ def _begins(folder: int, name: str, header: bytes) -> bool:
 def _count(folder: int, size: int) -> None:
     """Count the bytes of a new entry; evict when an eighth of the limit was stored.
 
-    Looking at every entry takes time, so it is done rarely: with 40,000 entries of 6 KiB once in
-    5,000 stores. An eviction leaves seven eighths of the limit, which the next eighth fills.
+    Looking at every entry takes time, so it is rare: with 40,000 entries of 6 KiB, it happens once
+    in 5,000 stores. An eviction leaves seven eighths of the limit; the next eighth fills up before
+    the next eviction.
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)

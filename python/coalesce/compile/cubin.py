@@ -1,14 +1,15 @@
-"""What machine code says about itself: a kernel's registers and the addresses of functions.
+"""Properties of machine code: a kernel's registers and the addresses of functions.
 
 A cubin is an ELF file (the layout is that of the System V ABI). Its section ``.nv.info`` has
-records of four bytes, format, attribute and size of what follows. The attribute 0x2f is a symbol's
-number and the registers a thread of it has, as `cuobjdump -elf` shows them (EIATTR_REGCOUNT).
+records of four bytes: format, attribute, and the size of what follows. Attribute 0x2f has the
+number of a symbol and its registers per thread, as `cuobjdump -elf` shows (EIATTR_REGCOUNT).
 
-A function's address is what a pointer to it holds. The rule was found by assembling modules
-(CUDA 13). In a module with one kernel it is the function's offset in the kernel's code. Else the
-section ``.nv.constant2`` of each kernel that calls through pointers begins with a table of code
-offsets, and the address is the place of the function's entry in this table. The first entry, for
-the null pointer, is 1. The symbol ``$kernel$function`` names the function at an offset.
+The address of a function is the value of a pointer to it. The rule comes from modules that were
+assembled for this purpose (CUDA 13). In a module with one kernel the address is the function's
+offset in the kernel's code. Otherwise the section ``.nv.constant2`` of each kernel that calls
+through pointers begins with a table of code offsets, and the address is the place of the function's
+entry in this table. The first entry, for the null pointer, is 1. The symbol ``$kernel$function``
+names the function at an offset.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _NULL = 1
 
 
 def registers(cubin: bytes | None, entry: str) -> int:
-    """Return the registers a thread of kernel `entry` has; 0 where the machine code does not say.
+    """Return the registers per thread of kernel `entry`; 0 if the machine code does not list them.
+
+
 
     Examples
     --------
@@ -36,7 +39,8 @@ def registers(cubin: bytes | None, entry: str) -> int:
 
 
 def functions(cubin: bytes | None) -> Mapping[str, int]:
-    """Return the addresses of functions, by their names in the PTX; empty where none are known.
+    """Return the addresses of functions, by their names in the PTX; empty if none are known.
+
 
     Examples
     --------
@@ -95,7 +99,7 @@ class _File:
         return self._data[start : self._data.index(b"\0", start)].decode()
 
     def contents(self, name: str) -> bytes:
-        """Return a section's bytes; none where the file has no such section."""
+        """Return a section's bytes; empty if the file has no such section."""
         if name not in self.names:
             return b""
         section = self._sections[self.names.index(name)]

@@ -1,7 +1,7 @@
 """The machine code of a cubin as text, through nvdisasm, with a cache on disk.
 
-nvdisasm needs neither a GPU nor a driver; it comes from the PyPI wheel `nvidia-cuda-nvdisasm`, a
-toolkit or conda, and is looked for when a kernel is first counted.
+nvdisasm needs neither a GPU nor a driver. It comes from the PyPI wheel `nvidia-cuda-nvdisasm`, from
+a CUDA toolkit or from conda. The package looks for it when a kernel is first counted.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def listing(compiled: Compiled) -> str:
 
 @lru_cache(maxsize=1)
 def nvdisasm() -> str:
-    """Return the program's path; LookupError says what to install."""
+    """Return the path of the program; a LookupError says what to install."""
     package = "nvidia-cuda-nvdisasm"
     path = pathfinder.pathfinder().find_nvidia_binary_utility("nvdisasm")
     path = path or pathfinder.file_of(package, "nvdisasm")
@@ -97,7 +97,7 @@ _NEEDED = re.compile(r"\.text\.|\.nv\.constant[1-4]|\.nv\.shared\.")
 
 
 def _needed(text: str) -> str:
-    """Leave out the sections that nobody reads: debugging information, unwinding, notes."""
+    """Remove the sections that are not used: debugging information, unwinding, notes."""
     starts = [*_SECTION.finditer(text)]
     ends = [*(match.start() for match in starts[1:]), len(text)]
     return "".join(

@@ -1,8 +1,8 @@
-"""What a kernel finds of the C library's headers.
+"""The C library's headers that a kernel can include.
 
-NVRTC compiles device code and comes without the host's headers, while kernels written for nvcc
-include them or, like ``INFINITY``, use what nvcc includes on its own. `STANDARD` are stand-ins that
-hold what device code can use, and `PRELUDE` is put before every source.
+NVRTC compiles device code and has no headers of the host. But kernels written for nvcc include such
+headers, or use what nvcc includes by itself, such as ``INFINITY``. `STANDARD` has replacements with
+the parts that device code can use. `PRELUDE` is put before every source.
 """
 
 from __future__ import annotations
@@ -258,14 +258,15 @@ _HOST_LIBRARIES = re.compile(
 
 
 def is_for_host(header: str) -> bool:
-    """Tell whether a header, found or not, is left out of a program."""
+    """Whether a header, found or not, is left out of a program."""
     return _HOST_LIBRARIES.match(header) is not None
 
 
 def texts_for(source: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts that a source's ``#include`` finds, the prelude among them.
+    """Return the texts that a source's ``#include`` finds, including the prelude.
 
-    `given` are the user's own. Parts of the standard library are there if a text mentions std.
+    `given` are the user's own headers. Parts of the standard library are added if a text mentions
+    std.
     """
     mentioned = "\n".join([source, *given.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}

@@ -1,8 +1,8 @@
 """CUDA C++ to PTX and a cubin through NVRTC, with a cache on disk.
 
-One compilation serves every device: the cubin runs on the GPU of its architecture, the PTX beside
-it on the simulator. NVRTC needs neither a GPU nor a driver; it comes from the PyPI wheel, a toolkit
-or conda, and is looked for when something is first compiled.
+One compilation is enough for every device: the cubin runs on GPUs of its architecture, and the PTX
+on the simulator. NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a CUDA
+toolkit or from conda. The package looks for it at the first compilation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _lock = forks.Lock()
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compilation yields.
+    """The result of a compilation.
+
 
     Attributes
     ----------
@@ -143,7 +144,7 @@ def compile_cuda(
 
 @lru_cache(maxsize=1)
 def nvrtc() -> Compiler:
-    """Return the compiler, opened by the first call; CompileError says what to install."""
+    """Return the compiler, which the first call opens; a CompileError says what to install."""
     pathfinder = _pathfinder()
     try:
         path = pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path
@@ -170,7 +171,7 @@ def _pathfinder() -> Any:
 
 @lru_cache(maxsize=1)
 def include_folders() -> tuple[str, ...]:
-    """Return the folders of CUDA's own headers, as far as they are installed."""
+    """Return the folders of CUDA's own headers that are installed."""
     pathfinder = _pathfinder()
     folders: list[str] = []
     for component in ("cudart", "cccl"):
@@ -186,7 +187,7 @@ def include_folders() -> tuple[str, ...]:
 
 
 def architecture(compute_capability: tuple[int, int]) -> str:
-    """Return the architecture to compile for, for a GPU: its own, or PTX of the newest known."""
+    """Return the architecture to compile for on a GPU: its own, or PTX of the newest known one."""
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures
     if wanted in known:
@@ -205,10 +206,10 @@ def architecture(compute_capability: tuple[int, int]) -> str:
 
 
 def simulated_architecture(compute_capability: tuple[int, int]) -> str:
-    """Return the architecture to compile for, for a simulated GPU.
+    """Return the architecture to compile for on a simulated GPU.
 
-    Its own, as code may ask for it (``__CUDA_ARCH__``), or the oldest that the compiler knows where
-    the GPU is older: CUDA 13 compiles for 7.5 and later.
+    It is the GPU's own, because code may depend on it (``__CUDA_ARCH__``). For a GPU that is older
+    than the compiler supports, it is the oldest supported one: CUDA 13 compiles for 7.5 and later.
     """
     oldest = nvrtc().architectures[0]
     if 10 * compute_capability[0] + compute_capability[1] < oldest:
@@ -217,7 +218,7 @@ def simulated_architecture(compute_capability: tuple[int, int]) -> str:
 
 
 def architecture_name(arch: str | int | None) -> str | None:
-    """Return ``arch=`` as the compiler spells it: 80, "80" and "sm_80" are "sm_80"."""
+    """Return ``arch=`` as the compiler writes it: 80, "80" and "sm_80" are "sm_80"."""
     if arch is None:
         return None
     text = str(arch) if isinstance(arch, str | int) and not isinstance(arch, bool) else ""
@@ -231,7 +232,7 @@ def architecture_name(arch: str | int | None) -> str | None:
 
 
 def checked_options(options: Iterable[str]) -> list[str]:
-    """Return the options as a list; TypeError where one is no string."""
+    """Return the options as a list; TypeError if one is not a string."""
     if isinstance(options, str):
         raise TypeError(f"options must be a sequence of strings; got the string {options!r}")
     result = checks.texts("options", options)
@@ -242,7 +243,7 @@ def checked_options(options: Iterable[str]) -> list[str]:
 
 
 def checked_headers(headers: Any) -> dict[str, str]:
-    """Return the texts that ``#include`` finds by name; None is no texts."""
+    """Return the texts that ``#include`` finds by name; None means no texts."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -257,7 +258,7 @@ def checked_headers(headers: Any) -> dict[str, str]:
 
 
 def checked_filename(filename: Any) -> str | None:
-    """Return what messages call a source, checked: it is part of the PTX, too."""
+    """Return the file name of a source for messages. It is checked, because the PTX contains it."""
     if filename is None:
         return None
     checks.text("filename", filename)
@@ -272,7 +273,7 @@ def checked_filename(filename: Any) -> str | None:
 
 
 def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
-    """Split off -arch=X, --gpu-architecture=X and the forms with a space."""
+    """Remove -arch=X, --gpu-architecture=X and their forms with a space from options."""
     rest: list[str] = []
     arch = None
     words = iter(options)
@@ -291,7 +292,7 @@ _READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include
 
 
 def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
-    """Tell whether the result depends on files that the cache's key does not see."""
+    """Whether the result depends on files that are not part of the cache's key."""
     if any(_READING_OPTION.match(option) for option in options):
         return True
     return any(

@@ -15,7 +15,7 @@ OLDEST = "1.5.1"
 
 @lru_cache(maxsize=1)
 def pathfinder() -> Any:
-    """Return the module; LookupError if it is missing or too old, with what to install."""
+    """Return the module; if it is missing or too old, a LookupError says what to install."""
     version = version_of("cuda-pathfinder")
     if version is None:
         raise LookupError("cuda-pathfinder is not installed: pip install cuda-pathfinder")
@@ -38,9 +38,9 @@ def version_of(package: str) -> str | None:
 
 
 def file_of(package: str, name: str) -> str | None:
-    """Return a file of an installed package, which may lie where cuda-pathfinder does not look.
+    """Return a file of an installed package, also from folders that cuda-pathfinder skips.
 
-    It looks in the folders of `site`, and not in those of PYTHONPATH and of .pth files.
+    cuda-pathfinder searches the folders of `site`, but not those of PYTHONPATH and of .pth files.
     """
     if version_of(package) is None:
         return None

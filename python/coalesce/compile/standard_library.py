@@ -1,8 +1,8 @@
-"""What kernels can use of the C++ standard library, as a header of a few milliseconds.
+"""The part of the C++ standard library that kernels can use, as a small header.
 
-CCCL has all of it in ``cuda::std``, and takes two seconds to compile. What kernels use most is
-here: limits, type traits, min and max, mathematical functions. `COSTLY` names the headers of CCCL
-that have the rest.
+CCCL has the whole library in ``cuda::std``, but takes two seconds to compile. This header takes
+milliseconds and has what kernels use most: limits, type traits, min and max, mathematical
+functions. `COSTLY` names the headers of CCCL that have the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COSTLY = {
 
 
 def costly(header: str, text: str) -> str:
-    """Return the header of the standard library for a source that may use what CCCL has of it."""
+    """Return a header that includes CCCL's and names the parts that `text` uses; empty if none."""
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):
         used += re.findall(rf"\b({header})\s*<", text)[:1]

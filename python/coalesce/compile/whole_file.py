@@ -1,7 +1,7 @@
-"""Compiles CUDA C++ as it is or, where that holds a program for the host too, without it.
+"""Compiles a CUDA C++ file, and leaves out its host code if it has some.
 
-The source is compiled as it is first, so that nothing changes for device code. Only if that fails,
-or cannot succeed, the host's part is left out (host_code) and the rest compiled.
+The unchanged source is compiled first, so nothing changes for device code. The host code is left
+out (host_code) only if this fails or cannot succeed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def compile_whole(
     expressions: Sequence[str],
     entry: str | None,
 ) -> tuple[Compiled, DeviceCode | None]:
-    """Compile a source; return with it what was left out, or None where nothing was.
+    """Compile a source; return the result and what was left out, or None if nothing was.
 
-    See `nvrtc.compile_cuda`. Where host code was left out and `expressions` is empty, the
-    instantiations that it launches are compiled: all, or those of the template `entry`.
+    See `nvrtc.compile_cuda`. If host code was left out and `expressions` is empty, the
+    instantiations that the host code launches are compiled: all, or those of the template `entry`.
     """
     first: CompileError | None = None
     if not _has_host_code(source):
@@ -63,7 +63,7 @@ def compile_whole(
 
 
 def _has_host_code(source: str) -> bool:
-    """Tell whether a source cannot be compiled as it is: it launches kernels, or has a main()."""
+    """Whether a source cannot be compiled unchanged: it launches kernels or has a main()."""
     if _HAS_HOST_CODE.search(source) is None:
         return False
     return _HAS_HOST_CODE.search(layout_of(source).bare) is not None  # not in a comment
@@ -135,7 +135,7 @@ def _compiled(
 
 
 def _told(error: CompileError, code: DeviceCode, source: str, name: str) -> CompileError:
-    """Return the error with the user's own lines and with what was left out."""
+    """Return the error with the user's own lines and a note on what was left out."""
     own, changed = source.split("\n"), code.text.split("\n")
     lines = str(error).split("\n")
     for i, line in enumerate(lines):

@@ -1,10 +1,10 @@
-"""NVRTC in a process of its own, so that no source can take this one with it.
+"""NVRTC in a child process, so that no source can hang or crash this process.
 
-The compiler is a library that cannot be interrupted, and a source of a few lines can have it run
-for days or take all memory (macros that double, templates that multiply). So it runs in a child:
-Ctrl-C and a time limit kill the child, its memory is bounded, and a crash is an error message. A
-child stays for the next compilations and ends when it had none for a minute or its parent is gone.
-Where no child can be started (an embedded interpreter), the library is used in this process.
+The compiler is a library that cannot be interrupted. A source of a few lines can keep it busy for
+days or use all memory (macros that double, templates that multiply). In a child process, Ctrl-C and
+a time limit end it, its memory is limited, and a crash becomes an error message. A child is reused
+for the next compilations. It ends after a minute without one, or with its parent. If no child can
+be started (an embedded interpreter), the library is used in this process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEPT = 2  # idle children
 
 
 class Compiler:
-    """What `_core.cuda.Nvrtc` is, compiling elsewhere."""
+    """The interface of `_core.cuda.Nvrtc`, with the compiler in a child process."""
 
     def __init__(self, path: str) -> None:
         from coalesce._core import cuda
@@ -50,12 +50,12 @@ class Compiler:
 
     @property
     def version(self) -> Any:
-        """(13, 0) of CUDA 13.0."""
+        """The version of NVRTC: (13, 0) for CUDA 13.0."""
         return self._here.version
 
     @property
     def architectures(self) -> list[int]:
-        """What ``-arch=sm_XX`` may name, ascending."""
+        """The architectures for ``-arch=sm_XX``, in ascending order."""
         return self._here.architectures
 
     def compile(
@@ -88,7 +88,7 @@ class Compiler:
         return made
 
     def _take(self) -> _Child | None:
-        """Return a child that is there and idle, or a new one; None where none can be started."""
+        """Return an idle child or a new one; None if none can be started."""
         while not self._childless:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
@@ -108,7 +108,7 @@ class Compiler:
             self._idle.pop().kill()
 
     def _forget(self) -> None:
-        """After a fork: the children are those of the other process."""
+        """After a fork: forget the children, which belong to the other process."""
         for child in self._idle:
             child.process.returncode = 0
         self._idle = []
@@ -141,11 +141,11 @@ class _Child:
             raise
 
     def alive(self) -> bool:
-        """Whether it still waits for a request."""
+        """Whether the child still waits for a request."""
         return self.process.poll() is None and not self._connection.poll()
 
     def ask(self, request: Any, seconds: float) -> Any:
-        """Return what the compiler made, or its log as a string."""
+        """Return the result of the compiler, or its log as a string."""
         try:
             self._connection.send(request)
             if not self._waited(request[1], seconds):
@@ -158,7 +158,7 @@ class _Child:
             raise CompileError(f"{request[1]}: {self._why_dead()}") from None
 
     def _waited(self, name: str, seconds: float) -> bool:
-        """Wait for an answer, with a sign of life; return whether it came in time."""
+        """Wait for an answer and show progress; return whether it came in time."""
         if self._connection.poll(min(seconds, PATIENCE_SECONDS)):
             return True
         started = time.monotonic() - PATIENCE_SECONDS
@@ -171,7 +171,7 @@ class _Child:
         return False
 
     def kill(self) -> None:
-        """End it now."""
+        """End the child now."""
         with contextlib.suppress(OSError):
             self.process.kill()
         self.process.wait()
@@ -192,7 +192,7 @@ class _Child:
 
 
 def _seconds() -> float:
-    """Return how long a compilation may take."""
+    """Return the time limit of a compilation in seconds."""
     try:
         return float(os.environ.get("COALESCE_COMPILE_SECONDS", "600"))
     except ValueError:
@@ -200,7 +200,7 @@ def _seconds() -> float:
 
 
 def serve(descriptor: int, path: str) -> None:
-    """Compile what comes over the connection; the child's main program."""
+    """The main program of the child: compile the requests that come over the connection."""
     import resource
 
     from coalesce._core import cuda

@@ -47,19 +47,19 @@ def asked(
 
 
 def of_mangled(entry: str) -> list[Declared] | None:
-    """Return the parameters that a mangled name tells: ``_Z1kPKfi`` has (float const*, int)."""
+    """Return the parameter types in a mangled name: ``_Z1kPKfi`` has (float const*, int)."""
     text = demangled(entry) if entry.startswith("_Z") else ""
     return _parameters(text) if text.endswith(")") else None
 
 
 def of_function(name: str, ask: Ask) -> list[Declared] | None:
-    """Return the parameters of a function, asked of the compiler."""
+    """Return the parameter types of a function, from the compiler."""
     expression = f"&{name}"
     return _parameters(ask([expression]).get(expression, "").removesuffix(" noexcept"))
 
 
 def _parameters(function: str) -> list[Declared] | None:
-    """Return the parameters of a function's name or type, the last parentheses of its text."""
+    """Return the parameter types in a function's name or type: its last parentheses."""
     depth = 0
     for place in range(len(function) - 1, -1, -1):
         depth += (function[place] == ")") - (function[place] == "(")

@@ -1,8 +1,8 @@
-"""Reads the parameters of a kernel off its CUDA C++ declaration.
+"""Reads the parameters of a kernel from its CUDA C++ declaration.
 
-Not a C++ parser: it knows declarations as kernels have them, follows the names that the text
-settles (definitions), and fills in the arguments of a template's instantiation. Where a
-declaration is beyond it, or two of the same name disagree, it says that it does not know.
+This is not a C++ parser. It knows the declarations that kernels usually have, replaces names with a
+certain definition (definitions), and fills in the arguments of a template's instantiation. If it
+cannot read a declaration, or if two declarations of the same name differ, the result is None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Declared:
 
     @property
     def spelled(self) -> str:
-        """The type as a message shows it."""
+        """The type as messages show it."""
         if not self.type:
             return ""
         return ("const " if self.const else "") + self.type + (" *" if self.pointer else "")
@@ -69,7 +69,7 @@ def parameters_of(
     options: Sequence[str] = (),
     expression: str | None = None,
 ) -> list[Declared] | None:
-    """Return the `count` parameters of kernel `name`; None where the source does not tell."""
+    """Return the `count` parameters of kernel `name`; None if the source does not show them."""
     text = bare(source)
     known = replacements(text, options)
     candidates: list[list[Declared]] = []
@@ -93,7 +93,7 @@ def parameters_of(
 
 
 def is_same(a: Declared, b: Declared) -> bool:
-    """Tell whether two spellings are of one type: "size_t" and "unsigned long"."""
+    """Whether two spellings mean the same type: "size_t" and "unsigned long"."""
     if (a.pointer, a.const) != (b.pointer, b.const):
         return False
     (dtypes, size), (others, other_size) = map(element_types.element_types, (a.type, b.type))
@@ -123,14 +123,14 @@ def as_compiled(text: str) -> Declared:
 
 
 def lines_of(source: str) -> list[str]:
-    """Return the lines that the compiler counts: a form feed or a line separator ends none."""
+    """Return the lines as the compiler counts them: form feeds and line separators end no line."""
     return [line.removesuffix("\r") for line in source.removesuffix("\n").split("\n")]
 
 
 def bare(source: str) -> str:
-    """Return the source without comments and texts, its continued lines joined.
+    """Return the source without comments and string literals, with continued lines joined.
 
-    Lines keep their numbers: those of a comment, or joined to another, are left empty.
+    Lines keep their numbers: a line that is a comment or was joined to another becomes empty.
     """
     text = _COMMENT_OR_TEXT.sub(
         lambda m: '""' if m[0][0] in "\"'" else " " + "\n" * m[0].count("\n"), source
@@ -139,7 +139,7 @@ def bare(source: str) -> str:
 
 
 def instantiated(text: str, expression: str | None) -> dict[str, str]:
-    """Return what template parameters stand for in the kernel instantiated as `expression`."""
+    """Return the values of template parameters for the instantiation `expression` of a kernel."""
     if not expression or "<" not in expression:
         return {}
     wanted = expression.partition("<")[0].split("::")[-1].strip()
@@ -150,7 +150,7 @@ def instantiated(text: str, expression: str | None) -> dict[str, str]:
 
 
 def _kernels(text: str) -> list[tuple[str, str, str, int]]:
-    """Return each __global__'s template parameters, name, text in parentheses and place."""
+    """Return template parameters, name, parameter text and place of each __global__ function."""
     kernels = []
     for match in re.finditer(r"\b__global__\b", text):
         before = _TEMPLATE.search(text[max(0, match.start() - 500) : match.start()])
@@ -174,7 +174,7 @@ def _kernels(text: str) -> list[tuple[str, str, str, int]]:
 
 
 def _closing(text: str, place: int) -> int:
-    """Return where the parenthesis opened before `place` closes, or -1."""
+    """Return the place of the parenthesis that closes the one opened before `place`, or -1."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1
@@ -184,7 +184,7 @@ def _closing(text: str, place: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas outside every bracket."""
+    """Split at commas that are outside all brackets."""
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
         if char in "([{<":
@@ -199,7 +199,7 @@ def split(text: str) -> list[str]:
 
 
 def _template_arguments(template: str, expression: str | None) -> dict[str, str]:
-    """Return what each template parameter stands for in the instantiation `expression`."""
+    """Return the value of each template parameter in the instantiation `expression`."""
     if not template or not expression or "<" not in expression:
         return {}
     given = split(expression[expression.index("<") + 1 : expression.rindex(">")])
@@ -240,7 +240,7 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Tell whether a word of a type, after `replaced`, means what it says."""
+    """Whether the meaning of a word in a type is certain, after `replaced`."""
     if not re.match(r"[A-Za-z_]", word):
         return True
     if word in known:
@@ -249,7 +249,7 @@ def is_settled(word: str, known: Mapping[str, str]) -> bool:
 
 
 def replaced(text: str, known: Mapping[str, str]) -> str:
-    """Put what macros and type names stand for in their places."""
+    """Replace macros and type names with their definitions."""
     for _ in range(8):
         after = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: known.get(m[0], m[0]), text)
         if after == text or len(after) > 1000:

@@ -1,9 +1,9 @@
-"""What the names in CUDA C++ stand for, as far as the text alone tells.
+"""The definitions of names in CUDA C++, as far as the text makes them certain.
 
-Macros, `typedef`, `using`, classes and integer constants are read. A name is settled only if the
-text leaves no doubt: it is defined once in the whole text, in whatever scope, under no condition of
-the preprocessor, and is none that headers may define, too. Every other name stands for `UNKNOWN`,
-and whoever needs its type asks the compiler (compiled_types).
+Macros, `typedef`, `using`, classes and integer constants are read. The definition of a name is
+certain if the whole text defines it only once, outside preprocessor conditions, and if headers
+cannot define it, too. All other names become `UNKNOWN`; their types come from the compiler
+(compiled_types).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _READING_OPTION = re.compile(r"-I|-isystem|--include-path|-include|--pre-include
 
 
 def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
-    """Return what names of a bare text stand for: text, or `UNKNOWN`; a class is itself."""
+    """Return the definitions of names in a bare text: text, or `UNKNOWN`; a class is itself."""
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):
         values_of.setdefault(name, []).append(value)
@@ -56,7 +56,7 @@ def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
 
 
 def is_conditional(text: str, place: int) -> bool:
-    """Tell whether a place of a bare text is under a condition of the preprocessor."""
+    """Whether a place in a bare text is inside a preprocessor condition."""
     conditions = re.findall(r"^[ \t]*#[ \t]*(if|endif)", text[:place], re.MULTILINE)
     return conditions.count("if") != conditions.count("endif")
 
@@ -73,7 +73,7 @@ def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each definition; `given` are the macros of options, which ``#ifndef`` leaves alone."""
+    """Yield each definition. ``#ifndef`` does not override `given`, the macros of the options."""
     conditions: list[str] = []  # the name of #ifndef; "" for any other condition
     for match in _TOKEN.finditer(text):
         if directive := match["directive"]:
@@ -120,7 +120,7 @@ def _of_typedef(declared: str, settled: bool) -> Iterator[tuple[str, str]]:
 
 
 def _includes_others(text: str, options: Sequence[str]) -> bool:
-    """Tell whether headers are included that may define what the text uses."""
+    """Whether the text includes headers that may define names that it uses."""
     if any(_READING_OPTION.match(option) for option in options):
         return True
     included = re.findall(r"^[ \t]*#[ \t]*include\b([^\n]*)$", text, re.MULTILINE)

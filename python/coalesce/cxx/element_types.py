@@ -59,17 +59,17 @@ _ALSO = {
 
 
 def is_known(name: str) -> bool:
-    """Tell whether a name is one of those that C++ and CUDA define."""
+    """Whether C++ or CUDA defines a name."""
     return name in SCALARS or _VECTOR.fullmatch(name) is not None
 
 
 def compiler_shows(name: str) -> bool:
-    """Tell whether the compiler shows this name for the known type, and not for a user's own."""
+    """Whether the compiler uses this name for the known type and not for a user's type."""
     return name not in _NAMED
 
 
 def element_types(spelled: str) -> tuple[tuple[str, ...], int]:
-    """Return the dtypes that fit an array of this C++ type, and the bytes of one; () is any."""
+    """Return the dtypes of arrays of this C++ type, and the bytes per element; () means any."""
     if code := SCALARS.get(spelled):
         return (code, *_ALSO.get(spelled, ())), int(code[1:])
     if vector := _VECTOR.fullmatch(spelled):

@@ -1,8 +1,8 @@
-"""The layout of a CUDA C++ file: its directives, its macros, and the tree of what they leave.
+"""The layout of a CUDA C++ file: its directives, its macros, and its syntax tree.
 
-The parser (tree-sitter) sees a text of the same length: without directives, comments and the
-contents of string literals, and with one branch of each condition whose branches open different
-numbers of braces. So a place in the tree is a place in the file.
+The parser (tree-sitter) gets a text of the same length, so a place in the tree is a place in the
+file. The text has no directives, no comments and no contents of string literals. If the branches of
+a condition open different numbers of braces, it has only one of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__ma
 
 @dataclass(frozen=True)
 class Directive:
-    """A line of the preprocessor, with those that continue it."""
+    """A line of the preprocessor, with its continuation lines."""
 
     kind: str  # "include"
     text: str  # what follows the kind, without comments
@@ -46,7 +46,7 @@ class Directive:
 
 @dataclass
 class Layout:
-    """A file as the parser sees it."""
+    """The text of a file for the parser, with the file's directives and macros."""
 
     text: str
     bare: str  # as long as `text`: comments and the contents of string literals are blank
@@ -57,7 +57,7 @@ class Layout:
 
 
 def layout_of(text: str) -> Layout:
-    """Find the directives and macros of a file."""
+    """Read the directives and macros of a file."""
     bare = _TOKEN.sub(_blank_token, text)
     directives = [
         # The name of a header is in the text only: in `bare` it is a blank string literal.
@@ -73,7 +73,7 @@ def layout_of(text: str) -> Layout:
 
 
 def device_words(macros: dict[str, set[str]]) -> set[str]:
-    """Return the words that mark device code, the macros that stand for them among them."""
+    """Return the words that mark device code, including macros that stand for them."""
     device = set(_DEVICE_WORDS)
     while more := {name for name, words in macros.items() if words & device} - device:
         device |= more
@@ -132,7 +132,7 @@ def _erase(text: list[str], start: int, end: int) -> None:
 
 
 def _branches_left_out(layout: Layout) -> Iterator[tuple[int, int]]:
-    """Yield the branches of conditions that the parser must not see."""
+    """Yield the branches of conditions that are hidden from the parser."""
     open_groups: list[list[tuple[str, int, int]]] = []  # each branch: its condition, start and end
     for directive in layout.directives:
         if directive.kind in ("if", "ifdef", "ifndef"):
@@ -153,7 +153,7 @@ def _branches_left_out(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _opened(text: str) -> tuple[int, int] | None:
-    """Return how many braces and parentheses a text leaves open; None for none."""
+    """Return how many braces and parentheses a text leaves open; None if it opens none."""
     counts = text.count("{") - text.count("}"), text.count("(") - text.count(")")
     return counts if any(counts) else None
 

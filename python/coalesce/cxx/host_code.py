@@ -1,9 +1,9 @@
-"""Leaves out of a CUDA C++ file what only the host needs, and keeps every line's number.
+"""Removes the host code of a CUDA C++ file; every remaining line keeps its number.
 
-nvcc compiles a file twice, for the host and for the device; NVRTC compiles device code only and
-refuses the rest: main(), headers of the host, launches, variables. What stays is what kernels can
-reach: functions, variables and macros marked for the device, and the types, constants and names
-that these mention, directly or not.
+nvcc compiles a file twice, for the host and for the device. NVRTC compiles only device code and
+rejects the rest: main(), headers of the host, launches, variables. This module keeps what kernels
+can use: functions, variables and macros that are marked for the device, and the types, constants
+and names that these use, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class File:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """What is left of a CUDA C++ file without the host's part.
+    """A CUDA C++ file without its host code.
+
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ class DeviceCode:
 
 
 def without(source: str, find: Find) -> DeviceCode:
-    """Leave out the host's part of a source; `find` returns the headers that it includes."""
+    """Remove the host code of a source; `find` returns the headers that it includes."""
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}
     for file in files:
@@ -168,7 +169,7 @@ def _items(node: Any, layout: Layout, marks: set[str]) -> Iterator[Item]:
 
 
 def _is_block(node: Any) -> bool:
-    """Tell ``extern "C" {`` from ``extern "C"`` before one declaration."""
+    """Whether this is an ``extern "C" {`` block, not ``extern "C"`` before one declaration."""
     return bool(node.children[-1].type == "declaration_list")
 
 
@@ -184,7 +185,7 @@ def _kind(node: Any) -> str:
 
 
 def _innermost(declarator: Any) -> str:
-    """Return what a declarator declares, through pointers and references."""
+    """Return the innermost declarator, inside pointers and references."""
     while declarator is not None:
         if declarator.type == "function_declarator":
             inner = declarator.child_by_field_name("declarator")
@@ -253,7 +254,7 @@ def _locals(function: Any, text: str) -> set[str]:
 
 
 def _head(node: Any, kind: str, text: str, start: int) -> str:
-    """Return the part of a declaration that says what it is."""
+    """Return a declaration without its body or initial value; "" for other kinds of items."""
     body = node.child_by_field_name("body") if kind == "function" else None
     end = body.start_byte if body is not None else node.end_byte
     if kind == "variable":
@@ -266,7 +267,7 @@ def _head(node: Any, kind: str, text: str, start: int) -> str:
 
 
 def _declared(declarator: Any, text: str) -> set[str]:
-    """Return the name that a declarator gives, without its scope."""
+    """Return the name in a declarator, without its scope."""
     while declarator is not None:
         inner = declarator.child_by_field_name("declarator")
         if declarator.type == "parenthesized_declarator" or (
@@ -281,7 +282,7 @@ def _declared(declarator: Any, text: str) -> set[str]:
 
 
 def _type_names(node: Any, text: str) -> set[str]:
-    """Return the names that a type's declaration gives: its own, its enumerators'."""
+    """Return the names that a type declaration defines: its own and its enumerators'."""
     names = set()
     waiting = [node]
     while waiting:
@@ -371,7 +372,7 @@ def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -
 
 
 def _namespaces(item: Item) -> Iterator[str]:
-    """Yield the namespaces around an item, and the name of one that it gives."""
+    """Yield the namespaces of an item, and a namespace that it defines."""
     if item.node.type == "namespace_alias_definition":
         yield from item.names
     around = item.node.parent
@@ -390,7 +391,7 @@ def _cut(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
 
 
 def _rendered(file: File, reached: set[int]) -> str:
-    """Return the file's text without what is left out, its lines where they were."""
+    """Return the file's text without the removed parts; the lines keep their places."""
     gone = [(d.start, d.end) for _, d in file.missing]
     for item in file.items:
         gone += item.cuts if id(item) in reached else [(item.start, item.end)]
@@ -412,7 +413,7 @@ def _rendered(file: File, reached: set[int]) -> str:
 
 
 def _said(file: File, reached: set[int]) -> Iterator[str]:
-    """Yield what was left out of a file, in words."""
+    """Yield descriptions of what was removed from a file."""
     text = file.layout.text
     for name, directive in file.missing:
         line = text.count("\n", 0, directive.start) + 1
@@ -429,7 +430,7 @@ def _said(file: File, reached: set[int]) -> Iterator[str]:
 
 
 def _host_names(file: File, reached: set[int]) -> dict[str, int]:
-    """Return the host's functions and variables that device code mentions, with their lines."""
+    """Return the host's functions and variables that device code uses, with their lines."""
     words = {w for i in file.items if id(i) in reached for w in i.words - i.locals}
     return {
         name: file.layout.text.count("\n", 0, item.start) + 1

@@ -1,9 +1,9 @@
-"""Reads off a program's host code which instantiations of its template kernels it launches.
+"""Finds the instantiations of template kernels that a program's host code launches.
 
-``scale<float, N><<<grid, block>>>(x)`` names one, once N is known: a constant of the function
-around it, or a template parameter of that function, whose calls are followed in turn. Where
-arguments of the template are left to the compiler, the types of the launch's arguments tell them.
-What cannot be told is left out.
+``scale<float, N><<<grid, block>>>(x)`` names one if N is known. N may be a constant of the
+enclosing function, or a template parameter of it; then the calls of that function are followed,
+too. If the compiler deduces template arguments, they follow from the types of the launch's
+arguments. An instantiation that cannot be determined is left out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Template:
 
 
 class _Tree:
-    """A file's tree and the text that it is of."""
+    """A file's syntax tree and its text."""
 
     def __init__(self, root: Any, text: str) -> None:
         self.root = root
@@ -111,7 +111,7 @@ def _head(tree: _Tree, node: Any) -> str:
 
 
 def _declarator(node: Any) -> Any:
-    """Return the declarator of a function with its parameters; None for what is no function."""
+    """Return the declarator of a function with its parameters; None if it is no function."""
     declarator = node.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")
@@ -158,7 +158,7 @@ def _add_template(tree: _Tree, node: Any, templates: dict[str, _Template]) -> No
 def _bindings(
     template: _Template, templates: Mapping[str, _Template], known: set[str], above: tuple[str, ...]
 ) -> Iterator[dict[str, str]]:
-    """Yield what the template's parameters stand for at each of its uses."""
+    """Yield the values of the template's parameters at each of its uses."""
     if len(above) > 4 or template.name in above:
         return
     seen = set()
@@ -209,7 +209,7 @@ def _bound(
 def _deduced(
     name: str, template: _Template, passed: Sequence[str], scope: _Scope, values: Values
 ) -> str:
-    """Return the type that a template parameter stands for, told by the arguments of a call."""
+    """Return the type of a template parameter, deduced from the arguments of a call."""
     for (declared, _), argument in zip(template.arguments, passed, strict=False):
         plain = _NOT_OF_A_TYPE.sub("", declared).replace("&", "").split()
         shape = "".join(plain)
@@ -227,7 +227,7 @@ def _plain_type(text: str) -> str:
 
 
 class _Scope:
-    """What the names around a place in host code stand for."""
+    """The meaning of the names around a place in host code."""
 
     def __init__(self, tree: _Tree, node: Any) -> None:
         self.template = ""  # the function template around it
@@ -254,11 +254,11 @@ class _Scope:
 
     @property
     def variables(self) -> set[str]:
-        """The variables that are not constants, and the parameters of the template around."""
+        """The variables that are not constants, and the enclosing template's parameters."""
         return (set(self._types) | self._parameters) - set(self._constants)
 
     def settled(self, text: str, values: Values) -> str:
-        """Put constants and template arguments in the place of their names."""
+        """Replace constants and template parameters with their values."""
         for _ in range(8):
             after = WORD.sub(lambda m: values.get(m[0], self._constants.get(m[0], m[0])), text)
             if after == text or len(after) > 500:
@@ -267,7 +267,7 @@ class _Scope:
         return text
 
     def type_of(self, argument: str) -> str:
-        """Return the type of a simple expression; "" for any other."""
+        """Return the type of a simple expression; "" if it is not simple."""
         text = argument.strip()
         if cast := re.match(r"\(\s*([\w\s:]+\*+)\s*\)", text):
             return cast[1]

@@ -1,9 +1,9 @@
 """Kernels that Numba compiled: its arrays as parameters of the PTX.
 
-Numba's `compile_ptx` gives PTX whose mangled names tell the Python types of the arguments, and
-passes an array as 5 + 2 ndim parameters: meminfo, parent, size, itemsize, address, the shape and
-the strides in bytes (the fields of Numba's array structure, in its documentation under "Notes on
-Numba's architecture"). A launch takes the array itself and fills these in.
+The mangled names in the PTX of Numba's `compile_ptx` contain the Python types of the arguments. An
+array is 5 + 2 ndim parameters: meminfo, parent, size, itemsize, address, the shape and the strides
+in bytes (Numba's documentation, "Notes on Numba's architecture"). A launch accepts the array itself
+and fills in these parameters.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class NumbaArgument:
 
     @property
     def count(self) -> int:
-        """How many parameters it is."""
+        """The number of PTX parameters."""
         return {"array": 5 + 2 * self.ndim, "complex": 2}.get(self.kind, 1)
 
     @property
     def spelled(self) -> str:
-        """Its type as Numba writes it."""
+        """The type as Numba writes it."""
         name = dtypes.dtype_name(self.code) if self.code else "any"
         if self.kind == "array":
             return f"array({name}, {self.ndim}d, {self.layout})"
@@ -63,7 +63,7 @@ class NumbaArgument:
 
 
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
-    """Return the arguments a mangled name tells of; None if they are not `count` parameters."""
+    """Return the arguments in a mangled name; None if they are not `count` parameters."""
     match = re.match(r"_ZN?(?=\d)", entry)
     if match is None or not re.search(r"B\dv\d+", entry):  # Numba tags a name with a number
         return None
@@ -111,7 +111,7 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
 
 
 def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[Any]:
-    """Return a value for each parameter of the PTX; TypeError for an array of other dimensions."""
+    """Return a value for each PTX parameter; TypeError for an array with other dimensions."""
     values: list[Any] = []
     for i, (argument, value) in enumerate(zip(arguments, given, strict=True)):
         if argument.kind == "array":

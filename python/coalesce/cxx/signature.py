@@ -1,9 +1,9 @@
-"""What a kernel's parameters are: sizes from the PTX, names and C++ types from the source.
+"""The parameters of a kernel: sizes from the PTX, names and C++ types from the source.
 
-PTX says how many bytes each parameter of an entry has, but neither its name nor what a pointer
-points to. The source says both, to a reader of C++. The reader here (declarations) is a small one.
-Its types are used where the text leaves no doubt; else the compiler's are (compiled_types). Where
-neither tells, the parameters are called arg0, arg1, ... and arrays of every dtype are accepted.
+PTX has the size of each parameter, but neither its name nor the type that a pointer points to. The
+source has both, but reading it exactly needs a C++ compiler. The small reader in declarations is
+used if its result is certain; otherwise the compiler is asked (compiled_types). If neither gives an
+answer, the parameters are called arg0, arg1, ..., and arrays of every dtype are accepted.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class PtxParameter:
 class Parameter:
     """A kernel's parameter, as far as it is known.
 
-    `kind` is "word" for 8 bytes of which nothing is known: an array or an integer is taken.
-    `accepted` holds the typestrs of arrays (of a pointer) or of the scalar; empty: any.
+    `kind` is "word" for 8 bytes of unknown type: an array or an integer is accepted. `accepted` has
+    the typestrs of arrays (for a pointer) or of the scalar; empty means any.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's entry: its name in the PTX, its name for people, its parameters."""
+    """A kernel's entry: its name in the PTX, its name in messages, its parameters."""
 
     entry: str
     name: str
@@ -99,7 +99,7 @@ _PARAMETER = re.compile(
 
 
 def is_ptx(source: str) -> bool:
-    """Tell PTX text from CUDA C++: it starts with .version, after comments."""
+    """Whether a text is PTX, not CUDA C++: PTX starts with .version, after comments."""
     return _COMMENT.sub("", source[:65536]).lstrip().startswith(".version")
 
 
@@ -120,9 +120,9 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
 
 
 def ptx_source(ptx: str) -> str:
-    """Return what PTX text was compiled from, for messages: the file of its first line number.
+    """Return the source of PTX text for messages: the file of its first line number.
 
-    That may be a module's file, or a cell of a notebook; "" where it is not to be had.
+    It may be a module's file or a cell of a notebook; "" if it cannot be read.
     """
     first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
     if first is None:
@@ -215,10 +215,10 @@ def signature_of(
     expression: str | None = None,
     ask: Ask | None = None,
 ) -> Signature:
-    """Return what is known of an entry's parameters.
+    """Return the known properties of an entry's parameters.
 
-    `expression` is the template instantiation that the entry was asked for by, if any. `ask`
-    returns the compiler's types of C++ expressions.
+    `expression` is the template instantiation that was requested, if any. `ask` returns the
+    compiler's types of C++ expressions.
     """
     name = plain_name(entry)
     base = name.split("::")[-1]
@@ -246,9 +246,9 @@ def _all_known(compiled: Sequence[Declared] | None) -> bool:
 def _merged(
     declared: Sequence[Declared] | None, compiled: Sequence[Declared] | None, count: int
 ) -> list[Declared]:
-    """Return names from the source; types from the compiler, in the source's spelling if certain.
+    """Return names from the source, and types from the compiler or, if certain, from the source.
 
-    Types that neither tells are "".
+    Unknown types are "".
     """
     unknown = Declared("", "", certain=False)
     result = []
@@ -269,7 +269,7 @@ def _merged(
 def _of_numba(
     arguments: Sequence[NumbaArgument], parameters: Sequence[PtxParameter]
 ) -> Iterator[Parameter]:
-    """Return the parameters that Numba's arguments are, an array's address by the array's name."""
+    """Return the PTX parameters of Numba's arguments; an array's address has the array's name."""
     place = 0
     for i, argument in enumerate(arguments):
         name = f"arg{i}"

@@ -1,8 +1,8 @@
-"""The variables that CUDA C++ source declares outside parameters: their types and shapes.
+"""The types and shapes of variables that CUDA C++ source declares outside parameter lists.
 
-For `__device__` and `__constant__` variables they give `Kernel.globals` its arrays. For
-`__shared__` ones they serve messages: PTX only has their sizes in bytes. The simulator compares the
-shapes with these sizes, so that a misread shape is not shown.
+`Kernel.globals` makes arrays of `__device__` and `__constant__` variables from them. Messages use
+those of `__shared__` variables, because PTX only has their sizes in bytes. The simulator compares
+the shapes with these sizes, so a misread shape is not shown.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def variables_of(
     qualifier: re.Pattern[str] = _IN_MEMORY,
     expression: str | None = None,
 ) -> dict[str, DeclaredVariable]:
-    """Return the variables that a source declares, by their last names.
+    """Return the variables that a source declares, by the last part of their names.
 
-    They are those of device memory or, with another `qualifier`, such as ``__shared__``, of another
-    kind. `expression` is the instantiation of a template that they may be in.
+    By default these are variables in device memory; `qualifier` selects another kind, such as
+    ``__shared__``. `expression` is the instantiation of a template that they may be in.
     """
     text = declarations.bare(source)
     known = {
@@ -81,7 +81,7 @@ def as_compiled(text: str) -> DeclaredVariable:
 
 
 def _statement_end(text: str, place: int) -> int:
-    """Return where the statement that goes on at `place` ends; `place` for a function."""
+    """Return the end of the statement at `place`; `place` itself for a function."""
     depth = 0
     for match in re.compile(r"[\[\]{}();=]").finditer(text, place):
         char = match[0]
@@ -132,7 +132,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def _value(text: str) -> int | None:
-    """Return what an integer expression of literals is; None for any other."""
+    """Return the value of an integer expression of literals; None for other expressions."""
 
     def of(node: ast.expr) -> int:
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -157,10 +157,10 @@ _SHARED = re.compile(r"\b__shared__\b")
 def shared_arrays(
     source: str, options: Sequence[str] = (), expression: str | None = None
 ) -> dict[str, Shape]:
-    """Return {name: (shape, bytes of an item, type)} of the shared variables in `source`.
+    """Return {name: (shape, bytes per element, type)} of the shared variables in `source`.
 
-    `expression` is the instantiation of a template that runs, such as ``"tile<16>"``. Left out is
-    what is not understood, or declared twice in different ways.
+    `expression` is the instantiation of a template that runs, such as ``"tile<16>"``. A variable is
+    left out if its declaration is not understood, or if two declarations differ.
     """
     shapes: dict[str, Shape] = {}
     for name, v in variables_of(source, options, _SHARED, expression).items():

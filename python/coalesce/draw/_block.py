@@ -229,7 +229,7 @@ def _columns_to_number(columns: int, cell: float) -> list[int]:
 
 
 def _text(grid: Grid, title: str | None, headline: str, note: str) -> str:
-    """Draw with a letter a warp, at most 8 rows of a layer, and layers of 24 rows or fewer."""
+    """Draw with one letter per warp: at most 8 rows of a layer, in layers of at most 24 rows."""
     result = [title] if title else []
     result += [*plain(headline), *plain(note)]
     width = max(len(grid.row_name(row)) for row in range(grid.rows))

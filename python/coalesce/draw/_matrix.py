@@ -116,7 +116,7 @@ class Matrix:
 
     @cached_property
     def moved(self) -> Memory | None:
-        """The sectors of the touched cells, in global memory."""
+        """The sectors of the touched cells in global memory."""
         if self.memory == "shared" or not self.cells:
             return None
         addresses = np.array([self.address(cell) for cell in self.cells], np.uint64)
@@ -208,7 +208,7 @@ def window_over(matrices: Iterable[Matrix], most: int) -> Window:
 
 
 def _around(wanted: set[int], extent: int) -> set[int]:
-    """Add a neighbour on both sides, and so many that a matrix looks like one."""
+    """Add a neighbour on both sides, so that a few cells still look like part of a matrix."""
     around = {i + d for i in wanted for d in (-1, 0, 1)} or {0}
     low = min(around)
     around.update(range(low, low + 4))

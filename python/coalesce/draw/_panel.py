@@ -43,14 +43,14 @@ class Panel:
 
     @property
     def slot(self) -> float:
-        """The width it takes."""
+        """The width of the panel."""
         heading = text_width(self.matrix.name, _NAME, True) + 6 + text_width(self.heading, 11)
         notes = [text_width(note, _NOTE) for note in self.matrix.notes]
         return max(heading, self.left + self.width, *notes)
 
     @property
     def size(self) -> float:
-        """The height it takes."""
+        """The height of the panel."""
         return _ABOVE + self.height + 8 + _LINE * len(self.matrix.notes)
 
     @property
@@ -193,7 +193,7 @@ def _indices(
 
 
 def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, float]]:
-    """Return the rows or columns to number: the touched ones, if they are not few their ends."""
+    """Return the rows or columns to number: the touched ones, or the ends if there are many."""
     shown = [item for item in at if not isinstance(item, Gap)]
     touched = touched or {shown[0], shown[-1]}
     ends = touched if len(touched) <= 3 else {min(touched), max(touched)}
@@ -209,7 +209,7 @@ def _numbered(at: dict[Item, float], touched: set[int]) -> Iterator[tuple[int, f
 def _grid(
     canvas: Canvas, at_row: dict[Item, float], at_col: dict[Item, float], size: float
 ) -> None:
-    """Rule the cells in one path and dot what is left out."""
+    """Draw the grid in one path, and dots for what is left out."""
     columns, rows = list(_runs(at_col, size)), list(_runs(at_row, size))
     lines = [
         f"M{number(left + i * size)} {number(top)}V{number(bottom)}"
@@ -276,7 +276,7 @@ def _box(
     at_col: dict[Item, float],
     size: float,
 ) -> None:
-    """Outline as much of a part of the matrix as is shown."""
+    """Outline the visible part of a region of the matrix."""
     tops = [at_row[r] for r in range(corner[0], corner[0] + extent[0]) if r in at_row]
     lefts = [at_col[c] for c in range(corner[1], corner[1] + extent[1]) if c in at_col]
     if tops and lefts:

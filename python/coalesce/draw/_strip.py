@@ -200,7 +200,7 @@ def lanes(canvas: Canvas, strip: Strip, itemsize: int, users: dict[int, list[int
 
 
 def addresses(canvas: Canvas, strip: Strip, y: float, label: Callable[[int], str]) -> float:
-    """Write where the lines begin: each, or the first, the last and the step between them."""
+    """Write the address of each line; if there is no room, of the first and last, and the step."""
     edges = [strip.edges(line) for line in strip.lines]
     labels = [label(line) for line in strip.lines]
     if all(text_width(text, 11) + 8 < b - a for text, (a, b) in zip(labels, edges, strict=True)):

@@ -33,9 +33,10 @@ def warp_access(
 ) -> Picture:
     """Draw one warp's access to global memory: its lanes, and the sectors and lines they touch.
 
-    A GPU moves memory in sectors of 32 bytes, four to a line of 128. The picture shows each lane in
-    the colour and with the letter of the sector it touches, and of each sector the bytes that some
-    lane uses (filled) and those that come along in vain (hatched).
+    A GPU moves memory in sectors of 32 bytes; a line of 128 bytes has four sectors. Each lane has
+    the colour and the letter of the sector that it touches. In each sector, bytes that some lane
+    uses are filled; bytes that are moved but not used are hatched.
+
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ class _Row:
 
 
 def _row_over(lanes: Lanes, strip: _strip.Strip) -> _Row:
-    """Place the lanes so that those that read side by side stand over what they read."""
+    """Place the lanes; neighbours that read neighbouring bytes are drawn over these bytes."""
     everywhere = _Row(MARGIN, INNER / lanes.count)
     first = lanes.numbers[0]
     start = lanes.address(first)
@@ -243,7 +244,7 @@ def _legend(canvas: Canvas, memory: Memory, y: float) -> float:
 
 
 def _sentences(memory: Memory) -> list[str]:
-    """Describe the sectors in words, the first few of them."""
+    """Describe the first few sectors in words."""
     sectors = list(memory.sectors.values())
     sentences = [
         f"Sector {letter(s.number)} at {s.address:#x} serves {lane_list(s.lanes)}, "
@@ -256,7 +257,7 @@ def _sentences(memory: Memory) -> list[str]:
 
 
 def _text(lanes: Lanes, memory: Memory, title: str | None, headline: str, note: str) -> str:
-    """Draw with letters: a character a lane, and one for every 4 bytes of memory."""
+    """Draw with letters: one character per lane, and one for every 4 bytes of memory."""
     names = {lane: memory.sector_of(lanes.address(lane)).number for lane in lanes.numbers}
     ruler = "".join(f"{lane:<8}" for lane in range(0, lanes.count, 8)).rstrip()
     row = "".join(letter(names[lane]) if lane in names else "-" for lane in range(lanes.count))
@@ -287,7 +288,7 @@ def _text_line(memory: Memory, line: int, width: int) -> str:
 
 
 def _labels(array: str | None, base: int, itemsize: int) -> Callable[[int], str]:
-    """Return what turns the address of a line into its label: "x[32]" or "0x80"."""
+    """Return a function that turns the address of a line into its label: "x[32]" or "0x80"."""
 
     def element(address: int) -> str:
         index, rest = divmod(address - base, itemsize)

@@ -80,7 +80,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
-    """Return the names of the arguments in errors: the parameters' names, if their number fits."""
+    """Return the arguments' names for errors: the parameters' names, if there are equally many."""
     parameters: Sequence[Any] = signature.parameters
     if len(parameters) != len(arguments):
         return [f"argument {number}" for number in range(1, len(arguments) + 1)]

@@ -182,7 +182,7 @@ class BaseKernel:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What of the source was left out, as only the host needs it: ``main() (lines 30-52)``."""
+        """The host code that was left out of the source: ``main() (lines 30-52)``."""
         code = self._module.device_code
         return () if code is None else code.left_out
 

@@ -55,9 +55,10 @@ def _read(path: Path) -> tuple[str, list[str]]:
 
 
 def _decoded(content: bytes) -> str:
-    """Return a file's text: UTF-8, UTF-16 with its mark, else one character a byte.
+    """Return a file's text: UTF-8, UTF-16 with its mark, else one character per byte.
 
-    What is not ASCII is in comments and in texts for people, so any reading of it will do.
+    Characters beyond ASCII only occur in comments and string literals, so any decoding is
+    sufficient.
     """
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return content.decode("utf-16", "replace")
@@ -68,7 +69,7 @@ def _decoded(content: bytes) -> str:
 
 
 def _includes_neighbours(text: str, folder: Path) -> bool:
-    """Tell whether a file includes others of its folder."""
+    """Whether a file includes other files of its folder."""
     includes = re.findall(r'^[ \t]*#[ \t]*include[ \t]*(?:"|<([^>\n]+)>)', text, re.MULTILINE)
     return any(not name or (folder / name).is_file() for name in includes)
 

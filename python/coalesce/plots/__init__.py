@@ -383,7 +383,7 @@ def _apart(number: int, places: Sequence[tuple[float, float]], panel: Axes) -> f
 
 
 def _roof(panel: Axes, points: Mapping[str, Work], gflops: float, gbps: float) -> None:
-    """Draw slope, ridge and flat part, wide enough for the points."""
+    """Draw the roof: the slope of memory, the ridge point and the flat part of arithmetic."""
     ridge = gflops / gbps
     intensities = [work.flops / work.dram_bytes for work in points.values()]
     rates = [work.flops / work.ms / 1e6 for work in points.values()]

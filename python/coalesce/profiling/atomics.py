@@ -1,9 +1,11 @@
-"""Whether addresses follow from what atomics returned, and so from the order that warps come in.
+"""Whether addresses depend on results of atomics, and therefore on the order of the warps.
 
-A kernel that packs what it selects, ``out[atomicAdd(n, 1)] = x``, stores to other places in each
-run, on a GPU as here: how many sectors that touches is no exact count. What matters is in the PTX.
-The registers that atomics of several warps fill are followed through the instructions, in whatever
-order they stand, and through shared and local memory, to the addresses that are made of them.
+A kernel that packs selected elements, ``out[atomicAdd(n, 1)] = x``, stores to different places in
+each run, on a GPU and on the simulator. The number of sectors of such stores is not exact.
+
+The analysis uses the PTX. It follows the results of atomics that several warps execute through the
+registers, in any order of the instructions, and through shared and local memory, to the addresses
+that depend on them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _SPACES = ("global", "shared", "local")
 
 
 class _Step(NamedTuple):
-    """An instruction: what it fills, what it takes, and the registers of its address."""
+    """An instruction: the registers that it writes and reads, and those of its address."""
 
     kind: str  # "load", "atomic" and such; "" if it accesses no memory
     space: str  # the memory it accesses; of a generic address most likely global
@@ -29,7 +31,8 @@ class _Step(NamedTuple):
 
 
 def spaces(table: Any, ptx: str) -> list[str]:
-    """Return the spaces of memory, "global" and others, with such addresses.
+    """Return the state spaces ("global" and others) that are accessed at such addresses.
+
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def copies_in_bulk(counts: sim.Counts) -> bool:
-    """Tell whether a launch executed bulk copies, whose accesses are not counted."""
+    """Whether a launch executed bulk copies, whose accesses are not counted."""
     table = counts.table()
     return bool((table["bulk"] & (table["executed"] > 0)).any())
 

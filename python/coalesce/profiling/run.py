@@ -1,4 +1,4 @@
-"""Taking a profile: a kernel runs on the simulator, which counts, and on a GPU where asked."""
+"""Takes a profile: the simulator runs and counts a kernel; a GPU runs it, too, if requested."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def of_kernel(
 def _listing(
     kernel: BaseKernel, counted: counting.Counted, ptx: Mapping[str, np.ndarray[Any, Any]]
 ) -> tuple[str, Sequence[rows.Instruction]]:
-    """Return the rows of the instructions and the text whose lines they name."""
+    """Return the rows of the instructions and the source text that their lines refer to."""
     counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
     source = kernel.source
@@ -191,8 +191,8 @@ def _again(
 ) -> list[Any]:
     """Return arguments with which the kernel can be launched again after this launch.
 
-    Only arrays that the kernel reads as well as writes are copied: what was in the others before
-    makes no difference.
+    Only arrays that the kernel both reads and writes are copied. The old contents of other arrays
+    do not matter.
     """
     reads = (ptx["kind"] != "") & (ptx["kind"] != "store")
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())

@@ -43,7 +43,7 @@ def exchanges(launch: Prepared) -> list[dict[str, Any]]:
 
 
 def refuse(launch: Prepared, argument: str) -> None:
-    """Raise LaunchError where blocks cannot be simulated without the others."""
+    """Raise LaunchError if blocks cannot be simulated without the others."""
     for row in exchanges(launch):
         place = f"line {row['line']}" if row["line"] else f"line {row['ptx_line']} of the PTX"
         raise LaunchError(

@@ -183,7 +183,7 @@ def prepare(
 
 
 def _with_elements(trace: Trace, arguments: int) -> Trace:
-    """Set the element types of variables (after the arguments) by the width of accesses."""
+    """Set the element types of variables from the width of the accesses to them."""
     arrays = list(trace.arrays)
     for number in range(arguments, len(arrays)):
         (bytes_,) = arrays[number].shape
