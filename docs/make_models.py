@@ -1,8 +1,8 @@
 """Write docs/models.md: what is modelled, for which GPUs, and how far off it is.
 
-``python docs/make_models.py`` takes half a minute: of the shipped kernels the launches were run by
-docs/model_accuracy.py, which keeps what it found in docs/measured/models_h200.json; those of other
-kernels are quick and run anew.
+``python docs/make_models.py`` takes half a minute. docs/model_accuracy.py runs the launches of the
+shipped kernels and keeps the results in docs/measured/models_h200.json. The launches of other
+kernels are short; this script runs them.
 """
 
 from __future__ import annotations
@@ -24,82 +24,88 @@ HEAD = """\
 
 *Written by `docs/make_models.py`; do not edit.*
 
-Requests, sectors and wavefronts follow from the addresses and are exact. What caches keep, what
-DRAM moves and how long it takes are not published; these are models, labelled so wherever they
-show.
+Requests, sectors and wavefronts follow from the addresses and are exact. NVIDIA does not publish
+what the caches keep, what DRAM moves and how long this takes. These figures come from models, and
+are labelled as modelled wherever they appear.
 
-- **L1.** What a block's warps access is replayed, a request of each warp in turn, through a cache
-  of 128-byte lines with four sectors: the block's share of what shared memory leaves. Stores go
-  on to L2, and give their line a place, but no data. Warps that no barrier holds back start up to
-  64 requests after each other, at random.
-- **L2.** The grid's blocks run as on the GPU: as many at once as registers, shared memory, warps
-  and the limit on blocks allow, the next when one ends, the older ones of a multiprocessor ahead
-  of the younger. Blocks that do the same drift apart, as in a random walk. From compute
-  capability 9.0 on, a read of a sector that a neighbour (one of the 16 or so multiprocessors of a
-  cluster, GPC) waits for is merged with the neighbour's: for 200 cycles where L2 answers, 600
-  where DRAM does. The unit is Nsight Compute's L2 Request Coalescer (LRC); the times follow from
-  `gather`, whose reads meet by chance alone, and the drift from the tiled matrix products. L2 has
-  one or two partitions; a multiprocessor asks the nearer one, which keeps copies of what is at
-  home in the other. Data that all multiprocessors read take twice their room.
-- **DRAM** is read in halves of a line, 64 bytes, and written when a line has to leave L2.
+- **L1.** The accesses of a block are replayed through a cache of 128-byte lines with four sectors,
+  one request of each warp in turn. The cache has the block's share of the memory that shared memory
+  leaves free. Stores go on to L2; in L1 they take a line, but store no data there. Warps that no
+  barrier holds back start up to 64 requests after each other, at random.
+- **L2.** The blocks of the grid run as on the GPU: as many at once as registers, shared memory,
+  warps and the limit on blocks allow. When a block ends, the next one starts. On a multiprocessor,
+  older blocks are ahead of younger ones. Blocks that do the same work drift apart, as in a random
+  walk. From compute capability 9.0 on, a read of a sector is merged with a read of the same sector
+  by a neighbour (one of the 16 or so multiprocessors of a cluster, GPC) that is still waiting. A
+  read waits 200 cycles if L2 answers, and 600 if DRAM does. The unit is Nsight Compute's L2 Request
+  Coalescer (LRC). The two times were fitted to `gather`, whose reads coincide only by chance. The
+  drift was fitted to the tiled matrix products. L2 has one or two partitions. A multiprocessor asks
+  the nearer one, which keeps copies of data from the other. Data that all multiprocessors read
+  therefore take twice their size.
+- **DRAM** is read in half lines of 64 bytes. A line is written when L2 evicts it.
 - **Time** is that of the slowest resource of the busiest multiprocessor: issue, the arithmetic
-  pipes, the load-store unit, the data stage of L1, constants, L2, its atomics, DRAM, or latency,
-  which is what the blocks wait for when too few are there to hide it. For the latency a warp is
+  pipes, the load-store unit, the data stage of L1, constants, L2, its atomics, DRAM, or latency.
+  Latency is the time that blocks wait if there are too few warps to hide it. To find it, a warp is
   taken through the machine code, which says after how many cycles each instruction follows and for
-  which results it waits; an access is answered by L1, L2 or DRAM as often as the replay of the
-  caches found its lines there. Blocks whose warps do unlike amounts of work last as long as the one
-  that does most.
-- **The data stage of L1** takes a cycle for four lines, if they are in different ones of four sets,
-  and for a word of each bank. Which set a line is in was solved from the counters of single loads,
-  all of which it explains (`tests/data/tag_sets_h200.json`).
-- **Atomics** take their turns at their place in L2: an H200 needs 0.7 ns for each sector that is
-  sent to one place, 1.7 ns for a sum of floats (`docs/measured/atomics_h200.txt`).
+  which results it waits. An access is answered by L1, L2 or DRAM as often as the replay of the
+  caches found its lines there. A block lasts as long as its slowest warp.
+- **The data stage of L1** serves in one cycle up to four lines, if these are in different ones of
+  its four sets, and one word of each bank. The set of each line was solved from the counters of
+  single loads. The solution explains all of them (`tests/data/tag_sets_h200.json`).
+- **Atomics** on the same sector are executed one after another in L2: an H200 needs 0.7 ns for each
+  request to the same sector, 1.7 ns for a sum of floats (`docs/measured/atomics_h200.txt`).
 
-Of grids whose replay would take long, the first blocks stand for the rest: at least twice as many
-as the GPU holds at once. Caches start cold. With a sample or an executor nothing is modelled.
+If the replay of a grid would take long, only its first blocks are replayed, at least twice as many
+as the GPU holds at once; they represent the others. Caches start empty. With a sample or an
+executor, nothing is modelled.
 
 ## The GPUs
 
-Code is compiled for the architecture of the GPU; where the compiler no longer knows it (7.0 with
-CUDA 13), for the oldest that it knows. Times use the figures below and constants recorded on the
-H200. **Only the H200 was checked against hardware.**"""
+Code is compiled for the architecture of the GPU. If the compiler no longer supports it (7.0 with
+CUDA 13), the oldest supported one is used. Times use the figures below, and constants that were
+recorded on the H200. **Only the H200 was checked against hardware.**"""
 
 ACCURACY = """
 ## How far off
 
-An {gpu}'s counters (driver {driver}, Nsight Compute {ncu}, cold caches, {date}) beside the
-models, for {launches} launches of every shipped kernel; `python docs/model_accuracy.py` makes
-them, and `tests/python/test_models.py` holds the small ones. *Order*: of the pairs of variants of
-an operation whose measured times differ by more than a tenth, how many are predicted in the right
-order.
+The table compares the models with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu},
+cold caches, {date}), for {launches} launches of every shipped kernel. `python
+docs/model_accuracy.py` makes the figures, and `tests/python/test_models.py` checks the small
+launches. *Order* is about pairs of variants of an operation whose measured times differ by more
+than 10 %: it says how many of them the model puts in the right order.
 
-"Recorded counts" gives the time model the instructions and wavefronts that the GPU counted. Where
-that is much better than "time", the simulator executed other instructions: PTX, whose shared
-loads the assembler merges and drops, where there is no machine code to execute.
+For "recorded counts", the time model gets the instructions and wavefronts that the GPU counted. If
+this error is much smaller than that of "time", the simulator executed other instructions: without
+machine code it executes the PTX, and the assembler merges and removes shared loads of the PTX.
 
-Known errors: `coalesced` is slower than `naive_2d` at 512 and `untiled` than `coalesced` at 4096 by
-more than a tenth, for a reason that is not known; the model has them in the other order. Which
-multiprocessors' reads are merged is inferred, and blocks that follow each other are taken to be
-neighbours; where two share only the sector between them (`offset`) the GPU merges none, the model
-many. Warps that no barrier holds back drift apart further in a longer kernel, in the model always
-as far, so that it merges too many of the reads of `naive_2d` and `untiled`. The GPU counts stores
-to a line that others stored to as hits of L1 more seldom than the model (`naive_read`). Of what a
-warp writes to a sector in parts, L1 sends some together; which is not known, and modelled as seven
-of ten. In products of 4096 some kernels' blocks stay together and share what they read, others
-drift apart, as the model assumes of all. DRAM answers reads at random (`gather` of more than L2
-holds) more slowly than the model.
+Known errors:
 
-Median errors, and in brackets the largest:
+- `coalesced` is slower than `naive_2d` at 512, and `untiled` is slower than `coalesced` at 4096,
+  both by more than 10 %. The reason is not known. The model has them in the other order.
+- It is not known which multiprocessors' reads are merged. The model takes successive blocks for
+  neighbours. If two blocks share only the sector between them (`offset`), the GPU merges none of
+  their reads, but the model merges many.
+- Warps that no barrier holds back drift apart further in longer kernels. In the model the distance
+  is always the same, so it merges too many reads of `naive_2d` and `untiled`.
+- Stores to a line that other warps stored to are counted as L1 hits less often by the GPU than by
+  the model (`naive_read`).
+- L1 merges some partial writes of a warp to a sector. The rule is not known; the model merges 70 %.
+- In products of 4096, the blocks of some kernels stay together and share what they read. Those of
+  other kernels drift apart, as the model assumes for all.
+- DRAM answers random reads (`gather` from more data than L2 holds) more slowly than the model.
+
+Median errors, with the largest in brackets:
 """
 
 OTHERS = """
 ## Kernels that the models were not made from
 
 The models were made from the shipped kernels. `programs` are the whole kernels of
-`tests/kernels/programs.cu`, written as a check and since then looked at; `unseen` are those of
-`tests/kernels/unseen_*.cu`, written and recorded ({date}) before anybody looked at what
-the models say of them. Since then every second one of those was looked at: the models of atomics
-and of partial writes come of it. Median errors, and in brackets the largest:
+`tests/kernels/programs.cu`. They were written as a check, and their errors were examined later.
+`unseen` are those of `tests/kernels/unseen_*.cu`. They were written and recorded ({date}) before
+anybody looked at the models' results for them. Since then, every second one was examined: the
+models of atomics and of partial writes come from these. Median errors, with the largest in
+brackets:
 """
 
 
@@ -113,7 +119,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 def gpus() -> Iterator[str]:
-    """Yield the table of GPUs and where its figures are from."""
+    """Yield the table of GPUs and the sources of its figures."""
     columns = {
         "multiprocessors": "multiprocessors",
         "GHz": "clock_ghz",

@@ -1,8 +1,8 @@
 // out[i] = x[i * stride]: lanes `stride` elements apart.
 //
-// With floats a sector holds 8 elements. Stride 2 uses every second one, 8 sectors a load instead
-// of 4; from stride 8 on each lane has a sector to itself, 32 sectors, 4 of every 32 bytes used.
-// It can get no worse in sectors, only in the lines and pages they lie in.
+// A sector holds 8 floats. Stride 2 uses every second one: 8 sectors per load instead of 4. From
+// stride 8 on, each lane has its own sector: 32 sectors, and 4 of every 32 bytes are used. A larger
+// stride costs no more sectors, but the sectors are in more lines and pages.
 
 #ifndef ELEMENT
 #define ELEMENT float

@@ -1,8 +1,8 @@
 // Contiguous elements read in any order inside the warp: the order costs nothing.
 //
-// A load's sectors are those its 32 addresses fall into. Which lane asks for which address does not
-// matter: reversed or shuffled, 32 neighbouring floats are 4 sectors. ORDER is the permutation, a
-// lane's element for each lane; elements that fill no whole warp stay in place.
+// A load moves the sectors that contain its 32 addresses. Which lane uses which address does not
+// matter: 32 neighbouring floats are 4 sectors in any order. ORDER is the permutation, one element
+// for each lane. Elements that do not fill a whole warp stay in place.
 
 #ifndef ELEMENT
 #define ELEMENT float

@@ -1,7 +1,7 @@
 // Every lane of a warp reads the warp's first element: one address, one sector.
 //
-// The hardware fetches a sector once, however many lanes want it, and hands it to all of them in
-// the same cycle. A load that is uniform in the warp is the cheapest there is.
+// The hardware loads a sector once, even if many lanes use it, and passes it to all of them in the
+// same cycle. A load of one address per warp is the cheapest load there is.
 
 #ifndef ELEMENT
 #define ELEMENT float

@@ -1,8 +1,8 @@
-// out[i] = x[index[i]]: the data decide what a load costs.
+// out[i] = x[index[i]]: the data decide the cost of a load.
 //
-// The load of index is contiguous, 4 sectors a warp. The load of x costs as many sectors as the 32
-// indices fall into: 4 if they are neighbours in any order, up to 32 if they are scattered. Sorting
-// the indices, or whatever they point to, is what makes a gather fast.
+// The load of index is contiguous, 4 sectors per warp. The load of x costs as many sectors as the
+// 32 indices touch: 4 if they are neighbours in any order, up to 32 if they are scattered. Sorting
+// the indices, or the elements of x, makes a gather fast.
 
 #ifndef ELEMENT
 #define ELEMENT float

@@ -1,7 +1,7 @@
-// 31 lanes read neighbours and the last lane an element far away: one sector more, no more.
+// 31 lanes read neighbours, and the last lane reads an element far away: only one sector more.
 //
-// The hardware counts distinct sectors: 4 for the 31 contiguous floats and 1 for the stray lane, 5
-// in all. A load is not coalesced or uncoalesced as a whole, and the stray lane does not cost a
+// The hardware counts distinct sectors: 4 for the 31 contiguous floats and 1 for the last lane, 5
+// in total. A load is not coalesced or uncoalesced as a whole, and the last lane does not cost a
 // whole 128-byte line.
 
 #ifndef ELEMENT

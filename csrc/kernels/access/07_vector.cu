@@ -1,8 +1,8 @@
-// The same bytes in loads of 1 to 16 bytes a lane: wider accesses need fewer requests.
+// The same bytes in loads of 1 to 16 bytes per lane: wider accesses need fewer requests.
 //
-// A warp's load of 1 byte a lane is 1 sector, of 4 bytes 4 sectors, of 16 bytes (float4) 16. Every
-// byte is used at every width, so the sectors of a copy stay the same; what falls is the number of
-// instructions and requests that fetch them. ELEMENT is the type of an access.
+// A load of a warp touches 1 sector with 1 byte per lane, 4 sectors with 4 bytes, 16 sectors with
+// 16 bytes (float4). Every byte is used at every width, so a copy moves the same number of sectors.
+// It needs fewer instructions and requests. ELEMENT is the type of an access.
 
 #ifndef ELEMENT
 #define ELEMENT float4

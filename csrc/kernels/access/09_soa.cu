@@ -1,7 +1,7 @@
 // Structure of arrays: each thread reads one field of its structure.
 //
-// Every field has an array of its own, so one field of 32 neighbouring structures is contiguous: 4
-// sectors a load (float), whatever else a structure holds.
+// Every field has its own array, so one field of 32 neighbouring structures is contiguous: 4
+// sectors per load (float), whatever else a structure contains.
 
 #ifndef ELEMENT
 #define ELEMENT float

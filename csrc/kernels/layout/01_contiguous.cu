@@ -1,8 +1,8 @@
-// out[row, col] = x[first + row * row_stride + col * col_stride]: a strided array made contiguous.
+// out[row, col] = x[first + row * row_stride + col * col_stride]: a contiguous copy.
 //
-// What the package runs before a kernel that wants its operands row by row, when a GPU array comes
-// in another layout. Strides count elements and may be negative; `first` is where element (0, 0)
-// is. Stores are coalesced; loads cost what the strides make them cost.
+// The package runs this before a kernel that needs operands in C order, if a GPU array has another
+// layout. Strides count elements and may be negative; `first` is the place of element (0, 0).
+// Stores are coalesced; the cost of the loads depends on the strides.
 
 #ifndef ELEMENT
 #define ELEMENT float

@@ -1,9 +1,9 @@
-// One thread for each element of the result, and the lanes of a warp step down the rows.
+// One thread per element of the result; neighbouring lanes compute neighbouring rows.
 //
-// At each step of the loop the 32 lanes read a[row, k] of 32 rows: addresses K elements apart, so
-// every lane touches a 32-byte sector of its own and uses 4 bytes of it. b[k, col] is one address
-// for the whole warp, 1 sector. That is 33 sectors a step where 5 would do (02_naive_2d), and the
-// store of the result is as scattered as the loads of a.
+// In each iteration, the 32 lanes of a warp read a[row, k] of 32 different rows. These addresses
+// are K elements apart, so every lane touches its own 32-byte sector and uses 4 bytes of it. All
+// lanes read the same b[k, col]: 1 sector. That is 33 sectors per iteration, where 5 would be
+// enough (02_naive_2d). The store of the result is as scattered as the loads of a.
 
 #ifndef REAL
 #define REAL float

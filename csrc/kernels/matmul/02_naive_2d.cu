@@ -1,8 +1,8 @@
-// The naive kernel with threadIdx.x on the columns: the lanes of a warp step along a row.
+// The naive kernel with threadIdx.x along the columns: neighbouring lanes, neighbouring columns.
 //
-// threadIdx.x is what differs between neighbouring lanes, so what it indexes decides everything.
-// Now the 32 lanes read b[k, col] of 32 neighbouring columns: 128 bytes in a row, 4 sectors, every
-// byte used. a[row, k] is one address for the whole warp, 1 sector: 5 sectors a step instead of 33.
+// threadIdx.x is the index that differs between neighbouring lanes, so its use decides the cost.
+// Here the 32 lanes read b[k, col] of 32 neighbouring columns: 128 contiguous bytes, 4 sectors,
+// every byte used. All lanes read the same a[row, k]: 1 sector. 5 sectors per iteration, not 33.
 
 #ifndef REAL
 #define REAL float

@@ -1,9 +1,9 @@
-// A one-dimensional block that gives consecutive threads consecutive columns.
+// A one-dimensional block in which consecutive threads compute consecutive columns.
 //
-// The block has TILE * TILE threads and no y: the kernel itself says which thread computes which
-// element. With row = t / TILE and col = t % TILE the lanes of a warp share a row and step along
-// it, exactly as in 02_naive_2d: 1 sector of a and 4 sectors of b a step. Being one-dimensional
-// gains nothing by itself; the division and the remainder on the right sides do.
+// The block has TILE * TILE threads along x, and the kernel computes row and column of each thread.
+// With row = t / TILE and col = t % TILE, the lanes of a warp share a row and have neighbouring
+// columns, exactly as in 02_naive_2d: 1 sector of a and 4 of b per iteration. A one-dimensional
+// block by itself gains nothing; what matters is which index is the remainder.
 
 #ifndef REAL
 #define REAL float

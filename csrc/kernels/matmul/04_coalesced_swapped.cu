@@ -1,8 +1,8 @@
-// The one-dimensional block with division and remainder swapped: two characters, every load lost.
+// The one-dimensional block with division and remainder swapped: no load of a is coalesced.
 //
-// With row = t % TILE and col = t / TILE the lanes step down the rows again: 32 sectors of a and 1
-// of b a step, the counts of 01_naive. One tutorial prints the kernel this way and calls it
-// coalesced. Only the addresses decide, and counting them shows it.
+// With row = t % TILE and col = t / TILE, neighbouring lanes have neighbouring rows again: 32
+// sectors of a and 1 of b per iteration, as in 01_naive. One tutorial prints the kernel in this way
+// and calls it coalesced. Only the addresses decide, and counting shows the cost.
 
 #ifndef REAL
 #define REAL float

@@ -1,9 +1,9 @@
-// B transposed beforehand, so that each thread reads a row of A and a row of B^T.
+// B is transposed beforehand, so each thread reads a row of A and a row of B^T.
 //
-// Each thread now walks along contiguous memory, which is what a CPU's cache wants. A GPU wants
-// something else: at one instant the lanes of a warp hold neighbouring columns, and their elements
-// b[col, k] of B^T lie K elements apart. 32 sectors of b and 1 of a a step: the transposition has
-// made a coalesced load an uncoalesced one. Coalescing happens across lanes, not along a loop.
+// Each thread now reads contiguous memory, which is good for the cache of a CPU. On a GPU, the
+// lanes of a warp read at the same time. They have neighbouring columns, so their elements b[col,
+// k] of B^T are K elements apart: 32 sectors of b and 1 of a per iteration. The transposition has
+// made a coalesced load uncoalesced. Coalescing happens across lanes, not along a loop.
 //
 // Here `b` is B^T, stored row by row: element (k, col) of B is b[col, k].
 

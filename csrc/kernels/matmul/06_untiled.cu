@@ -1,9 +1,9 @@
-// The loop of a tiled kernel, in steps of TILE, but straight from global memory.
+// The loop of a tiled kernel, in steps of TILE, but directly from global memory.
 //
-// Cutting the loop over k into tiles changes no address: each thread still reads K elements of a
-// and K of b, 1 + 4 sectors a step of the inner loop, TILE times as many as 07_tiled. The saving of
-// a tiled kernel comes from threads sharing what they load, not from the order of the loop. (The
-// inner loop matters for the result: without it only one product in TILE is added up.)
+// Splitting the loop over k changes no address: each thread still reads K elements of a and of b.
+// That is 1 + 4 sectors per iteration of the inner loop, TILE times as many as in 07_tiled. Tiling
+// saves sectors because threads share what they load, not because of the order of the loop. (The
+// result needs the inner loop: without it, only one product in TILE is added.)
 
 #ifndef REAL
 #define REAL float

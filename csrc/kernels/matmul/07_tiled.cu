@@ -1,10 +1,10 @@
-// Tiles of A and B in shared memory: what one thread loads, TILE threads use.
+// Tiles of A and B in shared memory: TILE threads use each element that one thread loads.
 //
-// The block loads a TILE x TILE tile of each matrix, one element a thread, and multiplies the tiles
-// from shared memory. Each element of a and b is read from global memory once a block instead of
-// once a thread: TILE times fewer sectors. Both loads have threadIdx.x on the columns, so both are
-// coalesced: 4 sectors each. In the inner loop a_tile[ty][k] is the same word for all lanes of a
-// warp (a broadcast) and b_tile[k][tx] one word in each of the 32 banks: no bank conflicts.
+// The block loads a TILE x TILE tile of each matrix, one element per thread, and multiplies the
+// tiles from shared memory. Each element of a and b is read from global memory once per block, not
+// once per thread: TILE times fewer sectors. Both loads have threadIdx.x along the columns, so both
+// are coalesced: 4 sectors each. In the inner loop a_tile[ty][k] is one word for all lanes of a
+// warp (a broadcast), and b_tile[k][tx] is one word in each of the 32 banks: no bank conflicts.
 
 #ifndef REAL
 #define REAL float

@@ -1,9 +1,9 @@
-// The tiled kernel with the tile of B written transposed into shared memory.
+// The tiled kernel with the tile of B stored transposed in shared memory.
 //
-// The loads from global memory are those of 07_tiled, coalesced before and after. What changes is
-// the bank: b_tile[tx][ty] and b_tile[tx][k] step down a column of the tile, TILE words from lane
-// to lane, so with 32 x 32 floats all 32 lanes want the same one of the 32 banks and are served
-// one after another: 32 wavefronts for each load and store of b_tile instead of 1.
+// The loads from global memory are coalesced, as in 07_tiled. What changes are the banks: in
+// b_tile[tx][ty] and b_tile[tx][k], neighbouring lanes access neighbouring rows of the tile, TILE
+// words apart. With 32 x 32 floats, all 32 lanes access the same bank and are served one after
+// another: 32 wavefronts for each load and store of b_tile instead of 1.
 
 #ifndef REAL
 #define REAL float

@@ -1,10 +1,10 @@
 // Corner turning: B is stored column by column, and its tile is loaded along its columns.
 //
-// A column-major B would be read with lanes K elements apart by a kernel that loads its tile row by
-// row. Turning the corner lets threadIdx.x run along what is contiguous, k, while loading: 4
-// sectors. The tile then lies transposed in shared memory, and the inner loop reads b_tile[tx][k]:
-// lanes TILE words apart, all in one bank, 32 wavefronts a load. Shared memory is not fast in every
-// order; 10_corner_turned_padded is the remedy.
+// If a kernel loaded the tile of a column-major B row by row, neighbouring lanes would be K
+// elements apart. Corner turning lets threadIdx.x run along k, which is contiguous, during the
+// load: 4 sectors. The tile is then transposed in shared memory, and the inner loop reads
+// b_tile[tx][k]: lanes are TILE words apart, all in one bank, 32 wavefronts per load. The order of
+// accesses matters for shared memory, too; see 10_corner_turned_padded.
 //
 // Here `b` is column-major: element (k, col) of B is b[col, k].
 

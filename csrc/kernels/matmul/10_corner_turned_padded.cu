@@ -1,8 +1,8 @@
-// Corner turning with a column of padding in the tile of B: the bank conflicts are gone.
+// Corner turning with a column of padding in the tile of B: no bank conflicts.
 //
-// A row of the tile is now TILE + 1 words long. Lanes that step down a column, b_tile[tx][k], are
-// 33 words apart instead of 32, and 33 is odd: each lane falls into the next bank, 1 wavefront a
-// load instead of 32. The padding costs TILE unused words and nothing else.
+// A row of the tile is now TILE + 1 words long. In b_tile[tx][k], neighbouring lanes are 33 words
+// apart instead of 32. 33 is odd, so each lane accesses another bank: 1 wavefront per load instead
+// of 32. The padding costs only TILE unused words.
 //
 // Here `b` is column-major: element (k, col) of B is b[col, k].
 

@@ -1,10 +1,10 @@
-// Each thread computes a column of 8 elements: one value of B, once read, is used 8 times.
+// Each thread computes a column of 8 elements: each value of B is read once and used 8 times.
 //
-// In 07_tiled every multiplication reads two words of shared memory, and those loads take most of
+// In 07_tiled every multiplication reads two words of shared memory, and these loads take most of
 // the time. Here a block computes 64 x 64 elements with 512 threads, and a thread keeps 8 sums in
-// registers. For each k it reads one word of B and 8 words of A: 9 words for 8 multiplications
-// instead of 16. The words of A are the same for all lanes of a warp (a broadcast), and the
-// assembler reads four of them, neighbours along k, with one load.
+// registers. For each k, a thread reads one word of B and 8 words of A: 9 words for 8
+// multiplications instead of 16. The words of A are the same for all lanes of a warp (a broadcast),
+// and the assembler reads four of them, neighbours along k, with one load.
 
 #ifndef REAL
 #define REAL float

@@ -1,12 +1,12 @@
-// Each thread computes 8 x 8 elements: 16 words from shared memory serve 64 multiplications.
+// Each thread computes 8 x 8 elements: 16 words of shared memory for 64 multiplications.
 //
-// A block computes 128 x 128 elements with 256 threads. For each k a thread reads 8 words of A and
+// A block computes 128 x 128 elements with 256 threads. For each k, a thread reads 8 words of A and
 // 8 words of B into registers and multiplies each with each. 11_blocktiled_1d reads 9 words for 8
 // multiplications; this kernel reads 16 words for 64, so shared memory no longer limits it. The
 // price is registers: 64 sums in each thread.
 //
-// What is left: neighbouring threads own neighbouring groups of 8 columns, so lanes read B 8 words
-// apart. That is a bank conflict, which 14_warptiled removes.
+// One problem remains: neighbouring threads have neighbouring groups of 8 columns, so lanes read
+// words of B that are 8 apart. This is a bank conflict, which 14_warptiled removes.
 
 #ifndef REAL
 #define REAL float

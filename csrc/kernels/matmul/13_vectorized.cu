@@ -1,13 +1,13 @@
 // 16 bytes per load, and the tile of A stored transposed.
 //
-// The multiplications are those of 12_blocktiled_2d. What changes is how words move: a thread loads
-// 16 bytes of a and of b with one instruction instead of four, and the tile of A is written
-// transposed, a_tile[k][row]. A thread's 8 words of A are then neighbours and take two loads of 16
-// bytes instead of eight loads. Four extra columns in a_tile keep the transposed writes free of
-// bank conflicts.
+// The multiplications are those of 12_blocktiled_2d. The loads are wider: a thread loads 16 bytes
+// of a and of b with one instruction instead of four, and the tile of A is stored transposed,
+// a_tile[k][row]. A thread's 8 words of A are then neighbours and take two loads of 16 bytes
+// instead of eight loads. Four extra columns in a_tile keep the transposed stores free of bank
+// conflicts.
 //
-// 16-byte loads need rows that start at multiples of 16 bytes. Where K or N is no multiple of 4
-// (of 2 for double), the same vectors are filled one element at a time.
+// 16-byte loads need rows that start at multiples of 16 bytes. If K or N is not a multiple of 4 (of
+// 2 for double), the same vectors are filled one element at a time.
 
 #ifndef REAL
 #define REAL float

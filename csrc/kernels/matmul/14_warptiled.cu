@@ -1,11 +1,11 @@
 // The threads of a warp share a compact tile: no bank conflicts, and fewer distinct words.
 //
-// In 13_vectorized neighbouring lanes own neighbouring groups of 8 columns: their 16-byte loads are
-// 32 bytes apart and use half of the banks twice. Here the 8 warps of a block own tiles of 32 x 64
-// elements, and a thread owns 4 x 4 elements in each quarter of that tile. Lanes that are 4 columns
-// apart read neighbouring 16 bytes: one load of B by 8 lanes covers 128 contiguous bytes, all 32
-// banks once. A load of A touches 4 distinct groups of 16 bytes, which the other lanes share. That
-// is 3 wavefronts per load instead of 5. Nothing else changes.
+// In 13_vectorized, neighbouring lanes have neighbouring groups of 8 columns: their 16-byte loads
+// are 32 bytes apart and use half of the banks twice. Here a warp has a tile of 32 x 64 elements,
+// and a thread has 4 x 4 elements in each quarter of the tile. Neighbouring lanes read neighbouring
+// 16 bytes: a load of B by 8 lanes covers 128 contiguous bytes, all 32 banks once. A load of A
+// touches 4 different groups of 16 bytes, which the other lanes share. That is 3 wavefronts per
+// load instead of 5. Nothing else changes.
 
 #ifndef REAL
 #define REAL float

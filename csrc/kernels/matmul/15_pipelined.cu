@@ -1,15 +1,15 @@
 // Copies run ahead of the multiplications: four stages in shared memory, two in registers.
 //
-// Up to 14_warptiled a block loads a tile, waits, multiplies, waits. Here shared memory holds four
-// stages of tiles. cp.async copies from global to shared memory without passing through registers
-// and without waiting, so while one stage is multiplied the next three are on their way. The same
-// idea once more for registers: the words of step k + 1 are read while those of step k are
-// multiplied. One barrier per stage remains.
+// In 14_warptiled a block loads a tile, waits, multiplies, waits. Here shared memory holds four
+// stages of tiles. cp.async copies from global to shared memory without registers and without
+// waiting, so the next three stages are loaded while one stage is multiplied. Registers use the
+// same idea: the words of step k + 1 are read while those of step k are multiplied. One barrier per
+// stage remains.
 //
-// cp.async copies 4 to 16 bytes to any aligned place. The tile of A is therefore transposed by the
-// copies themselves, one element each; with four extra columns neither they nor the loads have bank
-// conflicts. Where rows of b are not aligned, its copies are one element each, too.
-// Compute capability 8.0 and newer have cp.async; older GPUs get ordinary loads and stores.
+// cp.async copies 4 to 16 bytes to any aligned place. Therefore the copies themselves transpose the
+// tile of A, one element each. With four extra columns, neither the copies nor the loads have bank
+// conflicts. If rows of b are not aligned, its copies are one element each, too. cp.async needs
+// compute capability 8.0 or newer; older GPUs use ordinary loads and stores.
 
 #ifndef REAL
 #define REAL float

@@ -1,12 +1,12 @@
 // Small products: several groups of warps share a tile, each with a part of K. float32 only.
 //
-// A product of 512 x 512 has 16 tiles of 128 x 128, and a GPU has 132 multiprocessors. Smaller
+// A product of 512 x 512 has 16 tiles of 128 x 128, but a GPU has 132 multiprocessors. Smaller
 // tiles keep more of them busy, but a tile of 64 x 64 is not enough work for many warps. Here the
-// groups of a block split the steps of each stage between them, and the two blocks of a cluster
-// split the stages. Every group computes the whole tile from its part of K. At the end the groups
-// put their sums into shared memory, and each adds up a share of the tile over all groups. It reads
-// those of the other block directly: a cluster's blocks see each other's shared memory (distributed
-// shared memory). The order of additions is always the same.
+// groups of a block divide the steps of each stage, and the two blocks of a cluster divide the
+// stages. Every group computes the whole tile from its part of K. At the end the groups write their
+// sums to shared memory, and each group adds up a share of the tile over all groups. It reads the
+// sums of the other block directly: the blocks of a cluster can read each other's shared memory
+// (distributed shared memory). The order of additions is always the same.
 //
 // Copies run ahead as in 15_pipelined. TILE chooses the shape: 32 is a tile of 32 x 32 and 8 parts
 // of K, 64 of 64 x 64 and 8 parts, 128 of 128 x 64 and 2 parts in one block.

@@ -1,8 +1,8 @@
-// Row sums, one thread a row.
+// Row sums, one thread per row.
 //
-// Each thread walks along its row, so at one instant the 32 lanes of a warp read one column of x:
-// addresses `cols` elements apart, 32 sectors a load. And there are only as many threads as rows:
-// a matrix of 4096 rows fills 16 blocks, on a GPU with room for hundreds.
+// Each thread reads along its row, so the 32 lanes of a warp read one column of x at a time:
+// addresses `cols` elements apart, 32 sectors per load. And there are only as many threads as rows:
+// a matrix of 4096 rows makes 16 blocks, but a GPU has room for hundreds.
 
 #ifndef REAL
 #define REAL float

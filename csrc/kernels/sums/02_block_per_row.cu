@@ -1,8 +1,8 @@
-// Row sums, one block a row: a strided sum in each thread, then a tree in shared memory.
+// Row sums, one block per row: a strided sum in each thread, then a tree in shared memory.
 //
-// At every step the block reads 256 neighbouring elements, so each warp's load is contiguous: 4
+// In each iteration the block reads 256 neighbouring elements, so each warp's load is contiguous: 4
 // sectors (float). The 256 partial sums are then halved eight times. The lower half adds the upper
-// half, so that working threads stay neighbours: no bank conflicts, and whole warps retire.
+// half, so the working threads stay neighbours: no bank conflicts, and whole warps finish.
 
 #ifndef REAL
 #define REAL float

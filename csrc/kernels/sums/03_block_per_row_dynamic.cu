@@ -1,7 +1,7 @@
-// Row sums, one block a row, with shared memory whose size the launch gives.
+// Row sums, one block per row, with dynamic shared memory.
 //
-// 02_block_per_row fixes the array's length when it is compiled. `extern __shared__` leaves it to
-// the launch, which passes the bytes beside grid and block. The loads and their cost are the same.
+// 02_block_per_row fixes the array's length at compile time. `extern __shared__` leaves it to the
+// launch, which passes the number of bytes after grid and block. The cost of the loads is the same.
 
 #ifndef REAL
 #define REAL float

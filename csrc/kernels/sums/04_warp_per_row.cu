@@ -1,8 +1,8 @@
-// Row sums, one warp a row: partial sums pass from lane to lane through registers.
+// Row sums, one warp per row: lanes exchange partial sums through registers.
 //
-// The lanes read 32 neighbouring elements a step: 4 sectors (float). __shfl_down_sync then hands
-// each lane the value of the lane 16, 8, 4, 2, 1 further on, so five steps add 32 partial sums with
-// no shared memory and no barrier: the lanes of a warp need none.
+// In each iteration the lanes read 32 neighbouring elements: 4 sectors (float). __shfl_down_sync
+// then gives each lane the value of the lane 16, 8, 4, 2 and 1 further on, so five steps add 32
+// partial sums, without shared memory and without a barrier.
 
 #ifndef REAL
 #define REAL float

@@ -1,8 +1,8 @@
-// Column sums, one thread a column.
+// Column sums, one thread per column.
 //
-// The mirror image of 01_thread_per_row, and coalesced: lanes hold neighbouring columns, so at
-// every step a warp reads 128 contiguous bytes, 4 sectors (float). What remains is the number of
-// threads: one a column leaves most of the GPU idle while each of them waits for its loads.
+// Unlike 01_thread_per_row, this is coalesced: lanes have neighbouring columns, so in each
+// iteration a warp reads 128 contiguous bytes, 4 sectors (float). But there are few threads: one
+// per column leaves most of the GPU idle while each thread waits for its loads.
 
 #ifndef REAL
 #define REAL float

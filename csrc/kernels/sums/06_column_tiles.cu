@@ -1,9 +1,9 @@
 // Column sums, one block for 32 columns: 32 warps share the rows, then the block adds up.
 //
-// Each warp still reads 128 contiguous bytes of a row, 4 sectors (float), but 32 warps work on the
-// same columns and each takes every 32nd row: 32 times as many loads in flight as with a thread a
-// column. The 32 partial sums of a column meet in shared memory. A column of padding keeps the
-// turned read, one partial sum a lane, free of bank conflicts, and a warp adds them by shuffles.
+// Each warp still reads 128 contiguous bytes of a row, 4 sectors (float). But 32 warps work on the
+// same columns, and each takes every 32nd row: 32 times as many loads in flight as with one thread
+// per column. The 32 partial sums of a column are collected in shared memory. A column of padding
+// keeps the transposed read free of bank conflicts, and a warp adds the sums by shuffles.
 
 #ifndef REAL
 #define REAL float

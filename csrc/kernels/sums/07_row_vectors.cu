@@ -1,12 +1,12 @@
-// Row sums with 16-byte loads, four of them under way per thread.
+// Row sums with 16-byte loads, four of them in flight per thread.
 //
-// A row is shared by blockDim.x threads: a warp for short rows, 256 threads for long ones. Each
-// starts 4 loads of 16 bytes before it adds; this many bytes under way are what memory needs to
-// deliver at its full rate. The 16 numbers are added in pairs, and their sum goes to a running sum
-// that keeps what rounding lost (Kahan's method): the result is as accurate as a pairwise sum, for
-// one more instruction per element at most. The order is fixed, so every run gives the same bits.
+// blockDim.x threads share a row: a warp for short rows, 256 threads for long ones. Each thread
+// starts 4 loads of 16 bytes before it adds; memory needs so many bytes in flight to reach its full
+// rate. The 16 numbers are added in pairs. Their sum is added to a running sum that also keeps its
+// rounding errors (Kahan's method): the result is as accurate as a pairwise sum, for at most one
+// more instruction per element. The order is fixed, so every run gives the same bits.
 //
-// Where rows do not begin at multiples of 16 bytes, the loads are single elements, 16 under way.
+// If rows do not begin at multiples of 16 bytes, single elements are loaded, 16 in flight.
 
 #ifndef REAL
 #define REAL float

@@ -1,12 +1,12 @@
-// Column sums with 16-byte loads, eight of them under way per thread, and the rows in slices.
+// Column sums with 16-byte loads, eight of them in flight per thread, and the rows in slices.
 //
-// A warp reads 512 contiguous bytes of a row (float): each lane holds 4 neighbouring columns. The 8
-// warps of a block take rows in turn, 8 at a time each, so 64 rows are under way. Where there are
-// few columns, blocks along y take slices of the rows; their sums form a matrix of as many rows as
-// there are slices, and a second launch of the same kernel adds those up. No atomics: the order of
-// additions is fixed, and every run gives the same bits.
+// A warp reads 512 contiguous bytes of a row (float): each lane has 4 neighbouring columns. The 8
+// warps of a block take rows in turn, 8 at a time each, so 64 rows are in flight. If there are few
+// columns, blocks along y take slices of the rows. Their sums form a matrix with one row per slice,
+// and a second launch of the same kernel adds them up. There are no atomics: the order of additions
+// is fixed, and every run gives the same bits.
 //
-// Where rows do not begin at multiples of 16 bytes, each lane's four columns are loaded one by one.
+// If rows do not begin at multiples of 16 bytes, each lane's four columns are loaded one by one.
 
 #ifndef REAL
 #define REAL float

@@ -1,7 +1,7 @@
-// A copy, the yardstick: a transposition moves the same bytes and cannot be faster.
+// A copy, for comparison: a transposition moves the same bytes and cannot be faster.
 //
-// Lanes step along a row of `in` and of `out`: 4 sectors of 32 bytes a load and 4 a store (float),
-// every byte used. The result is `in` itself, not its transpose.
+// Neighbouring lanes access neighbouring elements of a row of `in` and of `out`: 4 sectors per load
+// and 4 per store (float), every byte used. The result is `in` itself, not its transpose.
 
 #ifndef REAL
 #define REAL float

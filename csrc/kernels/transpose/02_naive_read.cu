@@ -1,7 +1,7 @@
-// Each thread moves its elements straight across; the reads are coalesced, the writes are not.
+// Each thread moves its elements directly; the loads are coalesced, the stores are not.
 //
-// Lanes step along a row of `in`, 4 sectors a load (float), and so down a column of `out`: 32
-// addresses `rows` elements apart, 32 sectors a store, of each of which 4 bytes are written.
+// Neighbouring lanes read along a row of `in`, 4 sectors per load (float). They write down a column
+// of `out`: addresses `rows` elements apart, 32 sectors per store, 4 bytes written in each.
 
 #ifndef REAL
 #define REAL float

@@ -1,9 +1,9 @@
-// Each thread moves its elements straight across; the writes are coalesced, the reads are not.
+// Each thread moves its elements directly; the stores are coalesced, the loads are not.
 //
-// Lanes step along a row of `out`, 4 sectors a store (float), and so down a column of `in`: 32
-// sectors a load. The counts of 02_naive_read with load and store exchanged, but usually the
-// faster of the two: the rest of a sector read in vain may still be in the cache when its turn
-// comes, a sector written in part has to be merged with what memory holds.
+// Neighbouring lanes write along a row of `out`, 4 sectors per store (float), and read down a
+// column of `in`, 32 sectors per load. These are the counts of 02_naive_read with load and store
+// exchanged. This kernel is usually faster: the unused bytes of a loaded sector may still be in the
+// cache when they are needed, but a partly written sector must be merged with memory.
 
 #ifndef REAL
 #define REAL float

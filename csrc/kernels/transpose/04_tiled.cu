@@ -1,8 +1,8 @@
-// Through a tile in shared memory: reads and writes of global memory are both coalesced.
+// Through a tile in shared memory: loads and stores of global memory are both coalesced.
 //
-// The block reads its tile row by row and writes it row by row of `out`; the turn happens in shared
-// memory, where no sector is wasted. But reading a column of the tile means 32 lanes 32 words
-// apart, all in one of the 32 banks: 32 wavefronts a load instead of 1 (05_padded, 06_swizzled).
+// The block reads its tile row by row and writes it row by row of `out`. The transposition happens
+// in shared memory, where no sector is wasted. But 32 lanes that read a column of the tile are 32
+// words apart, all in one of the 32 banks: 32 wavefronts per load, not 1 (05_padded, 06_swizzled).
 
 #ifndef REAL
 #define REAL float

@@ -1,7 +1,7 @@
 // The tile with a column of padding: no bank conflicts.
 //
-// Rows of 33 words: lanes that step down a column are 33 words apart and meet 32 different banks.
-// One wavefront a load, for 32 words of shared memory that hold nothing.
+// Rows have 33 words. Lanes that access a column are 33 words apart, in 32 different banks: one
+// wavefront per load. The cost is 32 unused words of shared memory.
 
 #ifndef REAL
 #define REAL float

@@ -1,8 +1,8 @@
 // The tile with its columns permuted row by row: no bank conflicts and no padding.
 //
-// Element (r, c) of the tile is kept at column c ^ r. Along a row, c ^ r runs through all 32 banks
-// in another order; down a column, r changes and c ^ r runs through all 32 banks too. Nothing is
-// wasted, and rows stay aligned for wide accesses, which padding would spoil.
+// Element (r, c) of the tile is stored at column c ^ r. Along a row, c ^ r takes all 32 values,
+// each once, so 32 banks are used; along a column, r changes, and c ^ r again takes all 32 values.
+// No memory is wasted, and rows stay aligned for wide accesses. With padding they would not.
 
 #ifndef REAL
 #define REAL float

@@ -1,12 +1,12 @@
-// 16 bytes per access and four of them under way: the whole bandwidth of memory.
+// 16 bytes per access and four loads in flight: the full bandwidth of memory.
 //
-// 05_padded has one load of 4 bytes under way per thread and step. Here a block moves a tile of
-// 64 x 64, and a thread starts all its loads, 16 bytes each, before it uses the first. Eight lanes
-// cover 128 bytes of a row. The tile has a column of padding; with four rows and eight groups of
-// four columns per warp neither the writes nor the turned reads have bank conflicts (float).
+// In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 x
+// 64, and a thread starts all its loads, 16 bytes each, before it uses the first. Eight lanes cover
+// 128 bytes of a row. The tile has a column of padding. A warp has four rows and eight groups of
+// four columns, so neither the stores nor the transposed loads have bank conflicts (float).
 //
-// Vectors need rows of `in` and `out` that begin at multiples of 16 bytes. Where they do not, the
-// same tile is moved element by element, 16 loads under way per thread.
+// Vectors need rows of `in` and `out` that begin at multiples of 16 bytes. If they do not, the same
+// tile is moved element by element, with 16 loads in flight per thread.
 
 #ifndef REAL
 #define REAL float
