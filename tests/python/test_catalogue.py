@@ -90,7 +90,7 @@ def test_table_prints_within_100_columns():
         assert max(map(len, lines)) <= 100
         assert lines == [line.rstrip() for line in lines]
     text = " ".join(repr(coalesce.variants("matmul")).split())
-    assert "Lanes step down the rows" in text
+    assert "The load of a is a broadcast" in text
 
 
 def test_table_in_a_notebook():
