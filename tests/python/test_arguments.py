@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coalesce.common import geometry
+from coalesce.common import checks, geometry
 from coalesce.cxx import declarations
 from coalesce.cxx.signature import (
     Parameter,
@@ -27,6 +27,18 @@ from coalesce.launch.arguments import HostArray, prepare
 
 POINTER = PtxParameter("u64", 8, 8, False)
 INT = PtxParameter("u32", 4, 4, False)
+
+
+def test_an_integer_is_taken_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a signal handler raises meanwhile would be told as an error of the argument."""
+
+    def interrupted(_: object) -> int:
+        raise RuntimeError("of a signal handler")
+
+    monkeypatch.setattr(checks.operator, "index", interrupted)
+    assert checks.integer("n", 3) == 3
+    with pytest.raises(TypeError, match="n must be an integer"):
+        checks.integer("n", np.int32(3))
 
 
 def pointer(name: str = "x", *accepted: str, const: bool = False, item: int = 4) -> Parameter:

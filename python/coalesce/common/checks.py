@@ -66,6 +66,8 @@ def flag(name: str, value: Any) -> bool:
 
 def integer(name: str, value: Any) -> int:
     """Return an integer of any type, except bool, as an int."""
+    if type(value) is int:
+        return value
     if not isinstance(value, bool | np.bool_ | float | str | bytes):
         try:
             return operator.index(value)
