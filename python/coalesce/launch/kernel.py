@@ -344,7 +344,19 @@ class BaseKernel:
                 write_only,
                 stream,
             )
-        return run(self, device, grid, block, shared, arguments, runs, counts)
+        return run(
+            self._module,
+            self.entry,
+            self.name,
+            device,
+            grid,
+            block,
+            shared,
+            arguments,
+            runs,
+            counts,
+            self.instruction_limit,
+        )
 
     def _program(self, device: Device) -> Any:
         return self._module.program(device)

@@ -17,11 +17,13 @@ from coalesce.launch.modelled import Modelled
 from coalesce.launch.record import LaunchRecord
 
 if TYPE_CHECKING:
-    from coalesce.launch.kernel import BaseKernel
+    from coalesce.launch.module import Module
 
 
 def run(
-    kernel: BaseKernel,
+    module: Module,
+    entry: str,
+    name: str,
     device: Device,
     grid: Extent,
     block: Extent,
@@ -29,8 +31,9 @@ def run(
     arguments: Sequence[Argument],
     runs: int | Literal["auto"] | None,
     counts: bool,
+    instruction_limit: int | None,
 ) -> LaunchRecord:
-    """Execute the kernel; count and model its time if requested; see `Kernel.launch`."""
+    """Execute a kernel; count and model its time if requested; see `Kernel.launch`."""
     packed: list[Any] = []
     for argument in arguments:
         if isinstance(argument, HostArray):
@@ -39,19 +42,19 @@ def run(
         else:
             packed.append(argument)
     timed = runs is not None
-    program = kernel._program(device)
-    with reporter(None, kernel.name) as report:
+    program = module.program(device)
+    with reporter(None, name) as report:
         result = program.launch(
-            kernel.entry,
+            entry,
             grid,
             block,
             shared,
             packed,
             counts=counts or timed,
             caches=timed,
-            instruction_limit=kernel.instruction_limit or 0,
+            instruction_limit=instruction_limit or 0,
             progress=report,
-            **kernel._module.modelled(device, kernel.entry),
+            **module.modelled(device, entry),
         )
     for argument in arguments:
         if isinstance(argument, HostArray):

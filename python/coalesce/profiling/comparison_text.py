@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from coalesce.profiling import text as profile_text
-from coalesce.profiling.comparison import Row, same_cost
+from coalesce.profiling.comparison_rows import Row, same_cost
 from coalesce.profiling.rows import Line
 from coalesce.profiling.text import BAD, BOLD, FAINT, GOOD, launch, source_line
 from coalesce.render import tables

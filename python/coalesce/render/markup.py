@@ -14,12 +14,9 @@ from __future__ import annotations
 import base64
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from coalesce.common import checks
-
-if TYPE_CHECKING:
-    from coalesce.draw import Picture
 
 BAD, GOOD = "#d55e00", "#2f86c9"
 FAINT = "opacity:0.65"
@@ -82,7 +79,18 @@ def table(rows: list[str], style: str = "") -> str:
     return tag("table", tag("tbody", "".join(rows)), f"{base};{style}".rstrip(";"))
 
 
-def image(picture: Picture) -> str:
+class Drawing(Protocol):
+    """The attributes of `coalesce.draw.Picture` that an image needs."""
+
+    @property
+    def svg(self) -> str: ...
+    @property
+    def width(self) -> float: ...
+    @property
+    def headline(self) -> str: ...
+
+
+def image(picture: Drawing) -> str:
     """Return a picture; its headline is shown if pictures are not."""
     data = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()
     size = f'width="{picture.width:.0f}" style="max-width:100%"'
