@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 import coalesce
 
 project = "coalesce"
@@ -34,6 +36,7 @@ numpydoc_xref_param_type = False
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["coalesce.css"]
+html_js_files = ["coalesce.js"]
 html_title = "coalesce"
 html_theme_options = {"navigation_with_keys": True}
 
@@ -42,7 +45,6 @@ nitpicky = True
 nitpick_ignore = [("py:obj", "array"), ("py:obj", "index")]  # attributes of Trace, told in place
 suppress_warnings = [
     "mystnb.unknown_mime_type",
-    "misc.highlighting_failure",  # cells of CUDA C++ are shown as a notebook's, which is Python
 ]
 
 DOCS = Path(__file__).parent
@@ -64,7 +66,17 @@ def point_at_lessons(_app: Any, _page: str, source: list[str]) -> None:
     source[0] = source[0].replace("(../notebooks/", "(lessons/")
 
 
+def highlight_cuda(_app: Any, document: nodes.document) -> None:
+    """Highlight cells of CUDA C++ as such, and number their lines as reports do."""
+    for block in document.findall(nodes.literal_block):
+        if block.astext().startswith("%%cuda"):
+            block["language"] = "cuda"
+            block["linenos"] = True
+            block["highlight_args"] = {"linenostart": 0}  # %%cuda is not part of the source
+
+
 def setup(app: Any) -> None:
     """Add the steps above to the build."""
     app.connect("config-inited", copy_lessons)
     app.connect("source-read", point_at_lessons)
+    app.connect("doctree-read", highlight_cuda)

@@ -43,7 +43,7 @@ lessons.times("matmul", ["naive", "coalesced"])
 # and walks along a row of `a` and down a column of `b`.
 
 # %%
-print(lessons.code("matmul", "naive"))
+lessons.code("matmul", "naive")
 
 # %% [markdown]
 # `INDEX` and `REAL` are `int` and `float` here, `TILE` is 32. The grid is a **ceil division**: as many blocks of 32 as it
@@ -156,7 +156,7 @@ p_naive
 # `row` and `col` change, and the block has 1024 x 1 threads instead of 32 x 32.
 
 # %%
-print(lessons.code("matmul", "coalesced"))
+lessons.code("matmul", "coalesced")
 
 # %%
 coalesced = {

@@ -76,7 +76,7 @@ lessons.predict(
 # ## The kernel
 
 # %%
-print(lessons.code("matmul", "tiled"))
+lessons.code("matmul", "tiled")
 
 # %% [markdown]
 # **Why two barriers?** The first: a thread multiplies what *other* threads stored, so all must have stored. The second: a fast warp
@@ -418,7 +418,7 @@ lessons.predict(
 # textbooks say, it is fast.
 
 # %%
-print(lessons.code("matmul", "corner_turned"))
+lessons.code("matmul", "corner_turned")
 
 # %%
 turned = {

@@ -39,10 +39,10 @@ a = rng.random((128, 128), dtype=np.float32)
 # round. Blocks of 32 x 8 threads move tiles of 32 x 32 elements, four per thread:
 
 # %%
-print(lessons.code("transpose", "naive_read"))
+lessons.code("transpose", "naive_read")
 
 # %%
-print(lessons.code("transpose", "naive_write"))
+lessons.code("transpose", "naive_write")
 
 # %%
 lanes = range(32)
@@ -130,7 +130,7 @@ lessons.predict(
 # then contiguous.
 
 # %%
-print(lessons.code("transpose", "tiled"))
+lessons.code("transpose", "tiled")
 
 # %% tags=["counts"]
 lessons.predict(
@@ -146,7 +146,7 @@ lessons.predict(
 # in one number; here is the one that swizzles:
 
 # %%
-print(lessons.code("transpose", "swizzled"))
+lessons.code("transpose", "swizzled")
 
 
 # %% tags=["counts"]

@@ -38,10 +38,10 @@ a = rng.random((256, 256), dtype=np.float32)
 # A thread of `thread_per_row` walks along its row, one of `thread_per_column` down its column.
 
 # %%
-print(lessons.code("row_sums", "thread_per_row"))
+lessons.code("row_sums", "thread_per_row")
 
 # %%
-print(lessons.code("column_sums", "thread_per_column"))
+lessons.code("column_sums", "thread_per_column")
 
 # %%
 lanes = range(32)
@@ -82,7 +82,7 @@ lessons.predict(
 # warp, for each row. Then every thread holds a part of the sum, and the parts must come together.
 
 # %%
-print(lessons.code("row_sums", "block_per_row"))
+lessons.code("row_sums", "block_per_row")
 
 # %% [markdown]
 # The parts meet in shared memory, by a tree: half of the threads add, then half of those. There are two other common trees. Here are all three:
@@ -144,10 +144,10 @@ lessons.predict(
 # 32 columns, and adds up their parts at the end:
 
 # %%
-print(lessons.code("row_sums", "warp_per_row"))
+lessons.code("row_sums", "warp_per_row")
 
 # %%
-print(lessons.code("column_sums", "column_tiles"))
+lessons.code("column_sums", "column_tiles")
 
 
 # %%

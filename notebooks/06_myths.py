@@ -35,7 +35,8 @@ VERDICTS = ["right", "half right", "wrong"]
 
 def text(name):
     """Return a kernel of this lesson without its first comment, which would tell too much."""
-    return lessons.source(name).partition("\n\n")[2]
+    comment, _, rest = lessons.source(name).partition("\n\n")
+    return lessons.Code(rest, 3 + comment.count("\n"))
 
 
 def testimony(p):
@@ -123,7 +124,7 @@ lessons.predict(
 # Printed with `/` for the column and `%` for the row, as here. (Only the axes of the grid are exchanged, which no warp notices.)
 
 # %%
-print(lessons.code("matmul", "coalesced_swapped"))
+lessons.code("matmul", "coalesced_swapped")
 
 # %% tags=["counts"]
 lessons.predict(
@@ -143,7 +144,7 @@ lessons.predict(
 # The text of the previous story begins with this kernel, as the slow one.
 
 # %%
-print(lessons.code("matmul", "naive_2d"))
+lessons.code("matmul", "naive_2d")
 
 # %% tags=["counts"]
 lessons.predict(
@@ -164,7 +165,7 @@ lessons.predict(
 # kernel with the tile of `b` written by columns:
 
 # %%
-print(lessons.code("matmul", "tiled_transposed"))
+lessons.code("matmul", "tiled_transposed")
 
 
 # %% tags=["counts"]
@@ -236,7 +237,7 @@ lessons.predict(
 # `b` lies column by column; its tile is loaded along the columns, which coalesces, and then read across.
 
 # %%
-print(lessons.code("matmul", "corner_turned"))
+lessons.code("matmul", "corner_turned")
 
 # %% tags=["counts"]
 lessons.predict(
@@ -262,7 +263,7 @@ lessons.predict(
 # The tile of `a` in this product, with rows of 32 or of 33 words.
 
 # %%
-print(text("padding"))
+text("padding")
 
 # %%
 out = np.empty_like(a)
@@ -290,7 +291,7 @@ lessons.predict(
 # ## 9. "Transpose B first, then both matrices are read along rows"
 
 # %%
-print(lessons.code("matmul", "transposed_b"))
+lessons.code("matmul", "transposed_b")
 
 # %% tags=["counts"]
 lessons.predict(
@@ -344,7 +345,7 @@ lessons.predict(
 # Two kernels that double an array. The second takes far longer.
 
 # %%
-print(text("repeats"))
+text("repeats")
 
 # %%
 GRID, BLOCK = 16, 256

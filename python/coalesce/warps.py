@@ -74,10 +74,12 @@ class Transactions:
     def __str__(self) -> str:
         text = (
             f"{self.requests} request{'s' * (self.requests != 1)}, {self.sectors} "
-            f"sector{'s' * (self.sectors != 1)} in {self.lines} line{'s' * (self.lines != 1)}, "
-            f"{self.efficiency:.1%} of the bytes used"
+            f"sector{'s' * (self.sectors != 1)} in {self.lines} line{'s' * (self.lines != 1)}"
         )
         pattern = self.pattern
+        one_broadcast = pattern is not None and pattern.kind == "broadcast" and self.requests == 1
+        if not one_broadcast:  # a small share of the sector is used, and nothing is wasted
+            text += f", {self.efficiency:.1%} of the bytes used"
         return text if pattern is None else f"{text}. {pattern.text}"
 
 

@@ -139,7 +139,12 @@ def evaluate(device: str) -> Evaluate:
 # What JupyterLab's sanitizer lets through of an untrusted notebook
 # (packages/apputils/src/sanitizer.ts), as far as reports use it.
 _TAGS: dict[str, set[str]] = {
-    "div": {"class", "data-name", "data-measured"},  # dropped there, and needed by the site only
+    "div": {
+        "class",
+        "data-name",
+        "data-measured",
+        "data-within",
+    },  # dropped there, used by the site
     "p": set(),
     "ol": set(),
     "li": set(),

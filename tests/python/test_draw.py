@@ -249,7 +249,7 @@ class TestWarpAccess:
             (4 * LANES + 4, 4, 5, 2, "80 %"),
             (8 * LANES, 4, 8, 2, "50 %"),
             (4096 * LANES, 4, 32, 32, "12.5 %"),
-            (0 * LANES, 4, 1, 1, "12.5 %"),
+            (0 * LANES, 4, 1, 1, ""),  # a broadcast is no waste
             (LANES, 1, 1, 1, "100 %"),
             (8 * LANES, 8, 8, 2, "100 %"),
             (16 * LANES, 16, 16, 4, "100 %"),
@@ -258,9 +258,8 @@ class TestWarpAccess:
     def test_headline(self, addresses, itemsize, sectors, lines, used):
         headline = draw.warp_access(addresses, itemsize).headline
         s, ln = (f"{n} {w}{'s' * (n > 1)}" for n, w in ((sectors, "sector"), (lines, "line")))
-        assert (
-            headline == f"32 lanes, {itemsize}-byte loads → {s} in {ln}, {used} of the bytes used"
-        )
+        moved = f"{used} of the bytes used" if used else "a broadcast"
+        assert headline == f"32 lanes, {itemsize}-byte loads → {s} in {ln}, {moved}"
 
     def test_letters_follow_addresses(self):
         drawn = marked(draw.warp_access(4 * LANES[::-1], 4), "lane")

@@ -32,11 +32,12 @@ class Profile:
     def __init__(self, title, measured_ms=None, modelled_ms=None, sectors=4.0, dram=None):
         self.title, self.measured_ms, self.modelled_ms = title, measured_ms, modelled_ms
         self.sectors_per_request = {"load": sectors}
-        self.dram = dram
+        self.sectors, self.dram = sectors, dram
 
     def metrics(self):
         names = ("dram__bytes_read.sum", "dram__bytes_write.sum")
-        return {} if self.dram is None else dict(zip(names, self.dram, strict=True))
+        traffic = {} if self.dram is None else dict(zip(names, self.dram, strict=True))
+        return {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": self.sectors, **traffic}
 
 
 def legend(ax):
@@ -199,8 +200,25 @@ class TestLadder:
             f"stride {n}": coalesce.profile("access", x, pattern="stride", stride=n) for n in (1, 8)
         }
         ax = plots.ladder(profiles, of="sectors")
-        assert [patch.get_width() for patch in ax.patches] == [4, 32]
+        assert [patch.get_width() for patch in ax.patches] == [512, 512]
+        assert ax.get_xlabel() == "sectors, global loads"
         assert len(plots.ladder(profiles).patches) == 2
+
+    def test_bars_of_sectors_rank_a_tile_before_the_kernel_without(self):
+        a = np.ones((64, 64), np.float32)
+        profiles = {
+            v: coalesce.profile("matmul", a, a, variant=v, device="sim")
+            for v in ("coalesced", "tiled")
+        }
+        untiled, tiled = (p.get_width() for p in plots.ladder(profiles, of="sectors").patches)
+        assert untiled == 20 * tiled
+
+    def test_transparent_plots_get_no_plate_in_notebooks(self):
+        from matplotlib_inline.backend_inline import _fetch_figure_metadata
+
+        ax = plots.bars({"a": 1, "b": 2}, label="x", theme="transparent")
+        ax.figure.canvas.draw()
+        assert _fetch_figure_metadata(ax.figure) is None
 
     @pytest.mark.parametrize(
         ("variants", "of", "error", "message"),

@@ -84,7 +84,11 @@ def _devices(options: argparse.Namespace) -> int:
     heads = ("name", "device", "compute capability", "memory", "checked on hardware")
     console().print(tables.table(heads, rows, wrap=heads[2:]), soft_wrap=True)
     if listed[0].kind != "cuda":
-        console().print(f"No GPU: {gpu_status().message}", soft_wrap=True)
+        console().print(
+            "Kernels run on the simulator, which counts as a GPU does. "
+            f"Why not on a GPU here: {gpu_status().message}",
+            soft_wrap=True,
+        )
     return 0
 
 

@@ -54,7 +54,11 @@ def run_demo(
 
     console.print(f"matmul {n} x {n} x {n}, {dtype}, on {chosen.name} ({chosen.description})")
     if chosen.kind == "sim" and device is None:
-        console.print(f"No GPU: {devices.gpu_status().message}", style="dim")
+        console.print(
+            "Simulated; counts are the same as on a GPU. "
+            f"Why not on a GPU here: {devices.gpu_status().message}",
+            style="dim",
+        )
     rows = []
     with Progress(
         TextColumn("{task.description:<22}"),
@@ -173,4 +177,5 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
     by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
     names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
     notes.append(f"Why, line by line: coalesce explain matmul --variants {','.join(names)}")
+    notes.append("To learn what the numbers mean: the lessons, notebooks/README.md in a checkout.")
     return notes

@@ -41,9 +41,15 @@ ORANGE = Paint("orange", "#e69f00", "#e69f00", _DARK_TEXT)
 GREEN = Paint("green", "#009e73", "#009e73", _DARK_TEXT)
 PURPLE = Paint("purple", "#cc79a7", "#cc79a7", _DARK_TEXT)
 SKY = Paint("sky", "#56b4e9", "#56b4e9", _DARK_TEXT)
+# Darker and lighter relatives, for the groups 5 to 9.
+NAVY = Paint("navy", "#2d3f8f", "#5b6fc4", _LIGHT_TEXT)
+BROWN = Paint("brown", "#7a5200", "#8f6a1f", _LIGHT_TEXT)
+FOREST = Paint("forest", "#005f45", "#1f7a5f", _LIGHT_TEXT)
+PLUM = Paint("plum", "#8c3f6b", "#9c5480", _LIGHT_TEXT)
+STEEL = Paint("steel", "#8aa4b8", "#8aa4b8", _DARK_TEXT)
 ALERT = Paint("alert", "#d55e00", "#d55e00", _DARK_TEXT)
 
-GROUPS = (BLUE, ORANGE, GREEN, PURPLE, SKY)
+GROUPS = (BLUE, ORANGE, GREEN, PURPLE, SKY, NAVY, BROWN, FOREST, PLUM, STEEL)
 PAINTS = (PAPER, INK, SOFT, FAINT, WASH, *GROUPS, ALERT)
 
 # A letter a sector, in the order of addresses; a warp of 32 lanes touches at most 32 sectors and a

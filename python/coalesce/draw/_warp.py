@@ -116,18 +116,25 @@ def warp_access(
 
 def _headline(lanes: Lanes, memory: Memory, kind: Kind) -> str:
     sectors, lines = len(memory.sectors), len(memory.lines)
-    used = percent(memory.bytes_used, memory.bytes_moved)
+    moved = f"{percent(memory.bytes_used, memory.bytes_moved)} of the bytes used"
+    if _broadcast(lanes):
+        moved = "a broadcast"  # a small share of the sector is used, and nothing is wasted
     return (
         f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {plural(sectors, 'sector')} "
-        f"in {plural(lines, 'line')}, {used} of the bytes used"
+        f"in {plural(lines, 'line')}, {moved}"
     )
+
+
+def _broadcast(lanes: Lanes) -> bool:
+    """Whether several lanes access one element, and nothing else is accessed."""
+    return len({lanes.address(lane) for lane in lanes.numbers}) == 1 and len(lanes.numbers) > 1
 
 
 def _note(lanes: Lanes, memory: Memory) -> str:
     sectors, least = len(memory.sectors), memory.least_sectors
     asked = len(lanes.numbers) * lanes.itemsize
     shared = memory.bytes_used < asked
-    if len({lanes.address(lane) for lane in lanes.numbers}) == 1 and len(lanes.numbers) > 1:
+    if _broadcast(lanes):
         return "All lanes ask for the same bytes: one sector serves them all, a broadcast."
     if sectors == least:
         return f"Fewer sectors cannot hold the {memory.bytes_used} bytes that are asked for."

@@ -8,6 +8,7 @@ Counts are the same on every machine, but times are not. `times` and `sweep` ret
 
 from __future__ import annotations
 
+from coalesce.lessons._code import Code
 from coalesce.lessons._exercise_list import exercise, exercises
 from coalesce.lessons._exercises import Exercise, Verdict
 from coalesce.lessons._measure import code, source
@@ -16,6 +17,7 @@ from coalesce.lessons._recording import Recording, recording
 from coalesce.lessons._times import Times, sweep, times
 
 __all__ = [
+    "Code",
     "Exercise",
     "Prediction",
     "Recording",

@@ -16,6 +16,7 @@ from coalesce.catalogue.table import OPERATIONS
 from coalesce.common import checks
 from coalesce.common.timing import Timing
 from coalesce.kernel import Kernel
+from coalesce.lessons._code import Code
 
 _SOURCES = Path(__file__).with_name("sources")
 
@@ -37,7 +38,7 @@ def source(name: str) -> str:
     return known[checks.choice("name", name, known)].read_text(encoding="utf-8")
 
 
-def code(operation: str, variant: str) -> str:
+def code(operation: str, variant: str) -> Code:
     """Return the source of a variant without its first comment, which tells the costs.
 
     Parameters
@@ -48,6 +49,7 @@ def code(operation: str, variant: str) -> str:
     Returns
     -------
     str
+        The source. Notebooks show it highlighted, with the line numbers that reports refer to.
 
     Examples
     --------
@@ -55,7 +57,8 @@ def code(operation: str, variant: str) -> str:
     'extern "C" __global__ void naive('
     """
     text = coalesce.source(operation, variant)
-    return text[text.index('extern "C"') :]
+    head, _, _ = text.partition('extern "C"')
+    return Code(text[len(head) :], 1 + head.count("\n"))
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class Prediction:
     measured: Value
     right: bool | None
     unit: str
+    within: float
     why: str
     mistake: str
     _shown: tuple[Any, ...] = field(repr=False, default=())
@@ -75,7 +76,8 @@ class Prediction:
         answer = tag("p", f"{tag('b', 'Measured:')} {escape(self._with_unit(self.measured))}")
         shown = "".join(map(_html, self._shown))
         if self.guess is None:
-            asked.append(tag("div", escape(_INVITATION), FAINT))
+            invitation = {"class": "coalesce-invitation"}
+            asked.append(tag("div", escape(_INVITATION), FAINT, **invitation))
             asked.append(markup.folded("Show the answer", answer + why + shown))
         else:
             color = GOOD if self.right else BAD
@@ -87,7 +89,7 @@ class Prediction:
             asked.append(said + verdict + why + shown + last)
         style = "border-left:3px solid rgba(47,134,201,0.8);padding:2px 0 2px 12px"
         marks = {"class": "coalesce-predict", "data-name": self.name}
-        marks["data-measured"] = _number(self.measured)
+        marks |= {"data-measured": _number(self.measured), "data-within": str(self.within)}
         return tag("div", "".join(asked), style, **marks)
 
     def _verdict(self) -> list[str]:
@@ -194,7 +196,9 @@ def predict(
         printed, returned = _run(show)
         several = returned if isinstance(returned, list | tuple) else [returned]
         shown += printed + tuple(thing for thing in several if thing is not None)
-    return Prediction(name, question, options, said, found, right, unit, answer.why, mistake, shown)
+    return Prediction(
+        name, question, options, said, found, right, unit, within, answer.why, mistake, shown
+    )
 
 
 def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:

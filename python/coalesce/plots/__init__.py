@@ -232,9 +232,11 @@ def ladder(
     variants : mapping of str to Profile or Timing, or iterable of Profile
         The variants, the first on top.
     of : {"time", "sectors", "gflops", "gbps"}
-        Milliseconds; sectors per request (for profiles); GFLOP/s or GB/s (for timings).
+        Milliseconds; sectors of global memory in total (for profiles); GFLOP/s or GB/s (for
+        timings). Sectors per request would rank a kernel with a few contiguous requests behind
+        one with many broadcasts.
     kind : {"load", "store"}
-        Whether to show the sectors per request of loads or of stores.
+        Whether to show the sectors of loads or of stores.
     ax, theme
         As for `sweep`.
 
@@ -255,11 +257,11 @@ def ladder(
     >>> profiles = [coalesce.profile("matmul", a, b, variant=v) for v in ("naive", "tiled")]
     >>> ax = coalesce.plots.ladder(profiles, of="sectors")
     >>> ax.get_xlabel()
-    'sectors per request, global loads'
+    'sectors, global loads'
     """
     labels = {
         "time": "milliseconds",
-        "sectors": f"sectors per request, global {kind}s",
+        "sectors": f"sectors, global {kind}s",
         "gflops": "GFLOP/s",
         "gbps": "GB/s",
     }
@@ -271,7 +273,14 @@ def ladder(
         values[name], estimate = quantity(name, variant, of, kind)
         if estimate:
             modelled.append(name)
-    return bars(values, modelled=modelled, label=labels[of], format="{:.3g}", ax=ax, theme=theme)
+    return bars(
+        values,
+        modelled=modelled,
+        label=labels[of],
+        format="{:,.0f}" if of == "sectors" else "{:.3g}",
+        ax=ax,
+        theme=theme,
+    )
 
 
 def roofline(

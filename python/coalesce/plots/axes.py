@@ -59,8 +59,13 @@ def _style(theme: Theme | None) -> dict[str, Any]:
         return {}
     paper, ink, grid = _COLOURS[theme]
     text = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    colours = dict.fromkeys(text, ink)
+    if theme == "transparent":
+        # IPython asks for a white plate behind transparent figures whose ticks are all dark, and
+        # for a black one if all are light. MIDDLE is below its limit, this grey above.
+        colours["ytick.color"] = "#808080"
     return {
-        **dict.fromkeys(text, ink),
+        **colours,
         "figure.facecolor": paper,
         "axes.facecolor": paper,
         "savefig.facecolor": paper,

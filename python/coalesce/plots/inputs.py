@@ -90,10 +90,11 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
 def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
     """Return the value of a variant, and whether it is an estimate."""
     if of == "sectors":
-        sectors = getattr(variant, "sectors_per_request", None)
-        if sectors is None:
+        if not hasattr(variant, "metrics"):
             raise ValueError(f'{name!r} has no sectors: of="sectors" is for profiles')
-        return float(sectors.get(kind, 0.0)), False
+        short = {"load": "ld", "store": "st"}[kind]
+        found = variant.metrics().get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum", 0)
+        return float(found), False
     if of == "time" and not hasattr(variant, "kernel_ms"):
         return _time(name, variant)
     if not hasattr(variant, "kernel_ms"):

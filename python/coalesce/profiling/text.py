@@ -228,10 +228,10 @@ def source_line(
     for access, sentence in with_sentences(line.accesses):
         row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
         error = f"  {plus_minus(access.error, access.cost)}" if access.error else ""
-        if len(row) + len(error) > width:  # leave out the ideal
+        remark = _remark(access)
+        if len(row) + len(error) + len(remark) > width:  # leave out the ideal, before the remark
             row.right_crop(len(_ideal(access)))
         row.append(error, FAINT)
-        remark = _remark(access)
         row.append(remark if len(row) + len(remark) <= width else "", FAINT)
         yield row
         if sentences:

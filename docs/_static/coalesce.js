@@ -1,0 +1,94 @@
+// Pictures follow the theme switch of the page, and predictions take a guess. Without scripts the
+// pictures follow the system's theme, and the answers of predictions open with a click.
+(() => {
+  "use strict";
+
+  const SVG = "data:image/svg+xml;base64,";
+
+  /** Put a picture's SVG into the page: its style sheet then sees the theme of the page. */
+  function inline(element, text) {
+    if (!text.includes("coalesce-picture")) return;
+    const parsed = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
+    if (parsed.nodeName !== "svg") return;
+    const picture = document.importNode(parsed, true);
+    const name = element.alt || element.querySelector("img")?.alt || "";
+    picture.setAttribute("role", "img");
+    if (name) picture.setAttribute("aria-label", name);
+    element.replaceWith(picture);
+  }
+
+  function decoded(address) {
+    const bytes = Uint8Array.from(atob(address.slice(SVG.length)), (c) => c.charCodeAt(0));
+    return new TextDecoder().decode(bytes);
+  }
+
+  function inlinePictures() {
+    for (const one of document.querySelectorAll(`object[data^="${SVG}"]`)) {
+      inline(one, decoded(one.data));
+    }
+    for (const one of document.querySelectorAll(`img[src^="${SVG}"]`)) {
+      inline(one, decoded(one.getAttribute("src")));
+    }
+    if (!location.protocol.startsWith("http")) return; // files cannot be fetched
+    for (const one of document.querySelectorAll('article img[src$=".svg"]')) {
+      fetch(one.src)
+        .then((answer) => answer.text())
+        .then((text) => inline(one, text));
+    }
+  }
+
+  const KEY = "coalesce-predictions"; // name -> whether the first guess was right
+
+  function score(name, right) {
+    let known = {};
+    try {
+      known = JSON.parse(localStorage.getItem(KEY)) || {};
+      if (!(name in known)) known[name] = right;
+      localStorage.setItem(KEY, JSON.stringify(known));
+    } catch {
+      known[name] = right; // storage is switched off
+    }
+    const all = Object.values(known);
+    return `Score: ${all.filter(Boolean).length} of ${all.length} right at the first guess.`;
+  }
+
+  function isRight(guess, measured, within) {
+    if (guess === measured) return true;
+    const [said, found] = [guess, measured].map((t) => Number(t.replaceAll(",", "")));
+    return Math.abs(said - found) <= within * Math.abs(found);
+  }
+
+  /** Add a field for the guess above the folded answer of a prediction. */
+  function ask(prediction) {
+    const answer = prediction.querySelector("details");
+    if (!answer) return;
+    const choices = [...prediction.querySelectorAll("ol > li")].map((one) => one.textContent);
+    const form = document.createElement("form");
+    form.className = "coalesce-guess";
+    const field = document.createElement(choices.length ? "select" : "input");
+    field.setAttribute("aria-label", "Your guess");
+    if (choices.length) field.append(...choices.map((text) => new Option(text, text)));
+    else Object.assign(field, { type: "number", step: "any", required: true });
+    const button = Object.assign(document.createElement("button"), { textContent: "Compare" });
+    const verdict = document.createElement("p");
+    verdict.setAttribute("role", "status");
+    form.append(field, " ", button, verdict);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const { name, measured, within } = prediction.dataset;
+      const right = isRight(field.value, measured, Number(within));
+      const word = right ? "Right." : "Not what you expected.";
+      const told = `Your guess: ${field.value}. Measured: ${measured}. ${word}`;
+      verdict.textContent = `${told} ${score(name, right)}`;
+      verdict.className = right ? "right" : "wrong";
+      answer.open = true;
+    });
+    answer.before(form);
+    prediction.querySelector(".coalesce-invitation")?.remove();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    inlinePictures();
+    document.querySelectorAll(".coalesce-predict").forEach(ask);
+  });
+})();
