@@ -67,12 +67,11 @@ def point_at_lessons(_app: Any, _page: str, source: list[str]) -> None:
 
 
 def highlight_cuda(_app: Any, document: nodes.document) -> None:
-    """Highlight cells of CUDA C++ as such, and number their lines as reports do."""
+    """Highlight cells of CUDA C++ as such, and number their lines, as reports do."""
     for block in document.findall(nodes.literal_block):
         if block.astext().startswith("%%cuda"):
             block["language"] = "cuda"
             block["linenos"] = True
-            block["highlight_args"] = {"linenostart": 0}  # %%cuda is not part of the source
 
 
 def setup(app: Any) -> None:

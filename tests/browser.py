@@ -64,8 +64,9 @@ GUESS = """(async () => {
 class Page:
     """A page of the browser."""
 
-    def __init__(self, socket: WebSocketClientConnection) -> None:
+    def __init__(self, socket: WebSocketClientConnection, address: str) -> None:
         self._socket = socket
+        self._address = address
         self._numbers = itertools.count(1)
         self.errors: list[str] = []
 
@@ -108,7 +109,10 @@ class Page:
         if method == "Runtime.exceptionThrown":
             self.errors.append(str(about["exceptionDetails"]))
         if method == "Log.entryAdded" and about["entry"]["level"] == "error":
-            self.errors.append(f"{about['entry']['text']} {about['entry'].get('url', '')}")
+            url = about["entry"].get("url", "")
+            # The page's own files only: formulas come from the network, which may be missing.
+            if url.startswith(self._address) and not url.endswith("favicon.ico"):
+                self.errors.append(f"{about['entry']['text']} {url}")
         if method == "Runtime.consoleAPICalled" and about["type"] == "error":
             self.errors.append(str(about["args"]))
         return message
@@ -159,7 +163,8 @@ async def look(site: Path, address: str, debugger: str, pictures: Path | None) -
     """Return what is wrong with the pages."""
     with urllib.request.urlopen(f"{debugger}/json/list") as answer:
         target = next(t for t in json.load(answer) if t["type"] == "page")
-    page = Page(await websocket_connect(target["webSocketDebuggerUrl"], max_message_size=1 << 28))
+    socket = await websocket_connect(target["webSocketDebuggerUrl"], max_message_size=1 << 28)
+    page = Page(socket, address)
     for domain in ("Page", "Runtime", "Log"):
         await page.call(f"{domain}.enable")
     wrong = []
