@@ -166,7 +166,7 @@ def devices() -> list[Device]:
 def modelled_gpu(device: Device) -> str:
     """Return the name of the simulated GPU that represents a device: ``"h200"``.
 
-    For a GPU that is not in the table, it is the newest one whose compute capability is not later,
+    For a GPU that is not in the table, it is the newest one whose compute capability is not higher,
     or else the oldest one.
     """
     if device.kind == "sim":

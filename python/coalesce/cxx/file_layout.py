@@ -175,7 +175,7 @@ def _namespace_scope(text: str) -> list[tuple[int, bool]]:
 
 
 def _closing(text: str, place: int) -> int:
-    """Return the place after the parenthesis that closes the one opened before `place`, or -1."""
+    """Return the place after the parenthesis that closes the open one before `place`, or -1."""
     depth = 1
     for match in re.compile(r"[()]").finditer(text, place):
         depth += 1 if match[0] == "(" else -1

@@ -182,7 +182,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Window:
-    """The rows and columns of a matrix that are shown; if schematic, all of it as a map."""
+    """The visible rows and columns of a matrix; `schematic` if the whole matrix is drawn as a map."""
 
     rows: list[Item]
     cols: list[Item]
