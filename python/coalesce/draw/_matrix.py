@@ -182,7 +182,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Window:
-    """The visible rows and columns of a matrix; `schematic` if the whole matrix is drawn as a map."""
+    """The visible rows and columns of a matrix; all of it, as a map, if `schematic`."""
 
     rows: list[Item]
     cols: list[Item]
