@@ -62,7 +62,7 @@ void add_sim(py::module_ m) {
     py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")
         .def(py::init(&sim::allocate_array), py::arg("shape"), py::arg("item_bytes"),
-             py::arg("type"))
+             py::arg("type"), py::arg("address") = 0)
         .def_property_readonly("address",
                                [](const sim::HeapArray& a) { return a.buffer().address; })
         .def(

@@ -66,6 +66,8 @@ Error take_last_error(bool forget);
 
 // The return address of the API call that runs, for findings.
 [[nodiscard]] void* caller();
+// Where the host code has the <<<...>>> of the last launch; null if there was none.
+[[nodiscard]] void* launched_from();
 
 inline void require(bool condition, Error error, const char* mistake = "") {
     if (!condition) throw Failure{error, mistake};

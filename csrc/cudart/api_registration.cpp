@@ -23,8 +23,11 @@ struct Configuration {
     Stream stream;
 };
 thread_local std::vector<Configuration> configurations;
+thread_local void* configured_from = nullptr;
 
 }  // namespace
+
+void* launched_from() { return configured_from; }
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -71,6 +74,7 @@ EXPORT void __cudaRegisterManagedVar(void** handle, void** host, char*, const ch
 
 EXPORT unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared_bytes,
                                             Stream stream) {
+    configured_from = __builtin_return_address(0);
     configurations.push_back({grid, block, shared_bytes, stream});
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "cudart/code_file.hpp"
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -19,7 +20,16 @@ CodeFile read_code_file(const std::string& folder, const std::string& key) {
         } else if (what == "function") {
             words >> file.functions[name];
         } else if (what == "parameters") {
-            for (std::string word; words >> word;) file.parameters[name].push_back(word);
+            for (std::string word; words >> word;) {
+                std::istringstream parts(word);
+                DeclaredParameter p;
+                std::string bytes;
+                std::getline(parts, p.name, ':');
+                std::getline(parts, bytes, ':');
+                std::getline(parts, p.type, ':');
+                p.item_bytes = uint32_t(std::strtoul(bytes.c_str(), nullptr, 10));
+                file.parameters[name].push_back(p);
+            }
         } else if (what == "reason") {
             file.reason = line.substr(7);
         }

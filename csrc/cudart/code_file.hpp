@@ -2,9 +2,9 @@
 // names of parameters, and the disassembly.
 //
 // The file is named after the container's key. Lines of "registers ENTRY NUMBER",
-// "function NAME ADDRESS" and "parameters ENTRY NAME..." come first, then an empty line and the
-// text of nvdisasm, which may be empty. "reason TEXT" says why it is (compile/program.py writes
-// it).
+// "function NAME ADDRESS" and "parameters ENTRY NAME:BYTES:TYPE..." (of a pointer: of its items,
+// else 0 bytes) come first, then an empty line and the text of nvdisasm, which may be empty.
+// "reason TEXT" says why it is (compile/program.py writes it).
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,17 @@
 
 namespace coalesce::cudart {
 
+// A parameter as the source declares it.
+struct DeclaredParameter {
+    std::string name;
+    uint32_t item_bytes = 0;
+    std::string type;
+};
+
 struct CodeFile {
     std::map<std::string, uint32_t> registers;
     std::map<std::string, uint64_t, std::less<>> functions;
-    std::map<std::string, std::vector<std::string>> parameters;
+    std::map<std::string, std::vector<DeclaredParameter>> parameters;
     std::string listing, reason = "there is no machine code";
 };
 

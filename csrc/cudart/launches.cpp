@@ -88,27 +88,48 @@ struct Prints {
     sim::Printed printed;
 };
 
-// "cudaMalloc number 3 is the argument `c`", of the arrays that a message names.
-std::string explained(const std::string& message, const KernelWork& w) {
+// Calls f(parameter, its name, the address) for every argument that may be a pointer.
+template <class F>
+void each_pointer(const KernelWork& w, F&& f) {
     const ModuleRecord& module = *w.function->module;
-    const auto names = module.known.parameters.find(w.function->entry);
+    const auto declared = module.known.parameters.find(w.function->entry);
     uint32_t total = 0;
-    std::string text = message;
     const auto parameters = sim::lay_out_parameters(module.entry(w.function->entry), total);
     for (size_t i = 0; i < parameters.size(); ++i) {
         if (parameters[i].bytes != 8) continue;
         uint64_t address = 0;
         std::memcpy(&address, &w.parameters[parameters[i].offset], 8);
+        const bool known = declared != module.known.parameters.end() && i < declared->second.size();
+        const DeclaredParameter unknown{"argument " + std::to_string(i), 0, ""};
+        f(known ? declared->second[i] : unknown, address);
+    }
+}
+
+// The allocations as the kernel's source names them.
+Memory::Names names_of(const KernelWork& w) {
+    Memory::Names names;
+    each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
         Allocation* const a = runtime().memory.find(address);
-        const bool named = names != module.known.parameters.end() && i < names->second.size();
-        const std::string name =
-            named ? "argument `" + names->second[i] + "`" : "argument " + std::to_string(i);
-        if (a && message.find("`" + a->name + "`") != std::string::npos)
-            text += "\n  " + a->name + " is the " + name + ": " + a->described();
+        if (a && a->kind != Kind::variable)
+            names.try_emplace(a->address, Memory::Named{p.name, p.type, p.item_bytes});
+    });
+    return names;
+}
+
+// A message, with where the arrays that it names come from.
+std::string explained(const std::string& message, const KernelWork& w) {
+    std::string text = message;
+    each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
+        const Allocation* const a = runtime().memory.find(address);
+        if (a && message.find("`" + p.name + "`") != std::string::npos)
+            text += "\n  `" + p.name + "` is in " + a->described();
         const std::string freed = runtime().memory.freed_at(address);
         if (!a && !freed.empty() && message.find("outside every array") != std::string::npos)
-            text += "\n  the " + name + " points into freed memory: " + freed;
-    }
+            text += "\n  `" + p.name + "` points into memory that was freed: " + freed;
+        if (!a && freed.empty() && !in_arena(address) && address > 65536 &&
+            message.find("outside every array") != std::string::npos && p.item_bytes)
+            text += "\n  `" + p.name + "` points to memory of the host, which kernels cannot use";
+    });
     return text;
 }
 
@@ -146,8 +167,8 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
     Prints prints(request.launch);
     double ms = 0;
     run(w, [&] {
-        const auto result =
-            analysis::launch(program, request, rt.memory.address_space(), module.listing(program));
+        const auto result = analysis::launch(program, request, rt.memory.address_space(names_of(w)),
+                                             module.listing(program));
         add_counts(total, *result.counts, blocks);
         ms = result.time ? result.time->ms : 0;
         if (blocks == all) return;
@@ -157,7 +178,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
         analysis::prepare(plain, rest);
         rest.launch.blocks.emplace(all - blocks);
         std::iota(rest.launch.blocks->begin(), rest.launch.blocks->end(), blocks);
-        (void)analysis::launch(plain, rest, rt.memory.address_space(), nullptr);
+        (void)analysis::launch(plain, rest, rt.memory.address_space(names_of(w)), nullptr);
     });
     total.machine_code = module.why_ptx.find(w.function->entry) == module.why_ptx.end();
     if (!total.machine_code) total.why_ptx = module.why_ptx[w.function->entry];
@@ -170,7 +191,8 @@ void run_plainly(const KernelWork& w, ModuleRecord& module) {
     analysis::prepare(program, request);
     Prints prints(request.launch);
     run(w, [&] {
-        (void)analysis::launch(program, request, runtime().memory.address_space(), nullptr);
+        (void)analysis::launch(program, request, runtime().memory.address_space(names_of(w)),
+                               nullptr);
     });
 }
 
@@ -182,7 +204,8 @@ void run_checked(const KernelWork& w, ModuleRecord& module) {
     analysis::prepare(program, request);
     Prints prints(request.launch);
     run(w, [&] {
-        const auto result = analysis::launch(program, request, rt.memory.address_space(), nullptr);
+        const auto result =
+            analysis::launch(program, request, rt.memory.address_space(names_of(w)), nullptr);
         if (result.checked) rt.report.add(*w.function, *result.checked, program);
         for (const analysis::Finding& f : result.checked->findings) {
             using analysis::FindingKind;

@@ -133,6 +133,7 @@ std::string Memory::freed_at(uint64_t address) const {
 
 Memory::View Memory::view(const void* pointer, uint64_t bytes, const char* what) {
     const auto address = reinterpret_cast<uint64_t>(pointer);
+    if (bytes == 0) return {static_cast<std::byte*>(const_cast<void*>(pointer)), nullptr, 0};
     if (Allocation* const a = find(address)) {
         if (bytes > a->end() - address)
             throw Failure{cudaErrorInvalidValue, std::string(what) + " goes " +
@@ -168,8 +169,8 @@ void Memory::after_module(uint64_t end) {
     next_ = std::max(next_, round_up(end + sim::guard_gap, sim::guard_gap));
 }
 
-sim::AddressSpace& Memory::address_space() {
-    if (!stale_) return space_;
+sim::AddressSpace& Memory::address_space(const Names& names) {
+    if (!stale_ && names == names_) return space_;
     space_ = {};
     for (const auto& [address, a] : allocations_) {
         sim::Buffer b;
@@ -179,8 +180,18 @@ sim::AddressSpace& Memory::address_space() {
         b.host = a.host;
         b.writable = a.writable;
         b.undefined = a.undefined.get();
+        const auto named = names.find(address);
+        if (named != names.end()) {
+            b.name = named->second.name;
+            if (named->second.item_bytes) {
+                b.item_bytes = named->second.item_bytes;
+                b.shape = {int64_t(a.bytes / b.item_bytes)};
+                b.type = named->second.type;
+            }
+        }
         space_.add_at(std::move(b));
     }
+    names_ = names;
     stale_ = false;
     return space_;
 }

@@ -79,9 +79,15 @@ class Memory {
     [[nodiscard]] uint64_t next_module() const { return next_; }
     void after_module(uint64_t end);
 
-    // All of it as kernels see it.
-    [[nodiscard]] sim::AddressSpace& address_space();
-    void changed() { stale_ = true; }
+    // All of it as kernels see it. `names` says how a kernel's source sees the allocations that
+    // its arguments point to, by their addresses.
+    struct Named {
+        std::string name, type;
+        uint32_t item_bytes = 0;
+        bool operator==(const Named&) const = default;
+    };
+    using Names = std::map<uint64_t, Named>;
+    [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
     [[nodiscard]] uint64_t used() const { return used_; }
     [[nodiscard]] uint64_t total()
@@ -97,6 +103,7 @@ class Memory {
     };
     std::map<uint64_t, Freed> freed_;
     sim::AddressSpace space_;
+    Names names_;
     bool stale_ = true, checked_ = false;
     uint64_t next_ = arena_base, used_ = 0, count_ = 0;
 };

@@ -1,6 +1,9 @@
 #include "cudart/report.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include <cstdio>
 
@@ -73,8 +76,14 @@ std::string total(const KernelTotal& k) {
 std::pair<std::string, uint64_t> object_of(const void* address) {
     Dl_info info{};
     if (!address || !dladdr(address, &info) || !info.dli_fname) return {"", 0};
-    return {info.dli_fname,
-            reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(info.dli_fbase)};
+    // Of the program itself the name is what it was called by.
+    std::string file = info.dli_fname;
+    char own[4096];
+    if (file == program_invocation_name) {
+        const ssize_t bytes = readlink("/proc/self/exe", own, sizeof own);
+        if (bytes > 0) file.assign(own, size_t(bytes));
+    }
+    return {file, reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(info.dli_fbase)};
 }
 
 KernelTotal& Report::kernel(const Function& function) {

@@ -48,8 +48,9 @@ __attribute__((destructor)) void finish() {
     if (rt.settings.check) {
         if (unasked)
             rt.report.add_mistake("unchecked error",
-                                  "a launch failed with " + std::string(name_of(last_error)) +
-                                      ", and the program never asked for the error",
+                                  "a launch returned " + std::string(name_of(last_error)) +
+                                      ", and the program never asked for the error" +
+                                      (rt.unasked_mistake.empty() ? "" : ": " + rt.unasked_mistake),
                                   unasked_caller);
         for (const auto& [address, a] : rt.memory.all())
             if (a.number && a.kind != Kind::registered)
@@ -141,13 +142,13 @@ Error finish(Error error, const char* function, const std::string& mistake, void
     // What is only asked is no error that cudaGetLastError() tells.
     if (error != cudaErrorNotReady) last_error = error;
     Runtime& rt = runtime();
-    if (!mistake.empty() && rt.settings.check)
-        rt.report.add_mistake("wrong call", mistake, address);
-    const std::string name = function;
-    if (name.find("aunchKernel") != std::string::npos) {
+    if (std::string(function).find("LaunchKernel") != std::string::npos) {
         unasked = true;
-        unasked_caller = address;
+        unasked_caller = launched_from() ? launched_from() : address;
+        rt.unasked_mistake = mistake;
         if (!mistake.empty()) say_once("coalesce: " + mistake);
+    } else if (!mistake.empty() && rt.settings.check) {
+        rt.report.add_mistake("wrong call", mistake, address);
     }
     return error;
 }

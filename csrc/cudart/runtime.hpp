@@ -41,7 +41,8 @@ class Runtime {
     // The error that stays after a kernel's fault; `told`: whether a call that waits returned it.
     Error fault = cudaSuccess;
     bool fault_told = false;
-    std::string printed;  // by kernels, until the host waits for them
+    std::string unasked_mistake;  // what was wrong with the last launch that failed
+    std::string printed;          // by kernels, until the host waits for them
 
     [[nodiscard]] uint64_t gpu_bytes() const;  // of the GPU's memory
     // " (at file:line)" is the parent's to find: here the address is kept; "" where unknown.

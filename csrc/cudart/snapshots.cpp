@@ -25,6 +25,13 @@ void write(const std::string& file, const void* bytes, size_t size) {
     std::fclose(out);
 }
 
+// The name in the PTX of the variable at an address; "" if there is none.
+std::string variable_at(const ModuleRecord& module, uint64_t address) {
+    for (const auto& [name, place] : module.memory->address_of)
+        if (place == address) return name;
+    return "";
+}
+
 std::string triple(const Dim& d) { return json::list(std::initializer_list{d.x, d.y, d.z}); }
 
 }  // namespace
@@ -44,26 +51,24 @@ void keep_snapshot(const KernelWork& w, uint64_t number) {
             .add("address", a.address)
             .add("bytes", a.bytes)
             .add("name", a.name)
-            .add("variable", a.kind == Kind::variable)
+            .add("variable", variable_at(module, a.address))
             .text();
     };
     const std::string buffers = json::list(rt.memory.all(), buffer);
-    const auto names = module.known.parameters.find(w.function->entry);
     write(folder + "/module.ptx", module.code.ptx.data(), module.code.ptx.size());
     write(folder + "/module.cubin", module.code.cubin.data(), module.code.cubin.size());
     write(folder + "/parameters", w.parameters.data(), w.parameters.size());
-    const std::string text =
-        json::Object()
-            .add("entry", w.function->entry)
-            .add("name", w.function->name)
-            .add("number", number)
-            .raw("grid", triple(w.grid))
-            .raw("block", triple(w.block))
-            .add("shared_bytes", w.shared_bytes)
-            .add("arch", module.code.arch)
-            .raw("names", names == module.known.parameters.end() ? "[]" : json::list(names->second))
-            .raw("buffers", buffers)
-            .text();
+    const std::string text = json::Object()
+                                 .add("entry", w.function->entry)
+                                 .add("name", w.function->name)
+                                 .add("number", number)
+                                 .raw("grid", triple(w.grid))
+                                 .raw("block", triple(w.block))
+                                 .add("shared_bytes", w.shared_bytes)
+                                 .add("arch", module.code.arch)
+                                 .add("file", rt.report.kernel(*w.function).file)
+                                 .raw("buffers", buffers)
+                                 .text();
     write(folder + "/launch.json", text.data(), text.size());
     rt.report.snapshot(folder);
 }

@@ -30,7 +30,8 @@ struct Heap {
 
 }  // namespace
 
-HeapArray::HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type) {
+HeapArray::HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
+                     uint64_t address) {
     constexpr uint64_t most = uint64_t{1} << 40;
     uint64_t bytes = item_bytes;
     for (const int64_t n : shape) bytes = n && bytes > most / uint64_t(n) ? most + 1 : bytes * n;
@@ -47,8 +48,8 @@ HeapArray::HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::strin
     std::memset(buffer_.host, 0xff, bytes);
     Heap& heap = Heap::get();
     const std::lock_guard lock(heap.mutex);
-    buffer_.address = heap.next;
-    heap.next = (heap.next + bytes + 2 * guard_gap - 1) & ~(guard_gap - 1);
+    buffer_.address = address ? address : heap.next;
+    if (!address) heap.next = (heap.next + bytes + 2 * guard_gap - 1) & ~(guard_gap - 1);
 }
 
 HeapArray::~HeapArray() {
@@ -61,8 +62,9 @@ HeapArray::~HeapArray() {
 }
 
 std::shared_ptr<HeapArray> allocate_array(std::vector<int64_t> shape, uint32_t item_bytes,
-                                          std::string type) {
-    auto array = std::make_shared<HeapArray>(std::move(shape), item_bytes, std::move(type));
+                                          std::string type, uint64_t address) {
+    auto array =
+        std::make_shared<HeapArray>(std::move(shape), item_bytes, std::move(type), address);
     Heap& heap = Heap::get();
     const std::lock_guard lock(heap.mutex);
     heap.live[array->buffer().address] = array;

@@ -26,7 +26,9 @@ class HeapArray {
     // An array of `shape`, whose items of `item_bytes` messages call `type`. It holds 0xFF bytes,
     // NaN to a kernel that reads before it writes. Throws LaunchError where this machine has not
     // that much memory.
-    HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type);
+    // It is at `address`, or at the next free address if that is 0.
+    HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
+              uint64_t address = 0);
     ~HeapArray();
     HeapArray(const HeapArray&) = delete;
     HeapArray& operator=(const HeapArray&) = delete;
@@ -40,7 +42,8 @@ class HeapArray {
 
 // A new array that live_arrays() knows.
 [[nodiscard]] std::shared_ptr<HeapArray> allocate_array(std::vector<int64_t> shape,
-                                                        uint32_t item_bytes, std::string type);
+                                                        uint32_t item_bytes, std::string type,
+                                                        uint64_t address = 0);
 
 // Every array that lives now, by address; they live on at least as long as the result.
 [[nodiscard]] std::vector<std::shared_ptr<HeapArray>> live_arrays();

@@ -127,18 +127,25 @@ def test_the_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monkey
     compiled: list[Path] = []
     inner = program._compile
 
-    def counting(compiler: str, path: Path, words: list[str]) -> object:
-        compiled.append(path)
-        return inner(compiler, path, words)
+    def counting(compiler: str, paths: list[Path], words: list[str]) -> object:
+        compiled.extend(paths)
+        return inner(compiler, paths, words)
 
     monkeypatch.setattr(program, "_compile", counting)
-    first = program.build(source, arch=90)
-    assert program.build(source, arch=90).executable == first.executable
+    first = program.build([source], arch=90)
+    assert program.build([source], arch=90).executable == first.executable
     assert len(compiled) == 1
     header.write_text("#define N 4\n")  # what it includes counts, too
-    program.build(source, arch=90)
-    program.build(source, ["-DX"], arch=90)
+    program.build([source], arch=90)
+    program.build([source], ["-DX"], arch=90)
     assert len(compiled) == 3
+
+
+def test_a_program_may_have_several_files(tmp_path: Path) -> None:
+    written(tmp_path, "int twice(int);\n", "own.h")
+    other = written(tmp_path, '#include "own.h"\nint twice(int n) { return 2 * n; }\n', "twice.cpp")
+    source = written(tmp_path, '#include "own.h"\n' + main_of('printf("%d\\n", twice(4));'))
+    assert coalesce("run", source, other).stdout == "8\n"
 
 
 def test_errors_are_cudas(tmp_path: Path) -> None:
@@ -323,6 +330,24 @@ def test_the_device_is_the_chosen_gpu(tmp_path: Path) -> None:
     assert coalesce("run", source, "--device", "sim:a100").stdout == "8.0 108 108 8 1024\n"
 
 
+def test_programs_for_older_cuda_compile(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            struct cudaDeviceProp p; int device, *x; OK(cudaGetDevice(&device));
+            OK(cudaGetDeviceProperties(&p, device)); OK(cudaMallocManaged(&x, 64));
+            OK(cudaMemPrefetchAsync(x, 64, device, 0)); OK(cudaMemPrefetchAsync(x, 64, -1));
+            OK(cudaMemAdvise(x, 64, cudaMemAdviseSetReadMostly, device));
+            OK(cudaThreadSynchronize());
+            printf("%d %d\\n", p.clockRate, p.deviceOverlap);
+            """
+        ),
+    )
+    done = coalesce("run", source)
+    assert done.stdout == "1980000 1\n", done.stderr
+
+
 def test_what_is_missing_names_itself(tmp_path: Path) -> None:
     body = "puts(cudaGetErrorName(cudaIpcCloseMemHandle(nullptr)));"
     done = coalesce("run", written(tmp_path, main_of(body * 2)))
@@ -370,3 +395,105 @@ def test_ctrl_c_stops_it(tmp_path: Path) -> None:
         time.sleep(0.3)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 130
+
+
+def test_checks_find_mistakes_of_kernels_and_of_the_host(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            int *x, *gone, host[8] = {};
+            cudaMalloc(&x, 256);
+            cudaMalloc(&gone, 256); cudaFree(gone);
+            cudaMemcpy(host, x, 32, cudaMemcpyHostToDevice);  // line 10
+            cudaMemcpy(gone, host, 32, cudaMemcpyHostToDevice);
+            cudaMemcpy(x + 60, host, 32, cudaMemcpyHostToDevice);
+            cudaFree(gone);
+            turn<<<1, 64>>>(x);
+            cudaDeviceSynchronize();
+            turn<<<1, 4096>>>(x);
+            """,
+            """
+            __global__ void turn(int *x) {
+                __shared__ int s[64];
+                s[threadIdx.x] = x[threadIdx.x];
+                x[threadIdx.x] = s[63 - threadIdx.x];
+            }
+            """,
+        ),
+    )
+    lines = source.read_text().splitlines()
+    done = coalesce("run", source, "--check", "--json", tmp_path / "r.json")
+    assert done.returncode == 3
+    found = json.loads((tmp_path / "r.json").read_text())
+    kinds = {f["kind"] for launch in found["checked"] for f in launch["findings"]}
+    assert kinds == {"uninitialized", "race"}
+    line = found["checked"][0]["findings"][0]["first"]["line"]
+    assert "x[threadIdx.x]" in lines[line - 1]
+    by_line = {}
+    for mistake in found["host"]:
+        name, _, number = mistake["place"].partition(":")
+        assert name == "program.cu", mistake
+        by_line[lines[int(number) - 1].strip()] = (mistake["kind"], mistake["text"])
+    expected = {
+        "cudaMemcpy(host, x, 32, cudaMemcpyHostToDevice)": ("wrong call", "destination is memory"),
+        "cudaMemcpy(gone, host": ("wrong call", "was freed"),
+        "cudaMemcpy(x + 60": ("wrong call", "16 bytes past the end"),
+        "cudaFree(gone);": ("wrong call", "freed before"),
+        "turn<<<1, 4096>>>": ("unchecked error", "block.x is 4096"),
+        "cudaMalloc(&x, 256);": ("leak", "256 bytes"),
+    }
+    for start, (kind, text) in expected.items():
+        (got,) = (value for line, value in by_line.items() if line.startswith(start))
+        assert got[0] == kind
+        assert text in got[1]
+    assert len(by_line) == len(expected)
+
+
+def test_a_right_program_has_no_findings(tmp_path: Path) -> None:
+    done = coalesce("run", written(tmp_path, VECTOR_ADD), "--check")
+    assert done.returncode == 0
+    assert "error" not in done.stderr
+
+
+def test_launches_are_profiled(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            float *x; OK(cudaMalloc(&x, 4096 * 32)); OK(cudaMemset(x, 0, 4096 * 32));
+            int by[] = {1, 32}; OK(cudaMemcpyToSymbol(stride, &by[0], 4));
+            scale<<<4, 256>>>(x);
+            OK(cudaMemcpyToSymbol(stride, &by[1], 4));
+            scale<<<4, 256>>>(x);
+            OK(cudaFree(x));
+            """,
+            "__constant__ int stride;\n"
+            "__global__ void scale(float *x) {\n"
+            "    x[(blockIdx.x * blockDim.x + threadIdx.x) * stride] *= 2;\n}",
+        ),
+    )
+    page, data = tmp_path / "page.html", tmp_path / "r.json"
+    loads = {}
+    for words in (["--profile"], ["--launch", "2"], ["--launch", "all"]):
+        done = coalesce("run", source, *words, "--html", page, "--json", data)
+        assert done.returncode == 0, done.stderr
+        assert "x[(blockIdx.x * blockDim.x + threadIdx.x) * stride] *= 2;" in done.stderr
+        name = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+        loads[words[-1]] = [p["metrics"][name] for p in json.loads(data.read_text())["profiles"]]
+    assert loads == {"--profile": [128], "2": [1024], "all": [128, 1024]}
+    assert "scale, launch 2" in page.read_text()
+
+
+def test_messages_name_arguments(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            "float *p; OK(cudaMalloc(&p, 400)); fill<<<1, 128>>>(p); cudaDeviceSynchronize();",
+            "__global__ void fill(float *values) { values[threadIdx.x] = 1; }",
+        ),
+    )
+    done = coalesce("run", source)
+    assert "write of 4 bytes past the end of `values`" in done.stderr
+    assert "values[100]" in done.stderr
+    assert "the 400 bytes of cudaMalloc() number 1" in done.stderr

@@ -13,7 +13,13 @@ class Buffer:
     ) -> None: ...
 
 class Memory:
-    def __init__(self, shape: Sequence[int], item_bytes: int, type: str) -> None: ...  # noqa: A002
+    def __init__(
+        self,
+        shape: Sequence[int],
+        item_bytes: int,
+        type: str,  # noqa: A002
+        address: int = 0,
+    ) -> None: ...
     @property
     def address(self) -> int: ...
     def bytes(self) -> np.ndarray[Any, np.dtype[np.uint8]]: ...

@@ -45,7 +45,10 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
     parser = _Program(
         prog=f"coalesce {command}", description=PROGRAM[command], formatter_class=_Help
     )
-    parser.add_argument("file", help="CUDA C++" if command == "run" else "an executable")
+    if command == "run":
+        parser.add_argument("file", nargs="+", help="CUDA C++ and C++, the main file first")
+    else:
+        parser.add_argument("file", nargs=1, help="an executable")
     _add_program(parser)
     options = parser.parse_args(_joined(words[1:]))
     options.command = command

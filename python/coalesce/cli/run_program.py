@@ -22,17 +22,20 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     elif options.profile:
         launches = "first"
     settings = {"gpu": gpu, "check": options.check, "launches": launches}
-    if options.command == "exec":
-        outcome = programs.execute(options.file, arguments, **settings)
-    else:
-        outcome = programs.run(options.file, arguments, options=options.option, **settings)
+    try:
+        if options.command == "exec":
+            outcome = programs.execute(options.file[0], arguments, **settings)
+        else:
+            outcome = programs.run(options.file, arguments, options=options.option, **settings)
+    except LookupError as error:  # no compiler, or a library that cannot be simulated
+        raise ValueError(str(error)) from None
     from coalesce.programs import report
 
     if outcome.signal:
         print(f"The program was ended by {outcome.signal}.", file=sys.stderr)
     print("\n" + report.as_text(outcome), file=sys.stderr)
     if options.html:
-        report.write_html(outcome, Path(options.file).name, options.html)
+        report.write_html(outcome, Path(options.file[0]).name, options.html)
     if options.json:
         Path(options.json).write_text(json.dumps(report.as_dict(outcome), indent=1))
     wrong = options.check and outcome.report is not None and report.has_errors(outcome.report)

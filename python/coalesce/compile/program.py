@@ -22,8 +22,10 @@ from pathlib import Path
 
 from coalesce._core import CompileError, programs
 from coalesce.compile import cache, pathfinder
+from coalesce.cxx import signature
 
 LIBRARY = "libcudart.so.13"  # the name under which programs look for the runtime
+_OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _SECTION = ".nv_fatbin"
 _INSTALL = (
     "install it with pip install 'coalesce-gpu[programs]', or put the nvcc of a CUDA toolkit 13 on "
@@ -77,9 +79,13 @@ def nvcc() -> str:
 
 
 def build(
-    source: str | os.PathLike[str], options: Sequence[str] = (), *, arch: int, debug: bool = False
+    sources: Sequence[str | os.PathLike[str]],
+    options: Sequence[str] = (),
+    *,
+    arch: int,
+    debug: bool = False,
 ) -> Built:
-    """Compile a program for the simulator; `arch` is the GPU's architecture, 90.
+    """Compile a program of some source files for the simulator; `arch` is the GPU's, 90.
 
     Raises
     ------
@@ -88,7 +94,7 @@ def build(
     LookupError
         There is no compiler, or the program needs a library that cannot be simulated.
     """
-    path = Path(source).resolve()
+    paths = [Path(source).resolve() for source in sources]
     program = nvcc()
     words = [
         *("-cudart", "shared", "-lineinfo", "-no-compress", "-O2"),
@@ -96,12 +102,13 @@ def build(
         *("-gencode", f"arch=compute_{arch},code=[compute_{arch},sm_{arch}]"),
         *options,
     ]
-    key = cache.key_of("program", 1, str(path), _text_of(path), words, _identity(program))
+    texts = [[str(path), _text_of(path)] for path in paths]
+    key = cache.key_of("program", 3, _text_of(_OLDER_NAMES), texts, words, _identity(program))
     known = cache.load(key)
     if known is not None and known[1] is not None and _are_unchanged(known[2]["headers"]):
         return Built(known[1], json.loads(known[0]), known[2]["log"])
-    made, headers = _compile(program, path, words)
-    code = code_of(made.executable, arch)
+    made, headers = _compile(program, paths, words)
+    code = code_of(made.executable, arch, "\n".join(text for _, text in texts))
     notes = {"headers": [[str(h), _digest(h)] for h in headers], "log": made.log}
     cache.store(key, json.dumps(code), made.executable, notes)
     return Built(made.executable, code, made.log)
@@ -114,38 +121,58 @@ def library() -> Path:
     return Path(coalesce.__file__).parent / "libcudart.so"
 
 
-def _compile(program: str, path: Path, words: Sequence[str]) -> tuple[Built, list[Path]]:
-    with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
-        out, found = Path(folder) / "program", Path(folder) / "headers"
+def _compile(program: str, paths: Sequence[Path], words: Sequence[str]) -> tuple[Built, list[Path]]:
+    with tempfile.TemporaryDirectory(prefix="coalesce-") as name:
+        folder = Path(name)
         # The library to link with is the one that runs: its names are all that there are.
-        for name in ("libcudart.so", LIBRARY):
-            (Path(folder) / name).symlink_to(library())
-        command = [
-            *(program, *words, "-MMD", "-MF", str(found), f"-L{folder}"),
-            *("-o", str(out), str(path)),
-        ]
-        environment = {**os.environ, "TMPDIR": folder}
-        try:
-            done = subprocess.run(
-                [*command, *_of_wheels(program)],
-                capture_output=True,
-                text=True,
-                check=False,
-                env=environment,
-                errors="replace",
-            )
-        except OSError as error:
-            raise LookupError(f"CUDA's compiler {program} does not start: {error}") from None
-        log = done.stdout + done.stderr
-        if done.returncode != 0 or not out.is_file():
-            raise _error(path, log)
-        return Built(out.read_bytes(), {}, log), _headers(found, path)
+        for link in ("libcudart.so", LIBRARY):
+            (folder / link).symlink_to(library())
+        log, out = "", folder / "program"
+        found: list[Path] = []
+        parts: list[Path] = []
+        own: list[str | Path]
+        for number, path in enumerate(paths if len(paths) > 1 else []):
+            parts.append(folder / f"{number}.o")
+            own = [*_listing(folder), *_older_names(path), "-o", parts[-1], path]
+            log += _nvcc(program, [*words, "-c", *own], path)
+            found += _headers(folder / "headers", path)
+        own = [*parts] or [*_listing(folder), *_older_names(paths[0]), paths[0]]
+        log += _nvcc(program, [*words, *_of_wheels(program, folder), "-o", out, *own], paths[0])
+        if not parts:
+            found = _headers(folder / "headers", paths[0])
+        return Built(out.read_bytes(), {}, log), sorted(set(found) - set(paths))
 
 
-def _of_wheels(program: str) -> list[str]:
-    """Return the options that nvcc needs when it comes from wheels, whose folders it half knows."""
+def _older_names(path: Path) -> list[str]:
+    """Return the option that lets a .cu file use names that CUDA 13 removed."""
+    return ["-include", str(_OLDER_NAMES)] if path.suffix == ".cu" else []
+
+
+def _listing(folder: Path) -> list[str]:
+    """Return the options for a list of the headers that are read."""
+    return ["-MMD", "-MF", str(folder / "headers")]
+
+
+def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
+    """Run the compiler and return its log; CompileError if it fails."""
+    try:
+        done = subprocess.run(
+            [program, *words], capture_output=True, text=True, check=False, errors="replace"
+        )
+    except OSError as error:
+        raise LookupError(f"CUDA's compiler {program} does not start: {error}") from None
+    log = done.stdout + done.stderr
+    if done.returncode != 0:
+        raise _error(path, log)
+    return log
+
+
+def _of_wheels(program: str, folder: Path) -> list[str]:
+    """Return where libraries are: this package's first, then those of wheels, if nvcc is of one."""
     root = Path(program).resolve().parent.parent
-    return [f"-L{folder}" for name in ("lib64", "lib") if (folder := root / name).is_dir()]
+    return [f"-L{folder}"] + [
+        f"-L{folder}" for name in ("lib64", "lib") if (folder := root / name).is_dir()
+    ]
 
 
 def _error(path: Path, log: str) -> Exception:
@@ -173,7 +200,7 @@ def _headers(listed: Path, source: Path) -> list[Path]:
     text = listed.read_text(errors="replace").replace("\\\n", " ")
     _, _, names = text.partition(":")
     paths = {Path(name).resolve() for name in re.split(r"(?<!\\)\s+", names.strip()) if name}
-    return sorted(p for p in paths if p != source and p.is_file() and not _is_system(p))
+    return [p for p in paths if p != source and p.is_file() and not _is_system(p)]
 
 
 def _is_system(path: Path) -> bool:
@@ -215,28 +242,41 @@ def section_of(executable: bytes) -> bytes:
         return b""
 
 
-def code_of(executable: bytes, arch: int) -> dict[str, str]:
-    """Return what the runtime library reads of each module of an executable, by key."""
+def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
+    """Return what the runtime library reads of each module of an executable, by key.
+
+    The `source` has the names of parameters.
+    """
     found = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
         if ptx:
-            found[key] = _code_file(ptx, machine or None, made_for)
+            found[key] = _code_file(ptx, machine or None, made_for, source)
     return found
 
 
-def _code_file(ptx: str, machine: bytes | None, arch: int) -> str:
+def _code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     from coalesce.compile import cubin, disassembler, nvrtc
-    from coalesce.cxx import signature
 
     entries = signature.ptx_entries(ptx)
     lines = [f"registers {entry} {cubin.registers(machine, entry)}" for entry in entries]
     lines += [f"function {name} {at}" for name, at in cubin.functions(machine).items()]
+    for entry, parameters in entries.items() if source else ():
+        known = signature.signature_of(entry, parameters, source).parameters
+        words = [f"{p.name}:{p.item_bytes}:{_type(p)}" for p in known]
+        lines.append(" ".join(["parameters", entry, *words]))
     try:
         text = disassembler.listing(nvrtc.Compiled(ptx, machine, "", {}, f"sm_{arch}"))
     except LookupError as error:
         lines.append(f"reason {error}".replace("\n", " "))
         text = ""
     return "\n".join([*lines, "", text])
+
+
+def _type(parameter: signature.Parameter) -> str:
+    """Return the name of what a pointer points to, as messages have it: ``float32``."""
+    found = parameter.accepted[0] if parameter.accepted else ""
+    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex"}
+    return f"{kinds[found[0]]}{8 * int(found[1:])}" if found[:1] in kinds else found
 
 
 def check_executable(path: Path) -> None:

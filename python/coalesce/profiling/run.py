@@ -84,9 +84,17 @@ def of_kernel(
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch; see `Kernel.profile`."""
     launch = counting.prepare(kernel, grid, block, given, shared_bytes, device)
-    on_gpu = launch.device.kind == "cuda"
+    return of_prepared(launch, given, settings, title)
+
+
+def of_prepared(
+    launch: counting.Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
+) -> tuple[Profile, LaunchRecord]:
+    """Profile a launch whose arguments are checked; `given` are those to launch it again with."""
+    kernel = launch.kernel
+    on_gpu = launch.device.kind == "cuda" and given is not None
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
-    again = _again(launch, given, ptx)
+    again = None if given is None else _again(launch, given, ptx)
     counted = counting.count(
         # On copies where a GPU launches too: that launch is the one that the caller sees.
         launch.detached() if on_gpu else launch,
@@ -99,7 +107,7 @@ def of_kernel(
     record = _record(counted, launch.device)
     if on_gpu:
         how: dict[str, Any] = {"shared_bytes": launch.shared_bytes, "device": launch.device}
-        record = kernel.launch(launch.grid, launch.block, *given, runs="auto", **how)
+        record = kernel.launch(launch.grid, launch.block, *(given or ()), runs="auto", **how)
     counts = counted.counts
     source, instructions = _listing(kernel, counted, ptx)
     metrics: Mapping[str, float] = counts.metrics()
@@ -146,7 +154,9 @@ def of_kernel(
         measured_ms=record.kernel_ms if on_gpu else None,
         estimate=counted.estimate,
         errors=errors,
-        launch=ncu.Launch(
+        launch=None
+        if again is None
+        else ncu.Launch(
             kernel.source,
             kernel._expression or kernel.entry,
             kernel.options,

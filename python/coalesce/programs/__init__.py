@@ -48,7 +48,7 @@ class Outcome:
 
 
 def run(
-    source: str | os.PathLike[str],
+    sources: Sequence[str | os.PathLike[str]],
     arguments: Sequence[str] = (),
     *,
     options: Sequence[str] = (),
@@ -56,11 +56,15 @@ def run(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Compile a program and run it; `launches` says which ones to profile."""
-    path = Path(source)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    built = program.build(path, options, arch=_ARCH[gpu], debug=check)
+    """Compile a program and run it; `launches` says which ones to profile.
+
+    The program is called after the first of its sources.
+    """
+    for source in sources:
+        if not Path(source).is_file():
+            raise FileNotFoundError(f"there is no file {source}")
+    path = Path(sources[0])
+    built = program.build(sources, options, arch=_ARCH[gpu], debug=check)
     if built.log.strip():
         print(built.log.strip(), file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
@@ -130,7 +134,7 @@ def _run(
     if status < 0:
         outcome.signal = signal.Signals(-status).name
     with contextlib.suppress(OSError, ValueError):
-        outcome.report = json.loads(report.read_text())
+        outcome.report = json.loads(report.read_text("utf-8", "replace"))
     if launches and outcome.report is not None:
         from coalesce.programs import snapshot
 

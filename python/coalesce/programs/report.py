@@ -63,10 +63,20 @@ def findings_text(report: dict[str, Any]) -> str:
         more = f"\n  {mistake['count'] - 1:,} more like it" if mistake["count"] > 1 else ""
         parts.append(f"host, {mistake['kind']}: {mistake['text']}{place}{more}")
     for launch in report["checked"]:
-        found = findings_of(launch["kernel"], (launch["findings"], launch["left_out"]))
+        listed = [_with_tuples(finding) for finding in launch["findings"]]
+        found = findings_of(launch["kernel"], (listed, launch["left_out"]))
         which = "" if launch["launch"] == 1 else f" (launch {launch['launch']})"
         parts.append(f"kernel {launch['kernel']}{which}:\n{found}")
     return "\n\n".join(parts)
+
+
+def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
+    """Return a finding with tuples where JSON has lists."""
+    made = {**finding, "index": tuple(finding["index"])}
+    for side in ("first", "second"):
+        if (actor := finding[side]) is not None:
+            made[side] = {**actor, "thread": tuple(actor["thread"]), "block": tuple(actor["block"])}
+    return made
 
 
 def has_errors(report: dict[str, Any]) -> bool:

@@ -1,0 +1,101 @@
+"""Profiles of launches that a program's runtime library kept (``csrc/cudart/snapshots.hpp``).
+
+The launch is repeated here on a copy of the memory it had: the same addresses, the same variables.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from coalesce._core import sim
+from coalesce.arrays import devices
+from coalesce.arrays.devices import Device
+from coalesce.compile import nvrtc
+from coalesce.cxx import signature
+from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.module import Module
+from coalesce.profiling import Profile
+from coalesce.profiling import run as profiling_run
+from coalesce.simulate.counting import Prepared
+
+
+class _KeptModule(Module):
+    """A module that nvcc compiled."""
+
+    def __init__(self, ptx: str, machine: bytes, arch: int, source: str, filename: str) -> None:
+        super().__init__(source, (), None, {}, filename, None)
+        self._kept = nvrtc.Compiled(ptx, machine or None, "", {}, f"sm_{arch}")
+
+    def compiled(self, device: Device) -> nvrtc.Compiled:
+        del device
+        return self._kept
+
+
+class _KeptKernel(BaseKernel):
+    """A kernel of such a module: its parameters are the bytes of the launch."""
+
+    def __init__(self, module: Module, entry: str, device: Device) -> None:
+        self.instruction_limit = None
+        self._wanted = self._device = device
+        self._module = module
+        self._functions, self._bound = {}, {}
+        found = signature.ptx_entries(module.compiled(device).ptx)
+        self.entries, self.entry, self._expression = tuple(found), entry, None
+        self.signature = signature.signature_of(entry, found[entry], module.source)
+
+
+def profile(folder: Path, gpu: str) -> Profile:
+    """Profile a kept launch."""
+    kept = json.loads((folder / "launch.json").read_text())
+    device = devices.resolve(f"sim:{gpu}")
+    kernel = _KeptKernel(_module(folder, kept["arch"], kept["file"]), kept["entry"], device)
+    program = kernel._program(device)
+    memory = []  # keeps it alive during the launch
+    for buffer in kept["buffers"]:
+        content = (folder / str(buffer["address"])).read_bytes()
+        if buffer["variable"]:
+            program.write_variable(buffer["variable"], content)
+            continue
+        array = sim.Memory([buffer["bytes"]], 1, buffer["name"], buffer["address"])
+        array.bytes()[:] = np.frombuffer(content, np.uint8)
+        memory.append(array)
+    launch = Prepared(
+        kernel,
+        device,
+        tuple(kept["grid"]),
+        tuple(kept["block"]),
+        kept["shared_bytes"],
+        list(_arguments(program, kept["entry"], (folder / "parameters").read_bytes())),
+    )
+    number = "" if kept["number"] == 1 else f", launch {kept['number']}"
+    return profiling_run.of_prepared(
+        launch, None, profiling_run.Settings(), f"{kept['name']}{number}"
+    )[0]
+
+
+def _module(folder: Path, arch: int, file: str) -> Module:
+    return _made(
+        (folder / "module.ptx").read_text(), (folder / "module.cubin").read_bytes(), arch, file
+    )
+
+
+@lru_cache(maxsize=8)
+def _made(ptx: str, machine: bytes, arch: int, file: str) -> Module:
+    path = Path(file)
+    source = path.read_text(errors="replace") if file and path.is_file() else ""
+    return _KeptModule(ptx, machine, arch, source, path.name or "program")
+
+
+def _arguments(program: sim.Program, entry: str, content: bytes) -> list[bytes]:
+    """Return each argument's bytes, as ``Program.launch`` takes them."""
+    found, at = [], 0
+    for type_, bytes_, alignment, _ in program.parameters(entry):
+        del type_
+        at = -(-at // max(1, alignment)) * max(1, alignment)
+        found.append(content[at : at + bytes_])
+        at += bytes_
+    return found
