@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import coalesce
-from coalesce.arrays import foreign
+from coalesce.arrays import borrowed, foreign
+from coalesce.arrays.device_array import DeviceArray
 
 
 class Strided:
@@ -69,6 +73,18 @@ def test_an_array_with_a_negative_stride():
 def test_a_value_that_is_not_on_a_gpu_is_no_gpu_array():
     for value in (np.ones(3), [1, 2], 3.0, None, "text", object):
         assert foreign.look(value) is None
+
+
+def test_a_part_of_a_device_array_is_adopted_as_that_part(monkeypatch):
+    memory = SimpleNamespace(address=4096, ordinal=0, lost=False)
+    whole = DeviceArray(memory, (4, 8), np.dtype(np.float32), 0)
+    array = foreign.seen(whole)
+    monkeypatch.setattr(borrowed.cuda, "Device", lambda _: SimpleNamespace(generation=0))
+    assert borrowed.adopted(array) is whole
+    part = borrowed.adopted(array.flat(np.dtype(np.uint32)))
+    assert (part.shape, part.dtype) == ((32,), np.uint32)
+    first = borrowed.adopted(replace(array, shape=(2, 8)))
+    assert first.shape == (2, 8)
 
 
 def test_gpu_arrays_are_checked_like_others():

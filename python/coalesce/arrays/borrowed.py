@@ -14,8 +14,9 @@ from coalesce.arrays.gpu_array import GpuArray
 
 def adopted(array: GpuArray) -> DeviceArray:
     """Return a `DeviceArray` that shares the memory of another library's GPU array."""
-    if isinstance(array.owner, DeviceArray):
-        return array.owner
+    owner = array.owner
+    if isinstance(owner, DeviceArray) and array == foreign.look(owner):  # not a part of it
+        return owner
     if not array.contiguous:
         raise ValueError(
             f"a GPU array of shape {array.shape} that is not C-contiguous; copy it first, for "
