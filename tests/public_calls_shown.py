@@ -271,7 +271,7 @@ def _lessons() -> Iterator[Call]:
     yield Call(
         "lessons.predict",
         lambda name, question: lessons.predict(name, question, guess=..., measured=lambda: 1),
-        {"*name": text("stride"), "*question": text("How many?")},
+        {"*name": any_text("stride"), "*question": any_text("How many?")},
     )
     yield Call("lessons.source", lessons.source, {"*name": text("padding")})
     yield Call(
