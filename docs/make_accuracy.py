@@ -31,9 +31,9 @@ HEAD = """\
 
 *Written by `docs/make_accuracy.py` from the recordings in `tests/data`; do not edit.*
 
-Every launch below ran on an {gpu} under Nsight Compute and again on the simulator. A figure that
-stands alone is both, predicted and measured, to the last unit. Where they differ the cell has the
-prediction in bold and the measured figure after it.
+Every launch below ran on an {gpu} under Nsight Compute and again on the simulator. A single
+figure means that prediction and measurement are equal, to the last unit. If they differ, the cell
+has the prediction in bold and then the measured figure.
 
 | | |
 |---|---|
@@ -44,15 +44,15 @@ prediction in bold and the measured figure after it.
 """
 
 EXPLANATION = """
-`l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` is the one counter that is not a function of the
-addresses: where accesses of several warps meet in the data stage the hardware adds wavefronts of
-arbitration, and reads differently from run to run. What the addresses take is
-`memory_l1_wavefronts_shared`, and in the patterns, where a warp is alone, both are the same.
+`l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` is the only counter that does not follow from the
+addresses. If several warps use the data stage at the same time, the hardware adds wavefronts of
+arbitration, and their number differs from run to run. `memory_l1_wavefronts_shared` has the
+wavefronts that the addresses need. In the patterns, each warp runs alone, and both are equal.
 
-The GPU also counts differently from run to run where lanes of a warp have parted and no barrier
-brings them together (`first_match`), where warps turn a loop of compare-and-swap on one word
-(`shared_counters`), and where lanes of an atomic that is scattered over many lines share sectors
-(`scatter_add`). Profiles find such launches by themselves and say so in `p.inexact`.
+Other counts also differ from run to run on the GPU: if lanes of a warp diverge and no barrier
+reconverges them (`first_match`), if warps repeat a compare-and-swap on the same word
+(`shared_counters`), and if lanes of an atomic that is scattered over many lines share sectors
+(`scatter_add`). Profiles recognise such launches and report them in `p.inexact`.
 """
 
 # Columns of the tables: title and metric.
@@ -100,7 +100,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 class Comparison:
-    """The launches of a set: what was predicted and what was measured."""
+    """The launches of a set: predicted and measured."""
 
     def __init__(self, name: str) -> None:
         self.recording = counter_cases.load(DATA / f"{name}_h200.json")
@@ -113,7 +113,7 @@ class Comparison:
             self.inexact[case.name] = exactness.inexact(counts)
 
     def wrong(self) -> Iterator[str]:
-        """Yield what is called exact and differs: the launch, the metric and both values."""
+        """Yield exact metrics that differ: the launch, the metric and both values."""
         for name, (ours, theirs) in self.launches.items():
             for metric in sorted(ours.keys() & theirs.keys() - set(self.inexact[name])):
                 if not equal(metric, ours[metric], theirs[metric]):
@@ -126,7 +126,7 @@ class Comparison:
         return sorted(set(ours) & set(theirs))
 
     def summary(self, metric: str, only: Callable[[str], bool] = lambda _: True) -> list[str]:
-        """Return of a metric: in how many launches it is not 0 and equal, and how it differs."""
+        """Return in how many launches a metric is not 0 and equal, and how much it differs."""
         pairs = [
             (ours[metric], theirs[metric])
             for name, (ours, theirs) in self.launches.items()
@@ -138,7 +138,7 @@ class Comparison:
         return [f"{len(pairs):,}", f"{same:,}", worst]
 
     def table(self, columns: Mapping[str, str], split: str = " ") -> Iterator[str]:
-        """Yield a table of the launches with the columns that are somewhere not 0."""
+        """Yield a table of the launches, without columns that are always 0."""
         used = {
             title: metric
             for title, metric in columns.items()

@@ -166,25 +166,25 @@ class Run:
             return operand.array
         if not operand.on_gpu:
             return np.ascontiguousarray(operand.array, dtype=operand.dtype)
-        source = operand.array
-        if operand.dtype in REAL_NAME and len(source.shape) == 2 and source.T.contiguous:
+        array = operand.array
+        if operand.dtype in REAL_NAME and len(array.shape) == 2 and array.T.contiguous:
             return self.transposed(operand.transposed())
-        return self._packed(source)
+        return self._packed(array)
 
-    def _packed(self, source: GpuArray) -> Any:
+    def _packed(self, array: GpuArray) -> Any:
         """Return a C-ordered copy of a GPU array of one or two dimensions."""
-        item = source.dtype.itemsize
-        if any(stride % item for stride in source.strides):
+        item = array.dtype.itemsize
+        if any(stride % item for stride in array.strides):
             raise ValueError(
-                f"a GPU array has strides {source.strides} that its elements of {item} bytes do "
+                f"a GPU array has strides {array.strides} that its elements of {item} bytes do "
                 "not divide; make it contiguous first"
             )
         element, of_size = ELEMENTS[item]
-        packed = self.scratch(source.shape, source.dtype)
+        packed = self.scratch(array.shape, array.dtype)
         target = foreign.seen(packed)
-        row_stride, col_stride = (stride // item for stride in (0, *source.strides)[-2:])
-        memory = source.whole()
-        count = math.prod(source.shape)
+        row_stride, col_stride = (stride // item for stride in (0, *array.strides)[-2:])
+        memory = array.whole()
+        count = math.prod(array.shape)
         self.launch(
             "layout",
             "contiguous",
@@ -193,8 +193,8 @@ class Run:
                 "x": memory.flat(of_size),
                 "out": target.flat(of_size),
                 "n": np.uint64(count),
-                "cols": np.uint64(source.shape[-1]),
-                "first": np.int64((source.address - memory.address) // item),
+                "cols": np.uint64(array.shape[-1]),
+                "first": np.int64((array.address - memory.address) // item),
                 "row_stride": np.int64(row_stride),
                 "col_stride": np.int64(col_stride),
             },
@@ -206,13 +206,13 @@ class Run:
     def transposed(self, operand: Operand) -> Any:
         """Return the transpose of a matrix, by the package's own kernel."""
         rows, cols = operand.shape
-        source = self.ready(operand)
+        array = self.ready(operand)
         result = self.scratch((cols, rows), operand.dtype)
         self.launch(
             "transpose",
             "padded",
             (rows, cols),
-            {"in": source, "out": result, "rows": np.int32(rows), "cols": np.int32(cols)},
+            {"in": array, "out": result, "rows": np.int32(rows), "cols": np.int32(cols)},
             item_size=operand.dtype.itemsize,
             defines=(f"REAL={REAL_NAME[operand.dtype]}",),
         )
