@@ -52,6 +52,7 @@ GUESS = """(async () => {
   for (const one of asked) {
     if (one.querySelector("details").open) return "an answer is open before a guess";
     const field = one.querySelector("form :is(input, select)");
+    if (!field) return "a prediction does not ask for a guess";
     const right = one.dataset.measured.replaceAll(",", "");
     field.value = field.tagName === "SELECT" ? one.dataset.measured : right;
     one.querySelector("form button").click();

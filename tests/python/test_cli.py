@@ -44,6 +44,7 @@ def test_demo_checks_every_variant(capsys, device):
         assert ("modelled" if device == "sim" else "measured") in line
     assert "WRONG" not in out
     assert "\x1b" not in out
+    assert "notebooks/README.md" in lines[-1]  # the way on leads to the lessons
 
 
 def test_demo_shows_sectors_per_request(capsys, on_simulator):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import coalesce
 from coalesce import draw
-from coalesce.draw import Matrix
+from coalesce.draw import Matrix, _palette
 
 SVG = "{http://www.w3.org/2000/svg}"
 LANES = np.arange(32)
@@ -535,3 +535,7 @@ def test_a_legend_stays_within_the_picture():
     texts = {e.text: float(e.attrib["x"]) for e in root.iter(f"{SVG}text") if "x" in e.attrib}
     assert "served to two lanes at once" in texts
     assert texts["served to two lanes at once"] + 150 < picture.width
+
+
+def test_ten_groups_have_ten_colours():
+    assert len({(p.light, p.dark) for p in map(_palette.group, range(10))}) == 10

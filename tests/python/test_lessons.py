@@ -391,3 +391,14 @@ def test_exercises_show_their_task():
         assert one.name in one.source
         assert one.task in repr(one)
         assert len(one.demands) >= 1
+
+
+def test_code_is_numbered_as_in_its_file(check_html):
+    code = lessons.code("matmul", "naive")
+    assert coalesce.source("matmul", "naive").splitlines()[code.first - 1] == code.splitlines()[0]
+    number, line = next(x for x in enumerate(code.splitlines(), code.first) if "sum +=" in x[1])
+    assert f"{number:4}  {line}" in repr(code).splitlines()
+    html = code._repr_html_()
+    check_html(html)
+    assert f"{number:4}</span>" in html
+    assert "font-weight:600" in html  # keywords

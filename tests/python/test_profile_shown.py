@@ -453,3 +453,12 @@ def test_writes_are_scattered_and_reads_gathered(random, statement, words):
     if "Sort the ind" not in words:
         assert "The lanes scatter to 32 sectors of x" in text
         assert "gather" not in text
+
+
+def test_a_narrow_report_keeps_what_the_numbers_mean():
+    """At 80 columns the ideal gives way before the share of bytes used and the pattern."""
+    a = np.ones((64, 64), np.float32)
+    text = coalesce.profile("matmul", a, a, variant="naive", device="sim").to_text(80)
+    assert "12% used" in text
+    assert "broadcast" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -127,3 +127,8 @@ def test_examples(name):
     (examples,) = finder.find(getattr(coalesce, name), name, globs=names)
     assert examples.examples
     assert doctest.DocTestRunner().run(examples).failed == 0
+
+
+def test_a_broadcast_does_not_read_as_waste():
+    text = str(coalesce.transactions([64] * 32, 4))
+    assert text == "1 request, 1 sector in 1 line. All lanes access the same address: a broadcast."

@@ -256,7 +256,8 @@ def _plot(axes: Any) -> str:
 
     figure = axes.get_figure()
     file = io.BytesIO()
-    figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
+    with plt.rc_context({"svg.hashsalt": "coalesce", "svg.fonttype": "none"}):  # same in each run
+        figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
     data = base64.b64encode(file.getvalue()).decode()
     style = "max-width:100%"
