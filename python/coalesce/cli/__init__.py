@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import coalesce
 from coalesce.cli import parser
-from coalesce.render import tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,6 +71,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _devices(options: argparse.Namespace) -> int:
     from coalesce.arrays.devices import gpu_status
+    from coalesce.render import tables
 
     del options
     listed = coalesce.devices()

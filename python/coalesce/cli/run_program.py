@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,11 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _gpu(device: str | None) -> str:
+    name = (device or "sim").removeprefix("sim:")
+    if name == "sim" and not os.environ.get("COALESCE_DEVICE"):
+        return "h200"
+    if name in programs.ARCHITECTURES:
+        return name
     from coalesce.arrays import devices
 
     chosen = devices.resolve(device or "sim")

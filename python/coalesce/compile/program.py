@@ -19,10 +19,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coalesce._core import CompileError, programs
 from coalesce.compile import cache, pathfinder
-from coalesce.cxx import signature
+
+if TYPE_CHECKING:
+    from coalesce.cxx import signature
 
 LIBRARY = "libcudart.so.13"  # the name under which programs look for the runtime
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
@@ -256,6 +259,7 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
 
 def _code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     from coalesce.compile import cubin, disassembler, nvrtc
+    from coalesce.cxx import signature
 
     entries = signature.ptx_entries(ptx)
     lines = [f"registers {entry} {cubin.registers(machine, entry)}" for entry in entries]

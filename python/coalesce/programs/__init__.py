@@ -21,8 +21,8 @@ from typing import Any
 from coalesce.compile import program
 
 # A simulated GPU's architecture; PTX of an older one than the compiler knows is not compiled.
-_ARCH = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
-_ARCH |= {"rtx3090": 86, "rtx4090": 89}
+ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
+ARCHITECTURES |= {"rtx3090": 86, "rtx4090": 89}
 
 
 @dataclass
@@ -64,7 +64,7 @@ def run(
         if not Path(source).is_file():
             raise FileNotFoundError(f"there is no file {source}")
     path = Path(sources[0])
-    built = program.build(sources, options, arch=_ARCH[gpu], debug=check)
+    built = program.build(sources, options, arch=ARCHITECTURES[gpu], debug=check)
     if built.log.strip():
         print(built.log.strip(), file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
@@ -88,7 +88,7 @@ def execute(
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {executable}")
     program.check_executable(path)
-    code = program.code_of(path.read_bytes(), _ARCH[gpu])
+    code = program.code_of(path.read_bytes(), ARCHITECTURES[gpu])
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
         words = [str(executable), *arguments]
         return _run(path, words, code, Path(folder), gpu, check, launches)

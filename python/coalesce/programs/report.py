@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
-
-from coalesce.render import tables
 
 if TYPE_CHECKING:
     from coalesce.programs import Outcome
@@ -50,7 +49,23 @@ def _kernels(report: dict[str, Any]) -> str:
         *("kernel", "launches", "blocks", "sectors/load", "sectors/store"),
         f"modelled time ({report['gpu']})",
     )
-    return "\n".join([tables.as_text(columns, rows, wrap=("kernel",)), *notes])
+    return "\n".join([*_table([columns, *rows]), *notes])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table: plain, as loading rich would take longer than all the rest."""
+    shown = [[_cut(row[0]), *row[1:]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for number, row in enumerate(shown):
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        yield "  ".join(cells)
+        if number == 0:
+            yield "  ".join("-" * width for width in widths)
+
+
+def _cut(name: str, most: int = 40) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def findings_text(report: dict[str, Any]) -> str:

@@ -1,0 +1,83 @@
+"""Write docs/public_programs.md from docs/measured/programs.json, of benchmarks/programs.py.
+
+python docs/make_programs.py [--check]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+SOURCE, TARGET = DOCS / "measured" / "programs.json", DOCS / "public_programs.md"
+SUITES = {
+    "0_Introduction": "NVIDIA's samples: Introduction",
+    "2_Concepts_and_Techniques": "NVIDIA's samples: Concepts and Techniques",
+    "3_CUDA_Features": "NVIDIA's samples: CUDA Features",
+    "6_Performance": "NVIDIA's samples: Performance",
+    "Rodinia": "Rodinia",
+    "HeCBench": "HeCBench",
+}
+OUTCOMES = {
+    "verified": "verified itself",
+    "ran": "ran; it compares nothing",
+    "wrong": "ended with an error",
+    "time": "not done in time",
+    "build": "was not built",
+    "crash": "was ended by a signal",
+}
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return the page."""
+    programs, lines = found["programs"], ["# Public programs", "", _METHOD, "", found["where"], ""]
+    lines += ["| programs | " + " | ".join(OUTCOMES.values()) + " |", "|---" * 7 + "|"]
+    for suite, title in SUITES.items():
+        own = [p["outcome"] for name, p in programs.items() if name.startswith(f"{suite}/")]
+        if own:
+            count = Counter(own)
+            cells = " | ".join(str(count[outcome]) for outcome in OUTCOMES)
+            lines.append(f"| {title} ({len(own)}) | {cells} |")
+    for suite, title in SUITES.items():
+        own = {n.split("/", 1)[1]: p for n, p in programs.items() if n.startswith(f"{suite}/")}
+        if own:
+            lines += ["", f"## {title}", "", "| program | outcome | why |", "|---|---|---|"]
+            for name, p in own.items():
+                why = "" if p["outcome"] in ("verified", "ran") else _reason(p)
+                lines.append(f"| {name} | {OUTCOMES[p['outcome']]} | {why} |")
+    return "\n".join([*lines, ""])
+
+
+def _reason(program: dict[str, Any]) -> str:
+    """Return one line: what this package said, else the end of what the program said."""
+    said = [line.strip() for line in program.get("why", "").splitlines() if line.strip()]
+    own = [line.removeprefix("coalesce: ") for line in said if line.startswith("coalesce: ")]
+    own = [line for line in own if "modelled times" not in line]
+    line = (own or said or [""])[0 if own else -1]
+    words = [word.rsplit("/", 1)[-1] if word.startswith("/") else word for word in line.split()]
+    return " ".join(words)[:140].replace("|", "\\|").replace("<", "\\<").replace("_", "\\_")
+
+
+_METHOD = (
+    "`benchmarks/programs.py` compiles and runs programs of others with `coalesce run`, as they "
+    "are. A program verified itself if it ended with status 0 and compared its results with a "
+    "reference. Rodinia's programs got inputs that the script makes, as its own are not in its "
+    "repository. The programs of HeCBench are the first in alphabetical order that have one file "
+    "and compare results. Nothing of them is in this repository."
+)
+
+
+def main() -> None:
+    page = text(json.loads(SOURCE.read_text()))
+    if "--check" in sys.argv[1:]:
+        if TARGET.read_text() != page:
+            sys.exit(f"{TARGET} is not what {SOURCE} gives: run python docs/make_programs.py")
+        return
+    TARGET.write_text(page)
+
+
+if __name__ == "__main__":
+    main()
