@@ -101,6 +101,12 @@ def test_a_mistake_is_shown_in_its_own_line() -> None:
     assert "no_such_header.h" in str(raised.value)  # from where what is undefined may come
 
 
+def test_kernels_in_a_header_that_is_missing() -> None:
+    source = '#include <sys/time.h>\n#include "opt1.cu"\nvoid unused() { compute(0); }\n'
+    with pytest.raises(coalesce.CompileError, match=r"has no kernel(.|\n)*sys/time.h, opt1.cu"):
+        coalesce.Kernel(source, device="sim")
+
+
 def test_a_host_function_that_kernels_call_is_named() -> None:
     source = (
         "float half_of(float x) { return x / 2; }\n"

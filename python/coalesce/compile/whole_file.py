@@ -55,6 +55,13 @@ def compile_whole(
     except RecursionError:
         raise first or CompileError(f"{name}: the source nests too deeply") from None
     if first is not None and (code.text == source or not code.kernels):
+        if not code.kernels and code.missing and "__global__" not in source:
+            raise CompileError(
+                f"{name} has no kernel; a kernel is a function declared __global__.\n"
+                f"  These headers were not found: {', '.join(code.missing)}. If kernels are in one "
+                'of them, pass its folder with options=["-Ifolder"] or its text with headers='
+                '{"name": text}.'
+            ) from first
         raise first
     wanted = list(expressions)
     if not wanted:
