@@ -15,7 +15,7 @@ from gpu import Gpu, state
 from products import Product
 
 OUT = Path(__file__).parents[1] / "python" / "coalesce" / "catalogue" / "best.json"
-RUNGS = [("split_k", 32), ("split_k", 64), ("split_k", 128), ("tma", 0), ("pipelined", 0)]
+RUNGS = [("split_k", 32), ("split_k", 64), ("split_k", 128), ("tensor_map", 0), ("pipelined", 0)]
 EXTENTS = (32, 128, 512, 1024, 2048, 4096)  # of M and N
 DEPTHS = (64, 512, 1024, 4096)
 CUBES = (256, 768, 1536, 3072, 8192)
@@ -34,7 +34,6 @@ def main() -> None:
         product = Product(gpu, m, n, k)
         works = {f"{name} {tile}": product.rung(name, tile) for name, tile in RUNGS}
         times = gpu.interleaved(works, options.rounds, target_ms=0.3)
-        product.free()
         medians = {name: statistics.median(ms) for name, ms in times.items()}
         name, tile = min(medians, key=medians.__getitem__).split()
         rows.append([m, n, k, name, int(tile)])

@@ -18,6 +18,15 @@ import numpy as np
 from coalesce import catalogue
 from coalesce.compile import nvrtc
 
+# cudaDataType of the operands and of the result, cublasComputeType.
+_KINDS = {
+    "float32": (0, 0, 68),
+    "tf32": (0, 0, 77),
+    "float64": (1, 1, 70),
+    "bfloat16": (14, 0, 68),
+    "bfloat16 result": (14, 14, 68),
+}
+
 Work = Callable[[], None]  # enqueues on the stream of its Gpu
 
 
@@ -135,18 +144,24 @@ class Gpu:
 
         return work
 
-    def sgemm(self, m: int, n: int, k: int, a: Any, b: Any, out: Any) -> Work | None:
-        """Return cuBLAS' float32 product of row-major matrices, or None without cuBLAS."""
+    def gemm(self, m: int, n: int, k: int, a: Any, b: Any, out: Any, kind: str) -> Work | None:
+        """Return cuBLAS' product of row-major matrices, or None without cuBLAS.
+
+        `kind` is "float32", "tf32" (float32 matrices), "float64", "bfloat16" (float32 result) or
+        "bfloat16 result".
+        """
         if self._cublas is None:
             return None
-        one, zero = c.c_float(1), c.c_float(0)
-        function = self._cublas.cublasSgemm_v2
+        operand, result, compute = _KINDS[kind]
+        real = c.c_double if kind == "float64" else c.c_float
+        one, zero = real(1), real(0)
+        function = self._cublas.cublasGemmEx
 
         def work() -> None:
-            result = function(self._handle, 0, 0, n, m, k, c.byref(one), b, n, a, k,
-                              c.byref(zero), out, n)  # fmt: skip
-            if result:
-                raise RuntimeError(f"cublasSgemm: {result}")
+            status = function(self._handle, 0, 0, n, m, k, c.byref(one), b, operand, n, a, operand,
+                              k, c.byref(zero), out, result, n, compute, -1)  # fmt: skip
+            if status:
+                raise RuntimeError(f"cublasGemmEx: {status}")
 
         return work
 
@@ -161,8 +176,8 @@ class Gpu:
     # ---- time ----
 
     def synchronize(self) -> None:
-        """Wait for the stream."""
-        self._call("cuStreamSynchronize", self.stream)
+        """Wait for all work on the GPU, also that of the package."""
+        self._call("cuCtxSynchronize")
 
     def graph(self, work: Work, times: int) -> Work:
         """Return what replays `work`, captured so many times."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu import Gpu, median_and_spread, state
-from products import Product
+from products import ROUNDING, Product
 
 from coalesce import catalogue
 from coalesce.compile import nvrtc
@@ -35,7 +35,16 @@ SHAPES = [  # M, N, K
         (64, 64, 8192),
     ),
 ]
-FASTEST = [("split_k", 32), ("split_k", 64), ("split_k", 128), ("tma", 0), ("pipelined", 0)]
+FASTEST = [
+    *(("split_k", tile) for tile in (32, 64, 128)),
+    *((name, 0) for name in ("tma", "tensor_map", "pipelined")),
+]
+TENSOR_CORES = {  # rung: dtype of its operands, kinds of cuBLAS' product
+    "tf32x3": ("float32", ("float32",)),
+    "tf32": ("float32", ("tf32",)),
+    "bf16": ("bfloat16", ("bfloat16", "bfloat16 result")),
+    "dmma": ("float64", ("float64",)),
+}
 LIMIT = 2.0  # of the scaled error; a float32 sum of K products stays below 1
 
 
@@ -47,6 +56,11 @@ def main() -> None:
     options = parser.parse_args()
     gpu = Gpu()
     shapes = [_shape(gpu, shape, options.rounds) for shape in SHAPES]
+    tensor_cores = [
+        _tensor_cores(gpu, name, size, options.rounds)
+        for name in TENSOR_CORES
+        for size in (2048, 4096, 8192)
+    ]
     found = {
         "command": "python benchmarks/ladder.py",
         "date": datetime.date.today().isoformat(),
@@ -54,6 +68,7 @@ def main() -> None:
         "nvrtc": "{}.{}".format(*nvrtc.nvrtc().version),
         "cublas": gpu.cublas_version,
         "shapes": shapes,
+        "tensor_cores": tensor_cores,
     }
     options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
@@ -67,6 +82,7 @@ def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]
             (v.name, v.tiles[-1] if v.tiles else 0)
             for v in catalogue.variants("matmul")
             if v.name not in ("transposed_b", "corner_turned", "corner_turned_padded")
+            and v.name not in TENSOR_CORES
         ]
     works, errors = {}, {}
     for name, tile in rungs:
@@ -80,7 +96,54 @@ def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]
     before = state()
     times = gpu.interleaved(works, rounds)
     after = state()
-    product.free()
+    rows = _rows(times, errors, shape)
+    fastest = max((r for r in rows if r != "cublas"), key=lambda r: rows[r]["tflops"])
+    line = f"{m} x {n} x {k}: {fastest} {rows[fastest]['tflops']} TFLOP/s"
+    if "cublas" in rows:
+        ratio = rows["cublas"]["ms"] / rows[fastest]["ms"]
+        line += f", cuBLAS {rows['cublas']['tflops']}, ratio {ratio:.3f}"
+    print(line, after.get("clocks.sm"), after.get("power.draw"), flush=True)
+    return {"m": m, "n": n, "k": k, "clocks": [before, after], "rungs": rows}
+
+
+def _tensor_cores(gpu: Gpu, name: str, size: int, rounds: int) -> dict[str, Any]:
+    """Time a rung on tensor cores beside cuBLAS' products of the same precision."""
+    dtype, kinds = TENSOR_CORES[name]
+    shape = (size, size, size)
+    product = Product(gpu, *shape, dtype)
+    works = {name: product.rung(name)}
+    errors = {
+        name: product.error(works[name], rounding=0 if name == "bf16" else ROUNDING.get(name, 0))
+    }
+    if errors[name] > LIMIT:
+        raise SystemExit(f"{name} at {shape} is wrong: scaled error {errors[name]}")
+    norms = {name: product.norm(works[name])}
+    for kind in kinds:
+        if (cublas := product.cublas(kind)) is not None:
+            works[f"cublas {kind}"], errors[f"cublas {kind}"] = cublas, 0.0
+            if "result" not in kind:
+                norms[f"cublas {kind}"] = product.norm(cublas)
+    before = state()
+    times = gpu.interleaved(works, rounds, target_ms=10)
+    after = state()
+    rows = _rows(times, errors, shape)
+    for row, norm in norms.items():
+        rows[row]["norm"] = float(f"{norm:.3g}")
+    shown = ", ".join(f"{row} {rows[row]['tflops']}" for row in rows)
+    print(
+        f"{name} {size}: {shown}",
+        norms,
+        after.get("clocks.sm"),
+        after.get("power.draw"),
+        flush=True,
+    )
+    return {"rung": name, "size": size, "clocks": [before, after], "rungs": rows}
+
+
+def _rows(
+    times: dict[str, list[float]], errors: dict[str, float], shape: tuple[int, int, int]
+) -> dict[str, dict[str, float]]:
+    m, n, k = shape
     rows = {}
     for name, ms in times.items():
         median, spread = median_and_spread(ms)
@@ -90,13 +153,7 @@ def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]
             "tflops": round(2e-9 * m * n * k / median, 3),
             "error": round(errors[name], 3),
         }
-    fastest = max((r for r in rows if r != "cublas"), key=lambda r: rows[r]["tflops"])
-    line = f"{m} x {n} x {k}: {fastest} {rows[fastest]['tflops']} TFLOP/s"
-    if "cublas" in rows:
-        ratio = rows["cublas"]["ms"] / rows[fastest]["ms"]
-        line += f", cuBLAS {rows['cublas']['tflops']}, ratio {ratio:.3f}"
-    print(line, after.get("clocks.sm"), after.get("power.draw"), flush=True)
-    return {"m": m, "n": n, "k": k, "clocks": [before, after], "rungs": rows}
+    return rows
 
 
 if __name__ == "__main__":

@@ -3,76 +3,107 @@
 from __future__ import annotations
 
 import ctypes as c
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from gpu import Gpu, Work
 
-from coalesce.catalogue import pack
+import coalesce
+from coalesce._core import cuda
+from coalesce.arrays import foreign
+from coalesce.catalogue.products import run_matmul
+from coalesce.catalogue.run import KernelLaunch
+from coalesce.launch import gpu as on_gpu
+from coalesce.launch.arguments import prepare
+from coalesce.launch.record import LaunchRecord
+
+# What rounding the operands does to a product, beside the sum of the magnitudes of its terms.
+ROUNDING = {"bf16": 2.0**-7, "tf32": 2.0**-10}
 
 
 class Product:
-    """Random matrices of one shape, float32, and the rungs that multiply them."""
+    """Random matrices of one shape and dtype, and the rungs that multiply them."""
 
-    def __init__(self, gpu: Gpu, m: int, n: int, k: int) -> None:
+    def __init__(self, gpu: Gpu, m: int, n: int, k: int, dtype: str = "float32") -> None:
         random = np.random.default_rng(1)
-        self.gpu, self.shape = gpu, (m, n, k)
-        self.a_host = random.random((m, k), np.float32) * 2 - 1
-        self.b_host = random.random((k, n), np.float32) * 2 - 1
-        self.a, self.b = gpu.put(self.a_host), gpu.put(self.b_host)
-        self.out = gpu.empty(4 * m * n)
-        self._scratch: list[Any] = []
+        self.gpu, self.shape, self.dtype = gpu, (m, n, k), dtype
+        real = np.dtype(np.float64 if dtype == "float64" else np.float32)
+        self.a_host = random.random((m, k), real) * 2 - 1
+        self.b_host = random.random((k, n), real) * 2 - 1
+        if dtype == "bfloat16":
+            self.a_host, self.b_host = _rounded(self.a_host), _rounded(self.b_host)
+        self.a, self.b = self._on_gpu(self.a_host), self._on_gpu(self.b_host)
+        self.out = coalesce.empty((m, n), real, device="cuda:0")
+        gpu.synchronize()  # its stream does not wait for the copies
 
     def rung(self, variant: str, tile: int = 0) -> Work:
-        """Return what runs a rung, with all that it does to its operands first."""
-        m, n, k = self.shape
-        tail = [c.c_int(m), c.c_int(n), c.c_int(k), c.c_float(1), c.c_float(0)]
-        if variant != "tma":
-            arguments = [self.a, self.b, self.out, self.out, *tail]
-            return self.gpu.kernel("matmul", variant, (m, n), arguments, tile=tile)
-        blocks = self.gpu.multiprocessors
-        depth, pitch = -(-k // 32) * 32, -(-n // 4) * 4
-        strips = self._empty(4 * (-(-m // 128) * 128 * depth + 256))
-        ready, partial = self._empty(4 * blocks), self._empty(4 * blocks * pack.PARTIAL)
-        sizes = [c.c_int(x) for x in (m, k, depth, blocks)]
-        steps = [self.gpu.kernel("layout", "packed", (m, k), [self.a, strips, ready, *sizes])]
-        b = self.b
-        if pitch != n:
-            b = self._empty(4 * k * pitch)
-            count = k * pitch - (pitch - n)
-            strides = [c.c_longlong(x) for x in (0, n, 1)]
-            moved = [self.b, b, c.c_ulonglong(count), c.c_ulonglong(pitch), *strides]
-            steps.append(self.gpu.kernel("layout", "contiguous", (k * pitch, 1), moved))
-        arguments = [strips, b, self.out, self.out, *tail, c.c_int(pitch), partial, ready]
-        steps.append(self.gpu.kernel("matmul", "tma", (m, n), arguments))
+        """Return what runs a rung, with all that it does to its operands first.
+
+        The launches are those of `coalesce.matmul`, on the stream of the benchmark.
+        """
+        steps: list[tuple[Any, ...]] = []
+        stream = self.gpu.stream.value
+
+        def launcher(launch: KernelLaunch) -> LaunchRecord:
+            names = [p.name for p in launch.kernel.signature.parameters]
+            given = prepare(launch.kernel.signature, launch.arguments)
+            values = [on_gpu.value_of(x, names, given) for x in given]
+            function = launch.kernel._function(launch.device)
+            cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
+            step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
+            steps.append((step, given))  # with the arrays, which must live as long
+            return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
+
+        options: dict[str, Any] = {"tile": tile} if tile else {}
+        run_matmul(self.a, self.b, variant=variant, out=self.out, launcher=launcher, **options)
 
         def work() -> None:
-            for step in steps:
-                step()
+            for step, _ in steps:
+                cuda.launch(*step)
 
         return work
 
-    def cublas(self) -> Work | None:
-        """Return cuBLAS' product."""
-        return self.gpu.sgemm(*self.shape, self.a, self.b, self.out)
+    def cublas(self, kind: str = "") -> Work | None:
+        """Return cuBLAS' product; `kind` is "tf32", or empty for the dtype's own arithmetic."""
+        where = [c.c_uint64(_address(x)) for x in (self.a, self.b, self.out)]
+        return self.gpu.gemm(*self.shape, *where, kind or self.dtype)
 
-    def error(self, work: Work, rows: int = 64) -> float:
-        """Return the largest error of some rows, scaled by what rounding K products may do."""
-        m, n, k = self.shape
-        self.gpu.fill(self.out, 0xFF, 4 * m * n)  # NaN
+    def norm(self, work: Work, rows: int = 64) -> float:
+        """Return the error of some rows in the Frobenius norm, relative to the exact result."""
         work()
-        result = self.gpu.get(self.out, (m, n), np.float32)
+        self.gpu.synchronize()
+        some = np.unique(np.linspace(0, self.shape[0] - 1, rows).astype(int))
+        exact = self.a_host[some].astype(float) @ self.b_host.astype(float)
+        return float(np.linalg.norm(self.out.get()[some] - exact) / np.linalg.norm(exact))
+
+    def error(self, work: Work, rows: int = 64, rounding: float = 0.0) -> float:
+        """Return the largest error of some rows, scaled by what rounding K products may do."""
+        m, _, k = self.shape
+        self.gpu.fill(c.c_uint64(_address(self.out)), 0xFF, self.out.nbytes)  # NaN
+        work()
+        self.gpu.synchronize()
+        result = self.out.get()
         some = np.unique(np.linspace(0, m - 1, min(m, rows)).astype(int))
         a, b = self.a_host[some].astype(float), self.b_host.astype(float)
-        bound = np.finfo(np.float32).eps * np.sqrt(k) * (np.abs(a) @ np.abs(b))
+        bound = np.finfo(self.out.dtype).eps * np.sqrt(k) + rounding
+        scale = bound * (np.abs(a) @ np.abs(b))
         if not np.isfinite(result).all():
             return float("inf")
-        return float((np.abs(result[some] - a @ b) / bound).max())
+        return float((np.abs(result[some] - a @ b) / scale).max())
 
-    def free(self) -> None:
-        """Give the memory back."""
-        self.gpu.free(self.a, self.b, self.out, *self._scratch)
+    def _on_gpu(self, x: np.ndarray[Any, Any]) -> Any:
+        if self.dtype != "bfloat16":
+            return coalesce.to_device(x, device="cuda:0")
+        upper = (x.view(np.uint32) >> 16).astype(np.uint16)
+        return replace(foreign.seen(coalesce.to_device(upper, device="cuda:0")), code="V2")
 
-    def _empty(self, size: int) -> Any:
-        self._scratch.append(self.gpu.empty(size))
-        return self._scratch[-1]
+
+def _rounded(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return float32 values rounded to bfloat16, to nearest even."""
+    bits = x.view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def _address(array: Any) -> int:
+    return foreign.seen(array).address

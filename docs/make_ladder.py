@@ -68,30 +68,73 @@ def text(found: dict[str, Any]) -> str:
             f"{rungs['cublas']['ms'] / rungs[best]['ms']:.3f} | "
             f"{after['clocks.sm']}, {after['power.draw']} |"
         )
-    lines += ["", _LIMITS]
+    lines += ["", _TENSOR_CORES, "", *_tensor_cores(found["tensor_cores"]), "", _LIMITS]
     return "\n".join(lines) + "\n"
 
 
+def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
+    """Return a table of the rungs on tensor cores beside cuBLAS."""
+    lines = [
+        "| rung | size | TFLOP/s | error | cuBLAS | TFLOP/s | error | ratio | SM clock, power |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for entry in entries:
+        rungs, after = entry["rungs"], entry["clocks"][1]
+        own = rungs[entry["rung"]]
+        for name, row in rungs.items():
+            if name == entry["rung"]:
+                continue
+            error = f"{row['norm']:.1e}" if "norm" in row else ""
+            cells = (
+                f"`{entry['rung']}`",
+                entry["size"],
+                f"{own['tflops']:.1f}",
+                f"{own['norm']:.1e}",
+                name.removeprefix("cublas "),
+                f"{row['tflops']:.1f}",
+                error,
+                f"{row['ms'] / own['ms']:.3f}",
+                f"{after['clocks.sm']}, {after['power.draw']}",
+            )
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
+
+
 _METHOD = """\
-Float32, random numbers; every result was checked against float64. Rungs and cuBLAS (without TF32)
-take turns, so that they see the same clocks. A time is the median of the rounds and includes what a
-rung does to its operands first. L2 is as the rung's own last run leaves it.
+Random numbers in [-1, 1), float32 unless stated; every result was checked against float64. Rungs
+and cuBLAS (without TF32 unless stated) take turns, so that they see the same clocks. A time is the
+median of the rounds and includes what a rung does to its operands first. L2 is as the rung's own
+last run leaves it.
 `python docs/make_ladder.py` writes this page."""
+
+_TENSOR_CORES = """\
+## Tensor cores
+
+`tf32x3` computes with the accuracy of float32. `tf32` and `bf16` round their operands, and `dmma`
+is for float64. cuBLAS computes with the same precision; for `bf16` it writes float32, as the rung
+does, or bfloat16. The error is the norm of the error of 64 rows relative to the norm of the exact
+rows. The time of `tf32x3` includes a pass over A.
+
+These kernels reach the power limit of the GPU: the clock falls, and figures of one run vary with
+the temperature. Compare the columns of a line, which were measured in turn."""
 
 _LIMITS = """\
 ## What limits the top
 
-The main loop of `tma` is 1024 multiply-adds in 1153 issue cycles, 0.888 of peak
-(`python benchmarks/cost_model.py` with ptxas 13.0), which would be 59 TFLOP/s. Versions of the loop
-that the model rates from 0.84 to 0.90 ran equally fast, so bank conflicts are not what limits it.
-The copies of B may be: a bulk copy takes its operands from uniform registers, so 32 of them by
-the lanes of a warp are a loop of 8 instructions that runs 32 times for each stage. With a warp that
-does only the copies, the kernel was slower (50 TFLOP/s at 4096). To be tried next: a tensor map,
-which copies a stage of B with one instruction. At 8192 the clock falls to 1875 MHz at 680 W.
+**`tensor_map`.** The main loop is bound by the issue of instructions
+(`python benchmarks/cost_model.py csrc/kernels/matmul/18_tensor_map.cu --arch sm_90a`). The copies
+cost nothing any more. At 2048 the packing of A and the last round of tiles count for more.
 
-`split_k` copies A one element at a time, to transpose it on the way; copies and their addresses
+**`split_k`** copies A one element at a time, to transpose it on the way; copies and their addresses
 take instructions from the multiply-adds at 1000 and 1024. Narrow and deep products (64 x 64 x 8192)
-need more than 8 parts of K.
+need more than 8 parts of K. To be tried next: tiles of A through tensor maps, transposed in shared
+memory by the warps that copy.
+
+**`bf16` and `tf32`** are bound by power at 4096 and 8192. Sharing copies in clusters of two blocks
+(multicast) did not change the rate.
+
+**`dmma`.** Reading operands ahead did not change the rate, so latency of shared memory does not
+limit it. To be tried next: more warps per multiprocessor with smaller tiles.
 """
 
 

@@ -20,7 +20,7 @@ def main() -> None:
         arguments = {"matmul": (a, b), "transpose": (a,), "row_sums": (a,), "column_sums": (a,)}
         for operation, given in arguments.items():
             for variant in coalesce.variants(operation):
-                if variant.hopper and dtype is np.float64:
+                if variant.dtype not in ("", np.dtype(dtype).name):
                     continue
                 function = getattr(coalesce, operation)
                 function(*given, variant=variant.name, device="cuda")

@@ -14,6 +14,7 @@
 #include "cuda/launch.hpp"
 #include "cuda/module.hpp"
 #include "cuda/nvrtc.hpp"
+#include "cuda/tensor_map.hpp"
 
 namespace py = pybind11;
 
@@ -281,6 +282,20 @@ void add_launches(py::module_& m) {
           py::arg("shared"), py::arg("values"), py::arg("stream") = 0);
     m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
           py::arg("values"), py::arg("stream"), py::arg("runs"), "-> (median ms, spread, runs)");
+    m.def(
+        "tensor_map",
+        [](uint64_t address, const std::string& element, std::pair<uint64_t, uint64_t> shape,
+           uint64_t row_bytes, std::pair<uint32_t, uint32_t> box, bool swizzled) {
+            return py::bytes(cuda::tensor_map({address,
+                                               element,
+                                               shape.first,
+                                               shape.second,
+                                               row_bytes,
+                                               {box.first, box.second},
+                                               swizzled}));
+        },
+        py::arg("address"), py::arg("element"), py::arg("shape"), py::arg("row_bytes"),
+        py::arg("box"), py::arg("swizzled"), "-> the 128 bytes of a tensor map; LaunchError.");
     m.def("launcher", launcher_of, py::arg("function"), py::arg("grid"), py::arg("block"),
           py::arg("shared"), py::arg("parameters"), py::arg("fallback"),
           py::arg("stream") = py::none());

@@ -40,14 +40,12 @@ void add_ops(py::module_ m) {
             [](const ops::Variant& v) {
                 return py::tuple(py::cast(std::vector<uint32_t>(v.tiles.begin(), v.tiles.end())));
             })
-        .def_property_readonly(
-            "prepares_b",
-            [](const ops::Variant& v) { return v.preparation == ops::Preparation::transpose_b; })
-        .def_property_readonly(
-            "packs_a",
-            [](const ops::Variant& v) { return v.preparation == ops::Preparation::pack_a; })
+        .def_property_readonly("preparation",
+                               [](const ops::Variant& v) { return ops::name_of(v.preparation); })
+        .def_readonly("dtype", &ops::Variant::dtype)
         .def_readonly("hopper", &ops::Variant::hopper)
         .def_readonly("clusters", &ops::Variant::clusters)
+        .def_readonly("tensor_maps", &ops::Variant::tensor_maps)
         .def(
             "static_shared_bytes",
             [](const ops::Variant& v, uint32_t tile, uint32_t item_size) {

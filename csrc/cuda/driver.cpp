@@ -28,6 +28,7 @@ Driver::Driver(const std::string& path) {
     }
     COALESCE_DRIVER_FUNCTIONS(COALESCE_FIND)
 #undef COALESCE_FIND
+    library.find("cuTensorMapEncodeTiled", encode_tensor_map);
 
     driver_version(&version);
     const Result result = initialize(0);

@@ -101,6 +101,12 @@ struct Driver {
 #define COALESCE_DECLARE(member, symbol, parameters) Result(*member) parameters = nullptr;
     COALESCE_DRIVER_FUNCTIONS(COALESCE_DECLARE)
 #undef COALESCE_DECLARE
+
+    // cuTensorMapEncodeTiled, which drivers before CUDA 12.0 lack: nullptr there.
+    Result (*encode_tensor_map)(void* map, int element, uint32_t rank, Address address,
+                                const uint64_t* extents, const uint64_t* strides,
+                                const uint32_t* box, const uint32_t* steps, int interleave,
+                                int swizzle, int promotion, int fill) = nullptr;
 };
 
 }  // namespace coalesce::cuda

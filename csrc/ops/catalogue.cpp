@@ -20,19 +20,37 @@ constexpr std::span<const uint32_t> no_tile{};
                        topic, sentence)                                                        \
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation,                 \
-            true},
+            "float32",  true},
 // One that needs clusters of blocks besides.
 #define CLUSTER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, \
                         topic, sentence)                                                        \
     Variant{#operation, #name,    file,   arguments, sentence,                                  \
             topic,      geometry, shared, tiles,     Preparation::preparation,                  \
-            true,       true},
+            "float32",  true,     true},
+// One that reads through tensor maps.
+#define TENSOR_MAP_VARIANT(operation, name, file, dtype, shared, preparation, arguments, topic, \
+                           sentence)                                                            \
+    Variant{#operation,                                                                         \
+            #name,                                                                              \
+            file,                                                                               \
+            arguments,                                                                          \
+            sentence,                                                                           \
+            topic,                                                                              \
+            warpgroups_for_each_multiprocessor,                                                 \
+            shared,                                                                             \
+            no_tile,                                                                            \
+            Preparation::preparation,                                                           \
+            dtype,                                                                              \
+            true,                                                                               \
+            false,                                                                              \
+            true},
 constexpr Variant table[] = {
 #include "ops/variants.inc"
 };
 #undef VARIANT
 #undef HOPPER_VARIANT
 #undef CLUSTER_VARIANT
+#undef TENSOR_MAP_VARIANT
 
 }  // namespace
 
@@ -44,6 +62,26 @@ uint32_t Variant::rung() const {
         number = number * 10 + uint32_t(c - '0');
     }
     return number;
+}
+
+std::string_view name_of(Preparation preparation) {
+    switch (preparation) {
+        case Preparation::none:
+            return "none";
+        case Preparation::transpose_b:
+            return "transpose_b";
+        case Preparation::pack_a:
+            return "pack_a";
+        case Preparation::pack_a_map_b:
+            return "pack_a_map_b";
+        case Preparation::map_both:
+            return "map_both";
+        case Preparation::map_rest:
+            return "map_rest";
+        case Preparation::map_bfloat16:
+            return "map_bfloat16";
+    }
+    return "";
 }
 
 std::span<const Variant> variants() { return table; }

@@ -18,6 +18,10 @@ enum class Preparation : uint8_t {
     none,
     transpose_b,  // b is wanted column-major; transposed by transpose/05_padded.cu unless it is
     pack_a,       // a is wanted in strips (layout/02_packed.cu), rows of b at multiples of 16 bytes
+    pack_a_map_b,  // the same, and a tensor map of b
+    map_both,      // rows of a and b at multiples of 16 bytes, and a tensor map of each
+    map_rest,      // the same, and what rounding to TF32 leaves of a (layout/03_tf32_rest.cu)
+    map_bfloat16,  // a and b as bfloat16 (layout/04_bfloat16.cu), and a tensor map of each
 };
 
 struct Variant {
@@ -31,12 +35,19 @@ struct Variant {
     SharedBytes shared_bytes;
     std::span<const uint32_t> tiles;  // values TILE may take, the default last; empty: no TILE
     Preparation preparation;
-    bool hopper = false;    // float32 only, on GPUs of compute capability 9.0 and newer only
-    bool clusters = false;  // launched in clusters of blocks, which no simulated GPU has
+    std::string_view dtype = "";  // the only one it takes; empty: float32 and float64
+    bool hopper = false;          // needs compute capability 9.0 or newer
+    bool clusters = false;        // launched in clusters of blocks, which no simulated GPU has
+    // Reads through tensor maps, which no simulated GPU has, and uses instructions of sm_90a, which
+    // run on compute capability 9.0 and no other.
+    bool tensor_maps = false;
 
     // Its place on the operation's ladder, the number its file begins with.
     [[nodiscard]] uint32_t rung() const;
 };
+
+// The preparation's name, "pack_a".
+[[nodiscard]] std::string_view name_of(Preparation preparation);
 
 // In the order of the ladders, operation by operation.
 [[nodiscard]] std::span<const Variant> variants();

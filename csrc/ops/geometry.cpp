@@ -49,6 +49,16 @@ Launch block_for_each_multiprocessor(const Shape& s) {
     return {{s.multiprocessors}, {threads}, stages * steps * (tile_rows + tile_cols) * 4};
 }
 
+Launch warpgroups_for_each_multiprocessor(const Shape& s) {
+    constexpr uint32_t ring = 192 << 10;  // of every kernel that has this geometry
+    grid_of(s.cols, s.rows);              // for the errors
+    return {{s.multiprocessors}, {384}, ring};
+}
+
+Launch elements_by_four(const Shape& s) {
+    return {grid_of(ceil_div(s.rows * ceil_div(s.cols, 4), threads)), {threads}};
+}
+
 Launch split_k_tiles(const Shape& s) {
     const uint32_t rows = s.tile, cols = s.tile == 32 ? 32 : 64, steps = 32;
     const uint32_t groups = s.tile == 128 ? 2 : 4, cluster = s.tile == 128 ? 1 : 2;

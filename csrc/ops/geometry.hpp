@@ -47,6 +47,9 @@ Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimens
 Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
 Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
 Launch block_for_each_multiprocessor(const Shape&);  // 256 threads that walk through tiles
+// Two warpgroups that multiply and one that copies, which walk through tiles.
+Launch warpgroups_for_each_multiprocessor(const Shape&);
+Launch elements_by_four(const Shape&);  // 256 threads per block, four elements of a row each
 Launch split_k_tiles(
     const Shape&);  // a tile per cluster of 1 or 2 blocks; its shape goes with TILE
 Launch tiles_of_32_by_8(const Shape&);      // 32 x 8 threads, four elements each; columns on x
@@ -75,7 +78,10 @@ inline uint32_t one_a_warp(uint32_t, uint32_t item) { return 8 * item; }
 inline uint32_t vector_a_thread(uint32_t, uint32_t) { return 256 * 16; }
 inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return 64 * 65 * item; }
 inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
+// Two barriers for each stage of a ring.
+inline uint32_t barriers_of_3_stages(uint32_t, uint32_t) { return 48; }
 inline uint32_t ring_barriers(uint32_t, uint32_t) { return 64; }
+inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
 inline uint32_t one_a_thread(uint32_t, uint32_t item) { return 256 * item; }
 
 // Eight steps of k of the block-tiled products: strips of A and of B, as wide as the block.

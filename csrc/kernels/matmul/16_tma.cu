@@ -155,6 +155,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
+    if (b_cols % BLOCK_COLS != 0) {
+        // No copy fills the columns of the ring beyond the last one of B. They are multiplied all
+        // the same, and the results are not written.
+        float4* const columns = reinterpret_cast<float4*>(ring + STAGES * A_BYTES);
+        for (int i = threadIdx.x; i < STAGES * B_BYTES / 16; i += THREADS) {
+            columns[i] = make_float4(0, 0, 0, 0);
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before copies write them
+    }
     __syncthreads();
 
     Schedule schedule(tiles, stages);
@@ -222,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     while (schedule.next(part)) {
 #pragma unroll 1
         for (int stage = part.begin; stage < part.end; ++stage, ++count) {
-            const int s = count % STAGES, next = (count + 1) % STAGES;
+            const int s = count % STAGES;
+            const int next = count + 1 < total ? (count + 1) % STAGES : s;  // to read ahead
             start_copies((count + 2) % STAGES, (count + 2) / STAGES % 2 ^ 1, warp == count % WARPS);
             if (count + 1 < total) {
                 while (!barrier_done(full + 8 * next, (count + 1) / STAGES % 2)) {
@@ -237,12 +247,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     const unsigned base = k + 1 == UNROLLED ? after : from;
                     const int ahead = (k + 1) % UNROLLED;
 #pragma unroll
-                    for (int x = 3; x >= 0; --x) read_a(base, ahead, x);
+                    for (int x = 1; x >= 0; --x) read_b(base, ahead, x);
 #pragma unroll
-                    for (int x = 0; x < 2; ++x) read_b(base, ahead, x);
+                    for (int x = 0; x < 4; ++x) read_a(base, ahead, x);
 #pragma unroll
                     for (int n = 0; n < ROWS * COLS; ++n) {
-                        const int i = ROWS - 1 - n / COLS;
+                        const int i = n / COLS;
                         const int j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
                         sum[i][j] = fmaf(
                             word(a_values[k % 2][i / 4], i % 4),

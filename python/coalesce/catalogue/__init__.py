@@ -47,10 +47,11 @@ class Variant:
     tiles : tuple of int
         The values that `tile` may have, the default last; empty if the variant has no tile.
     hopper : bool
-        Whether the variant needs a GPU of compute capability 9.0 or newer (H100, H200). Such a
-        variant takes float32 only.
+        Whether the variant needs a GPU of compute capability 9.0 (H100, H200) or newer.
+    dtype : str
+        The only dtype that the variant takes; empty if it takes float32 and float64.
     simulated : bool
-        Whether the simulator runs it. It has no clusters of blocks.
+        Whether the simulator runs it. It has no clusters of blocks and no tensor maps.
     """
 
     operation: str
@@ -62,6 +63,7 @@ class Variant:
     file: str
     tiles: tuple[int, ...]
     hopper: bool
+    dtype: str
     simulated: bool
 
     @property
@@ -200,20 +202,26 @@ def check_runs(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> None
 
 
 def _why_not(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> Exception | None:
+    what, instead = f"variant {entry.name!r} of {entry.operation}", 'use variant "best"'
+    if entry.dtype and dtype.name != entry.dtype:
+        return TypeError(f"{what} takes {entry.dtype}; got {dtype.name}; {instead}")
     if not entry.hopper:
         return None
-    what, instead = f"variant {entry.name!r} of {entry.operation}", 'use variant "best"'
-    if dtype.name != "float32":
-        return TypeError(f"{what} takes float32; got {dtype.name}; {instead}")
+    if device.kind != "cuda" and entry.tensor_maps:
+        return DeviceUnavailable(
+            f"{what} reads through tensor maps, which the simulator does not have; {instead}"
+        )
     if device.kind != "cuda" and entry.clusters:
         return DeviceUnavailable(
             f"{what} runs in clusters of blocks, which the simulator does not have; {instead}"
         )
-    if device.compute_capability >= (9, 0):
+    has = device.compute_capability
+    if has == (9, 0) or (has > (9, 0) and not entry.tensor_maps):
         return None
-    has = "has {}.{}".format(*device.compute_capability)
+    newer = "" if entry.tensor_maps else " or newer"
     return DeviceUnavailable(
-        f"{what} needs a GPU of compute capability 9.0 or newer; {device.name} {has}; {instead}"
+        f"{what} needs a GPU of compute capability 9.0{newer}; "
+        f"{device.name} has {has[0]}.{has[1]}; {instead}"
     )
 
 
@@ -285,7 +293,8 @@ def _described(entry: ops.Variant) -> Variant:
         file=entry.file,
         tiles=entry.tiles,
         hopper=entry.hopper,
-        simulated=not entry.clusters,
+        dtype=entry.dtype,
+        simulated=not (entry.clusters or entry.tensor_maps),
     )
 
 
@@ -299,10 +308,12 @@ def _needs(entry: ops.Variant) -> str:
         parts.append(f"{dynamic_bytes} B shared, dynamic")
     if entry.tiles:
         parts.append("tile " + "/".join(str(tile) for tile in entry.tiles))
-    if entry.prepares_b:
+    if entry.preparation == "transpose_b":
         parts.append("b column-major")
     if entry.hopper:
-        parts.append("compute capability 9.0, float32")
-    if entry.clusters:
+        parts.append("compute capability 9.0" + " only" * entry.tensor_maps)
+    if entry.dtype:
+        parts.append(entry.dtype + " or bfloat16" * (entry.preparation == "map_bfloat16"))
+    if entry.clusters or entry.tensor_maps:
         parts.append("not simulated")
     return ", ".join(parts)

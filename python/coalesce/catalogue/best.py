@@ -2,7 +2,8 @@
 
 `best.json` holds the fastest variants that benchmarks/best.py measured on an H200, by shape. A call
 uses the entry of the nearest measured shape; distance is the sum of the doublings of M, N and K.
-GPUs below compute capability 9.0, the simulator and float64 use the next fastest variant.
+float64 uses tensor cores. GPUs below compute capability 9.0 and the simulator use the next fastest
+variant. "best" never chooses a variant that rounds its operands.
 """
 
 from __future__ import annotations
@@ -21,8 +22,13 @@ from coalesce.arrays.devices import Device
 
 def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
     """Return variant and tile (0 if it has none) for a product of M x K and K x N."""
-    if dtype == np.float32 and device.kind == "cuda" and device.compute_capability >= (9, 0):
-        return _nearest(m, n, k)
+    hopper = device.kind == "cuda" and device.compute_capability >= (9, 0)
+    tensor_maps = device.kind == "cuda" and device.compute_capability == (9, 0)
+    if dtype == np.float32 and hopper:
+        variant, tile = _nearest(m, n, k)
+        return ("tma" if variant == "tensor_map" and not tensor_maps else variant), tile
+    if dtype == np.float64 and tensor_maps and min(m, n, k) >= 128:
+        return "dmma", 0
     return ("pipelined", 0) if min(m, n) >= 64 else ("tiled", 32)
 
 

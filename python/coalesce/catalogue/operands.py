@@ -15,6 +15,7 @@ import numpy as np
 from coalesce._core import ops
 from coalesce.arrays import foreign
 from coalesce.common import checks
+from coalesce.common.dtypes import code_of
 
 REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -42,12 +43,22 @@ class Operand:
         return bool(flags.c_contiguous and flags.aligned and self.array.dtype.isnative)
 
 
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is bfloat16, which NumPy lacks: of ml_dtypes, or of a GPU array."""
+    return code_of(dtype) == "V2"
+
+
 def array(
-    name: str, value: Any, axes: str, operation: str, dtypes: Sequence[Any] = REAL
+    name: str,
+    value: Any,
+    axes: str,
+    operation: str,
+    dtypes: Sequence[Any] = REAL,
+    bfloat16: bool = False,
 ) -> Operand:
-    """Check an array; `axes` names its dimensions, as in "(M, K)"."""
+    """Check an array; `axes` names its dimensions, as in "(M, K)". `bfloat16` allows this, too."""
     checked = operand(name, value)
-    if dtypes and checked.dtype not in dtypes:
+    if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
         wanted = " or ".join(np.dtype(d).name for d in dtypes)
         raise TypeError(
             f"{name} has dtype {checked.dtype}; {operation} takes {wanted}. "

@@ -1,21 +1,75 @@
-"""The operands of `tma`: a in transposed strips, rows of b at multiples of 16 bytes."""
+"""Operands as the fast rungs of matmul read them: packed, aligned, through tensor maps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from coalesce.catalogue.operands import Operand
-from coalesce.catalogue.run import Run, overlap
+from coalesce._core import ops
+from coalesce.arrays import foreign
+from coalesce.catalogue.operands import Operand, is_bfloat16
+from coalesce.catalogue.run import ELEMENTS, Run, overlap
+from coalesce.launch.tensor_map import TensorMap
 
 _ROWS, _STAGE, _ZEROS = 128, 32, 256  # as csrc/kernels/layout/02_packed.cu has them
 PARTIAL = 128 * 256  # sums that a block may leave to another
 
+# The boxes of each kernel, in rows and columns, and the elements of its tensor maps.
+_BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
+    "tensor_map": {"b": ("float32", (32, 256))},
+    "bf16": {"a": ("bfloat16", (128, 64)), "b": ("bfloat16", (64, 64))},
+    "tf32": {"a": ("tfloat32", (256, 32)), "b": ("tfloat32", (32, 32))},
+    "tf32x3": {
+        "a": ("tfloat32", (128, 32)),
+        "low": ("float32", (128, 32)),
+        "b": ("float32", (32, 32)),
+    },
+    "dmma": {"a": ("float64", (128, 16)), "b": ("float64", (16, 16))},
+}
 
-def packed(run: Run, a: Operand, b: Operand, blocks: int) -> dict[str, Any]:
-    """Return the arguments of `tma` for a and b, for a launch of so many blocks."""
-    (m, k), n = a.shape, b.shape[1]
+
+def prepared(
+    run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
+) -> dict[str, Any]:
+    """Return the arguments that stand for a and b in a kernel that wants them prepared.
+
+    `others` are the call's other arrays.
+    """
+    if entry.preparation in ("pack_a", "pack_a_map_b"):
+        arrays = _strips(run, a, run.multiprocessors)
+        arrays["b"], pitch = _aligned(run, b, (a, *others))
+        if entry.preparation == "pack_a":
+            return {**arrays, "b_cols": np.int32(pitch)}
+        return {**arrays, **_maps(entry.name, {"b": (b.shape, pitch)})}
+    if entry.preparation == "map_bfloat16":
+        a_rows, b_rows = _bfloat16(run, a, (b, *others)), _bfloat16(run, b, (a, *others))
+    else:
+        a_rows, b_rows = _aligned(run, a, (b, *others)), _aligned(run, b, (a, *others))
+    arrays = {"a": a_rows[0], "b": b_rows[0]}
+    layouts = {"a": (a.shape, a_rows[1]), "b": (b.shape, b_rows[1])}
+    if entry.preparation == "map_rest":
+        arrays["low"], pitch = _tf32_rest(run, a)
+        layouts["low"] = (a.shape, pitch)
+    return {**arrays, **_maps(entry.name, layouts)}
+
+
+def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[str, TensorMap]:
+    """Return the tensor maps of arrays, given their shapes and the elements from row to row."""
+    maps = {}
+    for name, (element, box) in _BOXES[kernel].items():
+        (rows, cols), pitch = layouts[name]
+        item = {"bfloat16": 2, "float64": 8}.get(element, 4)
+        swizzled = box[1] * item == 128
+        maps[f"{name}_map"] = TensorMap(name, element, (rows, cols), pitch * item, box, swizzled)
+    return maps
+
+
+def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
+    """Return a in strips, and the memory that blocks need to add up tiles together."""
+    m, k = a.shape
     depth = -(-k // _STAGE) * _STAGE
     strips = run.scratch((-(-m // _ROWS) * _ROWS * depth + _ZEROS,), a.dtype)
     ready = run.scratch((blocks,), np.dtype(np.int32))
@@ -29,33 +83,73 @@ def packed(run: Run, a: Operand, b: Operand, blocks: int) -> dict[str, Any]:
         "blocks": np.int32(blocks),
     }
     run.launch("layout", "packed", (m, k), values, item_size=4)
-    return {
-        "a": strips,
-        "b": _aligned(run, a, b),
-        "b_cols": np.int32(-(-n // 4) * 4),
-        "partial": run.scratch((blocks * PARTIAL,), a.dtype),
-        "ready": ready,
-    }
+    return {"a": strips, "partial": run.scratch((blocks * PARTIAL,), a.dtype), "ready": ready}
 
 
-def _aligned(run: Run, a: Operand, b: Operand) -> Any:
-    """Return b with rows that begin at multiples of 16 bytes; b itself if its rows already do."""
-    k, n = b.shape
-    source = run.ready(b, alignment=16)
-    if n % 4 == 0:
-        # Arrays that share memory on the host lie at their distance on the GPU, too.
-        return np.array(source) if not b.on_gpu and overlap(a, b) else source
-    pitch = -(-n // 4) * 4
-    result = run.scratch((k, pitch), b.dtype)
+def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
+    """Return an operand with rows at multiples of 16 bytes, and the elements from row to row.
+
+    It is the operand itself, if its rows do.
+    """
+    (rows, cols), item = operand.shape, operand.dtype.itemsize
+    width = 16 // item
+    source = run.ready(operand, alignment=16)
+    if cols % width == 0:
+        if not operand.on_gpu and any(overlap(operand, other) for other in others):
+            # Arrays that share memory on the host lie at their distance on the GPU, too.
+            source = np.array(source)
+        return source, cols
+    pitch = -(-cols // width) * width
+    result = run.scratch((rows, pitch), operand.dtype)
+    element, of_size = ELEMENTS[item]
     values = {
-        "x": source,
-        "out": result,
-        "n": np.uint64(k * pitch - (pitch - n)),  # what fills up a row is never used
+        "x": _as_elements(source, of_size),
+        "out": _as_elements(result, of_size),
+        "n": np.uint64(rows * pitch - (pitch - cols)),  # what fills up a row is never used
         "cols": np.uint64(pitch),
         "first": np.int64(0),
-        "row_stride": np.int64(n),
+        "row_stride": np.int64(cols),
         "col_stride": np.int64(1),
     }
-    extents = (k * pitch, 1)
-    run.launch("layout", "contiguous", extents, values, item_size=4, defines=("ELEMENT=float",))
+    defines = (f"ELEMENT={element}",)
+    run.launch("layout", "contiguous", (rows * pitch, 1), values, item_size=item, defines=defines)
+    return result, pitch
+
+
+def _as_elements(array: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the memory of an array as elements of another type of the same size."""
+    if isinstance(array, np.ndarray):
+        return array.view(dtype)
+    return foreign.seen(array).flat(dtype)
+
+
+def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
+    """Return the bits of an operand in bfloat16, in aligned rows; float32 is rounded."""
+    bits = np.dtype(np.uint16)
+    if is_bfloat16(operand.dtype):
+        given = operand.array
+        same = replace(given, code="u2") if operand.on_gpu else given.view(bits)
+        return _aligned(run, replace(operand, array=same, dtype=bits), others)
+    rows, cols = operand.shape
+    pitch = -(-cols // 8) * 8
+    return _rounded(run, operand, "bfloat16", "out", run.scratch((rows, pitch), bits)), pitch
+
+
+def _tf32_rest(run: Run, a: Operand) -> tuple[Any, int]:
+    """Return what rounding to TF32 leaves of a, in aligned rows."""
+    rows, cols = a.shape
+    pitch = -(-cols // 4) * 4
+    return _rounded(run, a, "tf32_rest", "rest", run.scratch((rows, pitch), a.dtype)), pitch
+
+
+def _rounded(run: Run, operand: Operand, kernel: str, name: str, result: Any) -> Any:
+    rows, pitch = result.shape
+    values = {
+        "x": run.ready(operand),
+        name: result,
+        "rows": np.int32(rows),
+        "cols": np.int32(operand.shape[1]),
+        "pitch": np.int32(pitch),
+    }
+    run.launch("layout", kernel, (rows, pitch), values, item_size=4)
     return result

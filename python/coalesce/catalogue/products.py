@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from coalesce import catalogue
 from coalesce.catalogue import best, pack
-from coalesce.catalogue.operands import Operand, array, output, same_dtype, tile_of
+from coalesce.catalogue.operands import (
+    Operand,
+    array,
+    is_bfloat16,
+    output,
+    same_dtype,
+    tile_of,
+)
 from coalesce.catalogue.run import REAL_NAME, Run
 from coalesce.common import checks
 
@@ -38,14 +46,17 @@ def run_matmul(
     elif tile is not None:
         raise ValueError(f"variant 'best' chooses its tile; got tile={tile}: leave it out")
     alpha, beta = checks.number("alpha", alpha), checks.number("beta", beta)
-    left = array("a", a, "(M, K)", "matmul")
-    right = array("b", b, "(K, N)", "matmul")
+    bfloat16 = entry is not None and entry.preparation == "map_bfloat16"
+    left = array("a", a, "(M, K)", "matmul", bfloat16=bfloat16)
+    right = array("b", b, "(K, N)", "matmul", bfloat16=bfloat16)
     dtype = same_dtype(left, right)
+    if is_bfloat16(dtype):
+        dtype = np.dtype(np.float32)  # of the sums and the result
     m, n, k = product_extents(left, right)
     # 64-bit indices slow the fastest variants by some percent, so they are used only if needed.
     index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
     operands = [left, right]
-    addend = _addend(c, beta, (m, n), left)
+    addend = _addend(c, beta, (m, n), left, dtype)
     if addend is not None:
         operands.append(addend)
     target = output(out, (m, n), dtype, "(M, N)")
@@ -58,17 +69,20 @@ def run_matmul(
     written = run.result((m, n), dtype, operands, target)
     if alpha == 0:
         k = 0  # K is 0: a and b are not read
-    if not k and entry.packs_a:  # which has nothing to pack
+    prepares = entry.preparation not in ("none", "transpose_b")
+    if not k and prepares:  # there is nothing to prepare
         entry, tile = catalogue.find("matmul", "tiled"), 0
     if m and n:
         unread = run.scratch((1,), dtype)
         if not k:
             factors = {"a": unread, "b": unread}
-        elif entry.packs_a:
-            factors = pack.packed(run, left, right, run.multiprocessors)
+        elif prepares:
+            rest = [x for x in (addend, target) if x is not None]
+            factors = pack.prepared(run, entry, left, right, rest)
+        elif entry.preparation == "transpose_b":
+            factors = {"a": run.ready(left), "b": _column_major(run, right)}
         else:
-            b_ready = _column_major(run, right) if entry.prepares_b else run.ready(right)
-            factors = {"a": run.ready(left), "b": b_ready}
+            factors = {"a": run.ready(left), "b": run.ready(right)}
         with np.errstate(over="ignore"):  # a scalar beyond float32 becomes an infinity, as in BLAS
             scalars = {"alpha": dtype.type(alpha), "beta": dtype.type(beta)}
         run.launch(
@@ -208,13 +222,16 @@ def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[floa
     return float(flops * read), float((read + written) * item_size)
 
 
-def _addend(c: Any, beta: float, shape: tuple[int, int], a: Operand) -> Operand | None:
+def _addend(
+    c: Any, beta: float, shape: tuple[int, int], a: Operand, dtype: np.dtype[Any]
+) -> Operand | None:
+    """Check c, which has the dtype of the result: that of a, unless this is bfloat16."""
     if c is None:
         if beta != 0:
             raise ValueError(f"c is missing: beta is {beta}, and beta * c is part of the result")
         return None
     addend = array("c", c, "(M, N)", "matmul")
-    same_dtype(a, addend)
+    same_dtype(replace(a, dtype=dtype), addend)
     if addend.shape != shape:
         raise ValueError(f"c has shape {addend.shape}; the result (M, N) has shape {shape}")
     return addend

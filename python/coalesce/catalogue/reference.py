@@ -9,12 +9,16 @@ correct kernel stays below this bound; a kernel that drops or repeats a tile doe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+
+# Variants of matmul that round their operands, to 8 and to 11 significant bits.
+_OPERANDS_ROUNDED = {"bf16": 2.0**-8, "tf32": 2.0**-11}
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,14 @@ class Reference:
         `exact`. None if nothing is rounded.
     terms : int
         The number of terms of each element.
+    rounding : float
+        The relative error of the operands, if the variant rounds them.
     """
 
     exact: Array
     scale: Array | None = None
     terms: int = 0
+    rounding: float = 0.0
 
     def error(self, result: Array) -> float:
         """Return the largest error as a share of `scale`; for moved elements 0 or infinity."""
@@ -59,7 +66,9 @@ class Reference:
 
     def tolerance(self, dtype: np.dtype[Any]) -> float:
         """Return the largest error that rounding can cause."""
-        return 0.0 if self.scale is None else (self.terms + 4) * float(np.finfo(dtype).eps)
+        if self.scale is None:
+            return 0.0
+        return (self.terms + 4) * float(np.finfo(dtype).eps) + 2.5 * self.rounding
 
 
 def reference(
@@ -67,7 +76,9 @@ def reference(
 ) -> Reference:
     """Compute the result that a variant should return; `options` are those of the operation."""
     if operation == "matmul":
-        return _product(arrays[0], arrays[1], options)
+        return replace(
+            _product(arrays[0], arrays[1], options), rounding=_OPERANDS_ROUNDED.get(variant, 0.0)
+        )
     if operation == "transpose":
         return Reference(arrays[0] if variant == "copy" else arrays[0].T)
     if operation == "access":

@@ -277,8 +277,9 @@ def compiled(operation: str, variant: str, defines: tuple[str, ...], device: str
     """Return a kernel of the catalogue, compiled once for each set of macros and device."""
     entry = catalogue.find(operation, variant)
     options = tuple(f"-D{define}" for define in defines)
+    arch = "sm_90a" if entry.tensor_maps else None
     return BaseKernel(
-        catalogue.read_kernel(entry.file), entry.entry, options=options, device=device
+        catalogue.read_kernel(entry.file), entry.entry, options=options, arch=arch, device=device
     )
 
 

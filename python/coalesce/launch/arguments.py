@@ -21,6 +21,7 @@ from coalesce.common import checks
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
+from coalesce.launch.tensor_map import BYTES, TensorMap
 
 
 @dataclass
@@ -59,7 +60,7 @@ class HostArray:
             simulated.define(self.given)
 
 
-Argument = bytes | HostArray | GpuArray
+Argument = bytes | HostArray | GpuArray | TensorMap
 
 
 def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
@@ -258,7 +259,9 @@ def _overlap(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
         return True
 
 
-def _structure(parameter: Parameter, value: Any) -> bytes:
+def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
+    if isinstance(value, TensorMap) and parameter.bytes == BYTES:
+        return value
     if isinstance(value, bytes | bytearray | memoryview):
         packed = bytes(value)
     elif isinstance(value, np.generic):

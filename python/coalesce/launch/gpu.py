@@ -23,6 +23,7 @@ from coalesce.common.geometry import Extent
 from coalesce.cxx.signature import Signature
 from coalesce.launch.arguments import Argument, HostArray
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.tensor_map import TensorMap
 
 _PREFAULT_FROM = 8 << 20  # bytes; below, touching the pages early gains nothing
 
@@ -74,7 +75,8 @@ def run(
         gpu.synchronize(stream)
     h2d_ms = 1e3 * (time.perf_counter() - started)
 
-    values = [_value(argument, staged) for argument in arguments]
+    names = [parameter.name for parameter in signature.parameters]
+    values = [value_of(argument, names, arguments, staged) for argument in arguments]
     launch = (function, grid, block, shared, values, stream)
     kernel_ms, spread, done = 0.0, 0.0, 0
     cuda.launch(*launch)
@@ -198,7 +200,7 @@ class _Kept:
         self._gpu, self._stream = gpu, stream
         self._copies = []
         for parameter, argument in zip(signature.parameters, arguments, strict=True):
-            if isinstance(argument, bytes) or parameter.const:
+            if isinstance(argument, bytes | TensorMap) or parameter.const:
                 continue
             if isinstance(argument, HostArray):
                 address, size = staged.address(argument), argument.array.nbytes
@@ -214,10 +216,23 @@ class _Kept:
             self._gpu.copy(address, memory.address, size, self._stream)
 
 
-def _value(argument: Argument, staged: _Staged) -> bytes:
+def value_of(
+    argument: Argument,
+    names: Sequence[str],
+    arguments: Sequence[Argument],
+    staged: _Staged | None = None,
+) -> bytes:
+    """Return an argument's bytes; `staged` has the addresses of NumPy arrays."""
     if isinstance(argument, bytes):
         return argument
-    address = staged.address(argument) if isinstance(argument, HostArray) else argument.address
+    if isinstance(argument, TensorMap):
+        matrix = value_of(arguments[names.index(argument.of)], names, arguments, staged)
+        return argument.encoded(int.from_bytes(matrix, "little"))
+    if isinstance(argument, HostArray):
+        assert staged is not None
+        address = staged.address(argument)
+    else:
+        address = argument.address
     return address.to_bytes(8, "little")
 
 

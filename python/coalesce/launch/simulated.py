@@ -15,6 +15,7 @@ from coalesce.cxx.signature import Signature
 from coalesce.launch.arguments import Argument, HostArray
 from coalesce.launch.modelled import Modelled
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from coalesce.launch.module import Module
@@ -75,6 +76,11 @@ def run(
 def check_places(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
     """Raise ValueError for an array in the memory of another device."""
     for parameter, argument in zip(signature.parameters, arguments, strict=True):
+        if isinstance(argument, TensorMap) and device.kind == "sim":
+            raise ValueError(
+                f"argument {parameter} is a tensor map, and {device.name} has none; "
+                "run the kernel on a GPU"
+            )
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(
                 f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "

@@ -1,0 +1,31 @@
+// What is left of a matrix when its elements are rounded to TF32: the low part of 21_tf32x3.
+//
+// The copies of 21_tf32x3 round to 11 significant bits, the nearest value, a tie to even; so
+// does this. The rest is rounded likewise. Rows of `rest` are `pitch` elements long, a
+// multiple of 4; what fills a row up is zero.
+
+#define THREADS 256
+
+__device__ float rounded_to_tf32(float x) {
+    const unsigned bits = __float_as_uint(x);
+    return __uint_as_float((bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) tf32_rest(
+    const float* __restrict__ x, float* __restrict__ rest, int rows, int cols, int pitch) {
+    const size_t groups = size_t(rows) * (pitch / 4);  // of four elements
+    const size_t i = size_t(blockIdx.x) * THREADS + threadIdx.x;
+    if (i >= groups) return;
+    const size_t row = i / (pitch / 4);
+    const int col = int(i % (pitch / 4)) * 4;
+    const float* from = x + row * cols + col;
+    float v[4] = {};
+    if (cols == pitch && size_t(x) % 16 == 0) {
+        const float4 four = *reinterpret_cast<const float4*>(from);
+        v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+    } else {
+        for (int j = 0; j < 4 && col + j < cols; ++j) v[j] = from[j];
+    }
+    for (int j = 0; j < 4; ++j) v[j] = rounded_to_tf32(v[j] - rounded_to_tf32(v[j]));
+    reinterpret_cast<float4*>(rest)[i] = make_float4(v[0], v[1], v[2], v[3]);
+}

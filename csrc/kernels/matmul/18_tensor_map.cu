@@ -1,0 +1,317 @@
+// A tensor map copies a stage of B with one instruction, and a warpgroup does nothing but copy.
+//
+// In 16_tma a stage of B takes 32 bulk copies, one per row, and tiles at the right edge need
+// others. A tensor map, made by the driver, describes the matrix: its extents, the length of its
+// rows and the shape of a box, here 32 rows of 256 columns. One instruction copies a box; what lies
+// outside the matrix becomes zeros. The warps that multiply have no code for copies any more. A
+// third warpgroup starts them; it gives its registers to the other two (setmaxnreg), which need 232
+// each.
+//
+// Ring, barriers, schedule and sums are those of 16_tma: a persistent block per multiprocessor,
+// whole rounds of tiles dealt out, the rest divided evenly (stream-K). `a` is packed
+// (layout/02_packed); rows of `b` begin at multiples of 16 bytes. float32 only, compute
+// capability 9.0.
+
+#define BLOCK_ROWS 128
+#define BLOCK_COLS 256
+#define STAGE 32  // steps of k
+#define STAGES 4
+#define UNROLLED 8     // steps in the body of the loop
+#define THREADS 256    // that multiply
+#define PRODUCERS 128  // of which one copies; registers belong to warpgroups
+#define WARPS 8
+#define ROWS 16  // per thread
+#define COLS 8
+#define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
+
+#define A_BYTES (4 * STAGE * BLOCK_ROWS)
+#define B_BYTES (4 * STAGE * BLOCK_COLS)
+
+struct alignas(64) TensorMap {
+    unsigned long long words[16];
+};
+
+__device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+
+// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+
+__device__ void barrier_init(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+__device__ void barrier_arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ void barrier_expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+__device__ bool barrier_done(unsigned barrier, int parity) {
+    unsigned done;
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+    return done != 0;
+}
+__device__ void barrier_wait(unsigned barrier, int parity) {
+    while (!barrier_done(barrier, parity)) {
+    }
+}
+
+// Starts a copy of `bytes` (a multiple of 16) that `barrier` counts when they arrive.
+__device__ void bulk_copy(unsigned to, const float* from, int bytes, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(to),
+        "l"(from), "r"(bytes), "r"(barrier)
+        : "memory");
+}
+
+// Starts a copy of the box at (column, row) of a matrix.
+__device__ void copy_box(unsigned to, const TensorMap* map, int column, int row, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+        "l"(map), "r"(column), "r"(row), "r"(barrier)
+        : "memory");
+}
+// A barrier for the threads that multiply.
+__device__ void consumers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
+
+// ---- the schedule ----
+
+// Part of a tile: stages [begin, end) of it.
+struct Part {
+    int tile, begin, end;
+};
+
+struct Schedule {
+    int stages;     // of a tile
+    int dealt;      // tiles that are dealt out whole
+    int next_tile;  // the next of them for this block
+    int shares;     // blocks that divide the other tiles
+    int at, end;    // this block's stages of them
+    int rank, blocks;
+
+    __device__ Schedule(int tiles, int stages) : stages(stages), blocks(gridDim.x) {
+        // A block needs what blocks of higher rank leave. Blocks start in the order of their
+        // index, so counting backwards means never to wait for a block that has not started.
+        rank = blocks - 1 - blockIdx.x;
+        const int left = tiles % blocks;
+        const bool divide = left != 0 && (long long)(blocks - left) * stages >= 2ll * blocks;
+        dealt = !divide ? tiles : tiles >= blocks ? tiles - left - blocks : 0;
+        next_tile = rank;
+        shares = int(min((long long)blocks, ((tiles - dealt) * (long long)stages + 3) / 4));
+        at = first_stage(tiles, rank);
+        end = first_stage(tiles, rank + 1);
+    }
+    // Stages of this block.
+    __device__ int total() const {
+        const int whole = dealt > rank ? (dealt - rank + blocks - 1) / blocks : 0;
+        return whole * stages + end - at;
+    }
+    // The first of the divided stages that belongs to a rank.
+    __device__ int first_stage(int tiles, int r) const {
+        if (shares == 0) return 0;
+        return int((long long)(tiles - dealt) * stages * min(r, shares) / shares);
+    }
+    __device__ bool next(Part& part) {
+        if (next_tile < dealt) {
+            part = {next_tile, 0, stages};
+            next_tile += blocks;
+            return true;
+        }
+        if (at >= end) return false;
+        const int begin = at % stages, length = min(stages - begin, end - at);
+        part = {dealt + at / stages, begin, begin + length};
+        at += length;
+        return true;
+    }
+};
+
+struct Place {
+    int row, col;  // of a tile, in tiles
+};
+__device__ Place place_of(int tile, int tile_rows, int tile_cols) {
+    const int group = tile / (GROUP * tile_cols), in_group = tile % (GROUP * tile_cols);
+    const int rows = min(GROUP, tile_rows - group * GROUP);
+    return {group * GROUP + in_group % rows, in_group / rows};
+}
+
+// ---- the kernel ----
+
+extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1) tensor_map(
+    const float* __restrict__ a, const float* b, const __grid_constant__ TensorMap b_map,
+    const float* __restrict__ c, float* __restrict__ out, int M, int N, int K, float alpha,
+    float beta, float* __restrict__ partial, int* __restrict__ ready) {
+    extern __shared__ __align__(128) char ring[];  // STAGES of A, STAGES of B
+    __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
+    const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
+    const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
+    const int lane = threadIdx.x % 32;
+    const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
+    const int tiles = tile_rows * tile_cols, stages = (K + STAGE - 1) / STAGE;
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            barrier_init(full + 8 * s, 1);
+            barrier_init(empty + 8 * s, WARPS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+
+    Schedule schedule(tiles, stages);
+    const int total = schedule.total();
+    if (total == 0) return;
+
+    if (threadIdx.x >= THREADS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x > THREADS) return;
+        Part part;
+        unsigned count = 0;  // stages so far
+        while (schedule.next(part)) {
+            const Place place = place_of(part.tile, tile_rows, tile_cols);
+            for (int stage = part.begin; stage < part.end; ++stage, ++count) {
+                const unsigned slot = count % STAGES, filled = full + 8 * slot;
+                barrier_wait(empty + 8 * slot, (count / STAGES % 2) ^ 1);
+                barrier_expect(filled, A_BYTES + B_BYTES);
+                const size_t strip = (size_t(place.row) * stages + stage) * STAGE * BLOCK_ROWS;
+                bulk_copy(a_ring + slot * A_BYTES, a + strip, A_BYTES, filled);
+                copy_box(
+                    b_ring + slot * B_BYTES, &b_map, place.col * BLOCK_COLS, stage * STAGE, filled);
+            }
+        }
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+
+    // The tile of a warp is 128 x 32, its lanes lie 8 x 4. A thread owns 4 x 4 elements in each of
+    // 4 x 2 blocks of 32 x 16.
+    const int t = threadIdx.x;
+    const int own_row = lane / 4 * 4, own_col = t / 32 * 32 + lane % 4 * 4;
+    const char* a_own = ring + 4 * own_row;
+    const char* b_own = ring + STAGES * A_BYTES + 4 * own_col;
+    float4 a_values[2][4], b_values[2][2];
+    // Reads the operands of step k after `from`, a position in the ring counted in steps.
+    const auto read_a = [&](unsigned from, int k, int x) {
+        a_values[k % 2][x] = *reinterpret_cast<const float4*>(
+            a_own + from * (4 * BLOCK_ROWS) + k * (4 * BLOCK_ROWS) + 128 * x);
+    };
+    const auto read_b = [&](unsigned from, int k, int x) {
+        b_values[k % 2][x] = *reinterpret_cast<const float4*>(
+            b_own + from * (4 * BLOCK_COLS) + k * (4 * BLOCK_COLS) + 64 * x);
+    };
+    const auto word = [](const float4& v, int i) {
+        return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+    };
+    float sum[ROWS][COLS] = {};
+    int rounds = STAGE / UNROLLED;
+    asm volatile("mov.u32 %0, %0;" : "+r"(rounds));  // hides the number
+
+    barrier_wait(full, 0);
+#pragma unroll
+    for (int x = 0; x < 4; ++x) read_a(0, 0, x);
+#pragma unroll
+    for (int x = 0; x < 2; ++x) read_b(0, 0, x);
+    Part part;
+    int count = 0;  // stages so far
+    while (schedule.next(part)) {
+#pragma unroll 1
+        for (int stage = part.begin; stage < part.end; ++stage, ++count) {
+            const int s = count % STAGES;
+            const int next = count + 1 < total ? (count + 1) % STAGES : s;  // to read ahead
+            if (count + 1 < total) barrier_wait(full + 8 * next, (count + 1) / STAGES % 2);
+            unsigned from = s * STAGE;
+#pragma unroll 1
+            for (int round = 0; round < rounds; ++round) {
+                const unsigned after = round == rounds - 1 ? next * STAGE : from + UNROLLED;
+#pragma unroll
+                for (int k = 0; k < UNROLLED; ++k) {
+                    const unsigned base = k + 1 == UNROLLED ? after : from;
+                    const int ahead = (k + 1) % UNROLLED;
+#pragma unroll
+                    for (int x = 1; x >= 0; --x) read_b(base, ahead, x);
+#pragma unroll
+                    for (int x = 3; x >= 0; --x) read_a(base, ahead, x);
+#pragma unroll
+                    for (int n = 0; n < ROWS * COLS; ++n) {
+                        const int i = ROWS - 1 - n / COLS;
+                        const int j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
+                        sum[i][j] = fmaf(
+                            word(a_values[k % 2][i / 4], i % 4),
+                            word(b_values[k % 2][j / 4], j % 4), sum[i][j]);
+                    }
+                }
+                from = after;
+            }
+            __syncwarp();
+            if (lane == 0) barrier_arrive(empty + 8 * s);
+        }
+
+        // One float at a time: vectors would force sums into groups of registers, and the
+        // multiply-adds would have bank conflicts.
+        const auto partial_of = [&](int rank) {
+            return partial + size_t(rank) * (ROWS * COLS * THREADS) + t;
+        };
+        if (part.begin > 0) {  // another block began this tile and writes it
+            float* to = partial_of(schedule.rank);
+#pragma unroll
+            for (int n = 0; n < ROWS * COLS; ++n) to[n * THREADS] = sum[n / COLS][n % COLS];
+            __threadfence();
+            consumers_meet();
+            if (t == 0) atomicExch(&ready[schedule.rank], 1);
+        } else {
+            for (int covered = part.end, rank = schedule.rank + 1; covered < stages; ++rank) {
+                covered +=
+                    schedule.first_stage(tiles, rank + 1) - schedule.first_stage(tiles, rank);
+                if (t == 0) {
+                    while (atomicAdd(&ready[rank], 0) == 0) __nanosleep(100);
+                    atomicExch(&ready[rank], 0);  // as it was, for the next launch
+                    __threadfence();
+                }
+                consumers_meet();
+                const float* from = partial_of(rank);
+#pragma unroll
+                for (int n = 0; n < ROWS * COLS; ++n) {
+                    sum[n / COLS][n % COLS] += __ldcg(from + n * THREADS);
+                }
+            }
+            const Place place = place_of(part.tile, tile_rows, tile_cols);
+            const bool aligned = N % 4 == 0 && (size_t(out) | size_t(c)) % 16 == 0;
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+                const int row = place.row * BLOCK_ROWS + i / 4 * 32 + own_row + i % 4;
+#pragma unroll
+                for (int x = 0; x < 2; ++x) {
+                    const int col = place.col * BLOCK_COLS + own_col + 16 * x;
+                    if (row >= M || col >= N) continue;
+                    const size_t at = size_t(row) * N + col;
+                    float v[4];
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) {
+                        v[j] = alpha * sum[i][4 * x + j];
+                        if (beta != 0 && col + j < N) v[j] += beta * c[at + j];
+                    }
+                    if (aligned) {
+                        *reinterpret_cast<float4*>(out + at) = make_float4(v[0], v[1], v[2], v[3]);
+                    } else {
+#pragma unroll
+                        for (int j = 0; j < 4; ++j) {
+                            if (col + j < N) out[at + j] = v[j];
+                        }
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+            for (int j = 0; j < COLS; ++j) sum[i][j] = 0;
+        }
+    }
+}

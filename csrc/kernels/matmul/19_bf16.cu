@@ -1,0 +1,225 @@
+// Tensor cores: one instruction of four warps multiplies 64 x 256 x 16 values. bfloat16 operands.
+//
+// 16_tma is limited by the instructions that a multiprocessor can issue: each multiply-add of a
+// thread is an instruction. A wgmma instruction computes 262,144 multiply-adds. A warpgroup (4
+// warps whose first index is a multiple of 4) issues it; the tensor cores read both operands from
+// shared memory and add to the registers of the warpgroup. What remains is to feed them.
+//
+// TENSOR MAPS. A tensor map (made by the driver) describes a matrix in global memory: its extents,
+// its row length and the shape of a box. One instruction of one thread copies a box of 64 columns.
+// Parts of a box outside the matrix become zeros, so that edges need no code. The rows of a box are
+// 128 bytes; the copy exchanges the 16-byte parts of a row by the row's index (128-byte swizzle),
+// so that the tensor cores read them without bank conflicts.
+//
+// ROLES. The last warpgroup copies and gives its registers to the two others, which multiply. Their
+// halves of a tile are 64 x 256. Barriers `full` and `empty` of each stage are those of 16_tma.
+//
+// Blocks that share copies of B in a cluster (multicast) were no faster: L2 delivers enough.
+//
+// Sums are float32; `a` and `b` are the bits of bfloat16 values. Rows begin at multiples of 16
+// bytes.
+
+#define BLOCK_ROWS 128
+#define BLOCK_COLS 256
+#define STAGE 64  // steps of k, 128 bytes
+#define STAGES 4
+#define GROUP 16  // rows of tiles that blocks walk through together, to meet in L2
+#define BOX_COLS 64
+#define WARPGROUP 128  // threads
+#define THREADS (3 * WARPGROUP)
+
+#define A_BYTES (BLOCK_ROWS * STAGE * 2)
+#define BOX_BYTES (STAGE * BOX_COLS * 2)
+#define B_BYTES (STAGE * BLOCK_COLS * 2)
+#define BOXES (BLOCK_COLS / BOX_COLS)
+
+struct alignas(64) TensorMap {
+    unsigned long long words[16];
+};
+
+__device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+
+// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+
+__device__ void barrier_init(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+__device__ void barrier_expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+__device__ void barrier_arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ void barrier_wait(unsigned barrier, int parity) {
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+// Starts a copy of the box at (column, row).
+__device__ void copy_box(unsigned to, const TensorMap* map, int column, int row, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+        "l"(map), "r"(column), "r"(row), "r"(barrier)
+        : "memory");
+}
+
+// ---- tensor cores ----
+
+// How an operand with 128-byte swizzle lies in shared memory: groups of 8 rows `group` bytes apart;
+// in an operand whose k is not contiguous, boxes of 64 columns `box` bytes apart.
+__device__ unsigned long long described(unsigned address, unsigned box, unsigned group) {
+    return (1ull << 62) | (unsigned long long)(group / 16) << 32 |
+           (unsigned long long)(box / 16) << 16 | (address & 0x3FFFF) / 16;
+}
+
+#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define SIXTY_FOUR(i) SIXTEEN(i), SIXTEEN(i + 16), SIXTEEN(i + 32), SIXTEEN(i + 48)
+
+// d = a * b + (add ? d : 0), 64 x 256 x 16; rows of a are contiguous in k, rows of b in n.
+__device__ void multiply(float (&d)[128], unsigned long long a, unsigned long long b, int add) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
+        "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "
+        "%125, %126, %127}, %128, %129, p, 1, 1, 0, 1;\n}"
+        : SIXTY_FOUR(0), SIXTY_FOUR(64)
+        : "l"(a), "l"(b), "r"(add));
+}
+__device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+
+struct Place {
+    int row, col;  // of a tile, in tiles
+};
+__device__ Place place_of(int tile, int tile_rows, int tile_cols) {
+    const int group = tile / (GROUP * tile_cols);
+    const int in_group = tile % (GROUP * tile_cols);
+    const int rows = min(GROUP, tile_rows - group * GROUP);
+    return {group * GROUP + in_group % rows, in_group / rows};
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
+    const unsigned short* a, const unsigned short* b, const __grid_constant__ TensorMap a_map,
+    const __grid_constant__ TensorMap b_map, const float* __restrict__ c, float* __restrict__ out,
+    int M, int N, int K, float alpha, float beta) {
+    extern __shared__ __align__(1024) char ring[];  // STAGES of A, STAGES of B
+    __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
+    const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
+    const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
+    // Of lane 0, so that the compiler knows it to be the same in all lanes.
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0);
+    const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
+    const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const int tiles = tile_rows * tile_cols, stages = (K + STAGE - 1) / STAGE;
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            barrier_init(full + 8 * s, 1);
+            barrier_init(empty + 8 * s, 2);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+
+    if (warpgroup == 2) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x == 2 * WARPGROUP) {
+            unsigned count = 0;  // stages so far
+            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+                const Place place = place_of(tile, tile_rows, tile_cols);
+                for (int stage = 0; stage < stages; ++stage, ++count) {
+                    const int slot = count % STAGES;
+                    const unsigned ready = full + 8 * slot;
+                    barrier_wait(empty + 8 * slot, (count / STAGES % 2) ^ 1);
+                    barrier_expect(ready, A_BYTES + B_BYTES);
+                    copy_box(
+                        a_ring + slot * A_BYTES, &a_map, stage * STAGE, place.row * BLOCK_ROWS,
+                        ready);
+                    for (int i = 0; i < BOXES; ++i) {
+                        copy_box(
+                            b_ring + slot * B_BYTES + i * BOX_BYTES, &b_map,
+                            place.col * BLOCK_COLS + i * BOX_COLS, stage * STAGE, ready);
+                    }
+                }
+            }
+        }
+        __syncwarp();
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        const int lane = threadIdx.x % 32, in_group = threadIdx.x % WARPGROUP;
+        unsigned count = 0;
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            float sum[128];
+#pragma unroll 1
+            for (int stage = 0; stage < stages; ++stage, ++count) {
+                const int slot = count % STAGES;
+                barrier_wait(full + 8 * slot, count / STAGES % 2);
+                const unsigned long long a_tile =
+                    described(a_ring + slot * A_BYTES + warpgroup * (A_BYTES / 2), 16, 8 * 128);
+                const unsigned long long b_tile =
+                    described(b_ring + slot * B_BYTES, BOX_BYTES, 8 * 128);
+                multiply_begin();
+#pragma unroll
+                for (int k = 0; k < STAGE; k += 16) {
+                    multiply(sum, a_tile + k * 2 / 16, b_tile + k * 128 / 16, stage + k > 0);
+                }
+                multiply_commit();
+                multiply_wait();
+                if (in_group == 0) barrier_arrive(empty + 8 * slot);
+            }
+
+            // A warp has 16 rows. A thread has two neighbours in each 8 columns, in two rows.
+            const Place place = place_of(tile, tile_rows, tile_cols);
+            const int row = place.row * BLOCK_ROWS + threadIdx.x / 32 * 16 + lane / 4;
+            const int col = place.col * BLOCK_COLS + lane % 4 * 2;
+            const bool whole = (place.row + 1) * BLOCK_ROWS <= M && beta == 0 && N % 4 == 0 &&
+                               (place.col + 1) * BLOCK_COLS <= N && size_t(out) % 16 == 0;
+            if (whole) {
+                // Lanes exchange pairs with their neighbours: each writes four columns of one
+                // group.
+                const bool odd = lane % 2;
+                float* to = out + size_t(row) * N + col + (odd ? 6 : 0);
+#pragma unroll
+                for (int n = 0; n < 64; n += 4) {
+#pragma unroll
+                    for (int lower = 0; lower < 2; ++lower) {
+                        const float* own = sum + 2 * (n + lower);
+                        const float x = __shfl_xor_sync(~0u, odd ? own[0] : own[4], 1);
+                        const float y = __shfl_xor_sync(~0u, odd ? own[1] : own[5], 1);
+                        const float4 four = odd ? make_float4(x, y, own[4], own[5])
+                                                : make_float4(own[0], own[1], x, y);
+                        *reinterpret_cast<float4*>(to + size_t(8 * lower) * N + n * 4) =
+                            make_float4(
+                                alpha * four.x, alpha * four.y, alpha * four.z, alpha * four.w);
+                    }
+                }
+                continue;
+            }
+#pragma unroll
+            for (int n = 0; n < 64; ++n) {
+                const int r = row + n % 2 * 8, s = col + n / 2 * 8;
+#pragma unroll
+                for (int x = 0; x < 2; ++x) {
+                    if (r >= M || s + x >= N) continue;
+                    const size_t at = size_t(r) * N + s + x;
+                    out[at] = alpha * sum[2 * n + x] + (beta != 0 ? beta * c[at] : 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// Tensor cores for float64: a warp multiplies 16 x 8 x 8 values with one instruction (mma.sync).
+//
+// FFMA's double-precision sister DFMA reaches half of what the tensor cores do for float64. They
+// take their operands from registers, each lane a few values of the tiles of A and B. Tensor maps
+// and a ring bring the tiles as in 19_bf16; eight warps read them and multiply, each 64 x 32 of a
+// tile.
+//
+// BANKS. A row of a box is 16 doubles, 128 bytes, whose eight parts of 16 bytes the copy exchanges
+// by the row's index modulo 8. A lane reads such a part: two steps of k of A, two columns of B.
+// Which steps and which columns the lanes of a warp have is free, if A and B agree on k. They are
+// chosen so that the eight lanes that are served together read eight different parts:
+//   A: lane (row g, t) has row g % 2 * 4 + g / 2 of each 8, k = 2t and 2t + 1 of each 8.
+//   B: lane (column g, t) has columns 2g, 2g + 1 of each 16, and the same k.
+//
+// Rows of `a` and `b` begin at multiples of 16 bytes.
+
+#define BLOCK_ROWS 128
+#define BLOCK_COLS 128
+#define STAGE 16  // steps of k, 128 bytes
+#define STAGES 6
+#define GROUP 8  // rows of tiles that blocks walk through together, to meet in L2
+#define BOX_COLS 16
+#define WARPGROUP 128  // threads
+#define THREADS (3 * WARPGROUP)
+#define WARPS 8  // that multiply
+#define ROWS 4   // tiles of 16 x 8 of a warp: 4 x 4
+#define COLS 4
+
+#define A_BYTES (BLOCK_ROWS * STAGE * 8)
+#define B_BYTES (STAGE * BLOCK_COLS * 8)
+#define B_BOX_BYTES (STAGE * BOX_COLS * 8)
+
+struct alignas(64) TensorMap {
+    unsigned long long words[16];
+};
+
+__device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+
+// ---- barriers in shared memory: a phase ends when all arrivals and bytes have come ----
+
+__device__ void barrier_init(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+__device__ void barrier_expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+__device__ void barrier_arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ void barrier_wait(unsigned barrier, int parity) {
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+// Starts a copy of the box at (column, row).
+__device__ void copy_box(unsigned to, const TensorMap* map, int column, int row, unsigned barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+        "l"(map), "r"(column), "r"(row), "r"(barrier)
+        : "memory");
+}
+
+// d += a * b, 16 x 8 x 8.
+__device__ void multiply(double (&d)[4], const double (&a)[4], const double (&b)[2]) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+}
+
+struct Place {
+    int row, col;  // of a tile, in tiles
+};
+__device__ Place place_of(int tile, int tile_rows, int tile_cols) {
+    const int group = tile / (GROUP * tile_cols), in_group = tile % (GROUP * tile_cols);
+    const int rows = min(GROUP, tile_rows - group * GROUP);
+    return {group * GROUP + in_group % rows, in_group / rows};
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) dmma(
+    const double* a, const double* b, const __grid_constant__ TensorMap a_map,
+    const __grid_constant__ TensorMap b_map, const double* __restrict__ c, double* __restrict__ out,
+    int M, int N, int K, double alpha, double beta) {
+    extern __shared__ __align__(1024) char ring[];  // STAGES of A, STAGES of B
+    __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
+    const unsigned a_ring = shared_address(ring), b_ring = a_ring + STAGES * A_BYTES;
+    const unsigned full = shared_address(barriers), empty = full + 8 * STAGES;
+    const int tile_rows = (M + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS;
+    const int tiles = tile_rows * tile_cols, stages = (K + STAGE - 1) / STAGE;
+
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            barrier_init(full + 8 * s, 1);
+            barrier_init(empty + 8 * s, WARPS);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+
+    if (threadIdx.x >= 2 * WARPGROUP) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x > 2 * WARPGROUP) return;
+        unsigned count = 0;  // stages so far
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const Place place = place_of(tile, tile_rows, tile_cols);
+            for (int stage = 0; stage < stages; ++stage, ++count) {
+                const int slot = count % STAGES;
+                const unsigned ready = full + 8 * slot;
+                barrier_wait(empty + 8 * slot, (count / STAGES % 2) ^ 1);
+                barrier_expect(ready, A_BYTES + B_BYTES);
+                copy_box(
+                    a_ring + slot * A_BYTES, &a_map, stage * STAGE, place.row * BLOCK_ROWS, ready);
+                for (int i = 0; i < BLOCK_COLS / BOX_COLS; ++i) {
+                    copy_box(
+                        b_ring + slot * B_BYTES + i * B_BOX_BYTES, &b_map,
+                        place.col * BLOCK_COLS + i * BOX_COLS, stage * STAGE, ready);
+                }
+            }
+        }
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+        const int warp_row = warp / 4 * 64, warp_col = warp % 4 * 32;
+        const int a_row = g % 2 * 4 + g / 2;  // of each 8
+        const char* const a_own = ring + (warp_row + a_row) * 128;
+        const char* const b_own = ring + STAGES * A_BYTES + warp_col / 16 * B_BOX_BYTES;
+        // A stage has 2 halves of 8 steps of k, and a half 4 tiles of 16 rows. Values are read
+        // ahead: those of A by a tile of rows, those of B by a half.
+        double a_values[2][4], b_values[2][COLS][2];
+        const auto read_a = [&](unsigned slot, int half, int i) {
+#pragma unroll
+            for (int lower = 0; lower < 2; ++lower) {  // rows g and g + 8
+                const double2 two = *reinterpret_cast<const double2*>(
+                    a_own + slot * A_BYTES + (i * 16 + lower * 8) * 128 +
+                    ((t + 4 * half) ^ a_row) * 16);
+                a_values[i % 2][lower] = two.x, a_values[i % 2][2 + lower] = two.y;
+            }
+        };
+        const auto read_b = [&](unsigned slot, int half, int part) {  // of 4 parts
+            const int j = part / 2 * 2, k = half * 8 + 2 * t + part % 2;
+            const double2 two = *reinterpret_cast<const double2*>(
+                b_own + slot * B_BYTES + part / 2 * B_BOX_BYTES + k * 128 + (g ^ k % 8) * 16);
+            b_values[half][j][part % 2] = two.x, b_values[half][j + 1][part % 2] = two.y;
+        };
+        const int own_tiles = (tiles - int(blockIdx.x) + int(gridDim.x) - 1) / int(gridDim.x);
+        const unsigned total = unsigned(max(own_tiles, 0)) * stages;
+        if (total == 0) return;
+        barrier_wait(full, 0);
+        read_a(0, 0, 0);
+#pragma unroll
+        for (int part = 0; part < 4; ++part) read_b(0, 0, part);
+        unsigned count = 0;
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            double sum[ROWS][COLS][4] = {};
+#pragma unroll 1
+            for (int stage = 0; stage < stages; ++stage, ++count) {
+                const unsigned slot = count % STAGES;
+                unsigned next = slot;
+                if (count + 1 < total) {
+                    next = (count + 1) % STAGES;
+                    barrier_wait(full + 8 * next, (count + 1) / STAGES % 2);
+                }
+#pragma unroll
+                for (int n = 0; n < 2 * ROWS; ++n) {
+                    const int half = n / ROWS, i = n % ROWS;
+                    read_a(n + 1 == 2 * ROWS ? next : slot, (n + 1) / ROWS % 2, (i + 1) % ROWS);
+                    read_b(half == 1 ? next : slot, 1 - half, i);
+#pragma unroll
+                    for (int j = 0; j < COLS; ++j) {
+                        multiply(sum[i][j], a_values[i % 2], b_values[half][j]);
+                    }
+                }
+                __syncwarp();
+                if (lane == 0) barrier_arrive(empty + 8 * slot);
+            }
+
+            // Columns 2t and 2t + 1 of two tiles of 8 are columns 4t and 4t + 2, 4t + 1 and 4t + 3
+            // of B.
+            const Place place = place_of(tile, tile_rows, tile_cols);
+            const int row = place.row * BLOCK_ROWS + warp_row + a_row;
+            const int col = place.col * BLOCK_COLS + warp_col + 4 * t;
+            const bool whole = (place.row + 1) * BLOCK_ROWS <= M && beta == 0 && N % 2 == 0 &&
+                               (place.col + 1) * BLOCK_COLS <= N && size_t(out) % 16 == 0;
+#pragma unroll
+            for (int n = 0; n < ROWS * COLS; ++n) {
+                const int j = n % (COLS / 2) * 2, lower = n / (COLS / 2) % 2, i = n / COLS;
+                const int r = row + i * 16 + lower * 8, s = col + j * 8;
+                const double four[4] = {
+                    alpha * sum[i][j][2 * lower], alpha * sum[i][j + 1][2 * lower],
+                    alpha * sum[i][j][2 * lower + 1], alpha * sum[i][j + 1][2 * lower + 1]};
+                const size_t at = size_t(r) * N + s;
+                if (whole) {
+                    *reinterpret_cast<double2*>(out + at) = make_double2(four[0], four[1]);
+                    *reinterpret_cast<double2*>(out + at + 2) = make_double2(four[2], four[3]);
+                    continue;
+                }
+                for (int x = 0; x < 4; ++x) {
+                    if (r >= M || s + x >= N) continue;
+                    out[at + x] = four[x] + (beta != 0 ? beta * c[at + x] : 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+"""Tensor maps as arguments: how a kernel's copies read a matrix that is another argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coalesce._core import cuda
+
+BYTES = 128  # of a tensor map
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor map of a row-major matrix; the launch makes it, when it knows the address.
+
+    Attributes
+    ----------
+    of : str
+        The parameter whose array has the elements. Its memory begins at a multiple of 16 bytes.
+    element : str
+        ``"bfloat16"``, ``"float32"``, ``"float64"``, or ``"tfloat32"``: float32 in memory, rounded
+        to TF32 by the copy.
+    shape : tuple of int
+        Rows and columns. What a copy reads beyond them is zero.
+    row_bytes : int
+        The distance of rows, a multiple of 16.
+    box : tuple of int
+        The rows and columns that one copy reads.
+    swizzled : bool
+        Whether the 16-byte parts of a box's rows (of 128 bytes) are exchanged by the row.
+    """
+
+    of: str
+    element: str
+    shape: tuple[int, int]
+    row_bytes: int
+    box: tuple[int, int]
+    swizzled: bool = True
+
+    def encoded(self, address: int) -> bytes:
+        """Return the tensor map's bytes for an address of the array."""
+        return cuda.tensor_map(
+            address, self.element, self.shape, self.row_bytes, self.box, self.swizzled
+        )
