@@ -160,6 +160,14 @@ class TestReference:
         assert exact.error(a @ b) <= limit
         assert exact.error(a[:, :-1] @ b[:-1]) > limit
 
+    def test_variants_that_round_their_operands(self, random):
+        a, b = (random.uniform(0, 1, (32, 32)).astype(np.float32) for _ in range(2))
+        exact = reference.reference("matmul", "", [a, b], {})
+        limits = [exact.tolerance(a.dtype, name) for name in ("tf32x3", "tf32", "bf16")]
+        assert limits[0] == exact.tolerance(a.dtype)
+        assert limits[1] - limits[0] == pytest.approx(2.0**-10, rel=1e-3)
+        assert limits[2] - limits[0] == pytest.approx(2.0**-7, rel=1e-2)
+
     def test_one_value_over_and_over_is_no_error(self):
         # Its roundings all go one way, which sqrt(K) eps would not allow for.
         a = np.full((2, 100_000), 0.1, np.float32)

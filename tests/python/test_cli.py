@@ -69,7 +69,7 @@ def test_demo_takes_a_choice_of_variants_and_dtype(capsys, device):
 def test_demo_reports_a_wrong_result(capsys, monkeypatch):
     from coalesce.cli import demo
 
-    monkeypatch.setattr(demo, "tolerance", lambda _: -1.0)
+    monkeypatch.setattr(demo, "tolerance", lambda *_: -1.0)
     status, out, _ = run(capsys, "demo", "--size", "8", "--device", "sim", "--variant", "naive")
     assert status == 1
     assert "WRONG RESULT: naive" in out

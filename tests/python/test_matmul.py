@@ -413,7 +413,7 @@ def test_tf32x3_is_as_accurate_as_float32(shift, random):
         name: np.linalg.norm(coalesce.matmul(a, b, variant=name) - exact) / np.linalg.norm(exact)
         for name in ("tensor_map", "tf32x3", "tf32")
     }
-    assert error["tf32x3"] <= (1 if shift else 3) * error["tensor_map"]
+    assert error["tf32x3"] <= 2.5 * error["tensor_map"]
     assert error["tf32"] > 10 * error["tf32x3"]
 
 

@@ -119,7 +119,7 @@ def _row(
             on_host = [_host(o.given, o.dtype) for o in given]
             exact[key] = reference(operation, name, on_host, _on_host(options))
         error = exact[key].error(result)
-        tolerance = exact[key].tolerance(result.dtype)
+        tolerance = exact[key].tolerance(result.dtype, name)
     correct = None if error is None or tolerance is None else error <= tolerance
     return BenchmarkRow(name, timing, error, correct, *shares, None, bound)
 
