@@ -10,7 +10,6 @@ import pytest
 
 import coalesce
 from coalesce.arrays import borrowed, foreign
-from coalesce.arrays import foreign
 from coalesce.arrays.device_array import DeviceArray
 from coalesce.catalogue.reference import operand_rounding
 
