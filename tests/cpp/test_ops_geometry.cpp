@@ -31,7 +31,8 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
     if (geometry == block_for_32_columns) return {UINT64_MAX, x * 32};
     if (geometry == blocks_of_64_by_64 || geometry == tiles_of_64) return {y * 64, x * 64};
     if (geometry == blocks_of_128_by_128) return {y * 128, x * 128};
-    if (geometry == block_for_each_multiprocessor) {  // its blocks walk through all tiles
+    if (geometry == block_for_each_multiprocessor ||
+        geometry == warpgroups_for_each_multiprocessor) {  // its blocks walk through all tiles
         EXPECT_EQ(x * y, s.multiprocessors);
         return {UINT64_MAX, UINT64_MAX};
     }
@@ -39,6 +40,10 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
         const uint64_t cluster = tile == 128 ? 1 : 2;
         EXPECT_EQ(x % cluster, 0u);
         return {y * tile, x / cluster * (tile == 32 ? 32 : 64)};
+    }
+    if (geometry == elements_by_four) {
+        const uint64_t groups = (s.cols + 3) / 4;  // of a row
+        return {x * l.block.x / groups, s.cols};
     }
     if (geometry == strips_of_128_by_32) {
         const uint64_t strips = (s.cols + 31) / 32;
