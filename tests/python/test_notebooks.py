@@ -115,3 +115,37 @@ def test_assignments_for_nbgrader(tmp_path: Path) -> None:
             graded[name] = answer.source.partition("\n")[2]
     assert list(graded) == [one.name for one in lessons.exercises()]
     assert lessons.exercise("gram").check(graded["gram"])
+
+
+@pytest.mark.usefixtures("on_simulator")
+@pytest.mark.filterwarnings("ignore")  # of Jupyter's own libraries
+def test_a_reader_who_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a guess in each cell the lesson runs, compares, and counts the score."""
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    lesson = NOTEBOOKS / "00_threads_blocks_warps.py"
+    notebook = make.read(lesson)
+    last = next(n for n, c in enumerate(notebook.cells) if "## Exercises" in c.source)
+    del notebook.cells[last:]
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("guess=...", "guess=2")  # a number, or the second choice
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": lesson.parent}}).execute()
+    shown = [
+        o.get("data", {}).get("text/plain", "")
+        for c in notebook.cells
+        for o in c.get("outputs", [])
+    ]
+    compared = [text for text in shown if text.startswith("Predict:")]
+    assert len(compared) == 6
+    assert all("Your guess: " in text and "Measured: " in text for text in compared)
+    assert "You let y run fastest." in compared[0]
+    assert "Right." in compared[1]
+    assert "Score: 2 of 6 predictions right at the first guess" in compared[-1]
+
+
+@pytest.mark.parametrize("lesson", sorted(NOTEBOOKS.glob("0*.py")), ids=lambda path: path.stem)
+def test_a_lesson_states_its_time_and_leads_to_the_glossary(lesson: Path) -> None:
+    text = lesson.read_text(encoding="utf-8")
+    for stated in ("**Time:**", "**You need:**", "[glossary](glossary.md)", "**To remember**"):
+        assert stated in text
