@@ -93,12 +93,16 @@ def matmul(
     Parameters
     ----------
     a : array of shape (M, K), float32 or float64
-        NumPy or GPU array in any layout. Any extent may be 0.
+        NumPy or GPU array in any layout. Any extent may be 0. Some variants take one dtype only.
+        ``"bf16"`` also takes bfloat16, which the package ml_dtypes adds to NumPy; c and the result
+        are float32 then.
     b : array of shape (K, N), with the dtype of `a`
         Some variants need a column-major b (`variants` says which). They use a Fortran-ordered b
         without a copy. Any other b is first transposed by a kernel, whose time is included.
     variant : str
-        One of ``variants("matmul").names``, or ``"best"``, the fastest.
+        One of ``variants("matmul").names``, or ``"best"``, the fastest that does not round its
+        operands. ``"bf16"`` and ``"tf32"`` round them, to 8 and to 11 significant bits.
+        ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
         that a NaN in c has no effect.
