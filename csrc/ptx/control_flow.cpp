@@ -11,11 +11,6 @@
 namespace coalesce::ptx {
 namespace {
 
-bool has(const Instruction& instruction, std::string_view modifier) {
-    return std::find(instruction.modifiers.begin(), instruction.modifiers.end(), modifier) !=
-           instruction.modifiers.end();
-}
-
 bool leaves_function(const Instruction& i) {
     return i.opcode == "ret" || i.opcode == "exit" || i.opcode == "trap";
 }
@@ -196,16 +191,16 @@ Destination destination_of(const Instruction& i) {
         return Destination::only_read;
     }
     if (i.opcode == "bar" || i.opcode == "barrier") {
-        return has(i, "red") ? Destination::written : Destination::only_read;
+        return i.has("red") ? Destination::written : Destination::only_read;
     }
     if (i.opcode == "mbarrier") {
-        const bool has_result = has(i, "arrive") || has(i, "arrive_drop") || has(i, "test_wait") ||
-                                has(i, "try_wait") || has(i, "pending_count");
+        const bool has_result = i.has("arrive") || i.has("arrive_drop") || i.has("test_wait") ||
+                                i.has("try_wait") || i.has("pending_count");
         return has_result ? Destination::written : Destination::only_read;
     }
     if (i.opcode == "wgmma") return Destination::accumulated;
     if (i.opcode == "tcgen05") {
-        return has(i, "ld") ? Destination::written : Destination::only_read;
+        return i.has("ld") ? Destination::written : Destination::only_read;
     }
     return Destination::written;
 }

@@ -11,6 +11,7 @@
 // All string_views point into Module::text, which the module owns.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -110,6 +111,9 @@ struct Instruction {
     // (a header); else `source`. The line the author of the kernel wrote.
     SourceLine written;
     std::string_view text;  // the whole statement, guard to before ';'
+    [[nodiscard]] bool has(std::string_view modifier) const {
+        return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
+    }
 };
 
 // One value of an initialiser: bytes, or the address of a symbol (a string, a table of functions).

@@ -90,13 +90,9 @@ class OriginFinder {
         return changed;
     }
 
-    static bool has(const Instruction& in, std::string_view modifier) {
-        return std::find(in.modifiers.begin(), in.modifiers.end(), modifier) != in.modifiers.end();
-    }
-
     bool is_parameter_load(const Instruction& in) const {
-        return in.opcode == "ld" && in.operands.size() > 1 && has(in, "param") &&
-               (has(in, "u64") || has(in, "b64") || has(in, "s64"));
+        return in.opcode == "ld" && in.operands.size() > 1 && in.has("param") &&
+               (in.has("u64") || in.has("b64") || in.has("s64"));
     }
 
     [[nodiscard]] Origins of_operand(const Operand& o) const {
@@ -118,7 +114,7 @@ class OriginFinder {
 
     void mark_pointers() {
         for (const Instruction& in : function_.body) {
-            if (in.opcode != "cvta" || !has(in, "to") || in.operands.size() < 2) continue;
+            if (in.opcode != "cvta" || !in.has("to") || in.operands.size() < 2) continue;
             const Origins from = of_operand(in.operands[1]);
             if (from.size() == 1 && from[0] < pointer_.size()) pointer_[from[0]] = true;
         }
@@ -134,7 +130,7 @@ class OriginFinder {
             if (o.kind == Operand::Kind::address && (!address || (second && &o == &in.operands[1])))
                 address = &o;
         }
-        if (!address || has(in, "param")) return origin;
+        if (!address || in.has("param")) return origin;
         Origins from = of_operand(*address);
         if (from.size() > 1 && from.size() < most_origins) {
             std::erase_if(from, [&](uint32_t n) { return n < pointer_.size() && !pointer_[n]; });

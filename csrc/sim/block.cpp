@@ -57,6 +57,7 @@ void start(Block& block, uint64_t linear) {
         w.async_open.clear();
         w.async_groups.clear();
         w.running = w.unbound = false;
+        w.strides.known = w.strides.given_up = 0;
         Path path;
         path.pc = program.functions[0].entry;
         path.mask = w.live;

@@ -115,6 +115,8 @@ void Decoder::decode_function(uint32_t index) {
     scope.function = &f;
     scope.flow = ptx::control_flow(f);
     scope.origins = ptx::address_origins(module_, f);
+    scope.ranges = ptx::live_ranges(f, scope.flow);
+    scope.families = ptx::address_families(f, scope.ranges);
     scope_ = &scope;
     function_ = index;
     program_.functions.resize(queue_.size());
@@ -140,6 +142,7 @@ void Decoder::decode_function(uint32_t index) {
             describe_registers(f, scope.flow, scope.slots, uint32_t(program_.instructions.size())));
     }
     const uint32_t first = uint32_t(program_.ops.size());
+    const uint32_t first_instruction = uint32_t(program_.instructions.size());
     const uint32_t first_table = uint32_t(program_.tables.size());
     scope.op_of.resize(f.body.size() + 1);
     for (uint32_t i = 0; i < f.body.size(); ++i) {
@@ -176,6 +179,10 @@ void Decoder::decode_function(uint32_t index) {
     for (uint32_t t = first_table; t < program_.tables.size(); ++t) {
         for (uint32_t& target : program_.tables[t]) target = scope.op_of[target];
     }
+    if (index == 0 && engine_.memory.multiply_chain) {
+        find_family_changes(first, first_instruction);
+        find_chains(first, first_instruction);
+    }
     FunctionInfo& info = program_.functions[index];
     info.name = readable(f.name);
     info.entry = scope.op_of[0];
@@ -191,7 +198,7 @@ void Decoder::decode_function(uint32_t index) {
 // so that no instruction writes the slot of an operand it reads, unless they are the same register.
 void Decoder::allocate_registers(Scope& scope) {
     const auto& registers = scope.function->registers;
-    const std::vector<ptx::LiveRange> ranges = ptx::live_ranges(*scope.function, scope.flow);
+    const std::vector<ptx::LiveRange>& ranges = scope.ranges;
     std::vector<uint32_t> order;
     for (uint32_t r = 0; r < registers.size(); ++r) {
         if (ranges[r].first <= ranges[r].last) order.push_back(r);

@@ -44,8 +44,10 @@ class Decoder {
     struct Scope {
         const ptx::Function* function = nullptr;
         ptx::ControlFlow flow;
-        std::vector<ptx::Origin> origins;  // by instruction
-        std::vector<Locator> slots;        // of its registers
+        std::vector<ptx::Origin> origins;    // by instruction
+        std::vector<ptx::LiveRange> ranges;  // of its registers
+        ptx::AddressFamilies families;
+        std::vector<Locator> slots;  // of its registers
         // Offsets in the frame's local memory: of the function's variables by their index, and of
         // the parameters and results of a function that is called.
         std::vector<uint32_t> variables;
@@ -68,6 +70,12 @@ class Decoder {
     bool decode_lanewise(const ptx::Instruction& in);
     void resize_operands(const ptx::Instruction& in, Op op, const Selection& selection);
     void finish_depth();
+
+    // decode_plain.cpp: what makes a plain run quick
+    void find_family_changes(uint32_t first_op, uint32_t first_instruction);
+    void find_chains(uint32_t first_op, uint32_t first_instruction);
+    [[nodiscard]] bool begins_multiply_add(uint32_t op) const;
+    [[nodiscard]] std::vector<bool> registers_read_once() const;
 
     // decode_memory.cpp
     bool decode_memory(const ptx::Instruction& in);

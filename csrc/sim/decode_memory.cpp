@@ -227,6 +227,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     op.run = word ? engine_.memory.words[row_of(space)][is_load ? 0 : 1][0]
                   : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
     if (!op.run) return false;
+    if (address.reg >= 0) op.family = scope_->families.of_register[size_t(address.reg)];
     emit(in, op);
     return true;
 }

@@ -27,6 +27,7 @@ struct MemoryHandlers {
     Handler fence;
     Handler mbarrier_update, mbarrier_wait;  // see mbarrier_ops.hpp
     Handler bulk_copy_to_shared, bulk_copy_to_global;
+    Handler multiply_chain;  // see multiply_chain.hpp; null where each load is announced
 };
 
 // What memory instructions announce.

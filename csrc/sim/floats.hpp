@@ -39,6 +39,20 @@ inline double flush(double x) {
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
+// What computes a result, against what changes a sign, returns the canonical NaN.
+template <class F>
+struct computed {
+    template <class... T>
+    static auto of(T... a) {
+        return canonical(F::of(a...));
+    }
+};
+
+struct fused_multiply_add {
+    static float of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+    static double of(double a, double b, double c) { return __builtin_fma(a, b, c); }
+};
+
 // What the hardware approximates: the sine and cosine of a turn's fraction.
 struct sine_of_turns {
     static float of(float a) { return canonical(float(std::sin(6.283185307179586 * double(a)))); }

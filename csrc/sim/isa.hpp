@@ -47,6 +47,7 @@ struct OpTable {
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
     Handler guarded;        // runs op.inner for the lanes the guard leaves
     Handler predicate_not;  // predicate 0 = not predicate 1
+    Handler multiply_add;   // fma.rn.f32
     Handler local_address;  // the address of the frame's local memory plus op.immediate
     Mover (*load_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store_mover)(ptx::Type memory, uint32_t register_bytes, int elements);

@@ -4,6 +4,7 @@
 #include "sim/mbarrier_ops.hpp"
 #include "sim/memory_ops.hpp"
 #include "sim/memory_words.hpp"
+#include "sim/multiply_chain.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -20,14 +21,14 @@ MemoryHandlers memory_handlers() {
              {&access_generic<watch, L>, &access_generic<watch, S>, &access_generic<watch, A>,
               &access_generic<watch, R>},
              {&access_memory<watch, constant, L>, nullptr, nullptr, nullptr}},
-            {{{&access_global_words<watch, L, 1>, &access_global_words<watch, L, 2>,
-               &access_global_words<watch, L, 4>},
-              {&access_global_words<watch, S, 1>, &access_global_words<watch, S, 2>,
-               &access_global_words<watch, S, 4>}},
-             {{&access_shared_words<watch, L, 1>, &access_shared_words<watch, L, 2>,
-               &access_shared_words<watch, L, 4>},
-              {&access_shared_words<watch, S, 1>, &access_shared_words<watch, S, 2>,
-               &access_shared_words<watch, S, 4>}}},
+            {{{&access_words<watch, global, L, 1>, &access_words<watch, global, L, 2>,
+               &access_words<watch, global, L, 4>},
+              {&access_words<watch, global, S, 1>, &access_words<watch, global, S, 2>,
+               &access_words<watch, global, S, 4>}},
+             {{&access_words<watch, shared, L, 1>, &access_words<watch, shared, L, 2>,
+               &access_words<watch, shared, L, 4>},
+              {&access_words<watch, shared, S, 1>, &access_words<watch, shared, S, 2>,
+               &access_words<watch, shared, S, 4>}}},
             &load_parameter,
             &load_bank<watch>,
             &async_copy<watch>,
@@ -37,7 +38,8 @@ MemoryHandlers memory_handlers() {
             &mbarrier_update<watch>,
             &mbarrier_wait<watch>,
             &bulk_copy_to_shared<watch>,
-            &bulk_copy_to_global<watch>};
+            &bulk_copy_to_global<watch>,
+            watch == Watch::nothing ? &multiply_chain : nullptr};
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

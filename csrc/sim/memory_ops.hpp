@@ -2,8 +2,9 @@
 //
 // METHOD
 // The addresses of a full warp are recognised as uniform or consecutive with one pass of vector
-// code; both need a single bounds check. Everything else is checked by its lowest and highest
-// address first (one buffer holds them all, nearly always) and lane by lane only if that fails.
+// code; both need a single bounds check. A plain run keeps what it has found (lane_strides.hpp).
+// Everything else is checked by its lowest and highest address first (one buffer holds them all,
+// nearly always) and lane by lane only if that fails.
 // A fault is thrown before anything is moved; an observer that listens to faults is told of it
 // instead, and the lanes at fault are left out.
 #pragma once
@@ -37,6 +38,31 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
     A different = 0;
     for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(first + (A(i) << by)));
     return different ? Shape::scattered : Shape::consecutive;
+}
+
+// By how many bytes the address of each lane follows that of the lane before it, or `irregular`.
+template <class A>
+inline int64_t stride_of(const A* a) {
+    const A stride = a[1] - a[0];
+    A different = 0;
+    for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(a[0] + A(i) * stride));
+    return different ? LaneStrides::irregular : int64_t(std::make_signed_t<A>(stride));
+}
+
+// As stride_of, for the address register that the op names, of a full warp of a plain run: as the
+// warp knows it, or found and kept.
+template <class A>
+inline int64_t known_stride(Warp& w, const Op& op, const A* a) {
+    if (w.strides.knows(op.family) && !op.family_renewed) return w.strides.stride[op.family];
+    const int64_t stride = stride_of(a);
+    w.strides.keep(op.family, stride);
+    return stride;
+}
+
+inline Shape shape_of_stride(int64_t stride, uint32_t bytes) {
+    return stride == 0                ? Shape::uniform
+           : stride == int64_t(bytes) ? Shape::consecutive
+                                      : Shape::scattered;
 }
 
 // Copies the address register, 32 or 64 bits, plus the offset to w.address.
@@ -100,11 +126,20 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
             w.mask = all;
         }
     };
-    r.shape = shape_of(w.address, w.mask, bytes);
+    uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
+    // Addresses that rise by a stride: their ends and their lowest bits are known.
+    bool rising = false;
+    if (watch == Watch::nothing && w.mask == all_lanes && op.family != ptx::AddressFamilies::none) {
+        const int64_t stride = known_stride(w, op, w.address);
+        r.shape = shape_of_stride(stride, bytes);
+        rising = stride > 0 && high - low == uint64_t(stride) * (warp_size - 1) && high > low;
+        if (rising) together = low | uint64_t(stride);
+    } else {
+        r.shape = shape_of(w.address, w.mask, bytes);
+    }
     r.shared_by_blocks = space == ptx::Space::global;
 
-    uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
-    if (r.shape == Shape::scattered) {
+    if (r.shape == Shape::scattered && !rising) {
         low = UINT64_MAX, high = 0, together = 0;
         if (w.mask == all_lanes) {
             for (int i = 0; i < warp_size; ++i) {
@@ -364,6 +399,7 @@ void async_copy(Warp& w, const Op& op) {
     Op destination = op;
     destination.operand[5] = op.operand[0];
     destination.narrow_address = op.extra & 1;
+    destination.family = ptx::AddressFamilies::none;
     destination.immediate = int32_t(op.target);
     w.mask = given & ~faulty;
     if (w.mask) {

@@ -1,9 +1,10 @@
 // Loads and stores of one, two or four words by whole warps: most of what kernels execute.
 //
 // METHOD
-// Where all lanes are active and their addresses are one or follow each other, the address register
-// tells all there is to know: no address is copied, and one check does for all lanes. Anything
-// else, faults included, is left to access_memory.
+// Where all lanes are active and their addresses lie at a stride, the address register tells all
+// there is to know: no address is copied, and one check does for all lanes. A plain run takes any
+// stride, and knows most of them beforehand (lane_strides.hpp); other runs take the two shapes that
+// they announce. Anything else, faults included, is left to access_memory.
 #pragma once
 
 #include <cstring>
@@ -12,62 +13,25 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-template <Watch watch>
-inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access access, Shape shape,
-                           uint64_t first) {
-    if constexpr (watch != Watch::nothing) {
-        MemoryEvent event;
-        event.pc = op.pc;
-        event.space = space;
-        event.access = access;
-        event.shape = shape;
-        event.bytes = op.bytes;
-        event.mask = all_lanes;
-        event.first = first;
-        event.op = &op;
-        w.block->announce->access(w.block->observer, w, event);
-    }
-}
+// The words of a full warp that lie at a stride: where those of lane 0 are.
+struct Words {
+    std::byte* host = nullptr;  // null: they cannot be moved so
+    int64_t stride = 0;         // bytes from one lane's to the next one's
+    // Bytes of the same memory before the lanes' first and behind their last.
+    uint64_t before = 0, behind = 0;
+};
 
-// Between neighbouring registers from d on and the words of each lane from `host` on, or those
-// there.
-template <Access access, int words>
-inline void move_words(uint32_t* d, std::byte* host, Shape shape) {
-    constexpr size_t stride = 4 * words;
-    for (int n = 0; n < words; ++n, d += warp_size, host += 4) {
-        if constexpr (access == Access::load) {
-            if (shape == Shape::uniform) {
-                uint32_t value;
-                std::memcpy(&value, host, 4);
-                for (int i = 0; i < warp_size; ++i) d[i] = value;
-            } else {
-#pragma GCC ivdep
-                for (size_t i = 0; i < warp_size; ++i) std::memcpy(&d[i], host + i * stride, 4);
-            }
-        } else if (shape == Shape::uniform) {
-            std::memcpy(host, &d[warp_size - 1], 4);
-        } else {
-#pragma GCC ivdep
-            for (size_t i = 0; i < warp_size; ++i) std::memcpy(host + i * stride, &d[i], 4);
-        }
+// The bytes that 32 lanes access, each `bytes` from `first` + lane * `stride` on.
+struct Span {
+    uint64_t begin, bytes;
+    Span(uint64_t first, int64_t stride, uint32_t of_lane) {
+        const uint64_t rise = uint64_t(stride) * (warp_size - 1);
+        begin = stride < 0 ? first + rise : first;
+        bytes = (stride < 0 ? 0 - rise : rise) + of_lane;
     }
-}
-
-// Of shared memory, through a 32-bit address register.
-template <Watch watch, Access access, int words>
-void access_shared_words(Warp& w, const Op& op) {
-    constexpr uint32_t bytes = 4 * words;
-    const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
-    const Shape shape = shape_of(a, w.mask, bytes);
-    const uint64_t first = uint32_t(a[0] + uint32_t(op.immediate));
-    const uint64_t span = shape == Shape::uniform ? bytes : bytes * warp_size;
-    if (shape == Shape::scattered || (first & (bytes - 1)) || first + span > w.block->shared_bytes)
-        [[unlikely]] {
-        return access_memory<watch, ptx::Space::shared, access>(w, op);
-    }
-    announce_whole<watch>(w, op, ptx::Space::shared, access, shape, first);
-    move_words<access, words>(w.lanes<uint32_t>(op.operand[0]), w.block->shared + first, shape);
-}
+};
+// A span of larger strides would run across the end of the 64-bit numbers.
+inline constexpr int64_t most_stride = int64_t{1} << 48;
 
 // The shape of addresses in pairs of registers, by their lower words where the upper ones agree.
 inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
@@ -78,32 +42,107 @@ inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
     return shape_of(a, mask, bytes);
 }
 
-// Of global memory, through a 64-bit address register or a pair of registers.
-template <Watch watch, Access access, int words>
-void access_global_words(Warp& w, const Op& op) {
+// At which stride the lanes of a full warp access, if it is one that is moved as Words.
+template <Watch watch, class A>
+inline int64_t stride_of_words(Warp& w, const Op& op, const A* a, uint32_t bytes) {
+    if (watch == Watch::nothing && !op.split_address) {
+        const int64_t stride = known_stride(w, op, a);
+        return stride < most_stride && stride > -most_stride ? stride : LaneStrides::irregular;
+    }
+    const uint32_t* const pair = w.lanes<const uint32_t>(op.operand[5]);
+    const Shape shape =
+        op.split_address ? shape_of_pairs(pair, all_lanes, bytes) : shape_of(a, all_lanes, bytes);
+    return shape == Shape::uniform       ? 0
+           : shape == Shape::consecutive ? int64_t{bytes}
+                                         : LaneStrides::irregular;
+}
+
+template <Watch watch>
+inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access access, int64_t stride,
+                           uint64_t first) {
+    if constexpr (watch != Watch::nothing) {
+        MemoryEvent event;
+        event.pc = op.pc;
+        event.space = space;
+        event.access = access;
+        event.shape = shape_of_stride(stride, op.bytes);
+        event.bytes = op.bytes;
+        event.mask = all_lanes;
+        event.first = first;
+        event.op = &op;
+        w.block->announce->access(w.block->observer, w, event);
+    }
+}
+
+// The words that a full warp accesses in shared memory through a 32-bit address register, or in
+// global memory through a 64-bit one or a pair.
+template <Watch watch, ptx::Space space, Access access, int words>
+inline Words find_words(Warp& w, const Op& op) {
     constexpr uint32_t bytes = 4 * words;
-    Shape shape;
+    int64_t stride;
     uint64_t first;
-    if (op.split_address) {
+    if constexpr (space == ptx::Space::shared) {
         const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
-        shape = shape_of_pairs(a, w.mask, bytes);
-        first = a[0] | uint64_t{a[warp_size]} << 32;
+        stride = stride_of_words<watch>(w, op, a, bytes);
+        first = uint32_t(a[0] + uint32_t(op.immediate));
     } else {
         const uint64_t* a = w.lanes<const uint64_t>(op.operand[5]);
-        shape = shape_of(a, w.mask, bytes);
-        first = a[0];
+        const uint32_t* pair = w.lanes<const uint32_t>(op.operand[5]);
+        stride = stride_of_words<watch>(w, op, a, bytes);
+        first = op.split_address ? pair[0] | uint64_t{pair[warp_size]} << 32 : a[0];
+        first += uint64_t(op.immediate);
     }
-    first += uint64_t(op.immediate);
-    if (shape != Shape::scattered && !(first & (bytes - 1))) [[likely]] {
-        const uint64_t span = shape == Shape::uniform ? bytes : bytes * warp_size;
-        const Buffer* b = w.block->memory->find(first, span, w.block->hints[op.pc]);
-        if (b && (access == Access::load || b->writable)) [[likely]] {
-            announce_whole<watch>(w, op, ptx::Space::global, access, shape, first);
-            std::byte* const host = b->host + (first - b->address);
-            return move_words<access, words>(w.lanes<uint32_t>(op.operand[0]), host, shape);
+    if (stride == LaneStrides::irregular || ((first | uint64_t(stride)) & (bytes - 1))) return {};
+    const Span span(first, stride, bytes);
+    std::byte* host = w.block->shared;
+    uint64_t address = 0, size = w.block->shared_bytes;
+    if constexpr (space == ptx::Space::global) {
+        const Buffer* b = w.block->memory->find(span.begin, span.bytes, w.block->hints[op.pc]);
+        if (!b || (access == Access::store && !b->writable)) return {};
+        host = b->host, address = b->address, size = b->bytes;
+    } else if (!holds(size, span.begin, span.bytes)) {
+        return {};
+    }
+    announce_whole<watch>(w, op, space, access, stride, first);
+    const uint64_t before = span.begin - address;
+    return {host + (first - address), stride, before, size - before - span.bytes};
+}
+
+// Between neighbouring registers from d on and memory.
+template <Access access, int words>
+inline void move_words(uint32_t* d, Words at) {
+    const auto move = [](uint32_t* d, std::byte* host, int64_t stride) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < warp_size; ++i) {
+            if constexpr (access == Access::load)
+                std::memcpy(&d[i], host + i * stride, 4);
+            else
+                std::memcpy(host + i * stride, &d[i], 4);
+        }
+    };
+    constexpr int64_t consecutive = 4 * words;
+    for (int n = 0; n < words; ++n, d += warp_size, at.host += 4) {
+        if (at.stride == consecutive) {
+            move(d, at.host, consecutive);  // a stride known here: vectors are moved
+        } else if (at.stride != 0) {
+            move(d, at.host, at.stride);
+        } else if constexpr (access == Access::load) {
+            uint32_t value;
+            std::memcpy(&value, at.host, 4);
+            for (int i = 0; i < warp_size; ++i) d[i] = value;
+        } else {
+            std::memcpy(at.host, &d[warp_size - 1], 4);
         }
     }
-    access_memory<watch, ptx::Space::global, access>(w, op);
+}
+
+template <Watch watch, ptx::Space space, Access access, int words>
+void access_words(Warp& w, const Op& op) {
+    if (w.mask == all_lanes) [[likely]] {
+        if (const Words at = find_words<watch, space, access, words>(w, op); at.host) [[likely]]
+            return move_words<access, words>(w.lanes<uint32_t>(op.operand[0]), at);
+    }
+    access_memory<watch, space, access>(w, op);
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

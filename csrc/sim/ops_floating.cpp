@@ -39,10 +39,6 @@ struct divide {
         return a / b;
     }
 };
-struct fma {
-    static float of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-    static double of(double a, double b, double c) { return __builtin_fma(a, b, c); }
-};
 struct absolute {
     template <class T>
     static T of(T a) {
@@ -182,15 +178,6 @@ struct flushed {
         return flush(F::of(flush(a), flush(more)...));
     }
 };
-// What computes a result, against what changes a sign, returns the canonical NaN.
-template <class F>
-struct computed {
-    template <class... T>
-    static auto of(T... a) {
-        return canonical(F::of(a...));
-    }
-};
-
 struct finite {
     template <class T>
     static bool of(T a) {
@@ -299,7 +286,7 @@ Selection select_floating(const ptx::Instruction& in, Modifiers& m) {
         if (op == "add") return arithmetic<add, 2>(type, ftz, sat);
         if (op == "sub") return arithmetic<sub, 2>(type, ftz, sat);
         if (op == "mul") return arithmetic<mul, 2>(type, ftz, sat);
-        return arithmetic<fma, 3>(type, ftz, sat);
+        return arithmetic<fused_multiply_add, 3>(type, ftz, sat);
     }
     if (op == "div" || op == "rcp" || op == "sqrt") {
         const bool approximate = m.take_one({"rn", "approx", "full"}) == "approx";

@@ -1,4 +1,5 @@
 // All that other files see of an instruction set: its engines.
+#include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"
 #include "sim/ops.hpp"
@@ -27,22 +28,24 @@ namespace {
 constexpr std::nullptr_t none = nullptr;
 
 const OpTable& op_table() {
-    static constexpr OpTable table = {{
-                                          nullptr,
+    static constexpr OpTable table = {
+        {
+            nullptr,
 #define COALESCE_OPERATION(code, spelling, select, pipe, traits, sentence) select,
 #include "sim/ops.inc"
 #undef COALESCE_OPERATION
-                                      },
-                                      &select_special,
-                                      &select_resize,
-                                      &guarded,
-                                      &predicate_not,
-                                      &local_address,
-                                      &load_mover,
-                                      &store_mover,
-                                      &atomic_mover,
-                                      &select_machine,
-                                      &machine_mover};
+        },
+        &select_special,
+        &select_resize,
+        &guarded,
+        &predicate_not,
+        &lanewise<computed<fused_multiply_add>, float, float, float, float>,
+        &local_address,
+        &load_mover,
+        &store_mover,
+        &atomic_mover,
+        &select_machine,
+        &machine_mover};
     return table;
 }
 

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "ptx/address_families.hpp"
 #include "ptx/control_flow.hpp"
 #include "ptx/module.hpp"
 #include "ptx/origins.hpp"
@@ -85,7 +86,19 @@ struct Op {
     bool split_address = false;   // memory: the address is a pair of 32-bit registers
     uint8_t extra = 0;            // the handler's
     uint8_t bytes = 0;            // memory: of a lane's access
+    // Memory: the family of its address (ptx/address_families.hpp), and whether that may have been
+    // renewed since the op before it that is of the family, or since the segment's start.
+    uint8_t family = ptx::AddressFamilies::none;
+    bool family_renewed = false;
+    // Of a plain run; see multiply_chain.hpp.
+    uint8_t length = 1;         // how many ops, from this one on, `run` executes
+    bool loads_factor = false;  // the first of two loads whose multiply-add follows
+    bool read_once = false;     // of such loads: nothing else reads what they load
+    bool same_address = false;  // and: its address register holds what it held for the load before
 };
+
+// The most multiply-adds of one chain; see multiply_chain.hpp.
+inline constexpr size_t longest_chain = 64;
 
 // What a barrier instruction does besides (Op::extra of Control::barrier).
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
@@ -220,7 +233,13 @@ struct MachineConstants {
 struct Program {
     std::string kernel;  // its name in C++, for messages
     std::vector<Op> ops;
-    std::vector<uint32_t> segment_end;    // op -> one past the next op that is not Control::none
+    std::vector<uint32_t> segment_end;  // op -> one past the next op that is not Control::none
+    // Of a plain run, op -> the address families that the ops from here to the segment's end
+    // change, and renew; see lane_strides.hpp.
+    struct FamilyChanges {
+        uint64_t changed = 0, renewed = 0;
+    };
+    std::vector<FamilyChanges> family_changes;
     std::vector<uint32_t> reconvergence;  // op of a branch -> op where its lanes meet, or no_op
     std::vector<InstructionInfo> instructions;
     std::vector<FunctionInfo> functions;  // [0] is the kernel

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/lane_strides.hpp"
 #include "sim/lanes.hpp"
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
@@ -98,6 +99,8 @@ struct Warp {
     std::vector<std::byte> local;       // [lane][Program::local_bytes]
     std::vector<AsyncCopy> async_open;  // not yet committed
     std::vector<std::vector<AsyncCopy>> async_groups;
+
+    LaneStrides strides;
 
     alignas(64) uint64_t address[warp_size];  // scratch of memory instructions
 

@@ -165,6 +165,8 @@ class Worker {
 
     void run_current(Warp& w) {
         const Op* const ops = program_.ops.data();
+        const auto* const changes =
+            program_.family_changes.empty() ? nullptr : program_.family_changes.data();
         while (w.running && left_ > 0) {
             const uint32_t first = w.current.pc;
             const uint32_t last = program_.segment_end[first] - 1;
@@ -172,9 +174,18 @@ class Worker {
             left_ -= int64_t(last - first) + 1;
             const Op* op = ops + first;
             const Op* const end = ops + last;
-            for (; op != end; ++op) op->run(w, *op);
+            for (; op != end; op += op->length) op->run(w, *op);
+            if (changes) note_changes(w, changes[first]);
             step(w, *end, last);
         }
+    }
+
+    // A segment has run: of the families it changes, what is known of the lanes may be over.
+    static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
+        if (w.mask == all_lanes)
+            w.strides.forget(changes.renewed);
+        else
+            w.strides.give_up(changes.changed);
     }
 
     // Executes the operation that ends a segment.

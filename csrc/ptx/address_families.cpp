@@ -1,0 +1,217 @@
+#include "ptx/address_families.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
+
+namespace coalesce::ptx {
+namespace {
+
+// Whether the result depends on the operands alone.
+bool is_pure(std::string_view opcode) {
+    static constexpr std::string_view pure[] = {"mov", "add", "sub", "mul", "mad", "shl",  "shr",
+                                                "and", "or",  "xor", "not", "neg", "min",  "max",
+                                                "cvt", "abs", "div", "rem", "bfe", "cvta", "bfi"};
+    return std::find(std::begin(pure), std::end(pure), opcode) != std::end(pure);
+}
+
+// Special registers that are one value in a whole block.
+bool is_of_block(std::string_view special) {
+    const std::string_view name = special.substr(0, special.find('.'));
+    return name == "%ctaid" || name == "%nctaid" || name == "%ntid";
+}
+
+// The sums that move all lanes alike: those of whole integers of one width.
+bool adds_integers(const Instruction& in) {
+    if (in.opcode == "cvta") return true;
+    const bool low = in.opcode == "mad" && in.modifiers.size() == 2 && in.modifiers[0] == "lo";
+    if (!low && in.modifiers.size() != 1) return false;
+    const Type type = type_named(in.modifiers.back());
+    return type != Type::f32 && type != Type::f64 && size_of(type) >= 4;
+}
+
+class FamilyFinder {
+  public:
+    FamilyFinder(const Function& function, const std::vector<LiveRange>& ranges)
+        : function_(function),
+          ranges_(ranges),
+          writes_(function.registers.size()),
+          eligible_(function.registers.size()),
+          constant_(function.registers.size()),
+          parent_(function.registers.size()) {
+        std::iota(parent_.begin(), parent_.end(), 0u);
+        effects_.reserve(function.body.size());
+        for (const Instruction& in : function.body) effects_.push_back(effects(in));
+    }
+
+    AddressFamilies find() {
+        find_eligible();
+        while (find_constants()) {
+        }
+        moved_.assign(function_.body.size(), false);
+        for (uint32_t i = 0; i < function_.body.size(); ++i) {
+            const int64_t from = moved_from(function_.body[i]);
+            if (from < 0) continue;
+            moved_[i] = true;
+            parent_[root(uint32_t(from))] = root(uint32_t(function_.body[i].operands[0].reg));
+        }
+        return number();
+    }
+
+  private:
+    // Integers of 32 or 64 bits that no guarded instruction writes (it could act on some lanes
+    // only), and that no lane reads before it has written them.
+    void find_eligible() {
+        for (size_t r = 0; r < eligible_.size(); ++r) {
+            const Type type = function_.registers[r].type;
+            eligible_[r] = size_of(type) >= 4 && type != Type::f32 && type != Type::f64 &&
+                           ranges_[r].first <= ranges_[r].last && ranges_[r].first > 0;
+        }
+        if (effects_.empty()) return;
+        for (const uint32_t r : effects_[0].writes) {
+            const auto& reads = effects_[0].reads;
+            if (std::find(reads.begin(), reads.end(), r) == reads.end()) eligible_[r] = true;
+        }
+        for (size_t i = 0; i < effects_.size(); ++i) {
+            for (const uint32_t r : effects_[i].writes) {
+                ++writes_[r];
+                if (function_.body[i].guard >= 0 || function_.body[i].opcode == "call")
+                    eligible_[r] = false;
+            }
+        }
+    }
+
+    [[nodiscard]] bool is_constant(const Operand& o) const {
+        switch (o.kind) {
+            case Operand::Kind::integer:
+            case Operand::Kind::symbol:
+                return true;
+            case Operand::Kind::special:
+                return is_of_block(o.name);
+            case Operand::Kind::reg:
+                return o.reg >= 0 && constant_[size_t(o.reg)];
+            default:
+                return false;
+        }
+    }
+
+    // Marks registers with a single value for the block; whether there are more than before.
+    bool find_constants() {
+        bool changed = false;
+        for (const Instruction& in : function_.body) {
+            if (in.operands.size() < 2 || in.operands[0].kind != Operand::Kind::reg) continue;
+            const auto r = size_t(in.operands[0].reg);
+            if (!eligible_[r] || constant_[r] || writes_[r] != 1) continue;
+            const Operand& address = in.operands[1];
+            // Of the kernel; what a call returns differs from lane to lane.
+            const bool parameter = in.opcode == "ld" && in.has("param") &&
+                                   address.kind == Operand::Kind::address && address.reg < 0 &&
+                                   address.variable < 0;
+            const bool computed = is_pure(in.opcode) && !in.has("cc") &&
+                                  std::all_of(in.operands.begin() + 1, in.operands.end(),
+                                              [&](const Operand& o) { return is_constant(o); });
+            constant_[r] = parameter || computed;
+            changed |= constant_[r];
+        }
+        return changed;
+    }
+
+    // The register whose lanes the result's lanes lie like, or -1.
+    [[nodiscard]] int64_t moved_from(const Instruction& in) const {
+        if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in)) return -1;
+        const Operand& d = in.operands[0];
+        if (d.kind != Operand::Kind::reg || !is_member(d)) return -1;
+        const auto from = [&](size_t operand, auto... others) -> int64_t {
+            const Operand& o = in.operands[operand];
+            const bool moved = o.kind == Operand::Kind::reg && is_member(o) &&
+                               width(o) == width(d) && (is_constant(in.operands[others]) && ...);
+            return moved ? o.reg : -1;
+        };
+        const size_t count = in.operands.size();
+        if ((in.opcode == "mov" || in.opcode == "cvta") && count == 2) return from(1);
+        if (in.opcode == "mad" && count == 4) return from(3, 1, 2);
+        if (in.opcode == "sub" && count == 3) return from(1, 2);
+        if (in.opcode == "add" && count == 3) {
+            const int64_t first = from(1, 2);
+            return first >= 0 ? first : from(2, 1);
+        }
+        return -1;
+    }
+
+    [[nodiscard]] bool is_member(const Operand& o) const {
+        return eligible_[size_t(o.reg)] && !constant_[size_t(o.reg)];
+    }
+    [[nodiscard]] uint32_t width(const Operand& o) const {
+        return size_of(function_.registers[size_t(o.reg)].type);
+    }
+
+    uint32_t root(uint32_t r) {
+        while (parent_[r] != r) r = parent_[r] = parent_[parent_[r]];
+        return r;
+    }
+
+    AddressFamilies number() {
+        AddressFamilies families;
+        families.of_register.assign(function_.registers.size(), AddressFamilies::none);
+        families.changed.assign(function_.body.size(), 0);
+        families.renewed.assign(function_.body.size(), 0);
+        std::map<uint32_t, uint8_t> number_of;  // by root
+        for (const Instruction& in : function_.body) {
+            for (const Operand& o : in.operands) {
+                if (o.kind != Operand::Kind::address || o.reg < 0 || !is_member(o)) continue;
+                if (number_of.size() < AddressFamilies::most)
+                    number_of.emplace(root(uint32_t(o.reg)), uint8_t(number_of.size()));
+            }
+        }
+        std::map<uint32_t, std::vector<uint32_t>> members;  // by root
+        for (uint32_t r = 0; r < parent_.size(); ++r) {
+            if (eligible_[r] && !constant_[r] && number_of.contains(root(r)))
+                members[root(r)].push_back(r);
+        }
+        for (uint32_t i = 0; i < effects_.size(); ++i) {
+            for (const uint32_t r : effects_[i].writes) {
+                const auto family = number_of.find(root(r));
+                if (family == number_of.end() || !eligible_[r] || constant_[r]) continue;
+                families.changed[i] |= uint64_t{1} << family->second;
+                if (moved_[i]) continue;
+                families.renewed[i] |= uint64_t{1} << family->second;
+                if (is_another_needed(members[family->first], r, i)) members[family->first] = {};
+            }
+        }
+        for (const auto& [root, registers] : members) {
+            for (const uint32_t r : registers) families.of_register[r] = number_of.at(root);
+        }
+        return families;
+    }
+
+    // Whether a register of them other than `renewed` must keep its value over the instruction.
+    [[nodiscard]] bool is_another_needed(const std::vector<uint32_t>& registers, uint32_t renewed,
+                                         uint32_t instruction) const {
+        return std::any_of(registers.begin(), registers.end(), [&](uint32_t r) {
+            return r != renewed && ranges_[r].first <= instruction && instruction < ranges_[r].last;
+        });
+    }
+
+    const Function& function_;
+    const std::vector<LiveRange>& ranges_;
+    std::vector<Effects> effects_;  // by instruction
+    std::vector<uint32_t> writes_;  // by register: instructions that write it
+    std::vector<bool> eligible_;    // by register: may be a constant or a member
+    std::vector<bool> constant_;    // by register: one value in the block
+    std::vector<bool> moved_;       // by instruction: its result lies like an operand
+    std::vector<uint32_t> parent_;  // by register: of a disjoint-set forest
+};
+
+}  // namespace
+
+AddressFamilies address_families(const Function& function, const std::vector<LiveRange>& ranges) {
+    if (function.entry) return FamilyFinder(function, ranges).find();
+    AddressFamilies none;
+    none.of_register.assign(function.registers.size(), AddressFamilies::none);
+    none.changed.assign(function.body.size(), 0);
+    none.renewed.assign(function.body.size(), 0);
+    return none;
+}
+
+}  // namespace coalesce::ptx

@@ -1,0 +1,141 @@
+// What only a plain run, of which nobody observes the accesses, can do: keep what it has found out
+// about addresses, and execute loads together with the multiply-adds that read them.
+#include <algorithm>
+
+#include "sim/decode.hpp"
+
+namespace coalesce::sim {
+
+// Fills Program::family_changes and Op::family_renewed for the kernel, whose ops are the first.
+void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction) {
+    const ptx::AddressFamilies& families = scope_->families;
+    std::vector<Op>& ops = program_.ops;
+    const auto changes_of = [&](const Op& op) {
+        if (op.pc < first_instruction) return Program::FamilyChanges{};  // a join before the body
+        const size_t instruction = op.pc - first_instruction;
+        return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
+    };
+    // What ends a segment may act for other lanes than the segment: no family is changed there.
+    uint64_t given_up = 0;
+    for (uint32_t i = first_op; i < ops.size(); ++i) {
+        if (ops[i].control != Control::none && ops[i].control != Control::join)
+            given_up |= changes_of(ops[i]).changed;
+    }
+    uint64_t renewed = 0;
+    for (uint32_t i = first_op; i < ops.size(); ++i) {
+        Op& op = ops[i];
+        if (op.family != ptx::AddressFamilies::none) {
+            const uint64_t family = uint64_t{1} << op.family;
+            op.family_renewed = renewed & family;
+            renewed &= ~family;  // this op finds the new stride for those behind it
+            if (given_up & family) op.family = ptx::AddressFamilies::none;
+        }
+        renewed = op.control == Control::none ? renewed | changes_of(op).renewed : 0;
+    }
+    program_.family_changes.resize(ops.size());
+    Program::FamilyChanges following;
+    for (uint32_t i = uint32_t(ops.size()); i-- > first_op;) {
+        if (ops[i].control != Control::none) following = {};
+        const Program::FamilyChanges own = changes_of(ops[i]);
+        following.changed |= own.changed;
+        following.renewed |= own.renewed;
+        program_.family_changes[i] = following;
+    }
+}
+
+// Registers that one instruction writes and one reads.
+std::vector<bool> Decoder::registers_read_once() const {
+    const ptx::Function& f = *scope_->function;
+    std::vector<uint8_t> reads(f.registers.size()), writes(f.registers.size());
+    const auto count = [](std::vector<uint8_t>& counts, const std::vector<uint32_t>& registers) {
+        for (const uint32_t r : registers) counts[r] = uint8_t(std::min(2, counts[r] + 1));
+    };
+    for (const ptx::Instruction& in : f.body) {
+        const ptx::Effects effects = ptx::effects(in);
+        count(reads, effects.reads);
+        count(writes, effects.writes);
+    }
+    std::vector<bool> once(f.registers.size());
+    for (size_t r = 0; r < once.size(); ++r) once[r] = reads[r] == 1 && writes[r] == 1;
+    return once;
+}
+
+// Whether two words are loaded and the next op multiplies them and adds a third.
+bool Decoder::begins_multiply_add(uint32_t op) const {
+    if (op + 2 >= program_.ops.size()) return false;
+    const Op &first = program_.ops[op], &second = program_.ops[op + 1],
+             &product = program_.ops[op + 2];
+    const auto loads_word = [&](const Op& load) {
+        return load.run == engine_.memory.words[0][0][0] ||
+               load.run == engine_.memory.words[1][0][0];
+    };
+    if (!loads_word(first) || !loads_word(second) || product.run != engine_.ops->multiply_add)
+        return false;
+    const Locator x = first.operand[0], y = second.operand[0];
+    const Locator* const read = product.operand + 1;
+    const bool both = (read[0] == x && read[1] == y) || (read[0] == y && read[1] == x);
+    return both && x != y && read[2] != x && read[2] != y && second.operand[5] != x;
+}
+
+// Multiply-adds of loaded words whose sum goes only to the next such one become a chain. Between
+// them may stand ops that neither read a sum nor write memory. A jump to one of the chain's ops
+// finds it as it was, but for the first.
+void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
+    std::vector<Op>& ops = program_.ops;
+    const std::vector<bool> once = registers_read_once();
+    const auto operand = [&](const Op& op, size_t n) -> const ptx::Operand& {
+        return scope_->function->body[op.pc - first_instruction].operands[n];
+    };
+    const auto is_read_once = [&](const Op& op) {
+        const ptx::Operand& d = operand(op, 0);
+        return d.kind == ptx::Operand::Kind::reg && once[size_t(d.reg)];
+    };
+    const auto may_stand_between = [&](const Op& op) {
+        return op.control == Control::none && op.starts && op.guard == no_operand &&
+               engine_.ops->selects[size_t(op.code)];  // arithmetic: it accesses no memory
+    };
+    // Whether the address register of both holds the same.
+    const auto names_same_address = [&](const Op& before, const Op& load) {
+        const int32_t reg = operand(load, 1).reg;
+        if (reg < 0 || operand(before, 1).reg != reg) return false;
+        for (uint32_t pc = before.pc; pc < load.pc; ++pc) {
+            const auto writes = ptx::effects(scope_->function->body[pc - first_instruction]).writes;
+            if (std::ranges::find(writes, uint32_t(reg)) != writes.end()) return false;
+        }
+        return true;
+    };
+    for (uint32_t i = first_op; i < ops.size();) {
+        if (!begins_multiply_add(i)) {
+            ++i;
+            continue;
+        }
+        const uint32_t begin = i;
+        uint32_t end = i, last = i;  // behind the last multiply-add, and where it begins
+        size_t products = 0;
+        while (products < longest_chain && begins_multiply_add(i) && i + 3 - begin <= UINT8_MAX) {
+            if (end != begin && (!is_read_once(ops[end - 1]) ||
+                                 operand(ops[end - 1], 0).reg != operand(ops[i + 2], 3).reg))
+                break;
+            for (Op* const load : {&ops[i], &ops[i + 1]}) {
+                load->read_once = is_read_once(*load);
+                load->extra = load->run == engine_.memory.words[1][0][0];
+                if (products == 0) continue;
+                const Op& before = *(load - (i - last));
+                load->same_address =
+                    load->extra == before.extra && names_same_address(before, *load);
+            }
+            ops[i].loads_factor = true;
+            last = i;
+            end = i += 3;
+            ++products;
+            while (i < ops.size() && may_stand_between(ops[i])) ++i;
+        }
+        Op& head = ops[begin];
+        head.inner = head.run;
+        head.run = engine_.memory.multiply_chain;
+        head.length = uint8_t(end - begin);
+        i = end;
+    }
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,181 @@
+// A chain of multiply-adds of loaded words, which a plain run executes as one operation.
+//
+// METHOD
+// The core of every product of matrices is a run of
+//     ld.f32 x, [..];  ld.f32 y, [..];  fma.rn.f32 sum, x, y, sum;
+// with a few additions of addresses between. First all loads are resolved to host memory, and the
+// operations between them executed, in order; then the products are summed up with the sum in
+// registers of the host, where it would otherwise go through memory once a product. That is the
+// same as executing one by one, as nothing in a chain writes memory and nobody else reads the sums
+// between (Decoder::find_chains). Where a load cannot be resolved (it faults, or its addresses do
+// not lie at a stride), the rest of the chain is executed one by one.
+#pragma once
+
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+#include "sim/floats.hpp"
+#include "sim/memory_words.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+// Neighbouring lanes that the host multiplies and adds at once.
+#if defined(__AVX512F__)
+struct Floats {
+    static constexpr int count = 16;
+    __m512 value;
+    static Floats load(const void* at) { return {_mm512_loadu_ps(at)}; }
+    static Floats all(float x) { return {_mm512_set1_ps(x)}; }
+    void store(float* at) const { _mm512_storeu_ps(at, value); }
+    void add(Floats x, Floats y) { value = _mm512_fmadd_ps(x.value, y.value, value); }
+};
+#elif defined(__FMA__)
+struct Floats {
+    static constexpr int count = 8;
+    __m256 value;
+    static Floats load(const void* at) { return {_mm256_loadu_ps(static_cast<const float*>(at))}; }
+    static Floats all(float x) { return {_mm256_set1_ps(x)}; }
+    void store(float* at) const { _mm256_storeu_ps(at, value); }
+    void add(Floats x, Floats y) { value = _mm256_fmadd_ps(x.value, y.value, value); }
+};
+#else
+struct Floats {
+    static constexpr int count = 4;
+    float value[count];
+    static Floats load(const void* at) {
+        Floats f;
+        std::memcpy(f.value, at, sizeof f.value);
+        return f;
+    }
+    static Floats all(float x) { return {{x, x, x, x}}; }
+    void store(float* at) const { std::memcpy(at, value, sizeof value); }
+    void add(Floats x, Floats y) {
+        for (int i = 0; i < count; ++i)
+            value[i] = fused_multiply_add::of(x.value[i], y.value[i], value[i]);
+    }
+};
+#endif
+
+// The words of some neighbouring lanes, of which the first is `lane`, at a stride that the compiler
+// knows where it is 0 or 4.
+template <class Stride>
+inline Floats words_of(const std::byte* host, Stride stride, int lane) {
+    if constexpr (std::is_same_v<Stride, std::integral_constant<int64_t, 0>>) {
+        float word;
+        std::memcpy(&word, host, 4);
+        return Floats::all(word);
+    } else if constexpr (std::is_same_v<Stride, std::integral_constant<int64_t, 4>>) {
+        return Floats::load(host + 4 * lane);
+    } else {
+        float words[Floats::count];
+        for (int i = 0; i < Floats::count; ++i)
+            std::memcpy(words + i, host + (lane + i) * stride, 4);
+        return Floats::load(words);
+    }
+}
+
+struct Factors {
+    const std::byte *x, *y;  // of lane 0
+};
+// Memory for those of a chain, which is not cleared.
+struct FactorsOfChain {
+    alignas(Factors) std::byte memory[longest_chain * sizeof(Factors)];
+    Factors* begin() { return reinterpret_cast<Factors*>(memory); }
+};
+
+// sum += x0 * y0, then x1 * y1, ...: each product rounded once, together with its sum.
+template <class X, class Y>
+inline void add_products_at(float* sum, const Factors* begin, const Factors* end, X x, Y y) {
+    for (int lane = 0; lane < warp_size; lane += Floats::count) {
+        Floats part = Floats::load(sum + lane);
+        for (const Factors* f = begin; f != end; ++f)
+            part.add(words_of(f->x, x, lane), words_of(f->y, y, lane));
+        part.store(sum + lane);
+    }
+}
+
+inline void add_products(float* sum, const Factors* begin, const Factors* end, int64_t x,
+                         int64_t y) {
+    constexpr std::integral_constant<int64_t, 0> same;
+    constexpr std::integral_constant<int64_t, 4> next;
+    if (x == 0 && y == 4) return add_products_at(sum, begin, end, same, next);
+    if (x == 4 && y == 0) return add_products_at(sum, begin, end, next, same);
+    if (x == 4 && y == 4) return add_products_at(sum, begin, end, next, next);
+    if (x == 0) return add_products_at(sum, begin, end, same, y);
+    if (y == 0) return add_products_at(sum, begin, end, x, same);
+    add_products_at(sum, begin, end, x, y);
+}
+
+// Finds the words of the loads of one place in each product. The next one often has the same
+// address register and another offset.
+struct FactorFinder {
+    Words words;
+    int64_t offset = 0;  // of the load before
+
+    bool find(Warp& w, const Op& load) {
+        const int64_t by = load.immediate - offset;
+        offset = load.immediate;
+        const bool within =
+            by < 0 ? 0 - uint64_t(by) <= words.before : uint64_t(by) <= words.behind;
+        if (load.same_address && words.host && within && !(by & 3)) {
+            words.host += by;
+            words.before += uint64_t(by);
+            words.behind -= uint64_t(by);
+            return true;
+        }
+        using enum ptx::Space;
+        words = load.extra ? find_words<Watch::nothing, shared, Access::load, 1>(w, load)
+                           : find_words<Watch::nothing, global, Access::load, 1>(w, load);
+        return words.host;
+    }
+};
+
+inline void multiply_chain(Warp& w, const Op& op) {
+    const Op *const end = &op + op.length, *at = &op;
+    if (w.mask == all_lanes) [[likely]] {
+        alignas(64) float sum[warp_size];
+        std::memcpy(sum, w.lanes<const float>((&op)[2].operand[3]), sizeof sum);
+        FactorsOfChain factors;
+        Factors *first = factors.begin(), *last = first;  // not yet added,
+        int64_t strides[2] = {};                          // at these strides
+        FactorFinder x, y;
+        const Op* product = nullptr;  // the last of them
+        while (at != end) {
+            if (!at->loads_factor) {
+                at->run(w, *at);
+                ++at;
+                continue;
+            }
+            if (!x.find(w, at[0]) || !y.find(w, at[1])) [[unlikely]]
+                break;
+            if (x.words.stride != strides[0] || y.words.stride != strides[1]) {
+                add_products(sum, first, last, strides[0], strides[1]);
+                first = last;
+                strides[0] = x.words.stride, strides[1] = y.words.stride;
+            }
+            if (!at[0].read_once)
+                move_words<Access::load, 1>(w.lanes<uint32_t>(at[0].operand[0]), x.words);
+            if (!at[1].read_once)
+                move_words<Access::load, 1>(w.lanes<uint32_t>(at[1].operand[0]), y.words);
+            new (last++) Factors{x.words.host, y.words.host};
+            product = at + 2;
+            at += 3;
+        }
+        if (product) {
+            add_products(sum, first, last, strides[0], strides[1]);
+            float* const d = w.lanes<float>(product->operand[0]);
+            for (int i = 0; i < warp_size; ++i) d[i] = canonical(sum[i]);
+        }
+    }
+    for (; at != end; ++at) {
+        const Handler run = at == &op ? op.inner : at->run;
+        run(w, *at);
+    }
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA
