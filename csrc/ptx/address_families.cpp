@@ -60,26 +60,26 @@ class FamilyFinder {
     }
 
   private:
-    // Integers of 32 or 64 bits that no guarded instruction writes (it could act on some lanes
-    // only), and that no lane reads before it has written them.
+    // Integers of 32 or 64 bits that no lane reads before it has written them (as it would if only
+    // a guarded instruction wrote them).
     void find_eligible() {
         for (size_t r = 0; r < eligible_.size(); ++r) {
             const Type type = function_.registers[r].type;
+            const LiveRange range = ranges_[r];
             eligible_[r] = size_of(type) >= 4 && type != Type::f32 && type != Type::f64 &&
-                           ranges_[r].first <= ranges_[r].last && ranges_[r].first > 0;
+                           range.first <= range.last && (range.first > 0 || begins_with(r));
         }
-        if (effects_.empty()) return;
-        for (const uint32_t r : effects_[0].writes) {
-            const auto& reads = effects_[0].reads;
-            if (std::find(reads.begin(), reads.end(), r) == reads.end()) eligible_[r] = true;
+        for (const Effects& effects : effects_) {
+            for (const uint32_t r : effects.writes) ++writes_[r];
         }
-        for (size_t i = 0; i < effects_.size(); ++i) {
-            for (const uint32_t r : effects_[i].writes) {
-                ++writes_[r];
-                if (function_.body[i].guard >= 0 || function_.body[i].opcode == "call")
-                    eligible_[r] = false;
-            }
-        }
+    }
+
+    // Whether the first instruction writes the register and does not read it.
+    [[nodiscard]] bool begins_with(size_t reg) const {
+        const auto names = [&](const std::vector<uint32_t>& registers) {
+            return std::find(registers.begin(), registers.end(), reg) != registers.end();
+        };
+        return names(effects_[0].writes) && !names(effects_[0].reads);
     }
 
     [[nodiscard]] bool is_constant(const Operand& o) const {

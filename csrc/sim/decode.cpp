@@ -86,6 +86,7 @@ Program Decoder::decode(const ptx::Function& entry) {
     queue_.push_back(&entry);
     index_of_[entry.name] = 0;
     for (uint32_t i = 0; i < queue_.size(); ++i) decode_function(i);
+    if (engine_.memory.multiply_chain) program_.family_changes.resize(program_.ops.size());
     finish_depth();
     for (const auto& [address, f] : function_addresses(module_)) {
         const auto found = index_of_.find(f->name);

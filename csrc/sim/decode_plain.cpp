@@ -15,12 +15,6 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
         const size_t instruction = op.pc - first_instruction;
         return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
     };
-    // What ends a segment may act for other lanes than the segment: no family is changed there.
-    uint64_t given_up = 0;
-    for (uint32_t i = first_op; i < ops.size(); ++i) {
-        if (ops[i].control != Control::none && ops[i].control != Control::join)
-            given_up |= changes_of(ops[i]).changed;
-    }
     uint64_t renewed = 0;
     for (uint32_t i = first_op; i < ops.size(); ++i) {
         Op& op = ops[i];
@@ -28,7 +22,6 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
             const uint64_t family = uint64_t{1} << op.family;
             op.family_renewed = renewed & family;
             renewed &= ~family;  // this op finds the new stride for those behind it
-            if (given_up & family) op.family = ptx::AddressFamilies::none;
         }
         renewed = op.control == Control::none ? renewed | changes_of(op).renewed : 0;
     }

@@ -219,6 +219,10 @@ TEST(PlainRun, ForgetsWhatNoLongerHolds) {
         // A shuffle gives every lane another address.
         "ld.shared.f32 %f0, [%w2]; shfl.sync.bfly.b32 %w2, %w2, 5, 31, -1;\n"
         "ld.shared.f32 %f1, [%w2];\n",
+        // As before, half a warp after the other.
+        "ld.shared.f32 %f0, [%w2]; and.b32 %c, %lane, 16; shl.b32 %c, 65535, %c;\n"
+        "shfl.sync.bfly.b32 %w2, %w2, 5, 31, %c; ld.shared.f32 %f1, [%w2]; bra L;\n"
+        "L: ld.shared.f32 %f2, [%w2];\n",
     };
     for (const char* body : bodies) {
         const std::string text = kernel_of(body);
