@@ -182,7 +182,7 @@ def source(operation: str, variant: str) -> str:
     Examples
     --------
     >>> print(coalesce.source("matmul", "naive").splitlines()[0])
-    // One thread for each element of the result, and the lanes of a warp step down the rows.
+    // One thread per element of the result; neighbouring lanes compute neighbouring rows.
     """
     return read_kernel(find(operation, variant).file)
 
