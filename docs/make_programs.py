@@ -65,8 +65,8 @@ _METHOD = (
     "`benchmarks/programs.py` compiles and runs programs of others with `coalesce run`, as they "
     "are. A program verified itself if it ended with status 0 and compared its results with a "
     "reference. Rodinia's programs got inputs that the script makes, as its own are not in its "
-    "repository. The programs of HeCBench are the first in alphabetical order that have one file "
-    "and compare results. Nothing of them is in this repository."
+    "repository. Nothing of them is in this repository. Not done in time means only that: other "
+    "work ran on the machine."
 )
 
 

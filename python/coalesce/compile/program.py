@@ -111,7 +111,8 @@ def build(
     if known is not None and known[1] is not None and _are_unchanged(known[2]["headers"]):
         return Built(known[1], json.loads(known[0]), known[2]["log"])
     made, headers = _compile(program, paths, words)
-    code = code_of(made.executable, arch, "\n".join(text for _, text in texts))
+    read = [text for _, text in texts] + [_text_of(header) for header in headers]
+    code = code_of(made.executable, arch, "\n".join(read))
     notes = {"headers": [[str(h), _digest(h)] for h in headers], "log": made.log}
     cache.store(key, json.dumps(code), made.executable, notes)
     return Built(made.executable, code, made.log)
