@@ -18,7 +18,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coalesce import check as check
     from coalesce import draw, lessons, plots
+    from coalesce import errors as errors
+    from coalesce import stepping as stepping
     from coalesce.arrays.creation import asarray, empty, ones, to_device, zeros
     from coalesce.arrays.device_array import DeviceArray
     from coalesce.arrays.devices import Device, devices, gpu_status
@@ -96,7 +99,7 @@ _HOMES = {
     "zeros": "arrays.creation",
 }
 
-_MODULES = ("draw", "lessons", "plots")
+_MODULES = ("check", "draw", "errors", "lessons", "plots", "stepping")
 
 __all__ = [
     "Benchmark",

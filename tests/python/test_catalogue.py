@@ -159,6 +159,15 @@ def test_stub_has_the_names_of_the_extension_module():
     }
 
 
+def test_public_modules_are_attributes():
+    code = (
+        "import coalesce\n"
+        "coalesce.check.Findings, coalesce.errors.CoalesceError, coalesce.stepping.Stepper\n"
+        "coalesce.draw.steps, coalesce.plots.sweep, coalesce.lessons.exercise\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_import_is_light_and_loads_no_array_library():
     code = (
         "import sys, coalesce\n"
