@@ -91,8 +91,10 @@ CUDART(cudaMemcpy)(void* to, const void* from, size_t bytes, CopyKind kind) {
                 [&] { submit(copy_of(to, from, bytes, kind, "cudaMemcpy"), nullptr); });
 }
 CUDART(cudaMemcpyAsync)(void* to, const void* from, size_t bytes, CopyKind kind, Stream s) {
-    return call("cudaMemcpyAsync", Waits::no,
-                [&] { submit(copy_of(to, from, bytes, kind, "cudaMemcpyAsync"), s); });
+    return call("cudaMemcpyAsync", Waits::no, [&] {
+        submit(copy_of(to, from, bytes, kind, "cudaMemcpyAsync"), s);
+        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+    });
 }
 CUDART(cudaMemcpyPeer)(void* to, int to_device, const void* from, int from_device, size_t bytes) {
     return call("cudaMemcpyPeer", Waits::yes, [&] {

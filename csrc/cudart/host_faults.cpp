@@ -1,5 +1,7 @@
 #include "cudart/host_faults.hpp"
 
+#include <ucontext.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -15,11 +17,32 @@ namespace {
 
 struct sigaction before;
 
-void on_fault(int signal, siginfo_t* info, void*) {
+// The instruction that faulted, as if it were a return address: one byte behind its start.
+void* code_address(const void* context) {
+#if defined(__x86_64__)
+    const auto* const c = static_cast<const ucontext_t*>(context);
+    return reinterpret_cast<void*>(c->uc_mcontext.gregs[REG_RIP] + 1);
+#elif defined(__aarch64__)
+    const auto* const c = static_cast<const ucontext_t*>(context);
+    return reinterpret_cast<void*>(c->uc_mcontext.pc + 1);
+#else
+    return nullptr;
+#endif
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
     // The process is about to end; what is not safe in a handler can do no more harm.
     if (in_arena(address)) {
         Runtime& rt = runtime();
+        if (const Allocation* const early = rt.memory.release_unwaited(address)) {
+            rt.report.add_mistake("missing wait",
+                                  "the host uses " + early->described() +
+                                      " while a kernel or copy may still use it: call "
+                                      "cudaDeviceSynchronize() before",
+                                  code_address(context));
+            return;  // the access is done again
+        }
         const Allocation* const a = rt.memory.find(address);
         const std::string freed = rt.memory.freed_at(address);
         std::string text = "the host used a pointer to device memory: ";
@@ -33,7 +56,7 @@ void on_fault(int signal, siginfo_t* info, void*) {
         else
             text = "the host used an address next to device memory, in no allocation";
         rt.report.failure = text;
-        if (rt.settings.check) rt.report.add_mistake("host access", text, nullptr);
+        if (rt.settings.check) rt.report.add_mistake("host access", text, code_address(context));
         rt.waited();
         text = "coalesce: " + text + "\n";
         [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());

@@ -257,6 +257,9 @@ double launch(const KernelWork& w) {
     keep_snapshot(w, total.launches);
     Counted& known = counted(w);
     if (rt.settings.check) {
+        each_pointer(w, [&](const DeclaredParameter&, uint64_t address) {
+            rt.memory.use_unwaited(address);
+        });
         run_checked(w, module);
     } else if (std::has_single_bit(++known.launches)) {
         known.ms = run_counted(w, module, total);

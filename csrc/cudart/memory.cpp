@@ -165,6 +165,32 @@ void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
         define(to, bytes);
 }
 
+void Memory::use_unwaited(uint64_t address) {
+    const Allocation* const a = find(address);
+    // A variable shares its pages with nothing that matters, but may not begin at one.
+    if (checked_ && a && a->number && a->readable_by_host()) unwaited_.insert(a->address);
+}
+
+void Memory::guard_unwaited(bool guarded) {
+    if (guarded == guarded_ || (guarded && unwaited_.empty())) return;
+    for (const uint64_t address : unwaited_) {
+        const Allocation* const a = find(address);
+        if (!a || a->address != address) continue;
+        mprotect(reinterpret_cast<void*>(address), round_up(std::max<uint64_t>(a->bytes, 1), page),
+                 guarded ? PROT_NONE : PROT_READ | PROT_WRITE);
+    }
+    guarded_ = guarded;
+}
+
+const Allocation* Memory::release_unwaited(uint64_t address) {
+    const Allocation* const a = find(address);
+    if (!guarded_ || !a || !unwaited_.contains(a->address)) return nullptr;
+    guard_unwaited(false);
+    unwaited_.erase(a->address);
+    guard_unwaited(true);
+    return a;
+}
+
 void Memory::after_module(uint64_t end) {
     next_ = std::max(next_, round_up(end + sim::guard_gap, sim::guard_gap));
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,14 @@ class Memory {
     using Names = std::map<uint64_t, Named>;
     [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
+    // In a checked run: memory of both sides that the GPU may still use, until the host waits. The
+    // host cannot touch it then without being noticed (host_faults.cpp).
+    void use_unwaited(uint64_t address);
+    void guard_unwaited(bool guarded);
+    void forget_unwaited() { unwaited_.clear(); }
+    // Lets the host use it again; null if the address is in none of it.
+    [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
+
     [[nodiscard]] uint64_t used() const { return used_; }
     [[nodiscard]] uint64_t total()
         const;  // of the simulated GPU, or half of this machine's if less
@@ -102,6 +111,8 @@ class Memory {
         std::string description;
     };
     std::map<uint64_t, Freed> freed_;
+    std::set<uint64_t> unwaited_;
+    bool guarded_ = false;
     sim::AddressSpace space_;
     Names names_;
     bool stale_ = true, checked_ = false;

@@ -98,6 +98,8 @@ std::string Runtime::place_of(void* address) const {
 }
 
 void Runtime::waited() {
+    memory.guard_unwaited(false);
+    memory.forget_unwaited();
     if (!printed.empty()) {
         std::fwrite(printed.data(), 1, printed.size(), stdout);
         std::fflush(stdout);
@@ -129,6 +131,7 @@ std::recursive_mutex& lock() {
 
 Error standing(Waits waits) {
     Runtime& rt = runtime();
+    rt.memory.guard_unwaited(false);
     if (waits == Waits::yes) rt.waited();
     if (!rt.fault) return cudaSuccess;
     if (waits == Waits::yes) rt.fault_told = true;
@@ -138,6 +141,7 @@ Error standing(Waits waits) {
 void enter(void* address) { calling = address; }
 
 Error finish(Error error, const char* function, const std::string& mistake, void* address) {
+    runtime().memory.guard_unwaited(true);
     if (error == cudaSuccess) return error;
     // What is only asked is no error that cudaGetLastError() tells.
     if (error != cudaErrorNotReady) last_error = error;

@@ -497,3 +497,34 @@ def test_messages_name_arguments(tmp_path: Path) -> None:
     assert "write of 4 bytes past the end of `values`" in done.stderr
     assert "values[100]" in done.stderr
     assert "the 400 bytes of cudaMalloc() number 1" in done.stderr
+
+
+def test_checks_find_a_host_that_does_not_wait(tmp_path: Path) -> None:
+    source = written(
+        tmp_path,
+        main_of(
+            """
+            int *x, *y, sum = 0; OK(cudaMallocManaged(&x, 256)); OK(cudaMallocHost(&y, 256));
+            x[0] = 1;
+            add<<<1, 64>>>(x);
+            sum += x[0];
+            OK(cudaDeviceSynchronize());
+            sum += x[1];
+            add<<<1, 64>>>(x);
+            OK(cudaMemcpyAsync(y, x, 256, cudaMemcpyDefault));
+            sum += y[2];
+            OK(cudaDeviceSynchronize());
+            sum += y[3] + x[3];
+            printf("%d\\n", sum);
+            OK(cudaFree(x)); OK(cudaFreeHost(y));
+            """,
+            "__global__ void add(int *x) { x[threadIdx.x] += 1; }",
+        ),
+    )
+    done = coalesce("run", source, "--check", "--json", tmp_path / "r.json")
+    assert done.stdout == "9\n", done.stderr
+    found = json.loads((tmp_path / "r.json").read_text())["host"]
+    lines = source.read_text().splitlines()
+    places = [lines[int(f["place"].partition(":")[2]) - 1].strip() for f in found]
+    assert [f["kind"] for f in found] == ["missing wait"] * 2
+    assert places == ["sum += x[0];", "sum += y[2];"]
