@@ -198,6 +198,9 @@ Destination destination_of(const Instruction& i) {
                                 i.has("try_wait") || i.has("pending_count");
         return has_result ? Destination::written : Destination::only_read;
     }
+    if (i.opcode == "wmma") {
+        return has(i, "store") ? Destination::only_read : Destination::written;
+    }
     if (i.opcode == "wgmma") return Destination::accumulated;
     if (i.opcode == "tcgen05") {
         return i.has("ld") ? Destination::written : Destination::only_read;

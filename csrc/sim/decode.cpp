@@ -288,7 +288,8 @@ void Decoder::decode_instruction(uint32_t at) {
     scope_->spare = 0;
     if (code_ == OpCode::unknown) unsupported(in);
     try {
-        if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) || decode_lanewise(in))
+        if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) ||
+            decode_matrix(in) || decode_lanewise(in))
             return;
     } catch (const std::out_of_range&) {
         malformed("operands are missing");
@@ -456,12 +457,10 @@ void Decoder::finish_depth() {
 
 void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) const {
     std::string message = "the simulator cannot execute `" + one_line(in.text) + "`";
-    static constexpr std::string_view of_tensor_cores[] = {"mma",      "wmma",     "wgmma",
-                                                           "ldmatrix", "stmatrix", "tcgen05"};
     if (!why.empty())
         message += " (" + why + ")";
-    else if (std::ranges::find(of_tensor_cores, in.opcode) != std::end(of_tensor_cores))
-        message += " (tensor cores are not simulated)";
+    else if (in.opcode == "wgmma" || in.opcode == "tcgen05")
+        message += " (of products of matrices, mma and wmma are simulated)";
     message += "\n  kernel " + program_.kernel;
     if (in.written.line) {
         const bool own = in.written.file == program_.source_file;

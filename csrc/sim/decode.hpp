@@ -93,6 +93,19 @@ class Decoder {
     bool decode_mbarrier_update(const ptx::Instruction& in);
     bool decode_mbarrier_wait(const ptx::Instruction& in);
 
+    // decode_matrix.cpp
+    bool decode_matrix(const ptx::Instruction& in);
+    bool decode_matrix_access(const ptx::Instruction& in);
+    bool decode_matrix_product(const ptx::Instruction& in);
+    bool decode_fragment_access(const ptx::Instruction& in);
+    bool decode_fragment_product(const ptx::Instruction& in);
+    void emit_matrices(const ptx::Instruction& in, const Matrices& matrices, Handler run);
+    void set_matrix_address(Matrices& matrices, const ptx::Operand& address);
+    void take_registers(const ptx::Operand& list, ptx::Type type, size_t count, bool written,
+                        Locator* registers, const char* what);
+    void require_architecture(uint32_t least);
+    [[nodiscard]] uint32_t architecture() const;
+
     // decode_control.cpp
     bool decode_control(uint32_t at);
     void decode_call(const ptx::Instruction& in);

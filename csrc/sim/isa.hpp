@@ -29,6 +29,9 @@ enum class Isa : uint8_t {
 
 class Modifiers;
 
+// The handlers of ops_matrix.cpp.
+enum class MatrixKind : uint8_t { product, doubles, in_floats, transpose };
+
 // The arithmetic that one instruction set offers the decoder; ops_table.cpp fills it.
 struct OpTable {
     // Chooses the handler of an instruction, and consumes the modifiers it gives a meaning; a
@@ -54,6 +57,7 @@ struct OpTable {
     Mover (*atomic_mover)(std::string_view operation, ptx::Type type);
     Handler (*machine)(std::string_view name);  // operations of machine code: ops_machine.cpp
     Mover (*machine_mover)(std::string_view name);
+    Handler (*matrix)(MatrixKind kind);
 };
 
 struct Engine;

@@ -1,6 +1,7 @@
 // The handlers of memory instructions that decoders choose from.
 #pragma once
 
+#include "sim/matrix_memory.hpp"
 #include "sim/mbarrier_ops.hpp"
 #include "sim/memory_ops.hpp"
 #include "sim/memory_words.hpp"
@@ -39,7 +40,9 @@ MemoryHandlers memory_handlers() {
             &mbarrier_wait<watch>,
             &bulk_copy_to_shared<watch>,
             &bulk_copy_to_global<watch>,
-            watch == Watch::nothing ? &multiply_chain : nullptr};
+            watch == Watch::nothing ? &multiply_chain : nullptr,
+            {&access_matrices<watch, L>, &access_matrices<watch, S>},
+            {&access_fragment<watch, L>, &access_fragment<watch, S>}};
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

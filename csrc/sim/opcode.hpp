@@ -33,6 +33,7 @@ enum class Pipe : uint8_t {
     fp64,     // of 64 bits
     alu,      // integers, logic, comparisons
     xu,       // conversions, transcendental functions
+    tensor,   // products of matrices
     by_type,  // in ops.inc only: fp32 or fp64, as the instruction's type says
 };
 

@@ -55,5 +55,6 @@ Mover store_mover(ptx::Type memory, uint32_t register_bytes, int elements);
 Mover atomic_mover(std::string_view operation, ptx::Type type);
 Handler select_machine(std::string_view name);
 Mover machine_mover(std::string_view name);
+Handler select_matrix(MatrixKind kind);
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -45,7 +45,8 @@ const OpTable& op_table() {
         &store_mover,
         &atomic_mover,
         &select_machine,
-        &machine_mover};
+        &machine_mover,
+        &select_matrix};
     return table;
 }
 

@@ -25,6 +25,8 @@
 #include "ptx/origins.hpp"
 #include "sim/address_space.hpp"
 #include "sim/lanes.hpp"
+#include "sim/locator.hpp"
+#include "sim/matrix.hpp"
 #include "sim/red_zones.hpp"
 #include "sim/traits.hpp"
 
@@ -40,14 +42,10 @@ using Handler = void (*)(Warp& warp, const Op& op);
 struct Resolved;
 using Mover = void (*)(Warp& warp, const Op& op, const Resolved& where);
 
-// A register slot: byte offset << 1, lowest bit set for a constant.
-using Locator = uint32_t;
-inline constexpr Locator no_operand = UINT32_MAX;
-
 // What the scheduler does at an operation; everything else is `none`: execute it and go on.
 enum class Control : uint8_t {
     none,
-    synchronize,   // shfl, vote, match, bar.warp.sync: needs the lanes of a member mask together
+    synchronize,   // shfl, vote, match, mma, bar.warp.sync: needs the lanes of a member mask together
     branch,        // bra
     branch_table,  // brx.idx
     call,
@@ -244,6 +242,7 @@ struct Program {
     std::vector<InstructionInfo> instructions;
     std::vector<FunctionInfo> functions;  // [0] is the kernel
     std::vector<CallSite> calls;
+    std::vector<Matrices> matrices;  // of instructions on matrices: Op::immediate
     std::unordered_map<uint64_t, uint32_t> function_of_address;  // see symbols.hpp
     std::vector<std::vector<uint32_t>> tables;                   // branch_table: ops
     std::vector<std::byte> constants;

@@ -118,6 +118,7 @@ Traits traits_of(std::string_view opcode) {
     t.ends_copy_group = row.has(trait::ends_copy_group);
     t.awaits_copies = row.has(trait::awaits_copies);
     t.bulk = row.has(trait::bulk);
+    t.matrix = row.has(trait::matrix);
     if (t.atomic) t.form = form_of(parts);
     if (t.machine_code)
         read_machine_code(t, parts);

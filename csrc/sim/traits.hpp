@@ -31,6 +31,7 @@ inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;
 inline constexpr uint32_t mbarrier = 1u << 11;  // arrives at one (releases), or waits (acquires)
 inline constexpr uint32_t bulk = 1u << 12;      // a copy that does not pass the load/store unit
+inline constexpr uint32_t matrix = 1u << 13;    // lanes give the addresses of a matrix's rows
 }  // namespace trait
 
 // How an atomic updates memory, as far as its cost depends on that.
@@ -65,6 +66,7 @@ struct Traits {
     bool ends_copy_group = false;  // cp.async.commit_group
     bool awaits_copies = false;    // cp.async.wait_group
     bool bulk = false;             // a bulk copy: its accesses are not counted
+    bool matrix = false;           // ldmatrix, stmatrix
     bool operator==(const Traits&) const = default;
 };
 

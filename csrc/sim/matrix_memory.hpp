@@ -1,0 +1,241 @@
+// Loads and stores of matrices: ldmatrix and stmatrix (LDSM, STSM), wmma.load and wmma.store.
+//
+// METHOD
+// ldmatrix moves matrices of 8 rows of 16 bytes; lanes 8n to 8n + 7 give the addresses of the rows
+// of matrix n, and each lane gets 4 bytes of every matrix. So whoever counts hears of one access by
+// the lanes that give addresses, of 16 bytes each. A check must know which thread reads what: it
+// hears of the parts that each lane gets, 4 bytes or, of a transposed matrix, twice 2.
+//
+// wmma.load is not told how to access memory. Each register of a fragment is read by itself, in as
+// few parts as lie together.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "sim/matrix.hpp"
+#include "sim/memory_ops.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+inline constexpr int matrix_rows = 8;
+inline constexpr uint32_t row_bytes = 16;
+
+[[noreturn]] inline void refuse_part_of_warp(const Warp& w, const Op& op) {
+    throw_misuse(w, op, std::countr_zero(w.mask),
+                 "an instruction on matrices needs all 32 threads of a warp; here " +
+                     lane_list(w.mask) + " execute it");
+}
+
+// Which row of a matrix part `part` of lane's elements is in, and at which byte of it.
+struct RowPart {
+    int row;
+    uint32_t byte;
+};
+inline RowPart row_part(bool transposed, int lane, int part) {
+    if (transposed) return {2 * (lane % 4) + part, uint32_t(lane / 4 * 2)};
+    return {lane / 4, uint32_t(lane % 4 * 4)};
+}
+
+// Op::operand[5] is the member mask of PTX: the address is in the table.
+template <Watch watch, Access access>
+void access_matrices(Warp& w, const Op& op) {
+    if (w.mask != all_lanes) refuse_part_of_warp(w, op);
+    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    Op rows = op;
+    rows.operand[5] = x.address;
+    rows.immediate = int64_t(x.offset);
+    rows.bytes = row_bytes;
+    read_addresses(w, rows);
+    if (x.space == ptx::Space::generic) {
+        const uint64_t start = shared_window + w.block->program->reserved_shared;
+        for (int i = 0; i < warp_size; ++i) w.address[i] -= start;
+    }
+    w.mask = x.count == 4 ? all_lanes : (1u << (matrix_rows * x.count)) - 1;
+    Resolved r;
+    resolve<watch, ptx::Space::shared>(w, rows, access, r);
+    alignas(16) std::byte nowhere[row_bytes] = {};  // rows that cannot be accessed
+    std::byte* host[warp_size];
+    uint64_t address[warp_size];
+    for (int i = 0; i < matrix_rows * x.count; ++i) {
+        address[i] = w.address[i];
+        host[i] = !has_lane(r.mask, i)            ? nowhere
+                  : r.shape == Shape::scattered   ? r.lane[i]
+                  : r.shape == Shape::consecutive ? r.host + size_t(i) * row_bytes
+                                                  : r.host;
+    }
+    w.mask = r.mask;
+    const int parts = x.transposed ? 2 : 1;
+    if constexpr (watch == Watch::accesses) {
+        announce<watch>(w, rows, ptx::Space::shared, access, Shape::scattered);
+    } else if constexpr (watch == Watch::faults) {
+        rows.bytes = uint8_t(4 / parts);
+        for (int n = 0; n < x.count; ++n) {
+            for (int part = 0; part < parts; ++part) {
+                w.mask = 0;
+                for (int i = 0; i < warp_size; ++i) {
+                    const RowPart at = row_part(x.transposed, i, part);
+                    w.address[i] = address[n * matrix_rows + at.row] + at.byte;
+                    w.mask |= LaneMask(has_lane(r.mask, n * matrix_rows + at.row)) << i;
+                }
+                if (w.mask)
+                    announce<watch>(w, rows, ptx::Space::shared, access, Shape::scattered);
+            }
+        }
+    }
+    w.mask = all_lanes;
+    for (int n = 0; n < x.count; ++n) {
+        std::byte* const* const row = host + n * matrix_rows;
+        uint32_t* const d = w.lanes<uint32_t>(access == Access::load ? x.d[n] : x.a[n]);
+        const auto move = [](std::byte* memory, std::byte* lane, size_t bytes) {
+            if constexpr (access == Access::load)
+                std::memcpy(lane, memory, bytes);
+            else
+                std::memcpy(memory, lane, bytes);
+        };
+        for (int i = 0; i < warp_size; ++i) {
+            std::byte* const value = reinterpret_cast<std::byte*>(d + i);
+            const RowPart at = row_part(x.transposed, i, 0);
+            if (!x.transposed) {
+                move(row[at.row] + at.byte, value, 4);
+            } else {
+                move(row[at.row] + at.byte, value, 2);
+                move(row[at.row + 1] + at.byte, value + 2, 2);
+            }
+        }
+    }
+}
+
+// Where an element of a fragment is in its matrix.
+struct Place {
+    int row, column;
+};
+
+// Element e of register r of lane, of the fragment of operand a, b or c (and d).
+inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
+    const int group = lane / 4, member = lane % 4;
+    // m8n32: the fragments are those of the transposed product, of 32 x 8.
+    const bool turned = x.m == 8 && x.n == 32;
+    const bool halves = x.m != 8 || turned;
+    const auto across_k = [&](int register_in_tile, int tile_row) {  // as of a
+        const int half = halves ? 8 * (register_in_tile & 1) : 0;
+        const int step = halves ? register_in_tile >> 1 : register_in_tile;
+        return Place{tile_row + half + group, 4 * each * step + each * member + e};
+    };
+    const auto down_k = [&](int register_in_tile, int tile_column) {  // as of b
+        return Place{4 * each * register_in_tile + each * member + e, tile_column + group};
+    };
+    const auto other = [](Place p) { return Place{p.column, p.row}; };
+    if (x.operand == 'c') {
+        const int in_tile = halves ? 4 / each : 2;
+        const int i = (r % in_tile) * each + e, tile = r / in_tile;
+        const Place p{group + 8 * (i >> 1), 2 * member + (i & 1)};
+        if (turned) return other(Place{p.row + 16 * tile, p.column});
+        return x.m == 32 ? Place{p.row + 16 * tile, p.column} : Place{p.row, p.column + 8 * tile};
+    }
+    // Registers of one tile of 16 (or 8) by k, and of one of k by 8; more are further tiles, and
+    // where a fragment has more registers than elements, copies.
+    const int of_a = std::max(1, (halves ? 16 : 8) * x.k / 32 / each);
+    const int of_b = std::max(1, 8 * x.k / 32 / each);
+    const bool as_a = (x.operand == 'a') != turned;
+    if (as_a) {
+        const int tiles = x.m == 32 || turned ? 2 : 1, tile = r / of_a % tiles;
+        const Place p = across_k(r % of_a, 16 * tile);
+        return turned ? other(p) : p;
+    }
+    const int tiles = x.m == 16 && x.n == 16 ? 2 : 1, tile = r / of_b % tiles;
+    const Place p = down_k(r % of_b, 8 * tile);
+    return turned ? other(p) : p;
+}
+
+template <Watch watch, ptx::Space space, Access access>
+void move_part(Warp& w, const Op& op, Locator at, uint32_t shift, uint32_t bytes) {
+    Resolved r;
+    resolve<watch, space>(w, op, access, r);
+    const LaneMask all = w.mask;
+    w.mask = r.mask;
+    if (w.mask) {
+        announce<watch>(w, op, space, access, Shape::scattered);
+        std::byte* const lanes = w.lanes<std::byte>(at) + shift;
+        const size_t apart = std::max<size_t>(4, bytes);
+        for_each_lane(w.mask, [&](int i) {
+            std::byte* const memory = r.shape == Shape::scattered ? r.lane[i]
+                                      : r.shape == Shape::uniform
+                                          ? r.host
+                                          : r.host + size_t(i) * bytes;
+            std::byte* const lane = lanes + size_t(i) * apart;
+            if constexpr (access == Access::load)
+                std::memcpy(lane, memory, bytes);
+            else
+                std::memcpy(memory, lane, bytes);
+        });
+    }
+    w.mask = all;
+}
+
+template <Watch watch, Access access>
+void access_fragment(Warp& w, const Op& op) {
+    if (w.mask != all_lanes) refuse_part_of_warp(w, op);
+    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const int bits = bits_of(x.a_type);
+    const int each = bits == 64 ? 1 : 32 / bits;
+    Op part = op;
+    part.operand[5] = x.address;
+    part.immediate = int64_t(x.offset);
+    read_addresses(w, part);
+    uint64_t base[warp_size];
+    std::copy_n(w.address, warp_size, base);
+    // All lanes give the same address, and so one space.
+    ptx::Space space = x.space;
+    if (space == ptx::Space::generic) {
+        const uint64_t shared = shared_window + w.block->program->reserved_shared;
+        space = ptx::Space::global;
+        uint64_t window = 0;
+        if (base[0] - shared < window_bytes) space = ptx::Space::shared, window = shared;
+        if (base[0] - local_window < window_bytes) space = ptx::Space::local, window = local_window;
+        for (uint64_t& a : base) a -= window;
+    }
+    const uint32_t* const strides =
+        x.stride == no_operand ? nullptr : w.lanes<const uint32_t>(x.stride);
+    const int columns = x.operand == 'a' ? x.k : x.n, rows = x.operand == 'b' ? x.k : x.m;
+    for (int i = 1; i < warp_size; ++i) {
+        if (base[i] == base[0] && (!strides || strides[i] == strides[0])) continue;
+        throw_misuse(w, op, i, "the threads of a warp name different matrices");
+    }
+    const uint64_t stride = strides ? strides[0] : uint64_t(x.by_rows ? columns : rows);
+    // "For wmma.load and wmma.store": rows and columns begin at multiples of 16 bytes.
+    if (stride * uint64_t(bits) % 128 != 0)
+        throw_misuse(w, op, 0,
+                     "rows or columns of a matrix lie a multiple of 16 bytes apart, not " +
+                         std::to_string(stride) + " elements of " + std::to_string(bits) +
+                         " bits");
+    if (base[0] % 16 != 0)
+        throw_misuse(w, op, 0, "a matrix begins at a multiple of 16 bytes");
+    const bool together = x.operand == 'a' ? x.by_rows : x.operand == 'b' ? !x.by_rows
+                                                       : x.by_rows != (x.m == 8 && x.n == 32);
+    const int parts = together ? 1 : each;
+    part.bytes = uint8_t(bits == 64 ? 8 : 4 / parts);
+    const int registers = access == Access::load ? x.d_count : x.a_count;
+    for (int r = 0; r < registers; ++r) {
+        for (int e = 0; e < parts; ++e) {
+            for (int i = 0; i < warp_size; ++i) {
+                const Place p = place_of(x, each, i, r, e);
+                const uint64_t n = x.by_rows ? uint64_t(p.row) * stride + uint64_t(p.column)
+                                             : uint64_t(p.column) * stride + uint64_t(p.row);
+                w.address[i] = base[i] + n * uint64_t(bits) / 8;
+            }
+            const Locator at = access == Access::load ? x.d[r] : x.a[r];
+            const uint32_t shift = uint32_t(e) * part.bytes;
+            if (space == ptx::Space::shared)
+                move_part<watch, ptx::Space::shared, access>(w, part, at, shift, part.bytes);
+            else if (space == ptx::Space::local)
+                move_part<watch, ptx::Space::local, access>(w, part, at, shift, part.bytes);
+            else
+                move_part<watch, ptx::Space::global, access>(w, part, at, shift, part.bytes);
+        }
+    }
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

@@ -1,0 +1,258 @@
+// Products of matrices in registers (mma, wmma.mma; HMMA, IMMA, BMMA, DMMA), and transpositions
+// (movmatrix; MOVM).
+//
+// METHOD
+// The fragments of a tile are gathered into arrays once, multiplied there (matrix_arithmetic.hpp)
+// and the result is scattered. Where the elements lie is told in matrix.hpp.
+#include <cstring>
+#include <string>
+
+#include "sim/matrix_arithmetic.hpp"
+#include "sim/memory.hpp"
+#include "sim/ops.hpp"
+#include "sim/warp.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+namespace {
+
+// The registers of a's tile, or of b's, as [k][row], [k][column]. In a tile of 16 rows every second
+// register has the lower 8.
+template <int bits, int rows>
+void gather(Warp& w, const Locator* registers, int count, bool halves, uint32_t (*out)[rows]) {
+    constexpr int each = 32 / bits;
+    constexpr uint32_t mask = bits == 32 ? ~0u : (1u << bits % 32) - 1;
+    for (int r = 0; r < count; ++r) {
+        const uint32_t* const word = w.lanes<const uint32_t>(registers[r]);
+        const int row = halves ? 8 * (r & 1) : 0, k = (halves ? r >> 1 : r) * 4 * each;
+        for (int lane = 0; lane < warp_size; ++lane) {
+            uint32_t(*const to)[rows] = out + k + lane % 4 * each;
+            for (int e = 0; e < each; ++e)
+                to[e][row + lane / 4] = word[lane] >> (bits * e) & mask;
+        }
+    }
+}
+
+template <int rows>
+void gather(Warp& w, const Locator* registers, int count, int bits, bool halves,
+            uint32_t (*out)[rows]) {
+    switch (bits) {
+        case 16:
+            return gather<16, rows>(w, registers, count, halves, out);
+        case 8:
+            return gather<8, rows>(w, registers, count, halves, out);
+        case 4:
+            return gather<4, rows>(w, registers, count, halves, out);
+        default:
+            return gather<32, rows>(w, registers, count, halves, out);  // also words of bits
+    }
+}
+
+void gather_sums(Warp& w, const Locator* registers, int count, Element type, Tile& t) {
+    for (int r = 0; r < count; ++r) {
+        const uint32_t* const word = w.lanes<const uint32_t>(registers[r]);
+        for (int lane = 0; lane < warp_size; ++lane) {
+            const int row = lane / 4, column = 2 * (lane % 4);
+            if (type == Element::f16) {
+                t.c[column][row + 8 * r] = word[lane] & 0xffff;
+                t.c[column + 1][row + 8 * r] = word[lane] >> 16;
+            } else {
+                t.c[column + (r & 1)][row + 8 * (r >> 1)] = word[lane];
+            }
+        }
+    }
+}
+
+void scatter_sums(Warp& w, const Locator* registers, int count, Element type, const Tile& t) {
+    for (int r = 0; r < count; ++r) {
+        uint32_t* const word = w.lanes<uint32_t>(registers[r]);
+        for (int lane = 0; lane < warp_size; ++lane) {
+            const int row = lane / 4, column = 2 * (lane % 4);
+            word[lane] = type == Element::f16
+                             ? t.d[column][row + 8 * r] | t.d[column + 1][row + 8 * r] << 16
+                             : t.d[column + (r & 1)][row + 8 * (r >> 1)];
+        }
+    }
+}
+
+void must_be_whole(const Warp& w, const Op& op) {
+    if (w.mask == all_lanes) return;
+    throw_misuse(w, op, std::countr_zero(w.mask),
+                 "an instruction on matrices needs all 32 threads of a warp; here " +
+                     lane_list(w.mask) + " execute it");
+}
+
+void multiply(Warp& w, const Op& op) {
+    must_be_whole(w, op);
+    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    Tile tiles[2];
+    const bool halves = x.m == 16;
+    for (int n = 0; n < x.tiles; ++n) {
+        Tile& t = tiles[n];
+        gather(w, x.a + n * x.a_step, x.a_count, bits_of(x.a_type), halves, t.a);
+        gather(w, x.b + n * x.b_step, x.b_count, bits_of(x.b_type), false, t.b);
+        if (!halves) {  // the lower rows are computed and dropped
+            for (auto& row : t.a) std::fill_n(row + 8, 8, 0u);
+            std::memset(t.c, 0, sizeof t.c);
+        }
+        gather_sums(w, x.c + n * x.c_step, x.c_count, x.c_type, t);
+        switch (x.arithmetic) {
+            case Arithmetic::in_halves:
+                multiply_in_halves(x, t);
+                break;
+            case Arithmetic::integers:
+                multiply_integers(x, t);
+                break;
+            case Arithmetic::bits_and:
+            case Arithmetic::bits_xor:
+                multiply_bits(x, t);
+                break;
+            default:
+                multiply_fused(x, t);
+        }
+    }
+    for (int n = 0; n < x.tiles; ++n)
+        scatter_sums(w, x.d + n * x.d_step, x.d_count, x.d_type, tiles[n]);
+}
+
+// Doubles: in one register of 64 bits, or in a pair of 32.
+double read_double(Warp& w, const Matrices& x, Locator at, int lane) {
+    if (!x.pairs) return w.lanes<const double>(at)[lane];
+    const uint32_t* const r = w.lanes<const uint32_t>(at);
+    return std::bit_cast<double>(uint64_t{r[lane]} | uint64_t{r[warp_size + lane]} << 32);
+}
+
+void write_double(Warp& w, const Matrices& x, Locator at, int lane, double value) {
+    if (!x.pairs) {
+        w.lanes<double>(at)[lane] = value;
+        return;
+    }
+    uint32_t* const r = w.lanes<uint32_t>(at);
+    const uint64_t bits = std::bit_cast<uint64_t>(value);
+    r[lane] = uint32_t(bits);
+    r[warp_size + lane] = uint32_t(bits >> 32);
+}
+
+void multiply_doubles(Warp& w, const Op& op) {
+    must_be_whole(w, op);
+    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    alignas(64) double a[16][tile_rows] = {}, b[16][tile_columns], sum[tile_columns][tile_rows] = {};
+    const bool halves = x.m == 16;
+    for (int lane = 0; lane < warp_size; ++lane) {
+        const int group = lane / 4, member = lane % 4;
+        for (int r = 0; r < x.a_count; ++r)
+            a[(halves ? r >> 1 : r) * 4 + member][group + (halves ? 8 * (r & 1) : 0)] =
+                read_double(w, x, x.a[r], lane);
+        for (int r = 0; r < x.b_count; ++r)
+            b[4 * r + member][group] = read_double(w, x, x.b[r], lane);
+        for (int r = 0; r < x.c_count; ++r)
+            sum[2 * member + (r & 1)][group + 8 * (r >> 1)] = read_double(w, x, x.c[r], lane);
+    }
+    for (int j = 0; j < tile_columns; ++j) {
+        for (int k = 0; k < x.k; ++k) {
+            for (int i = 0; i < tile_rows; ++i) sum[j][i] = std::fma(a[k][i], b[k][j], sum[j][i]);
+        }
+    }
+    for (int r = 0; r < x.d_count; ++r) {
+        for (int lane = 0; lane < warp_size; ++lane)
+            write_double(w, x, x.d[r], lane,
+                         sum[2 * (lane % 4) + (r & 1)][lane / 4 + 8 * (r >> 1)]);
+    }
+}
+
+// m8n8k4 of halves: the lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 have a product of their own.
+// Only compute capability 7.0 has tensor cores for it; ptxas makes multiplications of floats.
+void multiply_in_floats(Warp& w, const Op& op) {
+    must_be_whole(w, op);
+    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const auto half = [&](const Locator* registers, int lane, int i) {
+        return half_to_float(
+            uint16_t(w.lanes<const uint32_t>(registers[i / 2])[lane] >> (i % 2 * 16)));
+    };
+    // Row and column of element i of c or d.
+    const auto place = [](Element type, int lane, int i) {
+        const int lower = lane < 16 ? 0 : 4;
+        if (type == Element::f16) return std::pair{lane % 4 + lower, i};
+        return std::pair{(lane & 1) + (i & 2) + lower, (i & 4) + (lane & 2) + (i & 1)};
+    };
+    float d[4][8][8];
+    for (int quad = 0; quad < 4; ++quad) {
+        float a[8][4], b[4][8], c[8][8];
+        for (int n = 0; n < 8; ++n) {
+            const int lane = 4 * quad + n % 4 + n / 4 * 16, lower = n / 4 * 4;
+            for (int i = 0; i < 4; ++i) {
+                if (x.row_a)
+                    a[n % 4 + lower][i] = half(x.a, lane, i);
+                else
+                    a[i + lower][n % 4] = half(x.a, lane, i);
+                if (x.row_b)
+                    b[n % 4][i + lower] = half(x.b, lane, i);
+                else
+                    b[i][n % 4 + lower] = half(x.b, lane, i);
+            }
+            for (int i = 0; i < 8; ++i) {
+                const auto [row, column] = place(x.c_type, lane, i);
+                c[row][column] = x.c_type == Element::f16
+                                     ? half(x.c, lane, i)
+                                     : w.lanes<const float>(x.c[i])[lane];
+            }
+        }
+        for (int i = 0; i < 8; ++i) {
+            for (int j = 0; j < 8; ++j) {
+                if (x.d_type == Element::f16) {
+                    const float first = std::fma(a[i][1], b[1][j], a[i][0] * b[0][j]);
+                    const float second = std::fma(a[i][3], b[3][j], a[i][2] * b[2][j]);
+                    d[quad][i][j] = (c[i][j] + first) + second;
+                } else {
+                    float sum = std::fma(a[i][0], b[0][j], 0.0f);
+                    for (int k = 1; k < 4; ++k) sum = std::fma(a[i][k], b[k][j], sum);
+                    d[quad][i][j] = canonical(c[i][j] + sum);
+                }
+            }
+        }
+    }
+    for (int lane = 0; lane < warp_size; ++lane) {
+        for (int i = 0; i < 8; ++i) {
+            const auto [row, column] = place(x.d_type, lane, i);
+            const float value = d[lane / 4 % 4][row][column];
+            if (x.d_type == Element::f16) {
+                uint32_t& word = w.lanes<uint32_t>(x.d[i / 2])[lane];
+                const uint32_t bits = float_to_half(value);
+                word = i % 2 ? (word & 0xffff) | bits << 16 : bits;
+            } else {
+                w.lanes<float>(x.d[i])[lane] = value;
+            }
+        }
+    }
+}
+
+// movmatrix: of 8 x 8 elements of 16 bits, lane 4g + t has (g, 2t) and (g, 2t + 1).
+void transpose(Warp& w, const Op& op) {
+    must_be_whole(w, op);
+    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    uint32_t a[warp_size];
+    std::memcpy(a, w.lanes<const uint32_t>(x.a[0]), sizeof a);
+    uint32_t* const d = w.lanes<uint32_t>(x.d[0]);
+    for (int lane = 0; lane < warp_size; ++lane) {
+        const int row = lane / 4, column = 2 * (lane % 4);
+        const auto at = [&](int r, int c) { return a[4 * r + c / 2] >> (c % 2 * 16) & 0xffff; };
+        d[lane] = at(column, row) | at(column + 1, row) << 16;
+    }
+}
+
+}  // namespace
+
+Handler select_matrix(MatrixKind kind) {
+    switch (kind) {
+        case MatrixKind::transpose:
+            return &transpose;
+        case MatrixKind::doubles:
+            return &multiply_doubles;
+        case MatrixKind::in_floats:
+            return &multiply_in_floats;
+        default:
+            return &multiply;
+    }
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA
