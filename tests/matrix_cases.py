@@ -1,8 +1,8 @@
 """Matrix instructions: every shape of `mma.sync`, where elements lie in registers, and operands.
 
-The positions of elements are those of the PTX ISA, "Matrix Fragments for mma". `tests/record_mma.py`
-runs the cases on a GPU and keeps what it returns; `test_mma.py` compares the simulator with that.
-All operands come from seeds.
+The positions of elements are those of the PTX ISA, "Matrix Fragments for mma". On a GPU,
+`tests/record_mma.py` runs the cases and keeps the results. `test_mma.py` compares the simulator
+with them. All operands come from seeds.
 """
 
 from __future__ import annotations
@@ -194,7 +194,12 @@ def unpacked(form: Mma, registers: np.ndarray, kind: str, at: tuple[np.ndarray, 
     return found
 
 
-# How the operands of floating-point forms are chosen, and how many cases there are of each.
+# By whether a form is of floating-point numbers: how many cases there are of each kind (integers
+# have one kind), and which of them are kept.
+EACH = {True: 40, False: 30}
+CHOSEN = {True: (1, 25, 39), False: (0, 1, 29)}
+
+# How the operands of floating-point forms are chosen.
 KINDS = ("near", "wide", "cancel", "sparse", "tiny", "large", "special")
 
 
@@ -216,10 +221,10 @@ class Source:
         )
 
 
-def numbers(source: Source, kind: str, format: Format, shape: tuple[int, ...]) -> np.ndarray:
+def numbers(source: Source, kind: str, kept: Format, shape: tuple[int, ...]) -> np.ndarray:
     """Return random floating-point numbers as bits."""
-    bias = (1 << (format.exponent - 1)) - 1
-    top = format.largest_exponent
+    bias = (1 << (kept.exponent - 1)) - 1
+    top = kept.largest_exponent
     low, high = {
         "near": (bias - 2, bias + 2),
         "cancel": (bias - 3, bias + 3),
@@ -227,25 +232,25 @@ def numbers(source: Source, kind: str, format: Format, shape: tuple[int, ...]) -
         "sparse": (0, top),
         "tiny": (0, 2),
         "large": (top - 2, top),
-        "special": (0, (1 << format.exponent) - 1),
+        "special": (0, (1 << kept.exponent) - 1),
     }[kind]
-    low, high = max(low, 0), min(high, (1 << format.exponent) - 1)
+    low, high = max(low, 0), min(high, (1 << kept.exponent) - 1)
     exponent = source.below(high - low + 1, *shape) + np.uint64(low)
     if kind == "wide":  # of formats with many exponents, those whose sums mean something
         spread = min(top, 40)
         exponent = source.below(spread, *shape) + np.uint64(max(0, bias - spread // 2))
-    fraction = source.bits(format.fraction, *shape)
+    fraction = source.bits(kept.fraction, *shape)
     sign = source.bits(1, *shape)
-    word = fraction | exponent << np.uint64(format.fraction)
+    word = fraction | exponent << np.uint64(kept.fraction)
     if kind in ("sparse", "tiny", "special"):
         zero = source.below(4, *shape) == 0
         word = np.where(zero, np.uint64(0), word)
-    if not format.has_infinity and kind != "special":  # e4m3: its NaN
+    if not kept.has_infinity and kind != "special":  # e4m3: its NaN
         word = np.where(word == 0x7F, np.uint64(0x7E), word)
-    word |= sign << np.uint64(format.exponent + format.fraction)
-    stored = 1 + format.exponent + format.fraction
-    if stored < format.bits:  # tf32: the bits below have no meaning
-        rest = format.bits - stored
+    word |= sign << np.uint64(kept.exponent + kept.fraction)
+    stored = 1 + kept.exponent + kept.fraction
+    if stored < kept.bits:  # tf32: the bits below have no meaning
+        rest = kept.bits - stored
         word = word << np.uint64(rest) | source.bits(rest, *shape)
     return word
 
@@ -278,13 +283,21 @@ def operands(form: Mma, seed: int, each: int) -> tuple[np.ndarray, np.ndarray, n
             c = numbers(source, "wide", FORMATS[form.c], c.shape)
         if kind == "sparse":
             a[..., 0] = 0
-            b[: each // 2] = np.where(source.below(2, *b[: each // 2].shape) == 0, 0, b[: each // 2])
+            b[: each // 2] = np.where(
+                source.below(2, *b[: each // 2].shape) == 0, 0, b[: each // 2]
+            )
         if kind == "tiny":  # also sums that are c alone, and zeros with signs
             a[: each // 3] &= np.uint64(1 << (FORMATS[form.a].bits - 1))
             b[: each // 3] = numbers(source, "large", FORMATS[form.b], b[: each // 3].shape)
             c[1 : each // 3 : 2] &= np.uint64(1 << (FORMATS[form.c].bits - 1))
         parts.append((a, b, c))
     return tuple(np.concatenate(p) for p in zip(*parts, strict=True))  # type: ignore[return-value]
+
+
+def chosen(form: Mma, rows: np.ndarray) -> np.ndarray:
+    """Return the cases that are recorded."""
+    each, kept = EACH[form.floating], CHOSEN[form.floating]
+    return rows.reshape(-1, each, *rows.shape[1:])[:, kept].reshape(-1, *rows.shape[1:])
 
 
 @cache
@@ -313,9 +326,9 @@ def source_of(form: Mma) -> str:
     }}"""
 
 
-def registers(form: Mma, seed: int, each: int) -> list[np.ndarray]:
+def registers(form: Mma, seed: int) -> list[np.ndarray]:
     """Return the registers of d (zeros), a, b and c: arrays [case, lane, register]."""
-    a, b, c = operands(form, seed, each)
+    a, b, c = operands(form, seed, EACH[form.floating])
     given = [
         packed(form, a, form.a, a_positions(form)),
         packed(form, b, form.b, b_positions(form)),
@@ -323,4 +336,5 @@ def registers(form: Mma, seed: int, each: int) -> list[np.ndarray]:
     ]
     d_registers = c_positions(form, form.d)[0].shape[1]
     d = np.zeros((len(a), 32, d_registers), given[0].dtype)
-    return [np.ascontiguousarray(x) for x in (d, *given)]
+    kind = "f8" if form.a == "f64" else "u4"
+    return [np.ascontiguousarray(x).view(kind) for x in (d, *given)]

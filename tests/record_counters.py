@@ -86,6 +86,21 @@ OF_PATTERNS = [
     or name.startswith("l1tex__data_bank_conflicts")
 ]
 
+# Of tensor cores and of their operands in shared memory.
+OF_TENSOR_CORES = expand(
+    "sm__inst_executed_pipe_tensor{,_op_hmma,_op_imma,_op_dmma}.sum",
+    "sm__pipe_tensor_cycles_active.sum",
+    "sm__ops_path_tensor_src_{fp16,bf16_dst_fp32,tf32_dst_fp32,fp64,int8,int1}.sum",
+    "smsp__inst_executed_op_{ldsm,shared_stsm}.sum",
+    "smsp__sass_inst_executed_op_{ldsm,shared_stsm}.sum",
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{ldsm,stsm}.sum",
+)
+OF_MATRICES = [
+    name
+    for name in (*COUNTS, *OF_TENSOR_CORES)
+    if re.search("mem_shared_op_(ld|st|ldsm|stsm)\\.sum|memory_l1_w|op_(ldsm|shared_)", name)
+]
+
 # What tells in which set of tags a line is.
 OF_TAG_SETS = ["l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum"]
 
@@ -250,7 +265,13 @@ def record(name: str, only: str) -> dict[str, Any]:
             launch["metrics"] |= {f"warm {key}": other["metrics"][key] for key in other["metrics"]}
             launch["metrics"] |= {key: timed[key] for key in ("ms", "spread", "runs")}
     else:
-        metrics = {"patterns": OF_PATTERNS, "tag_sets": OF_TAG_SETS}.get(name, COUNTS)
+        metrics = {
+            "patterns": OF_PATTERNS,
+            "tag_sets": OF_TAG_SETS,
+            "matrices": OF_MATRICES,
+            "tensor_cores": [*COUNTS, *OF_TENSOR_CORES],
+            "mma_counters": OF_TENSOR_CORES,
+        }.get(name, COUNTS)
         launches = ncu_launches(name, only, metrics, ["--cache-control", "none"])
     if name in ("programs", "unseen"):  # for the models, too
         for launch, cold in zip(launches, ncu_launches(name, only, MODELLED), strict=True):

@@ -106,8 +106,9 @@ void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {
 }
 
 void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const {
-    const model::Wavefronts w =
-        is_atomic(e) ? model::atomic_wavefronts(e, traits(e).form) : model::wavefronts(e);
+    const model::Wavefronts w = is_atomic(e)       ? model::atomic_wavefronts(e, traits(e).form)
+                                : traits(e).matrix ? model::matrix_wavefronts(e)
+                                                   : model::wavefronts(e);
     add_wavefronts(c, w);
     c.ideal += w.ideal;
     ++c.shared_requests;

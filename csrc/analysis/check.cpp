@@ -31,10 +31,11 @@ uint32_t granule_bits(const sim::Program& program, Space space) {
 }
 
 // What messages call an access.
-const char* verb_of(const sim::Traits& traits) {
+const char* verb_of(const sim::InstructionInfo& in) {
+    const sim::Traits& traits = in.traits;
     if (traits.atomic) return "atomic update";
     if (traits.code == sim::OpCode::cp_async) return "asynchronous copy";
-    return traits.code == sim::OpCode::st ? "write" : "read";
+    return in.access == Access::store ? "write" : "read";
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
     const std::vector<bool> guesses = guessing_loads(program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::Traits& traits = program.instructions[i].traits;
-        instructions_.push_back({traits, verb_of(traits), copied[i], guesses[i]});
+        instructions_.push_back({traits, verb_of(program.instructions[i]), copied[i], guesses[i]});
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;

@@ -49,6 +49,7 @@ struct Counts {
                                    const CacheResult* caches = nullptr) const;
     // By Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
+    void add_tensor_cores(std::map<std::string, double>& metrics) const;
 };
 
 // The counts of blocks that are added up apart.

@@ -64,8 +64,53 @@ double percent(uint64_t part, uint64_t whole) {
 
 }  // namespace
 
+// What tensor cores executed; only of launches that used them.
+void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
+    using enum sim::TensorSource;
+    const auto operations = [](sim::TensorSource source) {
+        switch (source) {
+            case fp16:
+                return "fp16";
+            case bf16:
+                return "bf16_dst_fp32";
+            case tf32:
+                return "tf32_dst_fp32";
+            case fp64:
+                return "fp64";
+            case int8:
+                return "int8";
+            case int4:
+                return "int4";
+            case int1:
+                return "int1";
+            default:
+                return "fp8";
+        }
+    };
+    const std::string pipe = "sm__inst_executed_pipe_tensor";
+    for (size_t i = 0; i < instructions.size(); ++i) {
+        const sim::Traits& t = listing->instructions[i].traits;
+        const double executed = double(instructions[i].executed);
+        if (executed == 0 || (t.pipe != sim::Pipe::tensor && t.tensor_cycles == 0)) continue;
+        m[pipe + ".sum"] += executed;
+        if (t.machine_code) {
+            const bool doubles = t.code == sim::OpCode::DMMA;
+            const bool integers = t.code == sim::OpCode::IMMA || t.code == sim::OpCode::BMMA;
+            m[pipe +
+              (doubles    ? "_op_dmma"
+               : integers ? "_op_imma"
+                          : "_op_hmma") +
+              ".sum"] += executed;
+            m["sm__pipe_tensor_cycles_active.sum"] += executed * t.tensor_cycles;
+        }
+        if (t.tensor_operations)
+            m[std::string("sm__ops_path_tensor_src_") + operations(t.tensor_source) + ".sum"] +=
+                executed * t.tensor_operations;
+    }
+}
+
 std::map<std::string, double> Counts::metrics() const {
-    Sums global, shared, local, generic;
+    Sums global, shared, local, generic, matrices;
     InstructionCounts cached_copy;
     uint64_t local_load_words = 0, local_store_words = 0;
     for (size_t i = 0; i < instructions.size(); ++i) {
@@ -77,6 +122,10 @@ std::map<std::string, double> Counts::metrics() const {
         if (access == Access::async_copy) {
             global.copy.add(c);
             if (!info.traits.passes_l1) cached_copy.add(c);
+            continue;
+        }
+        if (info.traits.matrix) {
+            matrices.of(access).add(c);
             continue;
         }
         Sums& declared = info.space == Space::global   ? global
@@ -119,7 +168,12 @@ std::map<std::string, double> Counts::metrics() const {
     InstructionCounts shared_atomic = shared.atomic;
     shared_atomic.add(shared.reduction);
     const auto set_shared = [&](const std::string& op, const InstructionCounts& c) {
-        set("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum", c.wavefronts);
+        // Here the rows of ldmatrix and stmatrix are among the loads and stores.
+        const uint64_t of_matrices = op == "ld"   ? matrices.load.wavefronts
+                                     : op == "st" ? matrices.store.wavefronts
+                                                  : 0;
+        set("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum",
+            c.wavefronts + of_matrices);
         set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_" + op + ".sum",
             c.theoretical_wavefronts);
     };
@@ -152,9 +206,22 @@ std::map<std::string, double> Counts::metrics() const {
         generic.atomic.executed + global.atomic.executed);
     set("smsp__sass_inst_executed_op_global_atom.sum", global.atomic.requests);
 
+    const auto set_matrices = [&](const std::string& op, const std::string& wavefronts,
+                                  const InstructionCounts& c) {
+        if (!c.executed) return;
+        set_executed(op, c);
+        set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_" + wavefronts + ".sum",
+            c.theoretical_wavefronts);
+    };
+    set_matrices("ldsm", "ldsm", matrices.load);
+    set_matrices("shared_stsm", "stsm", matrices.store);
+    add_tensor_cores(m);
+
     const InstructionCounts every = global.all();
     InstructionCounts banked = shared.all();
     banked.add(global.copy);
+    banked.add(matrices.load);
+    banked.add(matrices.store);
     set("memory_l1_tag_requests_global", every.lines);
     set("memory_l2_theoretical_sectors_global", every.theoretical_sectors);
     set("memory_l2_theoretical_sectors_global_ideal", every.ideal);

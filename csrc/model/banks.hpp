@@ -147,6 +147,16 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
     return w;
 }
 
+// ldmatrix and stmatrix serve one matrix after the other: 8 rows of 16 bytes, whose addresses come
+// from 8 lanes. No matrices are merged, whatever their rows share. As recorded for 401 patterns on
+// compute capability 9.0 (tests/data/matrices_h200.json).
+inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
+    Wavefronts w;
+    w.taken = w.theoretical = by_groups(e, groups_of(e.bytes), most_words);
+    w.ideal = packed_wavefronts(e);
+    return w;
+}
+
 // An atomic takes a lane at a time in each bank; those that count take lanes that want the same
 // word together. Compare-and-swap takes two passes, and a spinning one lets a lane of each bank
 // have its turn.

@@ -48,6 +48,7 @@ sim::Program Lifter::lift() {
     program_.reconvergence.clear();
     program_.calls.clear();
     program_.tables.clear();
+    program_.matrices.clear();
     program_.constants = {};
     program_.function_of_address.clear();
     // Where functions call themselves or pointers, nothing tells how deep the stack becomes.
@@ -70,7 +71,7 @@ void Lifter::lay_out_registers() {
     for (const Instruction& in : code_.instructions) {
         for (const Operand& o : in.operands) see(o);
     }
-    constexpr uint32_t widest = 4;    // an operand names the first of its registers
+    constexpr uint32_t widest = most_registers;
     general = std::max(general, 12);  // calls of code outside take their arguments in R4 to R13
     general_ = 0;
     uniforms_ = general_ + (uint32_t(general) + widest) * register_bytes;
@@ -330,6 +331,13 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"ATOMS", &Lifter::atomic},
         {"RED", &Lifter::atomic},
         {"REDG", &Lifter::atomic},
+        {"LDSM", &Lifter::matrix_access},
+        {"STSM", &Lifter::matrix_access},
+        {"MOVM", &Lifter::matrix_transposition},
+        {"HMMA", &Lifter::matrix_product},
+        {"IMMA", &Lifter::matrix_product},
+        {"BMMA", &Lifter::matrix_product},
+        {"DMMA", &Lifter::matrix_product},
         {"LDC", &Lifter::load_constant},
         {"ULDC", &Lifter::load_constant},
         {"LDGSTS", &Lifter::async_copy},

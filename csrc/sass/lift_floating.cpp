@@ -353,7 +353,31 @@ void Lifter::convert(const Instruction& in) {
 }
 
 // F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves, the first the upper one.
+// F2FP.F16.E4M3.UNPACK_B R0, R2.H1; F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, RZ
+void Lifter::pack_fp8(const Instruction& in) {
+    only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",
+              "SATFINITE", "RELU"});
+    const std::string type = in.has("E4M3") ? "e4m3x2" : "e5m2x2";
+    const std::string relu = in.has("RELU") ? "relu." : "";
+    const Locator d = result(operand(in, 0));
+    if (in.has("UNPACK_B")) {
+        if (!in.has("F16") || in.has("F32") || in.has("SATFINITE")) unsupported();
+        as_ptx("cvt.rn." + relu + "f16x2." + type, {d, part(operand(in, 1), "U16")});
+        return;
+    }
+    const bool floats = in.has("PACK_AB_MERGE_C");
+    if (floats == in.has("UNPACK_B_MERGE_C") || floats != in.has("F32") || !in.has("SATFINITE"))
+        unsupported();
+    if (!is_zero(operand(in, floats ? 3 : 2))) unsupported("a result that is merged");
+    const std::string spelling = "cvt.rn.satfinite." + relu + type + (floats ? ".f32" : ".f16x2");
+    if (floats)
+        as_ptx(spelling, {d, real(operand(in, 1)), real(operand(in, 2))});
+    else
+        as_ptx(spelling, {d, half_pair(operand(in, 1), false)});
+}
+
 void Lifter::pack_floats(const Instruction& in) {
+    if (in.has("E4M3") || in.has("E5M2")) return pack_fp8(in);
     only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});
     if (in.has("RELU") || in.has("RZ") || !in.has("F32") || !in.has("PACK_AB")) unsupported();
     as_ptx(in.has("BF16") ? "cvt.rn.bf16x2.f32" : "cvt.rn.f16x2.f32",

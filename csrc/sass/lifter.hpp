@@ -18,6 +18,8 @@ using sim::Locator;
 using sim::no_operand;
 using sim::Op;
 
+// An operand names the first of so many registers at most.
+inline constexpr int most_registers = 16;
 // Bytes of a 32-bit register, all lanes.
 inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
@@ -141,6 +143,7 @@ class Lifter {
     void hmnmx(const Instruction& in);
     void convert(const Instruction& in);
     void pack_floats(const Instruction& in);
+    void pack_fp8(const Instruction& in);
 
     // lift_memory.cpp
     void load_store(const Instruction& in);
@@ -153,6 +156,12 @@ class Lifter {
     void set_address(Op& op, const Operand& address, ptx::Space space);
     void describe(ptx::Space space, sim::Access access, uint8_t bytes);
     static ptx::Space space_of(std::string_view opcode);
+
+    // lift_matrix.cpp
+    void matrix_access(const Instruction& in);
+    void matrix_transposition(const Instruction& in);
+    void matrix_product(const Instruction& in);
+    Op& emit_matrices(Op op, const sim::Matrices& matrices);
 
     // lift_control.cpp
     void branch(const Instruction& in);

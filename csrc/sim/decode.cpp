@@ -288,8 +288,8 @@ void Decoder::decode_instruction(uint32_t at) {
     scope_->spare = 0;
     if (code_ == OpCode::unknown) unsupported(in);
     try {
-        if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) ||
-            decode_matrix(in) || decode_lanewise(in))
+        if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) || decode_matrix(in) ||
+            decode_lanewise(in))
             return;
     } catch (const std::out_of_range&) {
         malformed("operands are missing");

@@ -44,7 +44,8 @@ bool shape_named(std::string_view text, Shape3& shape) {
     for (int i = 0; i < 3; ++i) {
         if (text.empty() || text[0] != "mnk"[i]) return false;
         text.remove_prefix(1);
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *parts[i]);
+        const auto [end, error] =
+            std::from_chars(text.data(), text.data() + text.size(), *parts[i]);
         if (error != std::errc{}) return false;
         text.remove_prefix(size_t(end - text.data()));
     }
@@ -54,8 +55,8 @@ bool shape_named(std::string_view text, Shape3& shape) {
 // The modifiers of an instruction on matrices, as far as they are known.
 struct Form {
     Shape3 shape;
-    std::vector<Element> elements;       // in order
-    std::vector<bool> by_rows;           // .row, .col, in order
+    std::vector<Element> elements;  // in order
+    std::vector<bool> by_rows;      // .row, .col, in order
     bool saturates = false, known = true;
     bool and_popc = false, xor_popc = false;
     Space space = Space::generic;
@@ -197,7 +198,8 @@ Type register_type(Element e) { return e == Element::f64 ? Type::f64 : Type::b32
 
 uint32_t Decoder::architecture() const {
     uint32_t number = 0;
-    const size_t digits = std::min(module_.target.find_first_of("0123456789"), module_.target.size());
+    const size_t digits =
+        std::min(module_.target.find_first_of("0123456789"), module_.target.size());
     const char* const first = module_.target.data() + digits;
     std::from_chars(first, module_.target.data() + module_.target.size(), number);
     return number;
@@ -205,8 +207,8 @@ uint32_t Decoder::architecture() const {
 
 void Decoder::require_architecture(uint32_t least) {
     if (architecture() >= least) return;
-    unsupported(*instruction_, "it needs sm_" + std::to_string(least) + "; the PTX is for " +
-                                   module_.target);
+    unsupported(*instruction_,
+                "it needs sm_" + std::to_string(least) + "; the PTX is for " + module_.target);
 }
 
 void Decoder::take_registers(const Operand& list, Type type, size_t count, bool written,
@@ -309,11 +311,11 @@ bool Decoder::decode_matrix_product(const ptx::Instruction& in) {
     const bool fp8_pair = fp8 && (b == Element::e4m3 || b == Element::e5m2);
     if (!integers && !fp8_pair && a != b) return false;
     const bool halves = a == Element::f16 || fp8;
-    const bool sums = a == Element::f64 ? d == a && c == a
+    const bool sums = a == Element::f64  ? d == a && c == a
                       : integers || bits ? d == Element::s32 && c == d
-                      : halves ? (d == Element::f16 || d == Element::f32) &&
-                                     (c == d || (in_quads && c == Element::f16))
-                               : d == Element::f32 && c == d;
+                      : halves           ? (d == Element::f16 || d == Element::f32) &&
+                                               (c == d || (in_quads && c == Element::f16))
+                                         : d == Element::f32 && c == d;
     if (!sums || (f.saturates && !integers) || bits != (f.and_popc || f.xor_popc)) return false;
     if (!in_quads && (!f.by_rows[0] || f.by_rows[1])) return false;
     require_architecture(least_architecture(s, a, f.and_popc));
@@ -373,19 +375,21 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     if (!is_sum(d) || !is_sum(c) || bits != (f.and_popc || f.xor_popc)) return false;
     if (f.saturates && !integers && a != Element::f16) return false;
     if (f.saturates && !integers) return false;  // of halves: NaN becomes 0, not simulated
-    require_architecture(a == Element::f16                          ? 70
-                         : a == Element::s8 || a == Element::u8     ? 72
-                         : bits ? (f.and_popc ? 80 : 75)
-                         : integers                                 ? 75
-                                                                    : 80);
+    require_architecture(a == Element::f16                      ? 70
+                         : a == Element::s8 || a == Element::u8 ? 72
+                         : bits                                 ? (f.and_popc ? 80 : 75)
+                         : integers                             ? 75
+                                                                : 80);
     Matrices x;
     const bool turned = s.m == 8 && s.n == 32;
     x.m = uint8_t(turned ? 16 : std::min(16, s.m));
     x.k = uint16_t(s.k);
     x.saturates = f.saturates;
     x.a_type = x.b_type = a, x.c_type = c, x.d_type = d;
-    const size_t a_registers = fragment_registers(s, 'a', a), b_registers = fragment_registers(s, 'b', a);
-    const size_t c_registers = fragment_registers(s, 'c', c), d_registers = fragment_registers(s, 'd', d);
+    const size_t a_registers = fragment_registers(s, 'a', a),
+                 b_registers = fragment_registers(s, 'b', a);
+    const size_t c_registers = fragment_registers(s, 'c', c),
+                 d_registers = fragment_registers(s, 'd', d);
     if (in.operands.size() < 4) malformed("operands are missing");
     if (in.operands.size() > 4) malformed("it has too many operands");
     // Of 8 x 32, the transposed product is computed.
@@ -394,8 +398,8 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     take_registers(in.operands[3], register_type(c), c_registers, false, x.c, "c");
     take_registers(in.operands[0], register_type(d), d_registers, true, x.d, "d");
     const auto of_tile = [&](int elements) {
-        return uint8_t(std::max(1, a == Element::f64 ? elements / 32
-                                                     : elements * bits_of(a) / 32 / 32));
+        return uint8_t(
+            std::max(1, a == Element::f64 ? elements / 32 : elements * bits_of(a) / 32 / 32));
     };
     x.a_count = of_tile(x.m * s.k);
     x.b_count = of_tile(8 * s.k);
@@ -432,7 +436,7 @@ bool Decoder::decode_fragment_access(const ptx::Instruction& in) {
                            [&](Element factor) { return is_form_of_wmma(s, factor); });
     };
     using enum Element;
-    const bool fits = !sums     ? shaped_for({e})
+    const bool fits = !sums      ? shaped_for({e})
                       : e == f16 ? shaped_for({f16})
                       : e == f32 ? shaped_for({f16, bf16, tf32})
                       : e == f64 ? shaped_for({f64})

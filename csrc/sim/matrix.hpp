@@ -69,8 +69,8 @@ enum class Arithmetic : uint8_t {
     in_floats,  // m8n8k4 of halves without tensor cores for it: by FFMA, each group of 8 lanes
     doubles,    // a chain of fused multiply-adds
     integers,
-    bits_and,   // and.popc
-    bits_xor,   // xor.popc
+    bits_and,  // and.popc
+    bits_xor,  // xor.popc
 };
 
 inline constexpr int most_fragment_registers = 16;
@@ -86,13 +86,13 @@ struct Matrices {
     uint16_t k = 0;
     Element a_type{}, b_type{}, c_type{}, d_type{};
     Arithmetic arithmetic = Arithmetic::fused;
-    uint8_t fraction_bits = 25;    // fused: below the largest exponent
-    uint8_t result_bits = 23;      // fused: of the fraction of a result of 32 bits
-    uint8_t step = 0;              // fused: so many products are added at once
-    bool saturates = false;        // integers
-    bool row_a = true;             // in_floats: how a and b are laid out
+    uint8_t fraction_bits = 25;  // fused: below the largest exponent
+    uint8_t result_bits = 23;    // fused: of the fraction of a result of 32 bits
+    uint8_t step = 0;            // fused: so many products are added at once
+    bool saturates = false;      // integers
+    bool row_a = true;           // in_floats: how a and b are laid out
     bool row_b = false;
-    bool pairs = false;            // doubles are in pairs of registers (machine code)
+    bool pairs = false;  // doubles are in pairs of registers (machine code)
 
     // Loads and stores. ldmatrix, stmatrix: `count` matrices of 8 rows of 16 bytes. wmma: which
     // operand's fragment, of m x n x k, by rows or columns, `stride` elements apart.

@@ -7,8 +7,9 @@
 // is the sum of its factors' (subnormal factors are not normalised); a zero has none. A sum that
 // rounds to zero is +0. So do: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA
 // tensor cores" (2021); Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (2025); Xie,
-// Wang, Yang and Yang, "MMA-Sim" (2025), from whom the bits of each generation are. Those of compute
-// capability 9.0, and what becomes of zeros, are as recorded on an H200 (tests/data/mma_h200.npz).
+// Wang, Yang and Yang, "MMA-Sim" (2025), from whom the bits of each generation are. Those of
+// compute capability 9.0, and what becomes of zeros, are as recorded on an H200
+// (tests/data/mma_h200.npz).
 //
 // The loops run over the rows of a tile, whose elements lie next to each other: [k or column][row].
 #pragma once
@@ -185,7 +186,8 @@ inline void put_specials(const Matrices& x, int first, int last, Tile& t) {
             for (int k = first; k < last; ++k)
                 v += value_of(fa, t.a[k][i]) * value_of(fb, t.b[k][j]);
             if (v - v == 0) continue;  // finite
-            const uint32_t infinite = to_half ? 0x7c00 : 0x7f800000, nan = to_half ? 0x7fff : 0x7fffffff;
+            const uint32_t infinite = to_half ? 0x7c00 : 0x7f800000,
+                           nan = to_half ? 0x7fff : 0x7fffffff;
             const uint32_t sign = to_half ? 0x8000 : 0x80000000;
             t.d[j][i] = v != v ? nan : infinite | (v < 0 ? sign : 0);
         }
@@ -237,8 +239,8 @@ inline void multiply_in_halves(const Matrices& given, Tile& t) {
             const uint32_t s = part.d[j][i], c = t.c[j][i];
             t.d[j][i] = x.d_type == Element::f16
                             ? float_to_half(half_to_float(uint16_t(c)) + half_to_float(uint16_t(s)))
-                            : std::bit_cast<uint32_t>(canonical(std::bit_cast<float>(c) +
-                                                                std::bit_cast<float>(s)));
+                            : std::bit_cast<uint32_t>(
+                                  canonical(std::bit_cast<float>(c) + std::bit_cast<float>(s)));
         }
     }
 }
@@ -260,8 +262,8 @@ void multiply_integers_of(const Matrices& x, Tile& t) {
         }
         for (int i = 0; i < tile_rows; ++i) {
             const int64_t whole = int64_t{int32_t(t.c[j][i])} + sum[i];
-            t.d[j][i] = uint32_t(
-                x.saturates ? std::clamp<int64_t>(whole, INT32_MIN, INT32_MAX) : whole);
+            t.d[j][i] =
+                uint32_t(x.saturates ? std::clamp<int64_t>(whole, INT32_MIN, INT32_MAX) : whole);
         }
     }
 }

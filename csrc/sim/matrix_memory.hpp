@@ -80,8 +80,7 @@ void access_matrices(Warp& w, const Op& op) {
                     w.address[i] = address[n * matrix_rows + at.row] + at.byte;
                     w.mask |= LaneMask(has_lane(r.mask, n * matrix_rows + at.row)) << i;
                 }
-                if (w.mask)
-                    announce<watch>(w, rows, ptx::Space::shared, access, Shape::scattered);
+                if (w.mask) announce<watch>(w, rows, ptx::Space::shared, access, Shape::scattered);
             }
         }
     }
@@ -162,9 +161,8 @@ void move_part(Warp& w, const Op& op, Locator at, uint32_t shift, uint32_t bytes
         const size_t apart = std::max<size_t>(4, bytes);
         for_each_lane(w.mask, [&](int i) {
             std::byte* const memory = r.shape == Shape::scattered ? r.lane[i]
-                                      : r.shape == Shape::uniform
-                                          ? r.host
-                                          : r.host + size_t(i) * bytes;
+                                      : r.shape == Shape::uniform ? r.host
+                                                                  : r.host + size_t(i) * bytes;
             std::byte* const lane = lanes + size_t(i) * apart;
             if constexpr (access == Access::load)
                 std::memcpy(lane, memory, bytes);
@@ -209,12 +207,11 @@ void access_fragment(Warp& w, const Op& op) {
     if (stride * uint64_t(bits) % 128 != 0)
         throw_misuse(w, op, 0,
                      "rows or columns of a matrix lie a multiple of 16 bytes apart, not " +
-                         std::to_string(stride) + " elements of " + std::to_string(bits) +
-                         " bits");
-    if (base[0] % 16 != 0)
-        throw_misuse(w, op, 0, "a matrix begins at a multiple of 16 bytes");
-    const bool together = x.operand == 'a' ? x.by_rows : x.operand == 'b' ? !x.by_rows
-                                                       : x.by_rows != (x.m == 8 && x.n == 32);
+                         std::to_string(stride) + " elements of " + std::to_string(bits) + " bits");
+    if (base[0] % 16 != 0) throw_misuse(w, op, 0, "a matrix begins at a multiple of 16 bytes");
+    const bool together = x.operand == 'a'   ? x.by_rows
+                          : x.operand == 'b' ? !x.by_rows
+                                             : x.by_rows != (x.m == 8 && x.n == 32);
     const int parts = together ? 1 : each;
     part.bytes = uint8_t(bits == 64 ? 8 : 4 / parts);
     const int registers = access == Access::load ? x.d_count : x.a_count;

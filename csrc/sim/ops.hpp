@@ -43,6 +43,8 @@ COALESCE_SELECT(select_warp_barrier)
 // Parts of select_arithmetic.
 COALESCE_SELECT(select_half)
 COALESCE_SELECT(select_rounding)
+// A part of select_convert.
+COALESCE_SELECT(select_fp8)
 #undef COALESCE_SELECT
 
 Selection select_special(std::string_view name, ptx::Type type);

@@ -410,6 +410,7 @@ Selection select_pack(Modifiers& m) {
 Selection select_convert(const ptx::Instruction& in, Modifiers& m) {
     if (in.opcode != "cvt") return {};
     if (m.take("pack")) return select_pack(m);
+    if (m.has("e4m3x2") || m.has("e5m2x2")) return select_fp8(in, m);
     Round r = Round::none;
     bool integral_result = false;
     const std::string_view mode =

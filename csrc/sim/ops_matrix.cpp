@@ -26,9 +26,8 @@ void gather(Warp& w, const Locator* registers, int count, bool halves, uint32_t 
         const uint32_t* const word = w.lanes<const uint32_t>(registers[r]);
         const int row = halves ? 8 * (r & 1) : 0, k = (halves ? r >> 1 : r) * 4 * each;
         for (int lane = 0; lane < warp_size; ++lane) {
-            uint32_t(*const to)[rows] = out + k + lane % 4 * each;
-            for (int e = 0; e < each; ++e)
-                to[e][row + lane / 4] = word[lane] >> (bits * e) & mask;
+            uint32_t (*const to)[rows] = out + k + lane % 4 * each;
+            for (int e = 0; e < each; ++e) to[e][row + lane / 4] = word[lane] >> (bits * e) & mask;
         }
     }
 }
@@ -136,7 +135,8 @@ void write_double(Warp& w, const Matrices& x, Locator at, int lane, double value
 void multiply_doubles(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
-    alignas(64) double a[16][tile_rows] = {}, b[16][tile_columns], sum[tile_columns][tile_rows] = {};
+    alignas(64) double a[16][tile_rows] = {}, b[16][tile_columns],
+                       sum[tile_columns][tile_rows] = {};
     const bool halves = x.m == 16;
     for (int lane = 0; lane < warp_size; ++lane) {
         const int group = lane / 4, member = lane % 4;
@@ -192,9 +192,8 @@ void multiply_in_floats(Warp& w, const Op& op) {
             }
             for (int i = 0; i < 8; ++i) {
                 const auto [row, column] = place(x.c_type, lane, i);
-                c[row][column] = x.c_type == Element::f16
-                                     ? half(x.c, lane, i)
-                                     : w.lanes<const float>(x.c[i])[lane];
+                c[row][column] = x.c_type == Element::f16 ? half(x.c, lane, i)
+                                                          : w.lanes<const float>(x.c[i])[lane];
             }
         }
         for (int i = 0; i < 8; ++i) {

@@ -124,6 +124,7 @@ Traits traits_of(std::string_view opcode) {
         read_machine_code(t, parts);
     else
         read_ptx(t, parts);
+    read_tensor(t, opcode);
     return t;
 }
 

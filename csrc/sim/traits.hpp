@@ -34,6 +34,9 @@ inline constexpr uint32_t bulk = 1u << 12;      // a copy that does not pass the
 inline constexpr uint32_t matrix = 1u << 13;    // lanes give the addresses of a matrix's rows
 }  // namespace trait
 
+// What the tensor cores multiply.
+enum class TensorSource : uint8_t { none, fp16, bf16, tf32, fp64, int8, int4, int1, fp8 };
+
 // How an atomic updates memory, as far as its cost depends on that.
 enum class AtomicForm : uint8_t {
     plain,             // add, min, exch, ...
@@ -67,8 +70,16 @@ struct Traits {
     bool awaits_copies = false;    // cp.async.wait_group
     bool bulk = false;             // a bulk copy: its accesses are not counted
     bool matrix = false;           // ldmatrix, stmatrix
+    // Of an instruction of tensor cores: multiplications and additions of a warp, and, of machine
+    // code, for how many cycles it occupies the tensor cores of a multiprocessor's quarter.
+    TensorSource tensor_source = TensorSource::none;
+    uint32_t tensor_operations = 0;
+    uint32_t tensor_cycles = 0;
     bool operator==(const Traits&) const = default;
 };
+
+// Fills in what is told of tensor cores; tensor_traits.cpp.
+void read_tensor(Traits& traits, std::string_view opcode);
 
 // The traits of an opcode with its modifiers: "ld.volatile.global.u32", "ATOMS.CAS".
 [[nodiscard]] Traits traits_of(std::string_view opcode);

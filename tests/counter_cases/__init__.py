@@ -19,6 +19,7 @@ from counter_cases import (
     programs,
     shipped,
     slow_paths,
+    tensor_cores,
     together,
     unseen,
 )
@@ -34,6 +35,9 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "tag_sets": many_lines.cases,
     "together": together.cases,
     "slow_paths": slow_paths.cases,
+    "matrices": tensor_cores.accesses,
+    "tensor_cores": tensor_cores.cases,
+    "mma_counters": tensor_cores.products,
 }
 
 

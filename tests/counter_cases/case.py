@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,14 @@ def kernel_of(file: str, entry: str, device: Any) -> coalesce.Kernel:
 
 
 def launch(
-    name: str, file: str, entry: str, grid: Any, block: Any, arguments: Any, shared: int = 0
-) -> Case:
-    """Return the case of one launch of a kernel of tests/kernels."""
+    name: str, file: str, entry: str, grid: Any, block: Any, arguments: Any, shared: int = 0,
+    kernel: Callable[[Any], coalesce.Kernel] | None = None,
+) -> Case:  # fmt: skip
+    """Return the case of one launch of a kernel of tests/kernels, or of another by device."""
+    of_device = kernel or partial(kernel_of, file, entry)
 
     def run(device: Any, counts: bool = False, timed: bool = False) -> Launches:
-        kernel = kernel_of(file, entry, device)
+        kernel = of_device(device)
         # The arguments are shared between cases, so what a launch writes goes to copies.
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         record = kernel.launch(

@@ -149,6 +149,11 @@ BY_CHANCE = {
     ),
 }
 
+# Of tensor cores.
+OF_TENSOR_CORES = re.compile(
+    r"sm__(inst_executed_pipe|pipe|ops_path)_tensor\w*\.sum|.*(ld|st)sm\.sum"
+)
+
 # Patterns that no rule here covers: the case, the metrics, and by how much they may differ.
 UNCOVERED = [
     # 16-byte loads by some lanes, of which pairs share an address.
@@ -323,6 +328,34 @@ def test_patterns_of_one_access(kernel):
         )
     }
     assert unlike == {}
+
+
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize("kind", ["load_matrices", "store_matrices"])
+def test_rows_of_matrices(kind):
+    unlike = {
+        case.name: found
+        for case in all_cases("matrices")
+        if case.name.startswith(kind)
+        for which in (OF_SHARED, ARBITRATED, OF_TENSOR_CORES)
+        if (found := differences(case, "matrices", which))
+    }
+    assert unlike == {}
+
+
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize("case", cases("tensor_cores"))
+def test_kernels_on_tensor_cores(case):
+    which = [BY_ADDRESS, OF_SHARED, EXECUTED]
+    if case.name != "transpose_registers":
+        which.append(OF_TENSOR_CORES)
+    assert [differences(case, "tensor_cores", w) for w in which] == [{}] * len(which)
+
+
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize("case", cases("mma_counters")[::3])
+def test_instructions_of_tensor_cores(case):
+    assert differences(case, "mma_counters", OF_TENSOR_CORES) == {}
 
 
 @pytest.mark.skipif(shutil.which("ncu") is None, reason="Nsight Compute's ncu is not installed")

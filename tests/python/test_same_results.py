@@ -83,6 +83,7 @@ def launches() -> dict[str, Launch]:
         "slow_paths.cu": counter_cases.slow_paths.launches(),
         "awkward.cu": counter_cases.awkward.launches(),
         "programs.cu": counter_cases.programs.launches(),
+        "tensor_cores.cu": counter_cases.tensor_cores.launches(),
         "ordinary.cu": ordinary_cases.launches(),
         "patterns.cu": counter_cases.patterns.launches(),
     }.items():

@@ -1,0 +1,99 @@
+// What an instruction of tensor cores costs, by its opcode.
+//
+// The cycles are those of sm__pipe_tensor_cycles_active on an H200, compute capability 9.0, for one
+// instruction (tests/data/mma_counters_h200.json). Other machine code is not executed here.
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+#include "sim/traits.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+std::vector<std::string_view> parts_of(std::string_view text) {
+    std::vector<std::string_view> parts;
+    while (!text.empty()) {
+        const size_t dot = std::min(text.find('.'), text.size());
+        parts.push_back(text.substr(0, dot));
+        text.remove_prefix(std::min(dot + 1, text.size()));
+    }
+    return parts;
+}
+
+uint32_t number(std::string_view digits) {
+    uint32_t value = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return value;
+}
+
+TensorSource source_named(std::string_view part) {
+    using enum TensorSource;
+    if (part == "f16" || part == "F16") return fp16;
+    if (part == "bf16" || part == "BF16") return bf16;
+    if (part == "tf32" || part == "TF32") return tf32;
+    if (part == "f64") return fp64;
+    if (part == "s8" || part == "u8" || part == "S8" || part == "U8") return int8;
+    if (part == "s4" || part == "u4") return int4;
+    if (part == "b1") return int1;
+    return part == "e4m3" || part == "e5m2" ? fp8 : none;
+}
+
+// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: the second type is that of a. wmma.mma names
+// only the types of d and c where a is of halves.
+void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
+    std::vector<std::string_view> types;
+    for (const std::string_view p : parts) {
+        const size_t n = p.find('n'), k = p.find('k');
+        if (p.size() > 4 && p[0] == 'm' && n != p.npos && k != p.npos && p[1] <= '9')
+            t.tensor_operations =
+                2 * number(p.substr(1)) * number(p.substr(n + 1)) * number(p.substr(k + 1));
+        else if (source_named(p) != TensorSource::none || p == "f32" || p == "s32")
+            types.push_back(p);
+    }
+    t.tensor_source = types.size() >= 4 ? source_named(types[1]) : TensorSource::fp16;
+}
+
+void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
+    using enum TensorSource;
+    if (parts.size() < 2) return;
+    // "16816", "168256", "8816", "16x8x4"
+    std::string_view shape = parts[1];
+    const uint32_t m = shape.starts_with("16") ? 16 : 8;
+    shape.remove_prefix(std::min<size_t>(shape.size(), m == 16 ? 2 : 1));
+    const bool crosses = shape.starts_with('x');
+    shape.remove_prefix(std::min<size_t>(shape.size(), crosses ? 3 : 1));
+    const uint32_t k = number(shape);
+    t.tensor_operations = 2 * m * 8 * k;
+    uint32_t bits = 16;
+    t.tensor_source = fp16;
+    if (t.code == OpCode::DMMA) {
+        t.tensor_source = fp64;
+        t.tensor_cycles = std::max(16u, 4 * k);
+        return;
+    }
+    if (t.code == OpCode::IMMA) t.tensor_source = int8, bits = 8;
+    if (t.code == OpCode::BMMA) t.tensor_source = int1, bits = 1;
+    for (const std::string_view p : parts) {
+        if (p == "BF16") t.tensor_source = bf16;
+        if (p == "TF32") t.tensor_source = tf32, bits = 32;
+    }
+    t.tensor_cycles = k * bits > 128 ? 6 : 4;
+}
+
+}  // namespace
+
+void read_tensor(Traits& t, std::string_view opcode) {
+    const std::vector<std::string_view> parts = parts_of(opcode);
+    if (t.code == OpCode::HFMA2) {  // HFMA2.MMA is executed by tensor cores, too
+        for (const std::string_view p : parts) {
+            if (p == "MMA") t.tensor_cycles = 2;
+        }
+    }
+    if (t.pipe != Pipe::tensor) return;
+    t.machine_code ? read_machine_code(t, parts) : read_ptx(t, parts);
+}
+
+}  // namespace coalesce::sim

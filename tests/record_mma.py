@@ -1,0 +1,40 @@
+"""Record what tensor cores return, bit by bit: tests/data/mma_<gpu>.npz.
+
+    python tests/record_mma.py
+
+Needs a GPU; no counters are read. `matrix_cases.py` has the instructions and their operands, of
+which `CHOSEN` are kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matrix_cases
+import numpy as np
+from matrix_cases import chosen
+
+import coalesce
+
+DATA = Path(__file__).parent / "data"
+
+
+def main() -> None:
+    """Run every form of mma on the GPU and write the registers of the results."""
+    if not (status := coalesce.gpu_status()):
+        sys.exit(f"no GPU: {status}")
+    name = next(d.name for d in coalesce.devices() if d.kind == "cuda")
+    found = {}
+    for seed, form in enumerate(matrix_cases.forms()):
+        d, a, b, c = matrix_cases.registers(form, seed)
+        kernel = coalesce.Kernel(matrix_cases.source_of(form), "multiply", device="cuda")
+        kernel[len(d), 32](d, a, b, c)
+        found[form.opcode] = chosen(form, d)
+    path = DATA / f"mma_{name.lower().replace('nvidia ', '').replace(' ', '_')}.npz"
+    np.savez_compressed(path, **found)
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
