@@ -353,7 +353,11 @@ def test_kernels_on_tensor_cores(case):
 
 
 @pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("case", cases("mma_counters")[::3])
+@pytest.mark.parametrize(
+    "case",
+    # ptxas makes of the saturating forms of 4 bits what is not executed: PLOP3 of signs.
+    [c for c in cases("mma_counters")[::3] if not re.search("satfinite.*[su]4", c.id)],
+)
 def test_instructions_of_tensor_cores(case):
     assert differences(case, "mma_counters", OF_TENSOR_CORES) == {}
 
