@@ -199,7 +199,7 @@ Destination destination_of(const Instruction& i) {
         return has_result ? Destination::written : Destination::only_read;
     }
     if (i.opcode == "wmma") {
-        return has(i, "store") ? Destination::only_read : Destination::written;
+        return i.has("store") ? Destination::only_read : Destination::written;
     }
     if (i.opcode == "wgmma") return Destination::accumulated;
     if (i.opcode == "tcgen05") {
