@@ -33,7 +33,8 @@ Locator Lifter::constant(uint32_t bits) {
     const auto [it, fresh] = constants_.try_emplace({bits, 1}, 0);
     if (!fresh) return it->second;
     // Zero has as many registers as an operand can have.
-    it->second = new_constant(bits == 0 ? uint32_t(most_registers) * register_bytes : register_bytes);
+    it->second =
+        new_constant(bits == 0 ? uint32_t(most_registers) * register_bytes : register_bytes);
     for (int i = 0; i < sim::warp_size; ++i)
         std::memcpy(&program_.constants[(it->second >> 1) + 4 * size_t(i)], &bits, sizeof bits);
     return it->second;

@@ -28,8 +28,8 @@ struct MemoryHandlers {
     Handler mbarrier_update, mbarrier_wait;  // see mbarrier_ops.hpp
     Handler bulk_copy_to_shared, bulk_copy_to_global;
     Handler multiply_chain;  // see multiply_chain.hpp; null where each load is announced
-    Handler matrices[2];   // ldmatrix, stmatrix: see matrix_memory.hpp
-    Handler fragments[2];  // wmma.load, wmma.store
+    Handler matrices[2];     // ldmatrix, stmatrix: see matrix_memory.hpp
+    Handler fragments[2];    // wmma.load, wmma.store
 };
 
 // What memory instructions announce.

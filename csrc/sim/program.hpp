@@ -45,7 +45,8 @@ using Mover = void (*)(Warp& warp, const Op& op, const Resolved& where);
 // What the scheduler does at an operation; everything else is `none`: execute it and go on.
 enum class Control : uint8_t {
     none,
-    synchronize,   // shfl, vote, match, mma, bar.warp.sync: needs the lanes of a member mask together
+    synchronize,   // shfl, vote, match, mma, bar.warp.sync: needs the lanes of a member mask
+                   // together
     branch,        // bra
     branch_table,  // brx.idx
     call,
