@@ -118,6 +118,8 @@ class Worker {
     bool run_block(Block& block) {
         stalled_slices_ = 0;
         for (;;) {
+            // Warps that only wait for each other never use up a slice.
+            if (grid_.stop) throw Stopped{};
             bool progress = false, done = true;
             for (Warp& w : block.warps) {
                 if (w.done()) continue;

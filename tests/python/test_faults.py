@@ -190,9 +190,12 @@ def test_instruction_limit():
     assert "stopped after the limit of 200000 warp instructions" in message
 
 
-def test_interrupt():
+@pytest.mark.parametrize("wait", ["", "__syncthreads()", "__syncwarp()", "__nanosleep(100)"])
+def test_interrupt(wait: str):
     """Ctrl-C stops a kernel that never ends, and the next launch works."""
-    endless = kernel("__global__ void forever(volatile int *a) { while (a[0] == 0); a[1] = 1; }")
+    endless = kernel(
+        f"__global__ void forever(volatile int *a) {{ while (a[0] == 0) {wait}; a[1] = 1; }}"
+    )
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
     start = time.monotonic()
