@@ -46,6 +46,7 @@ sim::Program Lifter::lift() {
     describe_instructions();
     program_.ops.clear();
     program_.reconvergence.clear();
+    program_.family_changes.clear();
     program_.calls.clear();
     program_.tables.clear();
     program_.matrices.clear();

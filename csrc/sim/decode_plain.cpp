@@ -11,8 +11,9 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
     const ptx::AddressFamilies& families = scope_->families;
     std::vector<Op>& ops = program_.ops;
     const auto changes_of = [&](const Op& op) {
-        if (op.pc < first_instruction) return Program::FamilyChanges{};  // a join before the body
         const size_t instruction = op.pc - first_instruction;
+        // The return at the end of an empty body belongs to no instruction.
+        if (instruction >= families.changed.size()) return Program::FamilyChanges{};
         return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
     };
     uint64_t renewed = 0;

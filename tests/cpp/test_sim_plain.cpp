@@ -232,6 +232,14 @@ TEST(PlainRun, ForgetsWhatNoLongerHolds) {
     }
 }
 
+TEST(PlainRun, OfAKernelWithoutInstructions) {
+    const std::string text =
+        ".version 8.5\n.target sm_90\n.address_size 64\n"
+        ".visible .entry k(.param .u64 data, .param .u64 out, .param .u32 one, "
+        ".param .u32 stride)\n{\n}\n";
+    EXPECT_EQ(run_as<NoObserver>(text).error, "");
+}
+
 TEST(PlainRun, ExecutesChainsAsOne) {
     const std::string text = kernel_of(
         "{ .reg .f32 %x<2>, %y<2>, %z<2>;\n"
