@@ -139,7 +139,7 @@ def _running(pid: int) -> bool:
     ("body", "message"),
     [
         (".shared .b8 s[60000];\nmov.u32 r, s;", "60000 bytes; at most 49152 may be static"),
-        (".local .b8 s[600000];\nmov.u32 r, s;", "600000 bytes of local memory a thread"),
+        (".local .b8 s[600000];\nmov.u32 r, s;", "600000 bytes of local memory per thread"),
     ],
 )
 def test_more_memory_than_any_gpu_has(body: str, message: str) -> None:

@@ -1,6 +1,6 @@
 """Compiling whole CUDA programs, host code and all, with NVIDIA's compiler nvcc.
 
-nvcc comes with a toolkit, or with the wheels of ``pip install 'coalesce-gpu[programs]'``. It needs
+nvcc comes with a toolkit, or with the wheels of ``pip install '.[programs]'``. It needs
 a host compiler (g++). What it makes is cached as kernels are (`cache`): an entry's key is of the
 source's path and text, the options and the compilers, and the entry names every header of the user
 that was included, with a digest of its contents.
@@ -31,7 +31,7 @@ LIBRARY = "libcudart.so.13"  # the name under which programs look for the runtim
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _SECTION = ".nv_fatbin"
 _INSTALL = (
-    "install it with pip install 'coalesce-gpu[programs]', or put the nvcc of a CUDA toolkit 13 on "
+    "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on "
     "PATH"
 )
 # Libraries whose code is closed and needs a GPU, by what their functions and files are called.
