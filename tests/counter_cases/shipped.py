@@ -35,6 +35,7 @@ ACCESS: list[tuple[str, dict[str, Any]]] = [
 LATER = {
     ("matmul", "tma"),
     ("matmul", "split_k"),
+    ("transpose", "vectorized"),  # sixteen lanes a row since then
 }
 
 

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 LIBRARY = "libcudart.so.13"  # the name under which programs look for the runtime
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _SECTION = ".nv_fatbin"
-_INSTALL = (
-    "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on "
-    "PATH"
-)
+_INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
 # Libraries whose code is closed and needs a GPU, by what their functions and files are called.
 _CLOSED = {
     "cublas": "cuBLAS",
