@@ -26,7 +26,7 @@ struct Failure {
 
 // What a call may meet of errors that were left by kernels.
 enum class Waits : uint8_t {
-    no,   // asynchronous: does not learn of a fault that nobody waited for
+    no,   // asynchronous: returns before the work is done, and so no fault of that work
     yes,  // for the GPU
 };
 

@@ -1,4 +1,4 @@
-// What may be asked about a kernel, and how many of its blocks a multiprocessor holds.
+// A kernel's attributes, and its occupancy: how many of its blocks fit on a multiprocessor.
 #include <algorithm>
 
 #include "cudart/api.hpp"

@@ -34,7 +34,8 @@ const model::Gpu& gpu_named(const std::string& name) {
 
 thread_local Error last_error = cudaSuccess;
 thread_local void* calling = nullptr;
-// The last error was left by a launch, which returns nothing, and nobody has asked for it yet.
+// A launch returns nothing: it leaves its error for cudaGetLastError. True until the program calls
+// that.
 thread_local bool unasked = false;
 thread_local void* unasked_caller = nullptr;
 

@@ -1,7 +1,8 @@
 // The state of the process: one simulated GPU, its memory, modules, streams, and what it is to
 // tell.
 //
-// Its parts each have a file. What a program's parent asks for comes in environment variables:
+// Each part has a file of its own. The process that starts the program passes its wishes in
+// environment variables:
 //   COALESCE_PROGRAM_GPU     the simulated GPU, "h200"
 //   COALESCE_PROGRAM_CODE    a folder with what is known of the machine code (code_file.hpp)
 //   COALESCE_PROGRAM_REPORT  the file to write the report to, at exit (report.cpp)
@@ -38,7 +39,7 @@ class Runtime {
     Streams streams;
     Report report;
 
-    // The error that stays after a kernel's fault; `told`: whether a call that waits returned it.
+    // The error that stays after a kernel's fault, and whether a call that waits has returned it.
     Error fault = cudaSuccess;
     bool fault_told = false;
     std::string unasked_mistake;  // what was wrong with the last launch that failed

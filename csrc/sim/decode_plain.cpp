@@ -22,7 +22,7 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
         if (op.family != ptx::AddressFamilies::none) {
             const uint64_t family = uint64_t{1} << op.family;
             op.family_renewed = renewed & family;
-            renewed &= ~family;  // this op finds the new stride for those behind it
+            renewed &= ~family;  // this op finds the new stride; the next ops use it
         }
         renewed = op.control == Control::none ? renewed | changes_of(op).renewed : 0;
     }

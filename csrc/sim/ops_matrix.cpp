@@ -3,7 +3,7 @@
 //
 // METHOD
 // The fragments of a tile are gathered into arrays once, multiplied there (matrix_arithmetic.hpp)
-// and the result is scattered. Where the elements lie is told in matrix.hpp.
+// and the result is scattered. matrix.hpp says where the elements lie.
 #include <cstring>
 #include <string>
 

@@ -1,7 +1,7 @@
 // The loop of a tiled kernel, in steps of TILE, but directly from global memory.
 //
 // Splitting the loop over k changes no address: each thread still reads K elements of a and of b.
-// That is 1 + 4 sectors per iteration of the inner loop, TILE times as many as in 07_tiled. Tiling
+// That is 1 + 4 sectors per step of the inner loop, and TILE times the number in 07_tiled. Tiling
 // saves sectors because threads share what they load, not because of the order of the loop. (The
 // result needs the inner loop: without it, only one product in TILE is added.)
 
