@@ -6,8 +6,8 @@
 // the lanes that give addresses, of 16 bytes each. A check must know which thread reads what: it
 // hears of the parts that each lane gets, 4 bytes or, of a transposed matrix, twice 2.
 //
-// PTX does not say how wmma.load accesses memory. Here each register of a fragment is read by itself:
-// neighbouring bytes in one access.
+// PTX does not say how wmma.load accesses memory. Here each register of a fragment is read by
+// itself: neighbouring bytes in one access.
 #pragma once
 
 #include <algorithm>
