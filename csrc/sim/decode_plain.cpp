@@ -22,7 +22,11 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
         if (op.family != ptx::AddressFamilies::none) {
             const uint64_t family = uint64_t{1} << op.family;
             op.family_renewed = renewed & family;
-            renewed &= ~family;  // this op finds the new stride; the next ops use it
+            // The op finds the new stride, and the next ops use it: not if it may act for a part of
+            // the warp only, by its guard or because lanes name several state spaces.
+            const bool of_whole_warp =
+                op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
+            if (of_whole_warp) renewed &= ~family;
         }
         renewed = op.control == Control::none ? renewed | changes_of(op).renewed : 0;
     }

@@ -174,7 +174,8 @@ class Statements {
                    c + ", " + c + ", 1;\nsetp.ne.u32 %p, " + c + ", 0;\n@%p bra " + l + "; }\n";
         }
         const char* guards[] = {"7", "32", "64"};
-        return "setp.lt.u32 %p, %lane, " + std::string(guards[below(3)]) + ";\n@%p " + move();
+        return "setp.lt.u32 %p, %lane, " + std::string(guards[below(3)]) + ";\n@%p " +
+               (below(2) ? move() : load_to(f()));
     }
 
     std::mt19937 random_;
@@ -216,6 +217,14 @@ TEST(PlainRun, ForgetsWhatNoLongerHolds) {
         // What is added is written in two places.
         "setp.lt.u32 %p, %lane, 9;\nmov.u64 %u1, 4;\n@%p bra L;\nmov.u64 %u1, 8;\nL:\n"
         "ld.global.f32 %f0, [%a1]; add.s64 %a1, %a1, %u1; ld.global.f32 %f1, [%a1];\n",
+        // The first load from the new addresses is of some lanes, by a guard.
+        "ld.global.f32 %f0, [%a1]; bra L;\nL: mad.wide.u32 %a1, %lane, 12, %base;\n"
+        "setp.lt.u32 %p, %lane, 7;\n@%p ld.global.f32 %f1, [%a1];\n"
+        "ld.global.f32 %f2, [%a1]; ld.global.f32 %f3, [%a1+8];\n",
+        // Or it goes to shared memory for some lanes and to global memory for the others.
+        "ld.f32 %f0, [%a1]; bra L;\nL: mad.wide.u32 %a1, %lane, 12, %base; cvt.u64.u32 %u1, %w0;\n"
+        "cvta.shared.u64 %u1, %u1; setp.lt.u32 %p, %lane, 7; selp.b64 %a1, %u1, %a1, %p;\n"
+        "ld.f32 %f1, [%a1]; ld.f32 %f2, [%a1];\n",
         // A shuffle gives every lane another address.
         "ld.shared.f32 %f0, [%w2]; shfl.sync.bfly.b32 %w2, %w2, 5, 31, -1;\n"
         "ld.shared.f32 %f1, [%w2];\n",
