@@ -111,8 +111,8 @@ inline void add_products(float* sum, const Factors* begin, const Factors* end, i
     add_products_at(sum, begin, end, x, y);
 }
 
-// Finds the words that the first loads of all products read, or the second ones. The next load often
-// has the same address register and another offset.
+// Finds the words that the first loads of all products read, or the second ones. The next load
+// often has the same address register and another offset.
 struct FactorFinder {
     Words words;
     int64_t offset = 0;  // of the load before
