@@ -6,14 +6,16 @@ Memory must stay flat after the first fifth of the time, which fills caches: the
 and Python have given out, and resident memory. Resident memory is larger and grows in rare steps:
 each of the C library's arenas keeps the memory that was freed in it. When the threads have ended,
 as many files must be open as before; only those of waiting compilers may be more. The figures are
-printed every minute. The exit status is 1 if something failed or grew. It needs no GPU and runs on
-Linux.
+printed every minute. If an action of the main thread takes ten minutes, the soak prints where all
+threads are and ends. The exit status is 1 if something failed, hung or grew. It needs no GPU and
+runs on Linux.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import faulthandler
 import gc
 import os
 import platform
@@ -25,6 +27,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 from random import Random
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,7 @@ MOST_GROWTH = 64 << 20  # bytes an hour, of resident memory
 MOST_GROWTH_IN_USE = 4 << 20  # bytes an hour, of memory that is in use
 WAITING_COMPILERS = 2
 WORKERS = 3
+HANG_SECONDS = 600  # after which an action of the main thread is called a hang
 
 SCALE = """
 extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -56,6 +60,7 @@ FAULT = 'extern "C" __global__ void fault(int *x) { x[1 << 20] = 1; }'
 
 counts: Counter[str] = Counter()
 failures: list[str] = []
+dropped: list[str] = []  # what ran when Python dropped the exception of an interrupt
 _lock = threading.Lock()
 _stop = threading.Event()
 _go = threading.Event()  # cleared while memory is measured, so that no action is under way
@@ -164,24 +169,43 @@ class _InterruptError(Exception):
 
 
 def interrupt(random: Random) -> None:
-    """A signal ends an endless launch, whatever watches it."""
+    """A signal ends an endless launch, whatever watches it.
 
-    def raise_it(*_: Any) -> None:
-        raise _InterruptError
+    Python drops an exception that a handler raises while a finalizer or a weak reference's callback
+    runs, and reports it to `sys.unraisablehook`. Therefore the signal comes again. An exception
+    that anything else drops is a failure.
+    """
+    over = False
+    places: list[str] = []  # of the signals
+    reported = len(dropped)
+
+    def raise_it(_: int, frame: FrameType | None) -> None:
+        if not over:
+            places.append("".join(traceback.format_stack(frame, 8)))
+            raise _InterruptError
 
     before = signal.signal(signal.SIGALRM, raise_it)
     kernel = coalesce.Kernel(FOREVER, device="sim")
     x = np.zeros(1, np.int32)
     calls = [kernel[1, 32], lambda a: kernel.profile(1, 32, a), lambda a: kernel.check(1, 32, a)]
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05 + 0.2 * random.random())
+        signal.setitimer(signal.ITIMER_REAL, 0.05 + 0.2 * random.random(), 20.0)
         random.choice(calls)(x)
         raise AssertionError("an endless kernel ended")
     except _InterruptError:
         pass
     finally:
+        over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert len(places) - 1 <= len(dropped) - reported, f"dropped at\n{places[0]}"
+
+
+def note_dropped(unraisable: Any) -> None:
+    if isinstance(unraisable.exc_value, _InterruptError):
+        dropped.append(repr(unraisable.object))
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 EVERYWHERE = [
@@ -268,6 +292,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    sys.unraisablehook = note_dropped
     mine = Random(options.seed)
     for action in [*EVERYWHERE, *MAIN_ONLY]:  # what is made once is made
         act(action, mine)
@@ -283,6 +308,7 @@ def main() -> int:
     samples: list[tuple[float, int, int]] = []
     next_sample = next_report = 0.0
     while (passed := time.monotonic() - started) < seconds:
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
         act(mine.choice(EVERYWHERE + 2 * MAIN_ONLY), mine)
         if passed >= next_sample:
             samples.append((passed, *measure()))
@@ -290,6 +316,7 @@ def main() -> int:
         if passed >= next_report:
             report(passed, samples)
             next_report = passed + 60
+    faulthandler.cancel_dump_traceback_later()
     _stop.set()
     for thread in workers:
         thread.join(60)
@@ -313,6 +340,7 @@ def main() -> int:
     print(
         f"failures: {len(failures)}; threads that did not end: {len(stuck)}; files: {files_left:+}"
     )
+    print(f"interrupts that Python dropped, so that they came again: {len(dropped)} {dropped[:3]}")
     for failure in failures[:5]:
         print(failure)
     # A short soak cannot tell a slope: its noise, some MiB, is much an hour.

@@ -137,6 +137,7 @@ def test_cudas_headers_are_found() -> None:
         ["cuda/std/limits"],
         ["climits", "cuda/atomic"],
         ["cuda/atomic", "limits.h", "cstdint"],
+        ["cstdint", "cuda/atomic"],
         ["cuda.h", "cuda_runtime.h"],
     ],
 )
@@ -148,6 +149,23 @@ def test_headers_give_no_warnings(headers: list[str]) -> None:
     includes = "".join(f"#include <{header}>\n" for header in headers)
     source = includes + 'extern "C" __global__ void k(float *x) { ' + limits + " }"
     assert compile_cuda(source).log == ""
+
+
+@pytest.mark.parametrize("first", ["", "#include <cuda/atomic>\n"])
+def test_integer_constants_have_their_types(first: str) -> None:
+    source = """
+        #include <stdint.h>
+        template <class A, class B> constexpr bool same = false;
+        template <class A> constexpr bool same<A, A> = true;
+        static_assert(same<decltype(INT8_C(-1)), int8_t> && INT8_C(-1) < 0, "");
+        static_assert(same<decltype(UINT16_C(1)), uint16_t>, "");
+        static_assert(UINT64_C(0xffffffffffffffff) == UINT64_MAX, "");
+        static_assert(INT64_C(-9223372036854775807) - 1 == INT64_MIN, "");
+        extern "C" __global__ void k(uint32_t *x, uint32_t n) { x[0] = n * UINT32_C(0x80000001); }
+    """
+    if first and not nvrtc.include_folders():
+        pytest.skip("CUDA's headers are not installed")
+    assert compile_cuda(first + source).log == ""
 
 
 def test_the_standard_library_is_provided() -> None:

@@ -7,7 +7,6 @@ stay locked in the child for ever. Therefore the child replaces each of these lo
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import threading
@@ -17,27 +16,18 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class Lock:
-    """A `threading.RLock` that is open in a forked child."""
+def lock() -> threading.RLock:
+    """Return a lock that is open in a forked child, unless the forking thread held it.
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        _locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(
-            RuntimeError
-        ):  # the process forked in between, so the lock is open
-            self._lock.release()
-
-    def _remake(self) -> None:
-        self._lock = threading.RLock()
+    It is a `threading.RLock` and no class around one: Ctrl-C could leave a method of Python between
+    the moment in which it has the lock and its return, and nobody would release the lock.
+    """
+    made = threading.RLock()
+    _locks.add(made)
+    return made
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801 (it is used as that one is)
@@ -49,12 +39,13 @@ class cached_property(functools.cached_property[T]):  # noqa: N801 (it is used a
     def __init__(self, function: Callable[[Any], T]) -> None:
         super().__init__(function)
         if hasattr(self, "lock"):
-            self.lock = Lock()
+            self.lock = lock()
 
 
 def _after_fork() -> None:
-    for lock in _locks:
-        lock._remake()
+    for held in _locks:
+        if not held._is_owned():
+            held._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

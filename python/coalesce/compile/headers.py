@@ -122,9 +122,17 @@ _LIMITS = """\
 #define USHRT_MAX 0xffff
 """
 
-_STDINT = (
-    _LIMITS
-    + """\
+# INT8_C and its like are functions: CCCL defines macros of these names, in which spaces differ from
+# version to version, and the compiler warns of a macro whose text differs.
+_CONSTANTS = "".join(
+    f"__host__ __device__ constexpr ::{sign}int_least{bits}_t {sign.upper()}INT{bits}_C"
+    f"({wide} x) {{ return ::{sign}int_least{bits}_t(x); }}\n"
+    for sign, wide in (("", "long long"), ("u", "unsigned long long"))
+    for bits in (8, 16, 32, 64)
+)
+
+_STDINT = f"""\
+{_LIMITS}\
 #define INT8_MAX SCHAR_MAX
 #define INT8_MIN SCHAR_MIN
 #define UINT8_MAX UCHAR_MAX
@@ -141,17 +149,9 @@ _STDINT = (
 #define UINTPTR_MAX UINT64_MAX
 #define SIZE_MAX UINT64_MAX
 #ifndef INT8_C  // CCCL may have them
-#define INT8_C(X) ((::int_least8_t) (X))
-#define INT16_C(X) ((::int_least16_t) (X))
-#define INT32_C(X) ((::int_least32_t) (X))
-#define INT64_C(X) ((::int_least64_t) (X))
-#define UINT8_C(X) ((::uint_least8_t) (X))
-#define UINT16_C(X) ((::uint_least16_t) (X))
-#define UINT32_C(X) ((::uint_least32_t) (X))
-#define UINT64_C(X) ((::uint_least64_t) (X))
+{_CONSTANTS}\
 #endif
 """
-)
 
 _FLOAT = """\
 #pragma once

@@ -24,7 +24,7 @@ DEFAULT_ARCH = "sm_90"
 
 _remembered: dict[str, Compiled] = {}  # by cache key, the newest last
 _REMEMBERED_AT_MOST = 256
-_lock = forks.Lock()
+_lock = forks.lock()
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Compiler:
         self._path = path
         self._here: _cuda.Nvrtc = cuda.Nvrtc(path)
         self._idle: list[_Child] = []
-        self._lock = forks.Lock()
+        self._lock = forks.lock()
         self._childless = not sys.executable
         atexit.register(self._close)
         os.register_at_fork(after_in_child=self._forget)

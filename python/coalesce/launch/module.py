@@ -65,7 +65,7 @@ class Module:
         self._loaded: dict[str, Any] = {}  # on a GPU, by device
         # Two threads that launch a new kernel must get the same module, or each would have its own
         # variables.
-        self._lock = forks.Lock()
+        self._lock = forks.lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Kernels that are pickled together share their module after loading, too.
