@@ -31,6 +31,8 @@ constexpr const char* how_to_go_on =
     "\n  docs/reliability.md shows how to launch a kernel in a process of its own, so that a fault "
     "ends no other.";
 
+constexpr unsigned disable_timing = 2;  // CU_EVENT_DISABLE_TIMING
+
 // A fault as its message says it, the GPU it was on and when it was found. The driver reports one
 // GPU's fault in calls for the process's others, too, so the last one is kept for all of them.
 struct Fault {
@@ -59,11 +61,10 @@ Memory::Memory(Device& device, Pool::Block block)
 
 Memory::~Memory() {
     if (lost()) return;
-    if (elsewhere_) {
-        const Device::Scope scope(device_);
-        if (device_.driver().context_synchronize() != success) return;
-    }
-    device_.pool().give_back(block_);
+    if (elsewhere_)
+        device_.give_back_later(block_);
+    else
+        device_.pool().give_back(block_);
 }
 
 bool Memory::lost() const { return generation_ != device_.generation(); }
@@ -131,6 +132,7 @@ Device::Scope::~Scope() {
 
 std::shared_ptr<Memory> Device::allocate(size_t bytes, const std::string& what) {
     const Scope scope(*this);
+    give_back_idle();
     Pool::Block block;
     const Result result = pool_.take(bytes, block);
     if (result == out_of_memory) {
@@ -170,7 +172,6 @@ void Device::fill(Address target, unsigned char value, size_t bytes, Stream stre
 void Device::order(Stream first, Stream second) {
     if (first == second) return;
     const Scope scope(*this);
-    constexpr unsigned disable_timing = 2;
     EventHandle event = nullptr;
     check(driver_.event_create(&event, disable_timing), "cuEventCreate");
     Result result = driver_.event_record(event, first);
@@ -209,6 +210,33 @@ bool Device::finishes_within(Stream stream, std::chrono::milliseconds time,
         else
             std::this_thread::yield();
     }
+}
+
+void Device::give_back_later(const Pool::Block& block) {
+    const Scope scope(*this);
+    if (driver_.context_record_event == nullptr) {
+        if (driver_.context_synchronize() == success) pool_.give_back(block);
+        return;
+    }
+    EventHandle idle = nullptr;
+    if (driver_.event_create(&idle, disable_timing) != success) return;
+    if (driver_.context_record_event(context_, idle) != success) {
+        // A stream is being captured, say. The block is not reused, because nothing tells when.
+        driver_.event_destroy(idle);
+        return;
+    }
+    const std::lock_guard lock(busy_mutex_);
+    busy_.push_back({block, idle});
+}
+
+void Device::give_back_idle() {
+    const std::lock_guard lock(busy_mutex_);
+    std::erase_if(busy_, [this](const Busy& busy) {
+        if (driver_.event_query(busy.idle) != success) return false;
+        driver_.event_destroy(busy.idle);
+        pool_.give_back(busy.block);
+        return true;
+    });
 }
 
 void Device::free_memory(size_t& free, size_t& total) const {
@@ -268,6 +296,10 @@ std::string Device::last_kernel() {
 bool Device::recover() {
     ++generation_;
     pool_.forget();
+    {
+        const std::lock_guard lock(busy_mutex_);
+        busy_.clear();
+    }
     staging_.forget();
     driver_.context_set(nullptr);
     driver_.context_release(handle_);

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "cuda/driver.hpp"
 #include "cuda/pool.hpp"
@@ -38,8 +39,8 @@ class Memory {
     [[nodiscard]] Address address() const { return block_.address; }
     [[nodiscard]] bool lost() const;  // a kernel fault reset the context since
 
-    // Work was enqueued on a stream that the default stream may not order with, so the memory is
-    // reused only after the device has finished everything.
+    // Work may be enqueued on a stream that the default stream does not order with. Then the memory
+    // is reused only when everything has ended that the GPU has to do at the end of its life.
     void used_elsewhere() { elsewhere_ = true; }
 
   private:
@@ -117,9 +118,14 @@ class Device {
     [[nodiscard]] Pool& pool() { return pool_; }
     void free_memory(size_t& free, size_t& total) const;  // bytes
 
+    // Gives the block back to the pool when everything has ended that the GPU has to do now. Does
+    // not wait for it.
+    void give_back_later(const Pool::Block& block);
+
   private:
     Device(const Driver& driver, int ordinal);
     [[nodiscard]] bool recover();  // whether the device works again
+    void give_back_idle();         // what give_back_later() kept and is free by now
 
     const Driver& driver_;
     int ordinal_;
@@ -135,6 +141,12 @@ class Device {
     ForkSafe<std::mutex> launched_;
     std::string last_kernel_;
     Pool pool_;
+    struct Busy {
+        Pool::Block block;
+        EventHandle idle;  // has happened when nothing uses the block any more
+    };
+    ForkSafe<std::mutex> busy_mutex_;
+    std::vector<Busy> busy_;
     Staging staging_;
 };
 

@@ -28,6 +28,7 @@ Driver::Driver(const std::string& path) {
     }
     COALESCE_DRIVER_FUNCTIONS(COALESCE_FIND)
 #undef COALESCE_FIND
+    library.find("cuCtxRecordEvent", context_record_event);
     library.find("cuTensorMapEncodeTiled", encode_tensor_map);
 
     driver_version(&version);

@@ -102,6 +102,9 @@ struct Driver {
     COALESCE_DRIVER_FUNCTIONS(COALESCE_DECLARE)
 #undef COALESCE_DECLARE
 
+    // cuCtxRecordEvent, which drivers before CUDA 12.5 lack: nullptr there.
+    Result (*context_record_event)(ContextHandle context, EventHandle event) = nullptr;
+
     // cuTensorMapEncodeTiled, which drivers before CUDA 12.0 lack: nullptr there.
     Result (*encode_tensor_map)(void* map, int element, uint32_t rank, Address address,
                                 const uint64_t* extents, const uint64_t* strides,

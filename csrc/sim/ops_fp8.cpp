@@ -38,7 +38,7 @@ uint32_t to_fp8(float x) {
     const uint32_t sign = std::signbit(x) ? 0x80 : 0;
     const int e = std::max(Format::least, rounded > 0 ? std::ilogb(rounded) : Format::least);
     const auto significand = uint32_t(std::ldexp(rounded, Format::fraction - e));
-    return sign | (uint32_t(e - Format::least) << Format::fraction) + significand;
+    return sign | ((uint32_t(e - Format::least) << Format::fraction) + significand);
 }
 
 template <class Format, bool relu>

@@ -3,7 +3,8 @@
 // "Device" memory is host memory, and a launch runs a host loop chosen by the kernel's name:
 // scale(float *x, float factor, int n), add(const float *a, const float *b, float *out, int n),
 // fault(), which breaks the context as an illegal address does, queries(int n), after which the
-// next n queries of a stream find it busy. Otherwise streams are always done. What the driver
+// next n queries of a stream find it busy, endless(), after which events are not reached until
+// end(). Otherwise streams are always done. What the driver
 // pretends to be is set in the environment before it is loaded:
 //   FAKE_DRIVER_DEVICES  how many GPUs (1)     FAKE_DRIVER_VERSION  as cuDriverGetVersion's (13000)
 //   FAKE_DRIVER_NO_RECOVERY  a reset does not mend the context, as with real drivers
@@ -59,6 +60,7 @@ struct State {
     int broken = ok;  // the sticky error of the context
     int retained = 0;
     int busy_queries = 0;
+    bool endless = false;  // a kernel runs until end()
     void* current = nullptr;
     int context = 0;  // its address is the context's handle
 };
@@ -151,6 +153,7 @@ FAKE cuCtxSetCurrent(void* context) {
     return ok;
 }
 FAKE cuCtxSynchronize() { return state().broken; }
+FAKE cuCtxRecordEvent(void*, void*) { return state().broken; }
 FAKE cuMemGetInfo_v2(size_t* free, size_t* total) {
     *total = memory();
     *free = memory() - state().used;
@@ -222,7 +225,10 @@ FAKE cuEventRecord(void* event, void*) {
     static_cast<Event*>(event)->time = Clock::now();
     return state().broken;
 }
-FAKE cuEventQuery(void*) { return state().broken; }
+FAKE cuEventQuery(void*) {
+    if (state().broken != ok) return state().broken;
+    return state().endless ? not_ready : ok;
+}
 FAKE cuEventSynchronize(void*) { return state().broken; }
 FAKE cuEventElapsedTime(float* ms, void* start, void* stop) {
     const auto between = static_cast<Event*>(stop)->time - static_cast<Event*>(start)->time;
@@ -266,6 +272,8 @@ FAKE cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsi
     if (state().broken != ok) return state().broken;
     const std::string& name = static_cast<Function*>(function)->name;
     if (name == "fault") state().broken = illegal_address;
+    if (name == "endless") state().endless = true;
+    if (name == "end") state().endless = false;
     if (name == "queries") state().busy_queries = argument<int>(arguments, 0);
     if (name == "scale") {
         auto* x = argument<float*>(arguments, 0);

@@ -89,6 +89,21 @@ TEST(Device, FillsMemoryAndOrdersStreams) {
     EXPECT_EQ(received, std::vector<uint8_t>(100, 0xAB));
 }
 
+TEST(Device, MemoryOfAnotherStreamIsNotReusedBeforeItsWorkEnds) {
+    void* none[] = {nullptr};
+    Function endless(device(), "image", "endless"), end(device(), "image", "end");
+    constexpr size_t bytes = 12345678;  // a size class of its own
+    auto memory = device().allocate(bytes, "test");
+    const Address address = memory->address();
+    memory->used_elsewhere();
+    launch(endless, {}, none, nullptr);
+    memory.reset();  // does not wait
+    EXPECT_NE(device().allocate(bytes, "test")->address(), address);
+    launch(end, {}, none, nullptr);
+    const auto first = device().allocate(bytes, "test"), second = device().allocate(bytes, "test");
+    EXPECT_TRUE(first->address() == address || second->address() == address);
+}
+
 TEST(Device, OutOfMemorySaysHowMuchIsFree) {
     const std::string message =
         message_of([] { auto memory = device().allocate(size_t{3} << 30, "argument `x`"); });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -200,3 +201,28 @@ def test_timing_of_gpu_arrays_has_no_copies():
     assert (result.get() == 256).all()
     assert timing.source == "measured"
     assert timing.h2d_ms == timing.d2h_ms == 0
+
+
+def test_memory_that_another_stream_uses_is_not_reused(gpu):
+    """Another library may still use an exported array that is deleted here."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    size, not_ready, non_blocking = 1 << 30, 600, 1
+    x = coalesce.zeros(size, np.uint8, device=gpu)
+    stream = ctypes.c_void_p()
+    assert driver.cuStreamCreate(ctypes.byref(stream), non_blocking) == 0
+    try:
+        capsule = x.__dlpack__(stream=stream.value)
+        address = x.__cuda_array_interface__["data"][0]
+        for _ in range(2000):  # a second's work
+            target = ctypes.c_uint64(address)
+            assert driver.cuMemsetD8Async(target, 7, ctypes.c_size_t(size), stream) == 0
+        del x, capsule
+        y = coalesce.zeros(size, np.uint8, device=gpu)
+        assert driver.cuStreamQuery(stream) == not_ready
+        assert y.__cuda_array_interface__["data"][0] != address
+        assert driver.cuStreamSynchronize(stream) == 0
+        again = [coalesce.zeros(size, np.uint8, device=gpu) for _ in range(2)]
+        assert address in [z.__cuda_array_interface__["data"][0] for z in again]
+        assert not y.get().any()
+    finally:
+        driver.cuStreamDestroy_v2(stream)

@@ -325,6 +325,7 @@ class DeviceArray:
         if self._simulated:
             raise AttributeError("__cuda_array_interface__: the array is not in a GPU's memory")
         self._alive()
+        self._lend()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -356,6 +357,8 @@ class DeviceArray:
         if stream not in (-1, None, 1):
             # Work of this package is on the default stream; other streams may not wait for it.
             until_done(_cuda.Device(self._ordinal))
+        if stream not in (None, 1):
+            exported._lend()
         versioned = max_version is not None and max_version[0] >= 1
         code = dtypes.code_of(self.dtype)
         return _cuda.to_dlpack(
@@ -368,6 +371,11 @@ class DeviceArray:
 
     def _part(self, shape: tuple[int, ...], address: int) -> DeviceArray:
         return DeviceArray(self._memory, shape, self.dtype, self._generation, address)
+
+    def _lend(self) -> None:
+        """Note that another library may use the memory on a stream of its own."""
+        if isinstance(self._memory, _cuda.Memory):
+            self._memory.used_elsewhere()
 
     def _host(self) -> np.ndarray[Any, Any]:
         """Return a NumPy view of the memory of a simulated array."""
