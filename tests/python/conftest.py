@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -216,6 +217,7 @@ def check_html() -> Callable[[str], None]:
         sanitizer = _Sanitizer()
         sanitizer.feed(text)
         assert not sanitizer.stack
+        assert not re.search("&lt;/(div|span|t[adhr]|table)&gt;", text), "escaped HTML"
 
     return check
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from coalesce.benchmarking import text as benchmark_text
-from coalesce.render.markup import BAD, FAINT, GOOD, LINE, MONO, cell, row, table, tag
+from coalesce.render.markup import BAD, FAINT, GOOD, LINE, MONO, cell, joined, row, table, tag
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from coalesce.benchmarking.result import Benchmark, BenchmarkRow
 
 _BAR = 16  # characters
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def report(benchmark: Benchmark) -> str:
+def report(benchmark: Benchmark) -> Markup:
     """Return the benchmark as a fragment."""
-    parts = [tag("div", tag("b", escape(benchmark.title)), "font-size:larger"), _table(benchmark)]
-    parts += [tag("div", escape(note), FAINT) for note in benchmark_text.notes(benchmark)]
+    parts = [tag("div", tag("b", benchmark.title), "font-size:larger"), _table(benchmark)]
+    parts += [tag("div", note, FAINT) for note in benchmark_text.notes(benchmark)]
     wrong = [row.variant for row in benchmark if row.correct is False]
     if wrong:
-        text = tag("b", f"▲ Wrong result: {escape(', '.join(wrong))}", f"color:{BAD}")
+        text = tag("b", f"▲ Wrong result: {', '.join(wrong)}", f"color:{BAD}")
         parts.append(tag("div", text))
-    return tag("div", "\n".join(parts), "line-height:1.45")
+    return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 
-def _table(benchmark: Benchmark) -> str:
+def _table(benchmark: Benchmark) -> Markup:
     names = benchmark_text.columns(benchmark)
     best = benchmark_text.fastest(benchmark)
     heads = [cell(tag("b", name), align=_align(name)) for name in names]
@@ -38,7 +39,7 @@ def _table(benchmark: Benchmark) -> str:
         cells.insert(2, cell(_bar(r, slowest)))
         rows.append(row(cells, LINE))
         if r.bound and r.correct is not False:
-            why = cell(f"↳ {escape(r.bound)}", f"padding-left:24px;{FAINT}", span=len(cells))
+            why = cell(f"↳ {r.bound}", f"padding-left:24px;{FAINT}", span=len(cells))
             rows.append(row([why]))
     return table(rows)
 
@@ -48,7 +49,7 @@ def _align(name: str) -> str:
 
 
 def _content(r: BenchmarkRow, name: str, best: bool) -> str:
-    text = escape(benchmark_text.cell(r, name))
+    text = benchmark_text.cell(r, name)
     if r.correct is False:
         return tag("b", text, f"color:{BAD}")
     return tag("b", text) if best and name in ("variant", "ms", "speedup") else text

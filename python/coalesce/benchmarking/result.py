@@ -229,7 +229,7 @@ class Benchmark:
     def _repr_html_(self) -> str:
         from coalesce.benchmarking import html as benchmark_html
 
-        return benchmark_html.report(self)
+        return str(benchmark_html.report(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console

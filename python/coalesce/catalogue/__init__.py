@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import html
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -112,14 +111,12 @@ class VariantTable(Sequence[Variant]):
         return tables.as_text(*self._cells(), wrap=("idea", "needs"))
 
     def _repr_html_(self) -> str:
+        from coalesce.render.markup import tag
+
         columns, rows = self._cells()
-        head = "".join(f"<th>{name}</th>" for name in columns)
-        cells = (
-            "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row)
-            for row in rows
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        head = tag("tr", [tag("th", name) for name in columns])
+        body = [tag("tr", [tag("td", cell, "text-align:left") for cell in row]) for row in rows]
+        return str(tag("table", [tag("thead", head), tag("tbody", body)]))
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Return the heads and rows; there is a column of operations if the rows have several."""

@@ -213,7 +213,7 @@ class Findings(Sequence[Finding]):
     def _repr_html_(self) -> str:
         from coalesce.check import html as check_html
 
-        return check_html.report(self)
+        return str(check_html.report(self))
 
 
 class CheckError(CoalesceError):

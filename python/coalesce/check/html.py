@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
-from coalesce.render.markup import BAD, FAINT, GOOD, MONO, cell, row, table, tag
+from coalesce.render.markup import BAD, FAINT, GOOD, MONO, cell, joined, row, table, tag
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from coalesce.check import Access, Finding, Findings
 
 
-def report(findings: Findings) -> str:
+def report(findings: Findings) -> Markup:
     """Return the findings as a fragment."""
-    parts = [tag("div", tag("b", escape(findings.summary)), "font-size:larger")]
+    parts = [tag("div", tag("b", findings.summary), "font-size:larger")]
     if not findings:
-        parts[0] = tag("div", f"✓ {escape(findings.summary)}", f"color:{GOOD}")
+        parts[0] = tag("div", f"✓ {findings.summary}", f"color:{GOOD}")
     parts += [_finding(f) for f in findings]
     if findings.left_out:
         left_out = f"{findings.left_out:,} more findings, at other lines, are not listed"
         parts.append(tag("div", left_out, FAINT))
-    return tag("div", "\n".join(parts), "line-height:1.45")
+    return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding) -> Markup:
     error = finding.severity == "error"
     color = BAD if error else GOOD
-    title = f"{'▲' if error else '△'} {finding.severity}: {escape(finding.title)}"
+    title = f"{'▲' if error else '△'} {finding.severity}: {finding.title}"
     parts = [tag("div", tag("b", title))]
-    parts += [tag("div", escape(detail)) for detail in finding.details]
+    parts += [tag("div", detail) for detail in finding.details]
     if finding.accesses:
         parts.append(table([_access(a) for a in finding.accesses]))
     if finding.count > 1:
         parts.append(tag("div", f"{finding.count - 1:,} more like it", FAINT))
-    return tag(
-        "div", "".join(parts), f"border-left:4px solid {color};padding:2px 10px;margin:10px 0"
-    )
+    return tag("div", parts, f"border-left:4px solid {color};padding:2px 10px;margin:10px 0")
 
 
-def _access(access: Access) -> str:
+def _access(access: Access) -> Markup:
     line = f"line {access.line}" if access.line else ""
     if access.file:
-        line += f" of {escape(access.file)}"
-    code = escape(access.text or access.instruction)
+        line += f" of {access.file}"
+    code = access.text or access.instruction
     return row(
         [
             cell(access.what),

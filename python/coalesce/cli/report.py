@@ -6,14 +6,13 @@ what changed from the variant before. It is one file without scripts.
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from coalesce import catalogue
 from coalesce.arrays import devices
@@ -27,7 +26,7 @@ from coalesce.profiling import Profile, comparison_html, profile
 from coalesce.profiling import html as profile_html
 from coalesce.profiling.comparison import compare
 from coalesce.render import markup
-from coalesce.render.markup import FAINT, folded, tag
+from coalesce.render.markup import FAINT, folded, image_of, joined, tag
 
 _LENGTH = {"cuda": 1 << 24, "sim": 1 << 16}  # of vectors, by default
 _SIDE = 512  # of matrices, by default; a report simulates every block
@@ -94,26 +93,26 @@ def _profile(operation: str, name: str, arrays: Sequence[Any], timed: Benchmark)
     return profile(operation, *arrays, device=timed.device, **options)
 
 
-def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> str:
+def page(title: str, timed: Benchmark, profiles: Mapping[str, Profile]) -> Markup:
     """Return the page's body."""
-    parts = [tag("h1", escape(title)), benchmark_html.report(timed)]
-    links = [tag("a", escape(name), href=f"#{name}") for name in profiles]
+    parts = [tag("h1", title), benchmark_html.report(timed)]
+    links = [tag("a", name, href=f"#{name}") for name in profiles]
     if len(links) > 1:
-        parts.append(tag("p", f"Line by line: {', '.join(links)}"))
+        parts.append(tag("p", ["Line by line: ", joined(links, ", ")]))
     parts += _ladders(timed, profiles)
     before: str | None = None
     for name, result in profiles.items():
-        parts.append(tag("h2", escape(name), "margin-top:3rem", id=name))
-        parts.append(tag("p", escape(catalogue.variants(timed.operation)[name].sentence)))
+        parts.append(tag("h2", name, "margin-top:3rem", id=name))
+        parts.append(tag("p", catalogue.variants(timed.operation)[name].sentence))
         parts.append(profile_html.report(result))
         if before is not None:
             changes = comparison_html.report(compare(profiles[before], result))
-            parts.append(folded(tag("b", f"What changed from {escape(before)}"), changes))
+            parts.append(folded(tag("b", f"What changed from {before}"), changes))
         before = name
-    return "\n".join(parts)
+    return joined(parts, "\n")
 
 
-def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[str]:
+def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[Markup]:
     """Yield the bars of times and of sectors, or a note if matplotlib is missing."""
     try:
         import matplotlib.pyplot as plt
@@ -131,10 +130,8 @@ def _ladders(timed: Benchmark, profiles: Mapping[str, Profile]) -> Iterator[str]
         axes = plots.ladder(profiles, of="sectors", theme="transparent")
         drawn.append((axes, "Sectors per request of each variant's loads of global memory"))
     for axes, words in drawn:
-        file = io.BytesIO()
+        file = io.StringIO()
         figure: Any = axes.figure
         figure.savefig(file, format="svg")
         plt.close(figure)
-        data = base64.b64encode(file.getvalue()).decode()
-        source = f"data:image/svg+xml;base64,{data}"
-        yield f'<img alt="{words}" style="max-width:100%;display:block" src="{source}">'
+        yield image_of(file.getvalue(), words, "max-width:100%;display:block")

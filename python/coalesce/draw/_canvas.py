@@ -6,7 +6,6 @@ like any image. Marks for tests and other programs are ``data-`` attributes, whi
 
 from __future__ import annotations
 
-import base64
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 from coalesce.common import checks
 from coalesce.draw import _palette
 from coalesce.draw._palette import FAINT, INK, PAPER, SOFT, Paint
+from coalesce.render import markup
 
 WIDTH = 760.0  # of every picture, in CSS pixels; fits the cell of a notebook on a laptop
 MARGIN = 28.0
@@ -69,13 +69,9 @@ class Picture:
     def _repr_html_(self) -> str:
         # An <object> has tooltips, an image has not. GitHub and notebooks that are not trusted
         # strip the <object> and keep its content: the same picture as an image.
-        data = "data:image/svg+xml;base64," + base64.b64encode(self.svg.encode()).decode()
-        size = f'width="{number(self.width)}"'
-        return (
-            f'<object type="image/svg+xml" {size} style="max-width:100%" data="{data}">'
-            f'<img {size} style="max-width:100%" alt={quoteattr(self.headline)} src="{data}">'
-            "</object>"
-        )
+        attributes = {"type": "image/svg+xml", "data": markup.data_url(self.svg)}
+        attributes["width"] = number(self.width)
+        return str(markup.tag("object", markup.image(self), "max-width:100%", **attributes))
 
     def save(self, path: str | Path) -> Path:
         """Write the SVG to a file.

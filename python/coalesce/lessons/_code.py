@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from html import escape
 
-from coalesce.render.markup import FAINT, GOOD, MONO, tag
+from markupsafe import Markup
+
+from coalesce.render.markup import FAINT, GOOD, MONO, joined, tag
 
 _WORDS = (
     "__global__|__shared__|__restrict__|__device__|__syncthreads|extern|const|void|int|float|double"
@@ -35,21 +36,23 @@ class Code(str):
         return "\n".join(f"{number:4}  {line}" for number, line in self._numbered())
 
     def _repr_html_(self) -> str:
-        lines = "\n".join(
-            f"{tag('span', f'{number:4}', FAINT)}  {_highlighted(line)}"
+        lines = [
+            tag("span", f"{number:4}", FAINT) + "  " + _highlighted(line)
             for number, line in self._numbered()
-        )
-        return tag("div", tag("pre", lines, f"{MONO};font-size:13px"), **{"class": "cell_code"})
+        ]
+        shown = tag("pre", joined(lines, "\n"), f"{MONO};font-size:13px")
+        return str(tag("div", shown, **{"class": "cell_code"}))
 
     def _numbered(self) -> list[tuple[int, str]]:
         return list(enumerate(self.split("\n"), self.first))
 
 
-def _highlighted(line: str) -> str:
-    made, last = [], 0
+def _highlighted(line: str) -> Markup:
+    made: list[str] = []
+    last = 0
     for token in _TOKEN.finditer(line):
         assert token.lastgroup is not None
-        made.append(escape(line[last : token.start()], quote=False))
-        made.append(tag("span", escape(token[0], quote=False), _STYLES[token.lastgroup]))
+        made.append(line[last : token.start()])
+        made.append(tag("span", token[0], _STYLES[token.lastgroup]))
         last = token.end()
-    return "".join([*made, escape(line[last:], quote=False)])
+    return joined([*made, line[last:]])

@@ -7,20 +7,20 @@ on the site. With a guess the answer is shown beside it.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from types import EllipsisType
 from typing import Any
+
+from markupsafe import Markup, escape
 
 from coalesce.common import checks
 from coalesce.lessons._answers import ANSWERS, Answer
 from coalesce.render import markup
-from coalesce.render.markup import BAD, FAINT, GOOD, tag
+from coalesce.render.markup import BAD, FAINT, GOOD, joined, tag
 
 Value = float | str
 Guess = float | str | EllipsisType
@@ -68,29 +68,28 @@ class Prediction:
         return "\n".join(line for line in lines if line)
 
     def _repr_html_(self) -> str:
-        asked = [tag("div", f"{tag('b', 'Predict:')} {_inline(self.question)}")]
+        asked = [tag("div", [tag("b", "Predict:"), " ", _inline(self.question)])]
         if self.choices:
-            listed = "".join(tag("li", _inline(choice)) for choice in self.choices)
+            listed = [tag("li", _inline(choice)) for choice in self.choices]
             asked.append(tag("ol", listed, "margin:4px 0 4px 8px"))
-        why = "".join(tag("p", _inline(part), "margin:6px 0") for part in self.why.split("\n\n"))
-        answer = tag("p", f"{tag('b', 'Measured:')} {escape(self._with_unit(self.measured))}")
-        shown = "".join(map(_html, self._shown))
+        why = joined(tag("p", _inline(part), "margin:6px 0") for part in self.why.split("\n\n"))
+        answer = tag("p", [tag("b", "Measured:"), " ", self._with_unit(self.measured)])
+        shown = joined(map(_html, self._shown))
         if self.guess is None:
             invitation = {"class": "coalesce-invitation"}
-            asked.append(tag("div", escape(_INVITATION), FAINT, **invitation))
+            asked.append(tag("div", _INVITATION, FAINT, **invitation))
             asked.append(markup.folded("Show the answer", answer + why + shown))
         else:
             color = GOOD if self.right else BAD
-            verdict = "".join(
+            asked.append(tag("p", [tag("b", "Your guess:"), " ", self._with_unit(self.guess)]))
+            asked += [
                 tag("p", _inline(line), f"color:{color};margin:6px 0") for line in self._verdict()
-            )
-            said = tag("p", f"{tag('b', 'Your guess:')} {escape(self._with_unit(self.guess))}")
-            last = tag("div", escape(f"Score: {score()}"), FAINT)
-            asked.append(said + verdict + why + shown + last)
+            ]
+            asked += [why, shown, tag("div", f"Score: {score()}", FAINT)]
         style = "border-left:3px solid rgba(47,134,201,0.8);padding:2px 0 2px 12px"
         marks = {"class": "coalesce-predict", "data-name": self.name}
         marks |= {"data-measured": _number(self.measured), "data-within": str(self.within)}
-        return tag("div", "".join(asked), style, **marks)
+        return str(tag("div", asked, style, **marks))
 
     def _verdict(self) -> list[str]:
         found = f"Measured: {self._with_unit(self.measured)}."
@@ -240,38 +239,36 @@ def _number(value: Value) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _html(thing: Any) -> str:
+def _html(thing: Any) -> Markup:
     if hasattr(thing, "svg"):
         return tag("div", markup.image(thing))
     if hasattr(thing, "get_figure"):  # axes of matplotlib
         return tag("div", _plot(thing))
     if hasattr(thing, "_repr_html_"):
-        return str(thing._repr_html_())
-    return tag("pre", escape(str(thing)), "white-space:pre-wrap")
+        return Markup(thing._repr_html_())
+    return tag("pre", str(thing), "white-space:pre-wrap")
 
 
-def _plot(axes: Any) -> str:
+def _plot(axes: Any) -> Markup:
     """Return a plot as an image, and keep the notebook from showing it a second time."""
     import matplotlib.pyplot as plt
 
     figure = axes.get_figure()
-    file = io.BytesIO()
+    file = io.StringIO()
     with plt.rc_context({"svg.hashsalt": "coalesce", "svg.fonttype": "none"}):  # same in each run
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
-    data = base64.b64encode(file.getvalue()).decode()
-    style = "max-width:100%"
-    return f'<img alt="plot" style="{style}" src="data:image/svg+xml;base64,{data}">'
+    return markup.image_of(file.getvalue(), "plot")
 
 
 def _text(thing: Any) -> str:
     return "" if hasattr(thing, "get_figure") else str(thing)
 
 
-def _inline(text: str) -> str:
+def _inline(text: str) -> Markup:
     """Return text with `code` and **bold** as HTML."""
-    made = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
-    return re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", made)
+    made = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", made))
 
 
 def _plain(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from coalesce.lessons import _measure
 from coalesce.lessons._recording import Recording, label, recording
 from coalesce.plots import Sweep
 from coalesce.render import tables
+from coalesce.render.markup import tag
 
 Variants = Iterable[str | tuple[str, Mapping[str, Any]]]
 
@@ -92,21 +92,22 @@ class Times(Mapping[str, Timing]):
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        caption = f"<div>{html.escape(self._caption())}</div>"
+        caption = tag("div", self._caption())
         if not self:
-            return caption
+            return str(caption)
         columns, rows = self._cells()
 
-        def row(cells: Iterable[str], tag: str) -> str:
+        def row(cells: Iterable[str], kind: str) -> str:
             sides = ["left", *["right"] * (len(columns) - 1)]
             made = (
-                f'<{tag} style="text-align:{side};padding:2px 8px">{html.escape(cell)}</{tag}>'
+                tag(kind, cell, f"text-align:{side};padding:2px 8px")
                 for side, cell in zip(sides, cells, strict=True)
             )
-            return f"<tr>{''.join(made)}</tr>"
+            return tag("tr", made)
 
-        body = "".join(row(cells, "td") for cells in rows)
-        return f"{caption}<table><thead>{row(columns, 'th')}</thead><tbody>{body}</tbody></table>"
+        body = [row(cells, "td") for cells in rows]
+        table = tag("table", [tag("thead", row(columns, "th")), tag("tbody", body)])
+        return str(caption + table)
 
     def _caption(self) -> str:
         places = []

@@ -163,8 +163,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         from coalesce.profiling import comparison_html
 
-        text: str = comparison_html.report(self)
-        return text
+        return str(comparison_html.report(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console

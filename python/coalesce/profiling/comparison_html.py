@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from coalesce.profiling.advice import wasteful
@@ -16,71 +15,84 @@ from coalesce.profiling.comparison_text import (
 )
 from coalesce.profiling.rows import Access, Line
 from coalesce.profiling.text import bar, launch, percent
-from coalesce.render.markup import BAD, FAINT, GOOD, LINE, MONO, cell, code_of, row, table, tag
+from coalesce.render.markup import (
+    BAD,
+    FAINT,
+    GOOD,
+    LINE,
+    MONO,
+    cell,
+    code_of,
+    joined,
+    row,
+    table,
+    tag,
+)
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from coalesce.profiling.comparison import Comparison
 
 
-def report(comparison: Comparison) -> str:
+def report(comparison: Comparison) -> Markup:
     """Return the comparison as a fragment."""
     parts = []
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
-        head = tag("b", escape(name)) + " " + tag("span", escape(launch(profile)), FAINT)
-        parts.append(tag("div", head))
+        parts.append(tag("div", [tag("b", name), " ", tag("span", launch(profile), FAINT)]))
         if (note := estimated(profile)) is not None:
-            parts.append(tag("div", tag("b", escape(note)), "padding-left:16px"))
+            parts.append(tag("div", tag("b", note), "padding-left:16px"))
     parts.append(_rows(comparison))
     parts += [_lines(comparison, i) for i in range(1, len(comparison.profiles))]
-    return tag("div", "\n".join(parts), "line-height:1.45")
+    return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 
-def _rows(comparison: Comparison) -> str:
+def _rows(comparison: Comparison) -> Markup:
     head = [cell("")]
     for i, name in enumerate(comparison.names):
-        head.append(cell(tag("b", escape(name)), align="right"))
+        head.append(cell(tag("b", name), align="right"))
         head += [cell("")] if i else []
     rows = [row(head)]
     for quantity in comparison.rows():
-        cells = [cell(escape(quantity.name))]
+        cells = [cell(quantity.name)]
         for i in range(len(quantity.values)):
             cells.append(cell(shown(comparison, quantity, i), align="right"))
             if i:
                 color = {True: f"color:{GOOD}", False: f"color:{BAD}", None: FAINT}
-                text = escape(change(quantity, i))
+                text = change(quantity, i)
                 better = quantity.better(i)
                 cells.append(cell(text if better is None else tag("b", text), color[better]))
         rows.append(row(cells, LINE))
     return table(rows)
 
 
-def _lines(comparison: Comparison, i: int) -> str:
+def _lines(comparison: Comparison, i: int) -> Markup:
     pairs = comparison.lines(i)
     names = comparison.names[0], comparison.names[i]
     if not pairs:
-        return ""
+        return joined([])
     listed = changed(pairs)
     if not listed:
-        return tag("div", escape(unchanged(*names, len(pairs))), FAINT)
+        return tag("div", unchanged(*names, len(pairs)), FAINT)
     note = left_out(len(pairs) - len(listed))
-    rows = [row([cell(tag("b", f"Lines of {escape(name)}")) for name in names])]
+    rows = [row([cell(tag("b", f"Lines of {name}")) for name in names])]
     rows += [row([_line(line) for line in pair], LINE) for pair in listed]
-    return table(rows) + (tag("div", escape(note), FAINT) if note else "")
+    return table(rows) + (tag("div", note, FAINT) if note else "")
 
 
-def _line(line: Line | None) -> str:
+def _line(line: Line | None) -> Markup:
     if line is None:
         return cell("", "max-width:480px;white-space:normal")
     bad = any(wasteful(a) for a in line.accesses)
     number = tag("b", f"▲ {line.number}", f"color:{BAD}") if bad else str(line.number or "?")
     source = tag("b", code_of(line.source.strip()))
-    parts = [tag("div", f"{number} {source}"), *(_access(a) for a in line.accesses)]
-    return cell("".join(parts), "max-width:480px;white-space:normal")
+    parts = [tag("div", [number, " ", source]), *(_access(a) for a in line.accesses)]
+    return cell(parts, "max-width:480px;white-space:normal")
 
 
-def _access(access: Access) -> str:
+def _access(access: Access) -> Markup:
     bad = wasteful(access)
     bars = tag("span", bar(access, 8).rstrip(), f"color:{BAD if bad else GOOD};{MONO}")
     takes = tag("b", access.takes, f"color:{BAD}") if bad else access.takes
-    text = f"{percent(access.share)} {escape(access.name)}: {access.requests:,} x {takes}"
-    return tag("div", f"{bars} {text}", "padding-left:16px")
+    text = f" {percent(access.share)} {access.name}: {access.requests:,} x "
+    return tag("div", [bars, text, takes], "padding-left:16px")

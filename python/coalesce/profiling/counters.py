@@ -74,19 +74,17 @@ class MeasuredCounters(Mapping[str, float]):
         yield self._conclusion()
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        from coalesce.render.markup import FAINT, LINE, cell, row, table, tag
+        from coalesce.render.markup import FAINT, LINE, cell, joined, row, table, tag
 
         heads = ("metric", "predicted", self.device, "")
-        rows = [row([cell(escape(head), FAINT) for head in heads])]
+        rows = [row([cell(head, FAINT) for head in heads])]
         for name, value, judgement in self._rows():
             numbers = [_text(self.predicted.get(name)), _text(value)]
             text = tag("b", judgement) if name in self.mismatches else judgement
             cells = [cell(name), *(cell(n, align="right") for n in numbers), cell(text)]
             rows.append(row(cells, LINE))
         below = [*self._notes(), self._conclusion()]
-        return table(rows) + "".join(tag("div", escape(text), FAINT) for text in below)
+        return str(table(rows) + joined(tag("div", text, FAINT) for text in below))
 
     def _rows(self) -> Iterator[tuple[str, float, str]]:
         """Yield name, measured value and a judgement of the prediction; exact ones come first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from coalesce.cxx.declarations import lines_of
@@ -22,12 +21,15 @@ from coalesce.render.markup import (
     code_of,
     folded,
     image,
+    joined,
     row,
     table,
     tag,
 )
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from coalesce.profiling.result import Profile
 
 _COLUMNS = 7
@@ -35,39 +37,34 @@ _WRAPPED = "white-space:normal"  # so that long lines keep the numbers on the pa
 _PICTURES = 3
 
 
-def report(profile: Profile) -> str:
+def report(profile: Profile) -> Markup:
     """Return the report as a fragment."""
     parts = [_header(profile), _findings(profile), _totals(profile), _modelled(profile)]
     parts.append(_listing(profile))
     parts.append(_pictures(profile))
-    parts += [tag("div", escape(note), FAINT) for note in profile_text.notes(profile)]
-    return tag("div", "\n".join(parts), "line-height:1.45")
+    parts += [tag("div", note, FAINT) for note in profile_text.notes(profile)]
+    return tag("div", joined(parts, "\n"), "line-height:1.45")
 
 
-def _header(profile: Profile) -> str:
-    title = tag("div", tag("b", escape(profile.title)), "font-size:larger")
-    parts = [title, tag("div", escape(profile_text.launch(profile)), FAINT)]
+def _header(profile: Profile) -> Markup:
+    title = tag("div", tag("b", profile.title), "font-size:larger")
+    parts = [title, tag("div", profile_text.launch(profile), FAINT)]
     if profile.estimate is not None:
-        parts.append(tag("div", tag("b", escape(profile_text.estimated(profile.estimate)))))
-    return "".join(parts)
+        parts.append(tag("div", tag("b", profile_text.estimated(profile.estimate))))
+    return joined(parts)
 
 
-def _findings(profile: Profile) -> str:
+def _findings(profile: Profile) -> Markup:
     parts = []
     for finding in verdict.verdict(profile.accesses()):
         color, mark = (BAD, "▲") if finding.wasteful else (GOOD, "✓")
-        text = escape(finding.text)
-        parts.append(
-            tag(
-                "div",
-                f"{mark} {tag('b', text) if finding.wasteful else text}",
-                f"border-left:4px solid {color};padding:2px 10px;margin:6px 0",
-            )
-        )
-    return "".join(parts)
+        text = tag("b", finding.text) if finding.wasteful else finding.text
+        style = f"border-left:4px solid {color};padding:2px 10px;margin:6px 0"
+        parts.append(tag("div", [mark, " ", text], style))
+    return joined(parts)
 
 
-def _totals(profile: Profile) -> str:
+def _totals(profile: Profile) -> Markup:
     heads = ("", "requests", "sectors or wavefronts", "per request", "needed", "bytes used")
     rows = [row([cell(head, FAINT, "right") for head in heads])]
     for t in profile.totals():
@@ -78,7 +75,7 @@ def _totals(profile: Profile) -> str:
                 [
                     cell(t.name),
                     cell(f"{t.requests:,}", align="right"),
-                    cell(f"{t.cost:,} {t.unit}{_error(t)}", align="right"),
+                    cell([f"{t.cost:,} {t.unit}", *_error(t)], align="right"),
                     cell(_warn(each) if t.wasteful else each, align="right"),
                     cell(number(t.needed_per_request), align="right"),
                     cell(used, align="right"),
@@ -92,12 +89,10 @@ def _modelled(profile: Profile) -> str:
     estimates = profile_text.modelled(profile)
     if estimates is None:
         return ""
-    return tag(
-        "div", f"{tag('b', 'Modelled')} {escape(estimates)}", "margin:8px 0;white-space:normal"
-    )
+    return tag("div", [tag("b", "Modelled"), " ", estimates], "margin:8px 0;white-space:normal")
 
 
-def _pictures(profile: Profile) -> str:
+def _pictures(profile: Profile) -> Markup:
     """Draw one warp of each of the accesses that waste the most."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
     worst = [a for a in worst if a.space != "local"]  # where each thread has addresses of its own
@@ -106,14 +101,14 @@ def _pictures(profile: Profile) -> str:
     for i, access in enumerate(worst):
         assert access.example is not None
         drawn = [access.example.picture(), access.example.matrix()]
-        images = "<br>".join(image(picture) for picture in drawn if picture is not None)
-        name = f"{tag('b', escape(access.place))}, {escape(access.name)}: one warp of "
+        images = joined([image(picture) for picture in drawn if picture is not None], tag("br"))
         where = f"block ({', '.join(map(str, access.example.block))})"
-        parts.append(folded(name + where, images, unfolded=i == 0))
-    return "".join(parts)
+        name = [tag("b", access.place), f", {access.name}: one warp of {where}"]
+        parts.append(folded(name, images, unfolded=i == 0))
+    return joined(parts)
 
 
-def _listing(profile: Profile) -> str:
+def _listing(profile: Profile) -> Markup:
     heads = ("line", "source", "share", "requests", "each takes", "needed", "bytes used")
     rows = [row([cell(h, FAINT, "left" if h in ("source", "share") else "right") for h in heads])]
     lines = {line.number: line for line in profile.lines() if not line.file and line.number}
@@ -138,7 +133,7 @@ def _shown(lines: dict[int, Line], last: int) -> list[int]:
     return [n for n in code if n in around and n <= last]
 
 
-def _source_line(n: int, text: str, line: Line | None) -> list[str]:
+def _source_line(n: int, text: str, line: Line | None) -> list[Markup]:
     accesses = line.accesses if line is not None else ()
     bad = any(wasteful(a) for a in accesses)
     code = code_of(text)
@@ -156,25 +151,25 @@ def _source_line(n: int, text: str, line: Line | None) -> list[str]:
     for access, text in with_sentences(accesses):
         rows.append(_access(access))
         if remark := remarks(access, text):
-            sentence = "↳ " + tag("span", escape(remark), "white-space:normal")
+            sentence = ["↳ ", tag("span", remark, "white-space:normal")]
             rows.append(row([cell(""), cell(sentence, "padding-left:32px", span=_COLUMNS - 1)]))
     return rows
 
 
-def _access(access: Access) -> str:
+def _access(access: Access) -> Markup:
     bad = wasteful(access)
     color = BAD if bad else GOOD
-    name = escape(access.name)
+    name = [access.name]
     if access.pattern is not None:
-        name += " " + tag("span", escape(access.pattern.name), FAINT)
+        name += [" ", tag("span", access.pattern.name, FAINT)]
     bars = tag("span", bar(access, 10).rstrip(), f"color:{color};{MONO}")
     used = percent(access.efficiency) if access.space != "shared" else ""
     return row(
         [
             cell(""),
             cell(name, "padding-left:32px"),
-            cell(f"{bars} {percent(access.share)}"),
-            cell(f"{access.requests:,}{_error(access)}", align="right"),
+            cell([bars, " ", percent(access.share)]),
+            cell([f"{access.requests:,}", *_error(access)], align="right"),
             cell(_warn(access.takes) if bad else access.takes, align="right"),
             cell(number(access.needed_per_request), align="right"),
             cell(used, align="right"),
@@ -182,11 +177,11 @@ def _access(access: Access) -> str:
     )
 
 
-def _error(estimated: Access | Total) -> str:
+def _error(estimated: Access | Total) -> list[str]:
     if not estimated.error:
-        return ""
-    return " " + tag("span", plus_minus(estimated.error, estimated.cost), FAINT)
+        return []
+    return [" ", tag("span", plus_minus(estimated.error, estimated.cost), FAINT)]
 
 
-def _warn(text: str) -> str:
+def _warn(text: str) -> Markup:
     return tag("b", text, f"color:{BAD}")

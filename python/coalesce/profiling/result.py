@@ -342,7 +342,7 @@ class Profile(Assertions):
     def _repr_html_(self) -> str:
         from coalesce.profiling import html as profile_html
 
-        return profile_html.report(self)
+        return str(profile_html.report(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console

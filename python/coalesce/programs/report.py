@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -114,14 +113,14 @@ def write_html(outcome: Outcome, title: str, path: str) -> None:
     from coalesce.profiling import html as profile_html
     from coalesce.render import markup
 
-    parts = [markup.tag("h1", escape(title))]
+    parts = [markup.tag("h1", title)]
     if outcome.report is not None:
-        parts.append(markup.tag("pre", escape(_kernels(outcome.report))))
+        parts.append(markup.tag("pre", _kernels(outcome.report)))
         if found := findings_text(outcome.report):
-            parts += [markup.tag("h2", "Findings"), markup.tag("pre", escape(found))]
+            parts += [markup.tag("h2", "Findings"), markup.tag("pre", found)]
     for profile in outcome.profiles:
-        parts += [markup.tag("h2", escape(profile.title)), profile_html.report(profile)]
-    markup.write(title, "\n".join(parts), path)
+        parts += [markup.tag("h2", profile.title), profile_html.report(profile)]
+    markup.write(title, markup.joined(parts, "\n"), path)
 
 
 def _rate(sectors: float, requests: float) -> str:

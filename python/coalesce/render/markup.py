@@ -6,15 +6,19 @@ characters, styles are inline and only decorate, and pictures are `<img>` with a
 the colour of the page. The accents (Okabe and Ito's vermilion and blue, which colour-blind readers
 can distinguish) are readable on white and on black.
 
-`html.escape` of the standard library suffices here: all text is escaped where it enters an element.
+The functions below return `markupsafe.Markup`. They escape every plain string that they get, and
+leave `Markup` as it is, so callers pass text and never escape it. Build HTML with these functions,
+with `joined` and with ``+``. Do not use an f-string: it is a plain string, which is escaped again.
 """
 
 from __future__ import annotations
 
 import base64
-from html import escape
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+from markupsafe import Markup, escape
 
 from coalesce.common import checks
 
@@ -23,7 +27,11 @@ FAINT = "opacity:0.65"
 MONO = "font-family:Menlo,Consolas,monospace"
 LINE = "border-top:1px solid rgba(128,128,128,0.35)"
 
-_PAGE = """\
+# Text or HTML, in one piece or in several.
+Content: TypeAlias = str | Iterable[str]
+
+_PAGE = Markup(
+    """\
 <!DOCTYPE html>
 <html lang="en">
 <head>
@@ -43,40 +51,50 @@ _PAGE = """\
 </body>
 </html>
 """
+)
 
 
-def tag(name: str, content: str, style: str = "", **attributes: str) -> str:
-    """Return an element; `content` is HTML."""
+def joined(parts: Iterable[str], between: str = "") -> Markup:
+    """Return pieces of text and HTML as one piece of HTML."""
+    return escape(between).join(parts)
+
+
+def tag(name: str, content: Content | None = None, style: str = "", **attributes: str) -> Markup:
+    """Return an element; without content, one that has no end tag."""
     if style:
         attributes["style"] = style
     given = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
-    return f"<{name}{given}>{content}</{name}>"
+    if content is None:
+        return Markup(f"<{name}{given}>")
+    inner = escape(content) if isinstance(content, str) else joined(content)
+    return Markup(f"<{name}{given}>{inner}</{name}>")
 
 
-def code_of(text: str) -> str:
+def code_of(text: str) -> Markup:
     """Return a line of source, with its indentation even if styles are dropped."""
     code = text.lstrip()
-    indent = "&nbsp;" * len(text[: len(text) - len(code)].expandtabs(4))
+    space = Markup("&nbsp;")
+    indent = space * len(text[: len(text) - len(code)].expandtabs(4))
     style = f"{MONO};font-size:13px;background-color:transparent;padding:0"
-    return tag("code", indent + (escape(code) or "&nbsp;"), style)
+    return tag("code", indent + (code or space), style)
 
 
-def row(cells: list[str], style: str = "") -> str:
+def row(cells: Content, style: str = "") -> Markup:
     """Return a row of a table, without the striped background that notebooks add."""
-    return tag("tr", "".join(cells), f"background-color:transparent;{style}".rstrip(";"))
+    return tag("tr", cells, f"background-color:transparent;{style}".rstrip(";"))
 
 
-def cell(content: str, style: str = "", align: str = "left", span: int = 1) -> str:
-    """Return a table's cell; `content` is HTML."""
+def cell(content: Content, style: str = "", align: str = "left", span: int = 1) -> Markup:
+    """Return a table's cell."""
     attributes = {"colspan": str(span)} if span > 1 else {}
     base = f"text-align:{align};vertical-align:top;padding:1px 8px;border:0;white-space:nowrap"
     return tag("td", content, f"{base};{style}".rstrip(";"), **attributes)
 
 
-def table(rows: list[str], style: str = "") -> str:
+def table(rows: Content, style: str = "") -> Markup:
     """Return a table that is as wide as its content."""
     base = "border-collapse:collapse;border:0;margin:8px 0"
-    return tag("table", tag("tbody", "".join(rows)), f"{base};{style}".rstrip(";"))
+    return tag("table", tag("tbody", rows), f"{base};{style}".rstrip(";"))
 
 
 class Drawing(Protocol):
@@ -90,23 +108,31 @@ class Drawing(Protocol):
     def headline(self) -> str: ...
 
 
-def image(picture: Drawing) -> str:
+def image(picture: Drawing) -> Markup:
     """Return a picture; its headline is shown if pictures are not."""
-    data = "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()
-    size = f'width="{picture.width:.0f}" style="max-width:100%"'
-    return f'<img alt="{escape(picture.headline)}" {size} src="{data}">'
+    return image_of(picture.svg, picture.headline, width=f"{picture.width:.0f}")
 
 
-def folded(summary: str, content: str, *, unfolded: bool = False) -> str:
+def image_of(svg: str, alt: str, style: str = "max-width:100%", **attributes: str) -> Markup:
+    """Return an SVG as an image that needs no other file."""
+    return tag("img", None, style, alt=alt, src=data_url(svg), **attributes)
+
+
+def data_url(svg: str) -> str:
+    """Return the address of an SVG that holds all of it."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def folded(summary: Content, content: str, *, unfolded: bool = False) -> Markup:
     """Return folded content under a line that a click opens, without a script."""
-    opened = " open" if unfolded else ""
-    return f"<details{opened}><summary>{summary}</summary>{content}</details>"
+    opened = {"open": ""} if unfolded else {}
+    return tag("details", [tag("summary", summary), content], **opened)
 
 
-def write(title: str, body: str, path: str | Path | None) -> str | None:
+def write(title: str, body: Markup, path: str | Path | None) -> str | None:
     """Write `body` as a whole page, or return the page if there is no path."""
     where = None if path is None else checks.path("path", path)
-    page = _PAGE.format(title=escape(title), body=body)
+    page = str(_PAGE.format(title=title, body=body))
     if where is None:
         return page
     Path(where).write_text(page, encoding="utf-8")
