@@ -10,8 +10,8 @@
 # # 0. Threads, blocks, warps
 #
 # **The question.** A block of 16 x 16 threads loads one element per thread. Which of those loads travel
-# together? All later lessons rest on the answer, and it is decided before any memory is touched: by which
-# threads share a *warp*.
+# together? All later lessons rest on the answer. It is decided before any memory is touched: what counts is
+# which threads share a *warp*.
 #
 # **Time:** 40 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
 #
@@ -180,9 +180,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Blocks of 20 x 6 move 8,640 sectors too many, for **two** reasons. The ends of a block's rows cut sectors that
-# the neighbouring block moves again. And warps end inside a row, in the middle of a sector, which the next warp moves
-# again. To separate them, count what whole rows of 20 would touch.
+# Blocks of 20 x 6 move 8,640 sectors too many, for **two** reasons. First, a row of a block ends in the middle of a
+# sector, and the neighbouring block moves this sector again. Second, a warp may end inside a row, in the middle of a
+# sector, and the next warp moves this sector again. To separate the two, count the sectors that whole rows of 20
+# would touch.
 
 # %% tags=["counts"]
 starts = np.arange(0, 480, 20)  # where the rows of the blocks start, in floats
@@ -196,8 +197,8 @@ print(f"counted                       {found:6}")
 # %% [markdown]
 # ## What does flattening change?
 #
-# Some tutorials turn the 32 x 32 block into one of 1024 x 1, compute `row` and `col` from
-# `threadIdx.x`, and credit that with the speed.
+# Some tutorials turn the 32 x 32 block into one of 1024 x 1, compute `row` and `col` from `threadIdx.x`, and
+# say that this makes the kernel fast.
 
 # %%
 flat, square = np.full((2, 1024), -1, np.int32), np.full((2, 1024), -1, np.int32)

@@ -209,8 +209,8 @@ lessons.predict(
 # %% [markdown]
 # ## Who decides? The same machine code, coalesced or not
 #
-# The kernel receives its stride as an argument. So the compiler cannot know it, and one and the same program was executed above. The
-# hardware finds the distinct sectors when a request arrives, from the 32 addresses of that moment.
+# The kernel receives its stride as an argument. So the compiler cannot know it, and all strides above ran the same machine code. The
+# hardware finds the distinct sectors when a request arrives, from its 32 addresses.
 
 # %% tags=["counts"]
 text = """
@@ -229,17 +229,17 @@ print("different programs:", len(programs))
 # %% [markdown]
 # ## The clock
 #
-# The second panel shows the bandwidth, measured on the GPU of this machine, or as recorded on the one that its legend names.
-# It counts the bytes that were *asked for*: 4 per lane for the load, and 4 for the store.
+# The second panel shows the bandwidth. It was measured on the GPU of this machine, or recorded on the GPU that its legend
+# names. It counts the bytes that were *asked for*: 4 per lane for the load, and 4 for the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
 axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
-# **Why only 2,700 of 4,800 GB/s at stride 1?** Every byte is used, and the memory is not busy. The time model says what
-# binds: each thread makes one load of 4 bytes and ends, so too few bytes are on the way at once to cover the latency of the memory.
-# If that is so, wider loads must help: the same warps with 4 times the bytes in each request.
+# **Why only 2,700 of 4,800 GB/s at stride 1?** Every byte is used, and the memory is not busy. The time model names the limit: each
+# thread makes one load of 4 bytes and ends. So too few bytes are in flight at the same time to hide the latency of the memory. If
+# that is right, wider loads must help: as many warps, with 4 times the bytes in each request.
 
 # %%
 large = np.zeros(1 << 24, np.float32)
@@ -255,8 +255,8 @@ for width in (4, 16):
 # %% [markdown]
 # ## What the memory behind the caches moves
 #
-# From stride 8 to stride 16 the sectors stand still, and the bandwidth falls to half. Multiply it by what must be moved for it,
-# once in pieces of 32 bytes and once in pieces of 64:
+# From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. The bandwidth counts the
+# bytes that were asked for. Here are the bytes that must be moved for them, first in pieces of 32 bytes, then in pieces of 64:
 
 # %%
 if data.gbps is not None:
@@ -289,8 +289,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A DRAM delivers a **burst** for each address, not a byte. A tutorial reports a fall from 110 to 15 GB/s for scattered accesses: 7.3 times,
-# sectors of which 4 bytes in 32 are used explain 8. The recorded GPU falls by less, since its stride 1 starts far below the peak:
+# For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that scattered accesses fall from 110 to 15 GB/s,
+# by a factor of 7.3. Sectors with 4 of 32 bytes used explain a factor of 8. The recorded GPU falls by less, because it is already far below
+# its peak at stride 1:
 
 # %%
 if data.gbps is not None:
@@ -383,7 +384,7 @@ print(lessons.exercise("grey").check(grey))
 # - Cost of a request = distinct 32-byte sectors. Full use: 4 sectors for 4-byte elements, 8 for 8, 16 for 16.
 # - Order is free, a broadcast is one sector, an offset costs at most one sector more.
 # - A stride of s elements costs s times the sectors, up to one per lane.
-# - Sectors are counted at L1. The memory behind moves pieces of 64 bytes, and needs enough bytes on the way.
+# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes, and needs enough bytes in flight.
 
 # %%
 lessons.score()

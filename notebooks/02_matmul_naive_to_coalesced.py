@@ -9,9 +9,8 @@
 # %% [markdown]
 # # 2. Matrix multiplication, from naive to coalesced
 #
-# **The question.** Two kernels compute the same product with the same arithmetic, one thread for each
-# element of the result. Below is how long they take. What is the difference, and could we have known
-# without a GPU?
+# **The question.** Two kernels compute the same product with the same arithmetic, one thread for each element
+# of the result. Their times are below. Why do they differ, and could we have known without a GPU?
 #
 # **Time:** 60 minutes. **You need:** [lesson 1](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -46,8 +45,8 @@ lessons.times("matmul", ["naive", "coalesced"])
 lessons.code("matmul", "naive")
 
 # %% [markdown]
-# `INDEX` and `REAL` are `int` and `float` here, `TILE` is 32. The grid is a **ceil division**: as many blocks of 32 as it
-# takes to cover M, the last of which may stick out.
+# `INDEX` and `REAL` are `int` and `float` here, `TILE` is 32. The grid is a **ceil division**: enough blocks of 32 to
+# cover M. The last block may reach beyond the matrix.
 
 # %% tags=["counts"]
 M, width = 100, 70
@@ -194,8 +193,8 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # ## Why 12.6 times, if the sectors fall 6.6 times?
 #
-# Not because the memory is asked for more. What a cache keeps, and the time, are modelled; the models say which resource binds. Take matrices
-# of 512 x 512, large enough to fill the GPU.
+# The reason is not the memory's traffic. Caches and times are modelled here, and the time model says which resource is the limit. Take
+# matrices of 512 x 512, large enough to fill the GPU.
 
 
 # %%
@@ -279,8 +278,8 @@ for name, p in big.items():
     )
 
 # %% [markdown]
-# So the caches save both kernels from the memory. They do not save `naive` from L1 itself, which must look up 33 lines per iteration where
-# `coalesced` has 2.
+# So neither kernel waits for the memory, thanks to the caches. But `naive` waits for L1 itself, which must look up 33 lines per iteration.
+# For `coalesced` it looks up 2.
 #
 # ## The trap
 #
@@ -291,7 +290,8 @@ for name, p in big.items():
 # row = blockIdx.y * 32 + threadIdx.x % 32;
 # ```
 #
-# The variant `coalesced_swapped` divides and takes the remainder like that. (Its blocks are counted along the other axis, which no warp notices.)
+# The variant `coalesced_swapped` divides and takes the remainder like that. (It numbers its blocks along the other axis, which makes no
+# difference within a warp.)
 
 
 # %%
@@ -335,8 +335,8 @@ lessons.predict(
 # | `l1tex__t_sector_hit_rate.pct` | sectors that L1 had | the same row: Hit Rate |
 # | `dram__bytes_read.sum` | bytes from the memory | the chart: Device Memory |
 #
-# The tutorial's table expects "Global Load Efficiency" of about 50 % for the naive kernel and 90 to 100 % for the coalesced one, L1 hit rates below 5 % in
-# both, and less "memory replay overhead", a counter of older profilers. What the counts say:
+# The tutorial's table expects a "Global Load Efficiency" of about 50 % for the naive kernel and of 90 to 100 % for the coalesced one. It expects L1 hit
+# rates below 5 % in both, and less "memory replay overhead", a counter of older profilers. The counts say:
 
 # %% tags=["counts"]
 for name, p in big.items():
@@ -354,7 +354,7 @@ for name, p in big.items():
 #
 # ## alpha and beta
 #
-# Whether `c` is read at all depends on `beta`; BLAS says that with `beta == 0` it is not.
+# Whether `c` is read at all depends on `beta`. BLAS defines that `c` is not read if `beta == 0`.
 
 # %%
 c = rng.random((N, N), dtype=np.float32)
@@ -446,7 +446,7 @@ print(lessons.exercise("gram").check(gram))
 # **To remember**
 # - Ask of each load: in this iteration, where are lane 0, lane 1, lane 2?
 # - All at one element: a broadcast, 1 sector. Side by side: contiguous, 4 sectors. A row apart: 32.
-# - Caches can save the memory, and a kernel can still be slow in L1. Ask what binds.
+# - Caches can save the memory, and a kernel can still be slow in L1. Ask which resource is the limit.
 # - A kernel can be right and slow with two characters exchanged. Count.
 
 # %%

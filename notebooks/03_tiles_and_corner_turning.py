@@ -9,9 +9,9 @@
 # %% [markdown]
 # # 3. Tiles and corner turning
 #
-# **The question.** The coalesced kernel touches no sector in vain, and still reads every element of `a` and
-# `b` many times over. How often must a multiplication read its operands, and what does shared memory
-# change? Then the catch: shared memory has an access pattern of its own.
+# **The question.** The coalesced kernel wastes no sector, but it still reads every element of `a` and `b` many
+# times. How often must a multiplication read its operands, and what does shared memory change? Then the catch:
+# shared memory has an access pattern of its own.
 #
 # **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -70,8 +70,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Every element in shared memory serves a row or a column of four threads. That is the whole trick, and it is about
-# **how often**, not about coalescing: both loads go along rows, and the untiled kernel's load of `b` did, too.
+# Every element in shared memory is used by four threads, a row or a column of them. That is the whole trick. It
+# changes **how often** an element is loaded, not how well: both loads go along rows, as the untiled kernel's load
+# of `b` already did.
 #
 # ## The kernel
 
@@ -217,10 +218,9 @@ lessons.predict(
 #
 # $$\text{arithmetic intensity} = \frac{2 T^3\ \text{flop}}{2 T^2 \cdot 4\ \text{bytes}} = \frac{T}{4}\ \text{flop per byte}$$
 #
-# An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): 14 flop per byte. A tile of 32 has 8, so one may blame the memory. But the cell above
-# shows that the tiled kernel asks for far less than the memory gives. What binds is inside the multiprocessor: for every multiplication a warp loads from *shared*
-# memory, and the load-store unit takes one request at a time. The cure is to let each thread compute several elements from registers:
-# the ladder (lesson 7).
+# An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): 14 flop per byte. A tile of 32 has 8, so the memory seems to be the limit. But the cell above shows
+# that the tiled kernel needs far less bandwidth than the memory has. The limit is inside the multiprocessor: for every multiplication a warp loads from
+# *shared* memory, and the load-store unit takes one request at a time. The cure is to let each thread compute several elements from registers.
 #
 # ## What repeats between blocks
 #
@@ -311,8 +311,9 @@ lessons.predict(
 # %% [markdown]
 # ## Exercise: 69 GB
 #
-# A tutorial sets this exercise for N = 2048. Each of N x N threads reads 2 N floats, 69 GB in all; a memory of 900 GB/s takes 77 ms for them;
-# the kernel took 150 ms; so it reaches 51 % of what the memory can give. Its kernel is untiled and believed to be coalesced. It is `transposed_b` of the next section.
+# A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900 GB/s needs 77 ms for them, and
+# the kernel took 150 ms. So, the tutorial says, the kernel reaches 51 % of the memory's bandwidth. The kernel has no tiles, and the tutorial believes
+# that it is coalesced. It is our variant `transposed_b`.
 
 
 # %%
@@ -340,7 +341,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A share of the memory's peak is bytes *of the memory* over time: count those (`dram__bytes_read.sum`), not the ones in the source.
+# To find the share of the memory's peak, divide the bytes that *the memory* delivered (`dram__bytes_read.sum`) by the time, not the
+# bytes that the source reads.
 #
 # ## Shared memory has banks
 #
@@ -414,8 +416,8 @@ lessons.predict(
 
 # %% [markdown]
 # A tile repairs it. Its threads may load in one order and use in another: let the lanes load **along the
-# columns** of `b`, which are contiguous, and turn the corner in shared memory. Whatever the order there, the
-# textbooks say, it is fast.
+# columns** of `b`, which are contiguous, and turn the corner in shared memory. Textbooks say that every order
+# is fast there.
 
 # %%
 lessons.code("matmul", "corner_turned")

@@ -87,7 +87,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# By requests and sectors the two are mirror images: each uses an eighth of one side. Are they equally fast? What differs is the fate of the other seven eighths, behind L1.
+# In requests and sectors the two are mirror images: each uses an eighth of the sectors of one side. Are they equally fast? They differ in what happens
+# behind L1 to the other seven eighths.
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)
@@ -187,7 +188,8 @@ lessons.predict(
 #
 # ## How near to a copy?
 #
-# Bytes over time, where the bytes are what must move at least: each element once in and once out.
+# Compare bytes per second. The bytes are those that must be moved at least: each element is read once and
+# written once.
 
 # %%
 measured = lessons.times("transpose", list(names), n=16384)
@@ -329,7 +331,7 @@ print(lessons.exercise("mirror").check(mirror))
 # **To remember**
 # - A copy is the yardstick of a transposition: bytes over time, as a share of the copy's.
 # - Without shared memory one side is strided. A tile moves the problem into shared memory; padding or a swizzle solves it there.
-# - If one side must suffer, let it be the reads: L1 keeps what was read in vain.
+# - If one side must suffer, let it be the reads: L1 keeps the unused part of a sector for later reads.
 # - "Along the row" must be true of the *lanes* at one moment, not of a thread over time.
 
 # %%

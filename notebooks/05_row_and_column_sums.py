@@ -9,9 +9,9 @@
 # %% [markdown]
 # # 5. Row sums and column sums
 #
-# **The question.** The sums of the rows and the sums of the columns of one matrix: the same additions, the same
-# data. One thread for each sum, and one of the two kernels needs eight times the sectors of the other. How do we repair
-# it, and why does the clock disagree with the counts?
+# **The question.** Row sums and column sums of one matrix need the same data and as many additions. With one thread for
+# each sum, one of the two kernels needs eight times the sectors of the other. How do we repair it, and why do the times
+# disagree with the counts?
 #
 # **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb) for the banks. No GPU. Terms: [glossary](glossary.md).
 
@@ -79,13 +79,14 @@ lessons.predict(
 # ## Rows without the stride
 #
 # To sum a row with contiguous loads, let neighbouring lanes take neighbouring elements of **one** row: a block, or a
-# warp, for each row. Then every thread holds a part of the sum, and the parts must come together.
+# warp, for each row. Then every thread holds a part of the sum, and the parts must be added.
 
 # %%
 lessons.code("row_sums", "block_per_row")
 
 # %% [markdown]
-# The parts meet in shared memory, by a tree: half of the threads add, then half of those. There are two other common trees. Here are all three:
+# The parts are added in shared memory, by a tree: half of the threads add two parts each, then half of those threads, and so on. There are two
+# other common trees. Here are all three:
 
 # %%
 TREES = {
@@ -244,10 +245,10 @@ lessons.predict(
 occupancy()
 
 # %% [markdown]
-# Each warp of `thread_per_column` waits some hundred nanoseconds for its loads, and there is nobody else to fill the time. The
-# counters say how well a load is done, not how many are on the way at once. So its bandwidth grows with the
-# matrix, as more columns bring more warps; that of kernels with enough warps ends at the memory's own.
-# (The runs of a measurement follow one another, so matrices smaller than L2 are read from there.)
+# Each warp of `thread_per_column` waits some hundred nanoseconds for its loads, and there are no other warps to run meanwhile.
+# The counters say how well a load is done, not how many loads are in flight at the same time. A larger matrix has more
+# columns, so there are more warps, and the bandwidth of `thread_per_column` grows. Kernels with enough warps reach the
+# bandwidth of the memory. (A measurement repeats the kernel, so matrices smaller than L2 are read from L2.)
 #
 # ## The profiler's table of kernels
 #
@@ -261,7 +262,7 @@ for name, ms in sorted(both, key=lambda row: -row[1]):
     print(f"{ms / total:6.1%} {1e6 * ms:12,.0f} ns  {name}")
 
 # %% [markdown]
-# It is where to look first, and it cannot say why: the second of its rows is perfectly coalesced.
+# The table says where to look first. It cannot say why: the kernel in its second row is perfectly coalesced.
 #
 # ## The puzzle of 6.5 and 150 ms
 #
@@ -286,9 +287,9 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 # <details><summary>Our answer</summary>
 #
 # Something outside. 7 GB/s is what a bus from the host delivers; the memory of that GPU gives 1,600 GB/s. On the recorded GPU the two kernels differ
-# nine times, and even the strided one reaches 505 GB/s. In both of the tutorial's programs `row_sums` is launched first, and so touches the data
-# first. If memory is only mapped or moved at the first touch, the first kernel pays for it, whatever it does. We cannot run it here, so this is a
-# guess. Its test takes one line: launch `column_sums` first, or launch each kernel twice and take the second time.
+# by a factor of nine, and even the strided one reaches 505 GB/s. In both of the tutorial's programs `row_sums` is launched first, and so touches the
+# data first. If memory is only mapped or moved at the first touch, the first kernel pays for it, whatever it does. We cannot run it here, so this is
+# a guess. To test it, launch `column_sums` first, or launch each kernel twice and take the second time.
 #
 # </details>
 #
@@ -465,7 +466,7 @@ print(lessons.exercise("column_max").check(column_max))
 # **To remember**
 # - "Along the row" by one thread is a stride for the warp.
 # - Contiguous loads for row sums: a warp or a block for each row, and a tree or shuffles at the end.
-# - Fewer sectors help as far as sectors bind. L1 may have the rest already.
+# - Fewer sectors help only while sectors are the limit. L1 may have the rest already.
 # - Coalescing is necessary and not sufficient: without enough warps the machine waits.
 
 # %%

@@ -64,7 +64,7 @@ def per_iteration(variant):
 # %% [markdown]
 # ## 1. "Loads of 4 bytes waste bandwidth, since a transaction has at least 32"
 #
-# True of a thread alone. But who loads alone?
+# That is true for a thread alone. But does a thread load alone?
 
 # %% tags=["counts"]
 lessons.predict(
@@ -121,7 +121,8 @@ lessons.predict(
 # %% [markdown]
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
 #
-# Printed with `/` for the column and `%` for the row, as here. (Only the axes of the grid are exchanged, which no warp notices.)
+# Tutorials print it with `/` for the column and `%` for the row, as here. (Here the axes of the grid are exchanged, too. That
+# makes no difference within a warp.)
 
 # %%
 lessons.code("matmul", "coalesced_swapped")

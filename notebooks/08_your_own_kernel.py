@@ -97,7 +97,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# One `__syncthreads()` between the two lines makes it so:
+# One `__syncthreads()` between the two lines makes the kernel correct:
 
 # %%
 # %%cuda --grid 4 --block 256 --check x out
@@ -113,8 +113,8 @@ lessons.predict(
 # %% [markdown]
 # ## Keep it so: assertions
 #
-# Counts do not depend on the machine or its load, so a test may demand them. A failing one shows the line and a warp of it, and
-# pytest does the same.
+# Counts do not depend on the machine or its load, so a test may demand them. A failing assertion shows the line and one of the
+# warps that executed it. pytest shows the same.
 
 # %% tags=["counts"]
 p = to_grey.profile(n // 256, 256, pixels, grey, n)

@@ -48,14 +48,14 @@ _LESSON_0 = {
         "120 threads take four warps, as 128 would, so each block issues 4 load requests, and "
         "there are 20 x 96 blocks.",
         {
-            7200: "You divided all threads by 32. Each block is cut into warps for itself, "
+            7200: "You divided all threads by 32. Each block is cut into warps by itself, "
             "and the rest of its last warp is not filled by the next block.",
-            9600: "You gave each row of a block a warp of its own. A warp goes on in the next row.",
+            9600: "You gave each row of a block a warp of its own. A warp continues in the next row.",
         },
     ),
     "extra sectors": Answer(
-        "A sector holds 8 floats. Rows of 32, 16 and 24 floats are whole sectors, so where they "
-        "are cut no sector is cut. Rows of 20 and 12 end in the middle of a sector, and another "
+        "A sector holds 8 floats. Rows of 32, 16 and 24 floats are whole sectors, so the end of a "
+        "row cuts no sector. Rows of 20 and 12 end in the middle of a sector, and another "
         "warp moves that sector again. A partly empty warp costs requests, not sectors: 24 x 5 "
         "has one.",
         {
@@ -170,7 +170,7 @@ _LESSON_1 = {
 _LESSON_2 = {
     "threads without work": Answer(
         "4 x 3 blocks of 32 x 32 cover 128 x 96: 12,288 threads for 7,000 elements. The `if` on "
-        "`row` and `col` sends the others home.",
+        "`row` and `col` leaves the others without work.",
         {
             0: "100 and 70 are no multiples of 32, so the last blocks stick out.",
             12288: "That is how many threads there are.",
@@ -178,9 +178,9 @@ _LESSON_2 = {
     ),
     "stray writes": Answer(
         "`out[row * N + col]` with `col` from 70 on is in the **next row**, where another thread "
-        "writes, too: the result depends on who comes last. Only in the last row the 26 strays "
-        "leave the array, and are found as reads and writes past the end. The check below finds "
-        "both: as 26 writes past the end, and as 2,574 pairs of writes that nothing orders.",
+        "writes, too: the result depends on who comes last. Only in the last row do the 26 stray "
+        "threads read and write past the end of the array. The check below finds both: 26 writes "
+        "past the end, and 2,574 pairs of writes that nothing orders.",
         {
             0: "Only those of the last row leave the array. The others land in the next row.",
             26: "That is how many do leave it.",
@@ -218,13 +218,14 @@ _LESSON_2 = {
     ),
     "what binds naive": Answer(
         "L1's data stage serves one line of a request after the other. `naive` has 33 lines per "
-        "iteration, `coalesced` 2, so its passes fall 16.5 times. The time falls less, since then "
-        "another resource binds: the load-store unit, which takes each request. Sectors fall 6.6 "
-        "times, but they bind neither kernel: four sectors of one line are one pass.",
+        "iteration and `coalesced` 2, so it needs 16.5 times fewer passes. The time falls less, "
+        "because then another resource is the limit: the load-store unit, which takes each "
+        "request. Sectors fall 6.6 times, but they limit neither kernel: four sectors of one line "
+        "are one pass.",
         {
             "DRAM": "DRAM needs 940 of more than a million cycles.",
-            "the load-store unit": "It binds `coalesced`. Both kernels have as many requests.",
-            "the multipliers": "The arithmetic is the same in both kernels, and far from binding.",
+            "the load-store unit": "It limits `coalesced`. Both kernels have as many requests.",
+            "the multipliers": "The arithmetic is the same in both kernels, and far from the limit.",
         },
     ),
     "swapped": Answer(
@@ -276,12 +277,12 @@ _LESSON_3 = {
     ),
     "gain of the tile": Answer(
         "Much less than 32 or 20 times. `coalesced` never waited for the memory: the caches "
-        "answered. Both kernels are bound by the load-store unit. `coalesced` gives it two "
+        "answered. The load-store unit limits both kernels. `coalesced` gives it two "
         "requests per multiplication, `tiled` 1.4 (most of them of shared memory; the "
         "assembler merges four loads of `a_tile` into one), and 2 / 1.4 is what is gained.",
         {
             32: "Global loads became shared loads. The load-store unit takes both.",
-            20: "The sectors did not bind the untiled kernel: L1 had 95 % of them.",
+            20: "The sectors did not limit the untiled kernel: L1 had 95 % of them.",
         },
     ),
     "who repeats a": Answer(
@@ -299,10 +300,11 @@ _LESSON_3 = {
         },
     ),
     "69 GB": Answer(
-        "Eight times what the threads want of `b`, and a quarter of what they want of `a`. The "
-        "69 GB are moved nowhere: in a broadcast the threads want 128 bytes and the load asks for "
-        "one sector; lanes a row of `b` apart want 4 bytes each and ask for a sector. The memory "
-        "need give each byte only once, 0.03 GB, if the caches keep it.",
+        "The loads request eight times what the threads want of `b`, and a quarter of what they "
+        "want of `a`. Nothing moves the 69 GB: in a broadcast the threads want 128 bytes, and the "
+        "load requests one sector. Lanes that are a row of `b` apart want 4 bytes each, and each "
+        "requests a sector. If the caches keep them, the memory delivers each byte only once: "
+        "0.03 GB.",
         {
             69: "That is what the threads want. Loads ask for sectors.",
             68.7: "That is what the threads want. Loads ask for sectors.",
@@ -327,7 +329,7 @@ _LESSON_3 = {
         },
     ),
     "transposed b": Answer(
-        "32 for `b`, a row of it apart, and 1 for `a`.",
+        "32 for `b`, where the lanes are a row apart, and 1 for `a`.",
         {
             5: "Each *thread* walks along a row. At one moment the lanes are a row apart.",
             8: "Each *thread* walks along a row. At one moment the lanes are a row apart.",
@@ -355,14 +357,13 @@ _LESSON_4 = {
         },
     ),
     "reads or writes": Answer(
-        "The rest of a sector that was **read** in vain is in L1 when the next warp of the block "
-        "wants it: L2 delivers each sector once. A sector **written** in part goes on to L2 at "
-        "once, 4 bytes of it, and its neighbours follow one by one: eight times the writes, and "
-        "L2 binds.",
+        "**Reads:** L1 keeps the rest of a sector until the next warp of the block wants it, so "
+        "L2 delivers each sector once. **Writes:** 4 bytes of a sector go to L2 at once, and the "
+        "other parts follow one by one. That is eight times the writes, and L2 is the limit.",
         {
             "naive_read: it suffers in the writes": "Writes do not wait, but each part of a sector "
             "goes to L2 by itself.",
-            "neither": "They touch as many sectors at L1. Behind it they differ by eight times.",
+            "neither": "They touch as many sectors at L1. Behind L1 they differ by a factor of eight.",
         },
     ),
     "conflicts of the tile": Answer(
@@ -509,7 +510,7 @@ _LESSON_6 = {
         "thread.",
         {
             "right: the second store wins": "For one thread it does. But the element is stored "
-            "by two different threads, in no order.",
+            "by two different threads, and nothing orders them.",
         },
     ),
     "myth 7": Answer(
@@ -526,7 +527,7 @@ _LESSON_6 = {
         "load of four words becomes four loads of one. Pad what conflicts, and count again.",
         {
             1: "The unpadded kernel loads 16 bytes at once. Can the padded one?",
-            4: "True of the tile of `a`. The loads of `b_tile` are as many in both.",
+            4: "True of the tile of `a`. Both kernels load `b_tile` as often.",
         },
     ),
     "myth 9": Answer(
@@ -543,11 +544,11 @@ _LESSON_6 = {
         {16384: "Count the multiplications of one thread: n / 16, not n."},
     ),
     "myth 11": Answer(
-        "**Verdict: not guilty.** Every request is perfectly coalesced. There are as many times "
-        "too many as there are blocks, since each block does all the work. Sectors *per request* "
+        "**Verdict: not guilty.** Every request is perfectly coalesced. But each block does all "
+        "the work, so there are too many requests: those of one block, times the blocks. Sectors *per request* "
         "say how well a load is done, requests how often. Look at both.",
         {
-            32: "Neighbouring lanes load neighbours. What is wrong is how often.",
+            32: "Neighbouring lanes load neighbours. They only do it too often.",
             64: "A request is one warp. Repeating it does not make it heavier.",
         },
     ),
