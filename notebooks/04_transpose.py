@@ -87,7 +87,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# In requests and sectors the two are mirror images: each uses an eighth of the sectors of one side. Are they equally fast? They differ in what happens
+# In requests and sectors the two are mirror images: on one side, each uses an eighth of the bytes. Are they equally fast? They differ in what happens
 # behind L1 to the other seven eighths.
 
 # %%

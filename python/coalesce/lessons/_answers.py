@@ -50,7 +50,7 @@ _LESSON_0 = {
         {
             7200: "You divided all threads by 32. Each block is cut into warps by itself, "
             "and the rest of its last warp is not filled by the next block.",
-            9600: "You gave each row of a block a warp of its own. A warp continues in the next row.",
+            9600: "You gave each row of a block its own warp. A warp continues in the next row.",
         },
     ),
     "extra sectors": Answer(
@@ -225,7 +225,7 @@ _LESSON_2 = {
         {
             "DRAM": "DRAM needs 940 of more than a million cycles.",
             "the load-store unit": "It limits `coalesced`. Both kernels have as many requests.",
-            "the multipliers": "The arithmetic is the same in both kernels, and far from the limit.",
+            "the multipliers": "Both kernels have the same arithmetic, far from the limit.",
         },
     ),
     "swapped": Answer(
@@ -363,7 +363,7 @@ _LESSON_4 = {
         {
             "naive_read: it suffers in the writes": "Writes do not wait, but each part of a sector "
             "goes to L2 by itself.",
-            "neither": "They touch as many sectors at L1. Behind L1 they differ by a factor of eight.",
+            "neither": "They touch as many sectors at L1. Behind L1 they differ eightfold.",
         },
     ),
     "conflicts of the tile": Answer(
@@ -545,8 +545,8 @@ _LESSON_6 = {
     ),
     "myth 11": Answer(
         "**Verdict: not guilty.** Every request is perfectly coalesced. But each block does all "
-        "the work, so there are too many requests: those of one block, times the blocks. Sectors *per request* "
-        "say how well a load is done, requests how often. Look at both.",
+        "the work, so there are too many requests: those of one block, times the blocks. Sectors "
+        "*per request* say how well a load is done, requests how often. Look at both.",
         {
             32: "Neighbouring lanes load neighbours. They only do it too often.",
             64: "A request is one warp. Repeating it does not make it heavier.",
