@@ -49,6 +49,7 @@ EXPLAINED = [
     coalesce.lessons.Exercise.check,
     coalesce.lessons.recording,
     coalesce.lessons.source,
+    coalesce.lessons.Table,
     coalesce.lessons.sweep,
     coalesce.lessons.times,
     coalesce.plots.sweep,

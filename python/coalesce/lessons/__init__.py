@@ -14,6 +14,7 @@ from coalesce.lessons._exercises import Exercise, Verdict
 from coalesce.lessons._measure import code, source
 from coalesce.lessons._predict import Prediction, Score, predict, score
 from coalesce.lessons._recording import Recording, recording
+from coalesce.lessons._table import Table
 from coalesce.lessons._times import Times, sweep, times
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Prediction",
     "Recording",
     "Score",
+    "Table",
     "Times",
     "Verdict",
     "code",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
-from coalesce.render.markup import FAINT, GOOD, MONO, joined, tag
+from coalesce.render.markup import FAINT, GOOD, MONO, folded, joined, tag
 
 _WORDS = (
     "__global__|__shared__|__restrict__|__device__|__syncthreads|extern|const|void|int|float|double"
@@ -14,6 +16,7 @@ _WORDS = (
 )
 _TOKEN = re.compile(rf'(?P<comment>//.*)|(?P<string>"[^"]*")|(?P<word>\b(?:{_WORDS})\b)')
 _STYLES = {"comment": FAINT, "string": "color:#8a6d00", "word": f"color:{GOOD};font-weight:600"}
+_NEW = "background-color:rgba(47,134,201,0.18)"  # behind a marked line; readable on any page
 
 
 class Code(str):
@@ -23,28 +26,85 @@ class Code(str):
     ----------
     first : int
         The number of its first line, as reports count the lines of the file.
+    marked : frozenset of int
+        The numbers of the lines to mark, with a plus and a colour.
+    whole : Code or None
+        The file of which this is a part. Notebooks show it folded below the part.
     """
 
     first: int
+    marked: frozenset[int]
+    whole: Code | None
 
-    def __new__(cls, text: str, first: int = 1) -> Code:  # noqa: PYI034
+    def __new__(  # noqa: PYI034
+        cls,
+        text: str,
+        first: int = 1,
+        marked: Collection[int] = (),
+        whole: Code | None = None,
+    ) -> Code:
         made = super().__new__(cls, text.rstrip("\n"))
-        made.first = first
+        made.first, made.marked, made.whole = first, frozenset(marked), whole
         return made
 
     def __repr__(self) -> str:
-        return "\n".join(f"{number:4}  {line}" for number, line in self._numbered())
+        return "\n".join(
+            f"{number:4}{self._sign(number)} {line}" for number, line in self._numbered()
+        )
 
     def _repr_html_(self) -> str:
-        lines = [
-            tag("span", f"{number:4}", FAINT) + "  " + _highlighted(line)
-            for number, line in self._numbered()
-        ]
-        shown = tag("pre", joined(lines, "\n"), f"{MONO};font-size:13px")
-        return str(tag("div", shown, **{"class": "cell_code"}))
+        return str(self._html())
+
+    def _html(self) -> Markup:
+        lines = joined((self._line(number, line) for number, line in self._numbered()), "\n")
+        shown = tag("div", tag("pre", lines, f"{MONO};font-size:13px"), **{"class": "cell_code"})
+        if self.whole is None:
+            return shown
+        count = len(self.whole.split("\n"))
+        summary = f"The whole file, without its first comment ({count} lines)"
+        return shown + folded(summary, self.whole._html())
+
+    def _line(self, number: int, line: str) -> Markup:
+        gutter = tag("span", f"{number:4}", FAINT) + f"{self._sign(number)} "
+        code = gutter + _highlighted(line)
+        return tag("span", code, _NEW) if number in self.marked else code
+
+    def _sign(self, number: int) -> str:
+        return "+" if number in self.marked else " "
 
     def _numbered(self) -> list[tuple[int, str]]:
         return list(enumerate(self.split("\n"), self.first))
+
+    def part(self, begin: str, end: str) -> Code:
+        """Return the lines from the first with `begin` to the next with `end`; this is its `whole`.
+
+        Raises
+        ------
+        ValueError
+            There are no such lines.
+        """
+        lines = self.split("\n")
+        starts = [i for i, line in enumerate(lines) if begin in line]
+        ends = [i for i, line in enumerate(lines) if starts and i >= starts[0] and end in line]
+        if not ends:
+            missing = end if starts else begin
+            raise ValueError(f"part must name lines of the source; no line has {missing!r}")
+        chosen = "\n".join(lines[starts[0] : ends[0] + 1])
+        return Code(chosen, self.first + starts[0], self.marked, self)
+
+
+def new_lines(text: str, other: str) -> set[int]:
+    """Return the numbers of the lines of `text`, from 1, that `other` does not have there.
+
+    Indentation and the alignment of comments do not count, nor do empty lines and lone braces.
+    """
+    ours, theirs = ([" ".join(line.split()) for line in t.split("\n")] for t in (text, other))
+    matcher = SequenceMatcher(None, theirs, ours, autojunk=False)
+    found: set[int] = set()
+    for what, _, _, begin, end in matcher.get_opcodes():
+        if what != "equal":
+            found |= {at + 1 for at in range(begin, end) if ours[at].strip("{} ;")}
+    return found
 
 
 def _highlighted(line: str) -> Markup:

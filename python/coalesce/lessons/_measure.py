@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from coalesce.catalogue.table import OPERATIONS
 from coalesce.common import checks
 from coalesce.common.timing import Timing
 from coalesce.kernel import Kernel
-from coalesce.lessons._code import Code
+from coalesce.lessons._code import Code, new_lines
 
 _SOURCES = Path(__file__).with_name("sources")
 
@@ -38,27 +39,54 @@ def source(name: str) -> str:
     return known[checks.choice("name", name, known)].read_text(encoding="utf-8")
 
 
-def code(operation: str, variant: str) -> Code:
+def code(
+    operation: str,
+    variant: str,
+    *,
+    since: str | None = None,
+    part: tuple[str, str] | None = None,
+) -> Code:
     """Return the source of a variant without its first comment, which tells the costs.
 
     Parameters
     ----------
     operation, variant : str
         As for `coalesce.source`.
+    since : str, optional
+        Another variant: the lines that it does not have are marked.
+    part : tuple of str, optional
+        Show only some lines: from the first that contains ``part[0]`` to the next that contains
+        ``part[1]``. Notebooks show the whole file folded below.
 
     Returns
     -------
-    str
-        The source. Notebooks show it highlighted, with the line numbers that reports refer to.
+    Code
+        The source, a string. Notebooks show it highlighted, with the line numbers that reports
+        refer to. Without `part` it begins at the kernel.
+
+    Raises
+    ------
+    ValueError
+        There is no such variant, or no line contains what `part` names.
 
     Examples
     --------
     >>> coalesce.lessons.code("matmul", "naive").splitlines()[0]
     'extern "C" __global__ void naive('
+    >>> coalesce.lessons.code("matmul", "naive", part=("for (", "}")).splitlines()[0].strip()
+    'for (int k = 0; k < K; ++k) {'
     """
     text = coalesce.source(operation, variant)
+    marked: set[int] = set()
+    if since is not None:
+        other = coalesce.source(operation, since).replace(f" {since}(", f" {variant}(")
+        marked = new_lines(text, other)
     head, _, _ = text.partition('extern "C"')
-    return Code(text[len(head) :], 1 + head.count("\n"))
+    if part is not None:
+        head = "".join(takewhile(lambda line: line.startswith("//"), text.splitlines(True)))
+        head += "\n"
+    found = Code(text[len(head) :], 1 + head.count("\n"), marked)
+    return found if part is None else found.part(*part)
 
 
 @dataclass(frozen=True)

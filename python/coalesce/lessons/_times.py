@@ -14,9 +14,8 @@ from coalesce.common import checks
 from coalesce.common.timing import Timing, milliseconds
 from coalesce.lessons import _measure
 from coalesce.lessons._recording import Recording, label, recording
+from coalesce.lessons._table import Table
 from coalesce.plots import Sweep
-from coalesce.render import tables
-from coalesce.render.markup import tag
 
 Variants = Iterable[str | tuple[str, Mapping[str, Any]]]
 
@@ -86,28 +85,10 @@ class Times(Mapping[str, Timing]):
         return f"{self.operation} of {self.n} x {self.n} float32"
 
     def __repr__(self) -> str:
-        parts = [self._caption()]
-        if self:
-            parts.append(tables.as_text(*self._cells()))
-        return "\n".join(parts)
+        return repr(self._table())
 
     def _repr_html_(self) -> str:
-        caption = tag("div", self._caption())
-        if not self:
-            return str(caption)
-        columns, rows = self._cells()
-
-        def row(cells: Iterable[str], kind: str) -> str:
-            sides = ["left", *["right"] * (len(columns) - 1)]
-            made = (
-                tag(kind, cell, f"text-align:{side};padding:2px 8px")
-                for side, cell in zip(sides, cells, strict=True)
-            )
-            return tag("tr", made)
-
-        body = [row(cells, "td") for cells in rows]
-        table = tag("table", [tag("thead", row(columns, "th")), tag("tbody", body)])
-        return str(caption + table)
+        return self._table()._repr_html_()
 
     def _caption(self) -> str:
         places = []

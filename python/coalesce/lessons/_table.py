@@ -1,0 +1,60 @@
+"""A small table: text in a terminal, an HTML table in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from coalesce.render import console, tables
+from coalesce.render.markup import tag
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Rows under heads. The first column is aligned to the left, the others to the right.
+
+    Attributes
+    ----------
+    columns : sequence of str
+        The heads.
+    rows : sequence of sequence of str
+        The cells, as many in each row as there are heads.
+    caption : str
+        A line above the table.
+
+    Examples
+    --------
+    >>> print(coalesce.lessons.Table(["kernel", "loads"], [["tiled", "2"]], "per element"))
+    per element
+    kernel  loads
+    tiled       2
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return self.caption
+        text = console.shown(tables.table(self.columns, self.rows, right=self.columns[1:]))
+        return f"{self.caption}\n{text}" if self.caption else text
+
+    def _repr_html_(self) -> str:
+        caption = tag("div", self.caption) if self.caption else Markup()
+        if not self.rows:
+            return str(caption)
+
+        def row(cells: Iterable[str], name: str) -> Markup:
+            sides = ["left", *["right"] * (len(self.columns) - 1)]
+            made = (
+                tag(name, cell, f"text-align:{side};padding:2px 8px")
+                for side, cell in zip(sides, cells, strict=True)
+            )
+            return tag("tr", made)
+
+        head = tag("thead", row(self.columns, "th"))
+        body = tag("tbody", [row(cells, "td") for cells in self.rows])
+        return str(caption + tag("table", [head, body]))
