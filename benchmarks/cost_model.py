@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -169,6 +170,22 @@ def disassembled(cubin: bytes) -> str:
     return done.stdout
 
 
+def compiled(source: str, arch: str, options: Sequence[str] = (), name: str = "kernel.cu") -> str:
+    """Return the listing of what NVRTC makes of a kernel's source."""
+    from coalesce.compile import nvrtc
+
+    made = nvrtc.compile_cuda(source, arch=arch, options=options, name=name)
+    assert made.cubin is not None
+    return disassembled(made.cubin)
+
+
+def compiler() -> str:
+    """Return the compiler and its version: "NVRTC 13.5"."""
+    from coalesce.compile import nvrtc
+
+    return "NVRTC {}.{}".format(*nvrtc.nvrtc().version)
+
+
 def main(arguments: list[str]) -> int:
     """Print the cost of the main loop of each kernel given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -178,14 +195,8 @@ def main(arguments: list[str]) -> int:
     given, options = parser.parse_known_args(arguments)
     options = [option for option in options if option.startswith("-")]
     if given.file.suffix == ".cu":
-        from coalesce.compile import nvrtc
-
-        compiled = nvrtc.compile_cuda(
-            given.file.read_text(), arch=given.arch, options=options, name=given.file.name
-        )
-        assert compiled.cubin is not None
-        listing = disassembled(compiled.cubin)
-        print("NVRTC {}.{}".format(*nvrtc.nvrtc().version), end=": ")
+        listing = compiled(given.file.read_text(), given.arch, options, given.file.name)
+        print(compiler(), end=": ")
     elif given.file.suffix == ".cubin":
         listing = disassembled(given.file.read_bytes())
     else:

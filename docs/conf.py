@@ -62,8 +62,8 @@ def copy_lessons(*_: Any) -> None:
 
 
 def point_at_lessons(_app: Any, _page: str, source: list[str]) -> None:
-    """Have links that lead to the notebooks on GitHub lead to their pages."""
-    source[0] = source[0].replace("(../notebooks/", "(lessons/")
+    """Have links that lead to the notebooks on GitHub lead to their pages, and those of lessons."""
+    source[0] = source[0].replace("(../notebooks/", "(lessons/").replace("(../docs/", "(../")
 
 
 def highlight_cuda(_app: Any, document: nodes.document) -> None:

@@ -170,6 +170,8 @@ STARTS = {
     "double_all": ("check", ["the same value"]),
     "untiled": ("result", ["one product per tile instead of 16"]),
     "histogram": ("counts", ["atomics on global memory take 512 requests"]),
+    "register_tile": ("counts", ["0.812 wavefronts per multiply-add", "Which R and C"]),
+    "turned_tile": ("counts", ["bank conflict"]),
     "brighten": ("counts", ["global loads take 32 sectors per request; at most 4.5 wanted"]),
     "rotate": ("counts", ["global stores take 32 sectors per request; at most 4.5 wanted"]),
     "smooth": (
@@ -186,7 +188,7 @@ STARTS = {
 def test_every_exercise_has_a_starting_point():
     assert list(STARTS) == [one.name for one in lessons.exercises()]
     assert len(STARTS) >= 20
-    assert {one.lesson for one in lessons.exercises()} == {0, 1, 2, 3, 4, 5, 6, 8}
+    assert {one.lesson for one in lessons.exercises()} == set(range(9))
 
 
 @pytest.mark.parametrize("name", STARTS)
@@ -234,6 +236,10 @@ WRONG = [
     ("block_sums", "int s = 128", "int s = 64", "result", "wrong"),
     ("column_max", "row += 8", "row += 16", "result", "wrong"),
     ("histogram", "    __syncthreads();\n    if (threadIdx.x < 64) at", "    at", "check", ""),
+    ("register_tile", "t / 16 * 4, col", "t / 16, col", "check|result", ""),
+    ("register_tile", "k < 16", "k < 15", "result", "wrong"),
+    ("turned_tile", "[66]", "[65]", "counts", "2-way bank conflict"),
+    ("turned_tile", "[66]", "[68]", "counts", "2-way bank conflict"),
     ("brighten", "int row = i / cols", "int row = rows - 1 - i / cols", "check|result", ""),
     ("rotate", "rows - 1 - from", "from", "result", "mirrored"),
     ("smooth", "j < 17", "j < 16", "result", "wrong"),
@@ -402,3 +408,62 @@ def test_code_is_numbered_as_in_its_file(check_html):
     check_html(html)
     assert f"{number:4}</span>" in html
     assert "font-weight:600" in html  # keywords
+
+
+def test_code_marks_the_lines_that_another_variant_does_not_have(check_html):
+    code = lessons.code("matmul", "coalesced", since="naive")
+    lines = dict(enumerate(code.splitlines(), code.first))
+    marked = [lines[number].strip() for number in sorted(code.marked & set(lines))]
+    assert any(line.startswith("const int row =") for line in marked)
+    assert any(line.startswith("const int col =") for line in marked)
+    assert not any(
+        "sum +=" in line or "__global__" in line or "REAL sum" in line for line in marked
+    )
+    number = next(n for n, line in lines.items() if "const int row =" in line)
+    assert f"{number:4}+ {lines[number]}" in repr(code).splitlines()
+    html = code._repr_html_()
+    check_html(html)
+    assert html.count("background-color") == len(marked)
+    assert not lessons.code("matmul", "naive", since="naive").marked
+
+
+def test_code_shows_a_part_and_folds_the_whole_file(check_html):
+    code = lessons.code("matmul", "vectorized", part=("__device__ Vector load", "return result"))
+    assert code.splitlines()[0].startswith("__device__ Vector load")
+    assert code.splitlines()[-1].strip() == "if (row >= rows) return result;"
+    source = coalesce.source("matmul", "vectorized").splitlines()
+    assert source[code.first - 1] == code.splitlines()[0]
+    assert code.whole is not None
+    assert code.whole.splitlines() == source[code.whole.first - 1 :]
+    assert not code.whole.startswith("//")  # the first comment tells the costs
+    html = code._repr_html_()
+    check_html(html)
+    count = len(code.whole.splitlines())
+    assert f"<details><summary>The whole file, without its first comment ({count} lines)" in html
+    assert "The whole file" not in lessons.code("matmul", "vectorized")._repr_html_()
+    with pytest.raises(ValueError, match="no line has 'nothing of the kind'"):
+        lessons.code("matmul", "naive", part=("for (", "nothing of the kind"))
+    with pytest.raises(ValueError, match="no line has 'while'"):
+        lessons.code("matmul", "naive", part=("while", "}"))
+
+
+def test_a_table_is_text_and_html(check_html):
+    table = lessons.Table(["kernel", "loads"], [["a < b", "12"], ["c", "3"]], "per element")
+    assert repr(table) == "per element\nkernel  loads\na < b      12\nc           3"
+    html = table._repr_html_()
+    check_html(html)
+    assert "a &lt; b" in html
+    assert repr(lessons.Table(["kernel"], [], "nothing")) == "nothing"
+
+
+def test_the_advice_of_the_register_tile_counts_wavefronts():
+    one = lessons.exercise("register_tile")
+    flat = one.solution.replace("t / 16 * 4", "t / 8 * 2").replace("t % 16 * 4", "t % 8 * 8")
+    for old, new in (("a_values[4]", "a_values[2]"), ("b_values[4]", "b_values[8]")):
+        flat = flat.replace(old, new)
+    flat = (
+        flat.replace("sum[4][4]", "sum[2][8]").replace("i < 4", "i < 2").replace("j < 4", "j < 8")
+    )
+    verdict = one.check(flat)
+    assert verdict.stage == "counts", str(verdict)
+    assert "wavefronts per multiply-add of a warp; at most 0.41 wanted" in verdict.text

@@ -35,4 +35,3 @@ def test_every_lesson_has_a_place() -> None:
     for lesson in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
         assert f"lessons/{lesson.stem}\n" in order
         assert f"({lesson.name})" in index
-    assert "past cuBLAS" in index  # lesson 7 is reserved

@@ -564,6 +564,142 @@ _LESSON_6 = {
     ),
 }
 
+_LESSON_7 = {
+    "two loads": Answer(
+        "Two requests for each multiply-add, and at most 0.8 requests per cycle: 0.4 multiply-adds "
+        "per cycle of 4 possible ones, a tenth of the peak. The kernel reaches 93 % of this "
+        "ceiling. `naive` has as many requests, but each of its loads of `a` makes 32 passes.",
+        {
+            12.5: "That is one request per cycle. Recorded kernels stay below 0.8.",
+            50: "A multiprocessor could execute four multiply-adds per cycle, not one.",
+            33: "You counted three instructions. The schedulers issue four per cycle; the "
+            "load-store unit takes less than one.",
+        },
+    ),
+    "roofline": Answer(
+        "Right of it. Its requests touch 33 sectors, but L1 and L2 answer nearly all of them: DRAM "
+        "moves 8.5 GB, which is 16 operations for each byte. By the roofline it is bound by "
+        "arithmetic, of which it uses 1 %. The roofline of DRAM knows one roof of many. The bound "
+        "is in the multiprocessor, where the roofline does not look.",
+        {
+            "left: bound by memory": "Its accesses are bad, but the caches hide that from DRAM.",
+        },
+    ),
+    "words of 8 x 1": Answer(
+        "8 words of `a` and 1 of `b` for 8 multiply-adds: 9 / 8. Only `b` is read less often. A "
+        "multiply-add needs a word of `a` of its own, as before; the assembler loads four of them "
+        "at once, neighbours along `k`.",
+        {
+            2: "A word of `b` now serves 8 multiply-adds of the thread.",
+            0.125: "That is the words of `b`. There are 8 words of `a`, too.",
+            0.25: "That would be a tile of 8 x 8.",
+        },
+    ),
+    "gain of 8 x 1": Answer(
+        "1.8 times, though the ceiling rises 2.3 times. The data stage is still the busiest unit, "
+        "but not all the time. The sums take registers, so 32 warps are left of 64, and there is "
+        "more to wait for: a block loads new tiles every 8 steps of `k`, `tiled` every 32.",
+        {
+            8: "The multiplications are as many as before. Only words of `b` are 8 times fewer.",
+            1: "Shared memory was the bound, and this halves its work.",
+        },
+    ),
+    "gain of 8 x 8": Answer(
+        "3 %! The words fall 4.5 times, but the passes only by a quarter. A load of `a` reads two "
+        "rows that are 64 words apart, in one bank: 2 wavefronts. A load of `b` takes 8, where 4 "
+        "would be enough. And with 64 sums in registers only 16 warps fit.",
+        {
+            4.5: "That is the ratio of the words. Wavefronts are what the data stage serves.",
+            2: "It would be a good guess, if wavefronts were the only bound.",
+        },
+    ),
+    "gain of vectors": Answer(
+        "1.7 times. Before, a warp waited for shared memory for 41 % of its time; now for 24 %, as "
+        "it waits once for four words. The ceiling rises 1.5 times, and the kernel comes a little "
+        "nearer to it.",
+        {
+            1: "The words are as many. The loads, and what the warps wait for, are not.",
+            4: "Only the loads of `a` became fewer, and multiply-adds take time, too.",
+        },
+    ),
+    "wavefronts of a warp tile": Answer(
+        "4, the fewest: 32 lanes, 16 bytes each, 128 bytes per wavefront. The 8 lanes of each "
+        "quarter-warp have 8 neighbouring groups of 16 bytes, which are all 32 banks. (Lanes 8 to "
+        "15 read the same bytes as lanes 0 to 7. That does not help: quarters are served one after "
+        "the other.)",
+        {
+            1: "A wavefront has one word of each bank: 128 bytes. 32 lanes get 512.",
+            2: "That is what a load of `a` takes, where half a warp wants the same words.",
+            8: "That is what it was in `vectorized`.",
+        },
+    ),
+    "gain of a pipeline": Answer(
+        "1.27 times, with **more** instructions and a **lower** ceiling. A warp waited for L1, L2 "
+        "and DRAM for 24 % of its time; now it hardly does. The schedulers, which were idle for "
+        "four of ten cycles, are busy for eight of ten.",
+        {
+            0.9: "It would be so if the schedulers had been busy all the time before.",
+            1: "Look at what the warps waited for.",
+            4: "Four stages do not mean four times the speed. They hide one of several waits.",
+        },
+    ),
+    "warps of tma": Answer(
+        "8 of 64: one block. Each warp has so much independent work, 128 multiply-adds for six "
+        "loads, and the loads of the next step start so early, that other warps are not needed "
+        "to hide the latency.",
+        {
+            64: "The ring of one block leaves no room for a second one.",
+            16: "Two rings would take 384 KiB of shared memory.",
+            1: "That is the blocks. Each has 8 warps.",
+        },
+    ),
+    "gain of tma": Answer(
+        "1.46 times. The loop has 1.06 instructions for each multiply-add, where `pipelined` "
+        "executes 1.44. What is left are 48 loads, a few tests, and the conflicts between the "
+        "banks of registers.",
+        {
+            1.05: "Addresses and copies took a third of the instructions, not a twentieth.",
+            2: "More than the peak is not possible.",
+        },
+    ),
+    "small product": Answer(
+        "0.15: it takes nearly seven times as long. A block computes 128 x 128 elements, so the "
+        "product has 16 of them, for 132 multiprocessors. `tiled` has 256. The counts per "
+        "multiply-add are the same as before; here it matters how many multiprocessors have work.",
+        {
+            1.8: "That needs enough blocks for all multiprocessors. How many are there?",
+            1: "16 blocks and 256 blocks cannot be as fast on 132 multiprocessors.",
+        },
+    ),
+    "behind cuBLAS": Answer(
+        "In six of them we are behind: by 1 % in two, by 2 to 11 % in three, and far behind in "
+        "one. In nine we are ahead, by up to 1.7 times.",
+        {
+            0: "A library that thousands of people tuned is not beaten everywhere.",
+            15: "Look at the ladder: at 4096 it ends above cuBLAS.",
+        },
+    ),
+    "one HMMA": Answer(
+        "64. One HMMA multiplies 16 x 16 by 16 x 8 values: 2,048 multiply-adds, 64 for each lane. "
+        "One `wgmma` of a warpgroup is 262,144.",
+        {
+            1: "It is one instruction for a product of matrices, not of numbers.",
+            2048: "That is what it computes. A multiply-add of a warp is 32 of them.",
+            128: "Each 16 x 16 x 16 product takes two of them.",
+        },
+    ),
+    "three products": Answer(
+        "2.8 times. The tensor cores multiply TF32 values about seven times as fast as cuBLAS "
+        "multiplies float32. Three products, and the work to split the operands, leave 2.8. Its "
+        "error is even smaller: it adds up sums of 32 steps each, so fewer roundings follow each "
+        "other.",
+        {
+            0.33: "Three times the work, on a unit that is about seven times as fast.",
+            7: "That is `tf32`, with one product and fewer correct digits.",
+        },
+    ),
+}
+
 _LESSON_8 = {
     "three colours": Answer(
         "The lanes are 12 bytes apart, so 32 of them span 12 sectors, and each of the three loads "
@@ -593,5 +729,6 @@ ANSWERS: dict[str, Answer] = {
     **_LESSON_4,
     **_LESSON_5,
     **_LESSON_6,
+    **_LESSON_7,
     **_LESSON_8,
 }

@@ -118,6 +118,32 @@ def _few_atomics(profile: Profile, case: Case) -> None:
         )
 
 
+def _shared_words(most: float) -> Demand:
+    """Demand a product that loads few words of shared memory for each multiply-add."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
+        found = sum(a.wavefronts for a in accesses)
+        steps = case.out.size * case.arguments[0].shape[1] / 32  # multiply-adds of warps
+        if found > most * steps:
+            lines = [
+                f"  {a.place}: {a.name}, {a.wavefronts / steps:.3g} wavefronts per multiply-add"
+                for a in accesses
+            ]
+            message = (
+                f"shared loads take {found / steps:.3g} wavefronts per multiply-add of a warp; "
+                f"at most {most:g} wanted"
+            )
+            advice = (
+                "    A thread with R x C elements uses R + C words for R * C multiply-adds. Which "
+                "R and C\n    load the fewest words for the same number of elements?"
+            )
+            raise AssertionError("\n".join([message, *lines, advice]))
+
+    text = f"loads of shared memory take at most {most:g} wavefronts per multiply-add of a warp"
+    return Demand(text, judge)
+
+
 _CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)
 _ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _few_atomics)
 
@@ -269,6 +295,21 @@ def _column_max(even: bool) -> Case:
     return Case(_ceil(cols, 32), (32, 8), (x, out, rows, cols), out, x.max(axis=0), x.size)
 
 
+def _of_64(even: bool) -> Case:
+    """A square product by blocks of 256 threads that compute 64 x 64 elements each."""
+    n = 128 if even else 50
+    a, b, out = _random(n, n), _random(n, n)[::-1].copy(), _empty(n, n)
+    return Case((_ceil(n, 64),) * 2, 256, (a, b, out, n), out, a @ b, 2 * n**3 // 64)
+
+
+def _register_tile(even: bool) -> Case:
+    return _of_64(even)
+
+
+def _turned_tile(even: bool) -> Case:
+    return _of_64(even)
+
+
 def _double_all(even: bool) -> Case:
     n = 16384 if even else 10000
     x, out = _random(n), _empty(n)
@@ -315,6 +356,7 @@ def _exercise(
     return Exercise(make.__name__[1:], lesson, task, launch, demands, make, hints)
 
 
+_BLOCKS_OF_64 = "blocks of 256 threads, each block 64 x 64 elements"
 _IMAGE_BLOCKS = "blocks of 32 x 32 threads over the image's columns and rows"
 
 _EXERCISES: tuple[Exercise, ...] = (
@@ -501,6 +543,27 @@ _EXERCISES: tuple[Exercise, ...] = (
         (_ATOMICS, _repeats("load", "requests", 300)),
         "How many atomics of global memory does each element cost?",
         "Count in 64 integers of shared memory: set them to 0, wait, count, wait, add them.",
+    ),
+    _exercise(
+        7,
+        _register_tile,
+        "multiplies two square matrices; each thread computes 16 elements.",
+        _BLOCKS_OF_64,
+        (_shared_words(0.41), _repeats("load", "requests", 1.05), _sectors("load", 4.5)),
+        "For each k a thread loads 16 words of a and 1 of b. How many would a square tile need?",
+        "With 4 x 4 elements a thread needs 4 words of a and 4 of b for 16 multiply-adds.",
+        "t / 16 is the thread's row of tiles, t % 16 its column; a tile has 4 x 4 elements.",
+    ),
+    _exercise(
+        7,
+        _turned_tile,
+        "multiplies two square matrices; the tile of a is stored transposed.",
+        _BLOCKS_OF_64,
+        (_CONFLICTS, _repeats("load", "requests", 1.05), _sectors("load", 4.5)),
+        "Which k and which rows do the 32 lanes of a warp store, and in which banks are they?",
+        "Lane l stores k = l % 16 of row r + l / 16. With rows of L words that is bank "
+        "(L * k + r + l / 16) mod 32.",
+        "Choose L, from 64 on, so that L * k + {0, 1} for k = 0 to 15 are 32 different banks.",
     ),
     _exercise(
         8,

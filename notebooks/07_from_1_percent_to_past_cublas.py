@@ -1,0 +1,871 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# # 7. From 1 % to past cuBLAS
+#
+# **The question.** The tiled kernel of lesson 3 reaches a sixth of the speed of cuBLAS, NVIDIA's library. What does the library do that we do not?
+# Seven more kernels lead from there to one that is faster than cuBLAS. Each changes one idea. Predict what the idea gains, count what it costs, and
+# compare with the clock.
+#
+# **Time:** 100 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb). No GPU: the times were recorded on one.
+# Terms: [glossary](glossary.md).
+
+# %% tags=["install", "remove-cell"]
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
+
+# %%
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import coalesce
+from coalesce import draw, lessons, plots
+
+# %matplotlib inline
+
+ladder = json.loads(Path("../docs/measured/ladder.json").read_text(encoding="utf-8"))
+by_shape = {(s["m"], s["n"], s["k"]): s["rungs"] for s in ladder["shapes"]}
+speeds = by_shape[4096, 4096, 4096]
+
+
+def tflops(rung):
+    """The recorded speed at 4096 x 4096 x 4096, in TFLOP/s."""
+    return speeds[rung]["tflops"]
+
+
+def gain(rung, over):
+    return tflops(rung) / tflops(over)
+
+
+lessons.Table(
+    ["rung", "TFLOP/s", "of cuBLAS"],
+    [
+        [rung, f"{tflops(rung):.2f}", f"{gain(rung, 'cublas'):.1%}"]
+        for rung in ("naive", "coalesced", "tiled", "cublas")
+    ],
+    f"{ladder['gpu']['name']}, recorded {ladder['date']}: products of 4096 x 4096 float32",
+)
+
+# %% [markdown]
+# `python benchmarks/ladder.py` recorded the times. The kernels and cuBLAS took turns, so that all of them saw the same clocks, and every result was
+# compared with float64. cuBLAS computed in float32, without TF32.
+#
+# ## What a multiprocessor can do in one cycle
+#
+# | unit | in one cycle, at most |
+# |---|---|
+# | schedulers | issue 4 instructions, each of one warp |
+# | float32 pipes | execute 4 multiply-adds, each of one warp (32 multiplications and 32 additions) |
+# | load-store unit | take 0.8 requests (recorded: no kernel gets beyond) |
+# | data stage | make 1 pass: a wavefront of shared memory, or lines of a request to L1 |
+#
+# So the **peak** of an H200 is 132 multiprocessors x 4 x 32 multiply-adds x 2 operations x 1.98 GHz. A *multiply-add* below is always that of a whole warp: one
+# instruction, `FFMA`.
+#
+# A kernel also needs other things than multiply-adds. If it makes two passes for each multiply-add, it cannot complete more than half a multiply-add per
+# cycle, an eighth of the peak. This is the **ceiling** that the data stage sets for the kernel. The load-store unit and the schedulers set ceilings, too. All
+# of them follow from counts.
+
+# %% tags=["hide-input"]
+PEAK = 132 * 4 * 32 * 2 * 1.98 / 1000  # TFLOP/s
+N = 512
+rng = np.random.default_rng(0)
+a, b = rng.random((2, N, N), dtype=np.float32)
+UNITS = {"issue": "issue", "requests": "load-store unit", "data": "data stage"}
+
+
+@cache
+def profile(rung):
+    return coalesce.profile("matmul", a, b, variant=rung, device="sim")
+
+
+def costs(rung):
+    """Instructions, requests, passes and sectors from L2, for each multiply-add of a warp."""
+    p = profile(rung)
+    work = p.modelled.work
+    found = {
+        "instructions": work["instructions"],
+        "requests": work["requests"],
+        "passes": work["tag_lookups"] + work["shared_wavefronts"],
+        "L2 sectors": p.metrics()["lts__t_sectors_srcunit_tex_op_read.sum"],
+    }
+    return {name: count / (N**3 / 32) for name, count in found.items()}
+
+
+def ceilings(rung):
+    """The speed in TFLOP/s that each unit allows."""
+    cycles = profile(rung).modelled.cycles
+    return {name: PEAK * min(1, cycles["fp32"] / cycles[unit]) for unit, name in UNITS.items()}
+
+
+def ceiling(rung):
+    """The lowest ceiling, and its unit."""
+    return min((speed, unit) for unit, speed in ceilings(rung).items())
+
+
+def warps(rung):
+    """How many warps are on a multiprocessor at once, of 64."""
+    p = profile(rung)
+    return p.modelled.blocks_a_multiprocessor * int(np.prod(p.block)) // 32
+
+
+def side_by_side(columns, caption):
+    """A table of a dictionary for each rung."""
+    names = next(iter(columns.values()))
+    rows = [[name, *(column[name] for column in columns.values())] for name in names]
+    return lessons.Table(["", *columns], rows, caption)
+
+
+def counted(*rungs):
+    """What rungs cost, their lowest ceiling, their recorded speed."""
+    columns = {}
+    for rung in rungs:
+        speed, unit = ceiling(rung)
+        columns[rung] = {
+            **{f"{name} per multiply-add": f"{count:.3g}" for name, count in costs(rung).items()},
+            "warps on a multiprocessor": str(warps(rung)),
+            "ceiling, TFLOP/s": f"{speed:.1f}",
+            "set by": unit,
+            "recorded at 4096, TFLOP/s": f"{tflops(rung):.2f}",
+            "of the ceiling": f"{tflops(rung) / speed:.0%}",
+        }
+    caption = f"Counted for products of {N}, except L2, which is modelled. The peak is {PEAK:.1f} TFLOP/s."
+    return side_by_side(columns, caption)
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "two loads",
+    "`coalesced` executes two loads for each multiply-add, one of `a` and one of `b`. What is its ceiling, in percent of the peak?",
+    guess=...,
+    measured=lambda: 100 * ceiling("coalesced")[0] / PEAK,
+    unit="%",
+    show=lambda: counted("naive", "coalesced", "tiled"),
+)
+
+# %% [markdown]
+# ## What the GPU's counters say
+#
+# A kernel cannot pass its ceiling. Whether it gets there, the GPU's counters say. They were recorded for products of 4096, with Nsight Compute
+# (`tests/data/models_h200.json`): how busy the units were, and what a warp was doing on average.
+
+# %% tags=["hide-input"]
+recorded = json.loads(Path("../tests/data/models_h200.json").read_text(encoding="utf-8"))
+
+
+def recorded_at(n):
+    """The counters of each rung for float32 products of n."""
+    return {
+        entry["kernel"]: dict(zip(recorded["metrics"], entry["values"], strict=True))
+        for entry in recorded["launches"]
+        if entry["case"] == f"matmul/{entry['kernel']} {n}x{n}x{n} float32"
+    }
+
+
+counters = recorded_at(4096)
+ACTIVITIES = {  # of a warp, with Nsight Compute's names
+    "can issue": ("selected", "not_selected", "dispatch_stall", "math_pipe_throttle"),
+    "full queue": ("lg_throttle", "mio_throttle"),
+    "shared memory": ("short_scoreboard",),
+    "L1, L2, DRAM": ("long_scoreboard",),
+    "barrier": ("barrier",),
+}
+
+
+def waits(rung):
+    """What a warp does, in percent of its time."""
+    stalled = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    m = counters[rung]
+    whole = m["smsp__average_warp_latency_per_inst_issued.ratio"]
+    return {
+        activity: 100 * sum(m[stalled.format(name)] for name in names) / whole
+        for activity, names in ACTIVITIES.items()
+    }
+
+
+def busy(rung):
+    """How busy the units are, in percent."""
+    m = counters[rung]
+    return {
+        "issue": m["smsp__issue_active.avg.pct_of_peak_sustained_active"],
+        "load-store unit": m["l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"] / 0.8,
+        "data stage": m["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"],
+    }
+
+
+def on_the_gpu(*rungs):
+    """How busy the units were, and what the warps did."""
+    columns = {}
+    for rung in rungs:
+        columns[rung] = {f"{unit} busy": f"{x:.0f}" for unit, x in busy(rung).items()}
+        columns[rung] |= {f"a warp: {what}": f"{x:.0f}" for what, x in waits(rung).items()}
+    caption = f"Percent of the time at 4096, counters of an {recorded['gpu']}, recorded {recorded['date']}"
+    return side_by_side(columns, caption)
+
+
+# %%
+on_the_gpu("naive", "coalesced", "tiled")
+
+# %% [markdown]
+# A warp that *can issue* waits for nothing but its turn. *Full queue*: its load or store cannot enter the load-store unit. *Shared memory*, and *L1, L2, DRAM*: it
+# waits for the result of a load. (Branches and short fixed delays are left out. The load-store unit is called busy at 0.8 requests per cycle.)
+#
+# - `naive`: the data stage is busy all the time (lesson 2), and the queue before it is full.
+# - `coalesced`: the load-store unit is busy for 94 % of the time.
+# - `tiled`: the load-store unit and the data stage are both busy for about 90 %. Global loads have become rare. What fills both units are loads of **shared memory**: 1.25 requests
+#   and 1.5 wavefronts for each multiply-add.
+#
+# ## Could we blame the memory? The roofline
+#
+# Usual advice is to compare operations per byte of DRAM with the GPU's ratio. An H200 has 66.9 TFLOP/s and 4.8 TB/s: the **ridge** is at 14 operations per byte. A
+# kernel to the left of it is bound by memory, one to the right by arithmetic.
+
+
+# %%
+def work_of(rung):
+    m = counters[rung]
+    moved = m["dram__bytes_read.sum"] + m["dram__bytes_write.sum"]
+    return plots.Work(2 * 4096**3, moved, speeds[rung]["ms"], measured=True)
+
+
+def intensity(rung):
+    return work_of(rung).flops / work_of(rung).dram_bytes
+
+
+FEW = ["naive", "coalesced", "tiled"]
+
+
+def roof(*rungs):
+    points = {rung: work_of(rung) for rung in rungs}
+    return plots.roofline(points, peak_gflops=1000 * PEAK, peak_gbps=4800, theme="transparent")
+
+
+SIDES = ["left: bound by memory", "right: bound by arithmetic"]
+
+lessons.predict(
+    "roofline",
+    "On which side of the ridge is `naive`, which reaches 1 % of the speed of cuBLAS?",
+    choices=SIDES,
+    guess=...,
+    measured=lambda: SIDES[intensity("naive") > 1000 * PEAK / 4800],
+    show=lambda: [f"{r}: {intensity(r):.0f} operations per byte" for r in FEW] + [roof(*FEW)],
+)
+
+# %% [markdown]
+# ## Rung 1: a thread computes 8 elements of a column
+#
+# `blocktiled_1d`: a thread keeps 8 sums in registers. It reads one word of `b` and uses it 8 times. The elements of one thread are its **register tile**, here
+# 8 x 1. The lines with a plus are those that `tiled` does not have.
+
+# %%
+lessons.code("matmul", "blocktiled_1d", since="tiled", part=("const int row = t", "sum[i] +="))
+
+
+# %%
+def words(rung):
+    """Words of shared memory that a lane loads for each of its multiply-adds."""
+    accesses = profile(rung).accesses()
+    loaded = sum(x.bytes for x in accesses if (x.space, x.kind) == ("shared", "load"))
+    return loaded / 4 / N**3
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "words of 8 x 1",
+    "In `tiled`, a thread loads 2 words of shared memory for each multiply-add. How many in `blocktiled_1d`?",
+    guess=...,
+    measured=lambda: words("blocktiled_1d"),
+    show=lambda: counted("tiled", "blocktiled_1d"),
+)
+
+# %%
+lessons.predict(
+    "gain of 8 x 1",
+    "How many times faster than `tiled` is `blocktiled_1d`, at 4096?",
+    guess=...,
+    measured=lambda: gain("blocktiled_1d", "tiled"),
+    within=0.15,
+    show=lambda: on_the_gpu("tiled", "blocktiled_1d"),
+)
+
+# %% [markdown]
+# ## Rung 2: 8 x 8 elements
+#
+# `blocktiled_2d`: a register tile of R x C needs R + C words for R x C multiply-adds. With 8 x 8 that is a quarter of a word. A thread now has 64 sums in registers, and a
+# block computes 128 x 128 elements.
+
+# %%
+lessons.code(
+    "matmul", "blocktiled_2d", since="blocktiled_1d", part=("const int row = t", "sum[i][j] +=")
+)
+
+# %%
+lessons.predict(
+    "gain of 8 x 8",
+    "The words fall again, from 1.125 to 0.25 for each multiply-add. How many times faster than `blocktiled_1d` is `blocktiled_2d`?",
+    guess=...,
+    measured=lambda: gain("blocktiled_2d", "blocktiled_1d"),
+    within=0.15,
+    show=lambda: [
+        counted("blocktiled_1d", "blocktiled_2d"),
+        on_the_gpu("blocktiled_1d", "blocktiled_2d"),
+    ],
+)
+
+# %% [markdown]
+# Why so little? Two things went wrong. Wavefronts fell less than words, since lanes get in each other's way. And the warps wait for the answers of loads: only 16 warps
+# are left on a multiprocessor, because each thread needs so many registers, and each warp must read its 16 words before it can multiply. The data stage is busy
+# for half of the time only. Nothing is used to the full: the kernel is bound by **latency**.
+#
+# ## Rung 3: 16 bytes per load
+#
+# `vectorized`: a load may bring 16 bytes to each lane. The words of `b` are neighbours already, so the compiler merged four of their loads into one in `blocktiled_2d`. The
+# words of `a` become neighbours if the tile of `a` is stored transposed, `a_tile[k][row]`. A multiplication then waits for four loads, not for ten.
+
+# %%
+lessons.code(
+    "matmul", "vectorized", since="blocktiled_2d", part=("REAL sum[ROWS]", "a_values[i / WIDTH].v")
+)
+
+
+# %% tags=["hide-input"]
+def shared_loads(*rungs):
+    """The loads from shared memory."""
+    columns = {}
+    for rung in rungs:
+        for x in profile(rung).accesses():
+            if (x.space, x.kind) == ("shared", "load"):
+                columns[f"{rung}, {x.array}"] = {
+                    "bytes per lane": str(x.width),
+                    "loads per multiply-add": f"{x.requests / (N**3 / 32):.3g}",
+                    "wavefronts per load": f"{x.wavefronts / x.requests:g}",
+                    "wavefronts needed": f"{x.ideal / x.requests:g}",
+                }
+    return side_by_side(columns, "Loads from shared memory")
+
+
+# %%
+lessons.predict(
+    "gain of vectors",
+    "Multiply-adds and words stay the same. There are fewer, wider loads. How many times faster than `blocktiled_2d` is `vectorized`?",
+    guess=...,
+    measured=lambda: gain("vectorized", "blocktiled_2d"),
+    within=0.15,
+    show=lambda: [
+        shared_loads("blocktiled_2d", "vectorized"),
+        counted("blocktiled_2d", "vectorized"),
+        on_the_gpu("blocktiled_2d", "vectorized"),
+    ],
+)
+
+# %% [markdown]
+# ## Rung 4: the lanes of a warp share a compact tile
+#
+# A load of 16 bytes by 32 lanes takes 4 wavefronts at best: a wavefront has 128 bytes. The load of `b` takes twice as many:
+
+
+# %%
+def first_load(rung, array):
+    """The first load of warp 0 from a tile, on the banks of shared memory."""
+    ones = np.ones((128, 128), np.float32)
+    trace = coalesce.trace(
+        "matmul", ones, ones, variant=rung, device="sim", blocks=0, warps=0, limit=2000
+    )
+    events = trace.select(array=array, kind="load", space="shared")
+    return draw.event(events, 0, title=f"{rung}: lanes 0 to 31 load 16 bytes each of {array}")
+
+
+first_load("vectorized", "b_tile")
+
+# %% [markdown]
+# Neighbouring lanes have neighbouring groups of 8 columns, so their 16 bytes are 32 bytes apart. `warptiled` deals the 32 x 64 elements of a warp out differently: a thread gets 4 x 4 elements
+# in each quarter, and neighbouring lanes have neighbouring 16 bytes. Nothing else changes.
+
+# %%
+lessons.code(
+    "matmul",
+    "warptiled",
+    since="vectorized",
+    part=("__device__ int row_of", "const int col = warp"),
+)
+
+# %% tags=["counts"]
+lessons.predict(
+    "wavefronts of a warp tile",
+    "How many wavefronts does a load of `b_tile` take in `warptiled`?",
+    guess=...,
+    measured=lambda: {
+        x.array: x.wavefronts / x.requests
+        for x in profile("warptiled").accesses()
+        if (x.space, x.kind) == ("shared", "load")
+    }["b_tile"],
+    show=lambda: [
+        first_load("warptiled", "b_tile"),
+        shared_loads("vectorized", "warptiled"),
+        counted("vectorized", "warptiled"),
+    ],
+)
+
+# %%
+print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vectorized")
+on_the_gpu("vectorized", "warptiled")
+
+# %% [markdown]
+# A gain of 6 %, though 4 of 10 wavefronts are gone. The data stage was not the bound before, so relieving it helps little. Where is the rest of the time? Look at the
+# last four columns. A warp waits most for `L1, L2, DRAM`: in each iteration all warps of a block load the next tiles, wait for them, store them, and meet at a barrier. Meanwhile
+# nobody multiplies.
+#
+# ## Rung 5: copies run ahead
+#
+# `pipelined`: shared memory holds four **stages** of tiles. `cp.async` copies from global to shared memory without waiting and without registers. While one stage is multiplied, three are on
+# their way. In the same manner, the words for step `k + 1` are read from shared memory while step `k` is multiplied.
+
+# %%
+lessons.code(
+    "matmul",
+    "pipelined",
+    since="warptiled",
+    part=("for (int s = 0; s < STAGES - 1", "stage = (stage + 1)"),
+)
+
+# %%
+lessons.predict(
+    "gain of a pipeline",
+    "`cp.async` transposes the tile of `a` one element at a time, which costs 10 % more instructions, and the ceiling falls. How many times faster than `warptiled` is `pipelined`?",
+    guess=...,
+    measured=lambda: gain("pipelined", "warptiled"),
+    within=0.15,
+    show=lambda: [counted("warptiled", "pipelined"), on_the_gpu("warptiled", "pipelined")],
+)
+
+# %% [markdown]
+# ## Rung 6: a copy engine, and nothing but multiply-adds
+#
+# Now the schedulers are busy, and a third of what they issue are not multiply-adds: addresses, tests and copies. `tma` gives the copies to an engine of the
+# GPU, the TMA (compute capability 9.0). One instruction copies 16 KB of `a`. A thread computes 16 x 8 elements: 6 loads of 16 bytes for 128
+# multiply-adds. A block stays on its multiprocessor until the whole product is done, so it does not pay for starting up again.
+#
+# This is the loop over the stages. `full` and `empty` are barriers in shared memory (mbarriers): the engine arrives at one when its bytes have come, the warps at the other when
+# they have read them.
+
+# %%
+lessons.code("matmul", "tma", part=("while (schedule.next(part)) {", "barrier_arrive(empty"))
+
+# %% tags=["counts"]
+lessons.predict(
+    "warps of tma",
+    "A block has 256 threads. Its ring of four stages takes 192 of the 228 KiB of shared memory. How many warps, of 64, are on a multiprocessor?",
+    guess=...,
+    measured=lambda: profile("tma").block[0] // 32 * (228 * 1024 // profile("tma").shared_bytes),
+    show=lambda: [
+        f"words of shared memory per multiply-add: {words('tma'):.3f}, in pipelined {words('pipelined'):.3f}"
+    ],
+)
+
+# %% [markdown]
+# The simulator executes `tma`, but it does not count bulk copies nor model their time. So we count in the machine code instead. `benchmarks/cost_model.py` reads the instructions of the
+# main loop. It also knows the banks of the register file: a multiply-add that needs two words of one bank takes two cycles.
+
+# %% tags=["hide-input"]
+sys.path.append("../benchmarks")
+import cost_model
+
+
+@cache
+def main_loop(rung):
+    listing = cost_model.compiled(coalesce.source("matmul", rung), arch="sm_90a")
+    return cost_model.loop_cost(cost_model.main_loop(listing))
+
+
+def loops(*rungs):
+    columns = {}
+    for rung in rungs:
+        loop = main_loop(rung)
+        columns[rung] = {
+            "multiply-adds": str(loop.ffmas),
+            "instructions": str(loop.instructions),
+            "instructions per multiply-add": f"{loop.instructions / loop.ffmas:.3f}",
+            "cycles of a scheduler": str(loop.cycles),
+            "ceiling, TFLOP/s": f"{PEAK * loop.efficiency:.1f}",
+            "recorded at 4096, TFLOP/s": f"{tflops(rung):.2f}",
+        }
+    return side_by_side(columns, f"Main loops, machine code of {cost_model.compiler()}")
+
+
+# %%
+lessons.predict(
+    "gain of tma",
+    "How many times faster than `pipelined` is `tma`?",
+    guess=...,
+    measured=lambda: gain("tma", "pipelined"),
+    within=0.15,
+    show=lambda: loops("tma"),
+)
+
+# %% [markdown]
+# The ceiling is that of the main loop alone. The rest of the time goes to packing `a` (which is timed, too), to starting copies, and to writing the results. Note what the
+# fastest kernels do *not* have: many warps. With so much work in each warp, the next loads are far enough ahead to hide their latency by themselves.
+#
+# ## Rung 7: one warpgroup copies, two multiply
+#
+# In `tma` a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. `tensor_map` describes the matrix to the engine once, and one instruction copies
+# a box of it. A third group of warps does only that:
+
+# %%
+lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
+
+# %% [markdown]
+# The copying warps give their registers to the others (`setmaxnreg`). The simulator has no tensor maps, so this rung runs on a GPU only.
+
+# %%
+print(f"needs {coalesce.variants('matmul')['tensor_map'].needs}")
+print(f"tensor_map is {gain('tensor_map', 'tma'):.3f} times as fast as tma")
+print(f"tensor_map is {gain('tensor_map', 'cublas'):.3f} times as fast as cuBLAS")
+loops("tma", "tensor_map")
+
+# %% [markdown]
+# The model of the loop has them in the other order: by its banks, the loop of `tensor_map` should be slower by 2 %. The model knows nothing of the copies, which are what
+# changed. **A model of one part does not predict the whole.**
+#
+# ## The ladder
+
+# %%
+RUNGS = ["naive", "coalesced", "tiled"]
+RUNGS += ["blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined"]
+bars = {rung: tflops(rung) for rung in [*RUNGS, "tma", "tensor_map"]}
+plots.bars(
+    bars | {"cuBLAS": tflops("cublas")},
+    label=f"TFLOP/s at 4096, {ladder['gpu']['name']} (the peak is {PEAK:.1f})",
+    highlight=["cuBLAS"],
+    format="{:.1f}",
+    theme="transparent",
+).axvline(tflops("cublas"), linestyle=":", color="#d55e00")
+# %%
+on_the_gpu(*RUNGS)
+
+# %%
+counted(*RUNGS)
+
+# %% [markdown]
+# Read the tables from left to right. First the data stage and the load-store unit are full. Then nothing is full, and warps wait: for shared memory, then for
+# global memory. At last the schedulers are busy, and then the only thing left is to make fewer of their instructions anything but multiply-adds.
+#
+# On the roofline all of these kernels lie to the right of the ridge. Most of this lesson happens straight above one another, where the roofline says nothing:
+
+# %%
+roof(*RUNGS)
+# %% [markdown]
+# ## What the time model makes of it
+#
+# The milliseconds of the simulator are modelled. Products of 512 can be simulated and were recorded, so the model can be tested.
+
+# %% tags=["hide-input"]
+at_512 = recorded_at(512)
+
+
+def modelled():
+    columns = {}
+    for rung in RUNGS:
+        p = profile(rung)
+        us = 1000 * p.modelled_ms
+        cold, warm = (at_512[rung][run + "gpu__time_duration.sum"] / 1000 for run in ("", "warm "))
+        columns[rung] = {
+            "blocks": f"{np.prod(p.grid)}",
+            "us, modelled": f"{us:.0f}",
+            "us, recorded": f"{cold:.0f}",
+            "error": f"{us / cold - 1:+.0%}",
+            "us, recorded warm": f"{warm:.0f}",
+            "bound, modelled": p.modelled.bound,
+        }
+    return side_by_side(columns, "Products of 512. Warm: the kernel has just run before.")
+
+
+# %%
+lessons.predict(
+    "small product",
+    "At 4096, `blocktiled_2d` is 1.8 times as fast as `tiled`. And at 512? Give its speed relative to `tiled`.",
+    guess=...,
+    measured=lambda: (
+        at_512["tiled"]["gpu__time_duration.sum"]
+        / at_512["blocktiled_2d"]["gpu__time_duration.sum"]
+    ),
+    within=0.3,
+    show=modelled,
+)
+
+# %% [markdown]
+# The model puts the kernels in the right order. For register tiles of this size it is too fast by up to a quarter. It starts with empty caches, as the recorded runs did, but four of
+# these kernels are faster by 15 to 24 % when they run again. The model does not know what the first run costs them; it does not model the fetch of instructions, for one. Why it is too fast
+# for `pipelined`, warm or cold, is not known. So take the microseconds of such kernels as a rough figure, and their counts as exact.
+#
+# ## Small products: `split_k` and `best`
+#
+# Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles and lets several blocks divide the steps of `k` of each tile. They add up
+# their parts through distributed shared memory, which the blocks of a *cluster* can read. `variant="best"` takes the rung that was fastest on the nearest measured shape. So, are we always faster
+# than cuBLAS?
+
+
+# %% tags=["hide-input"]
+def fastest(shape):
+    """The fastest rung of a shape, and its speed relative to cuBLAS."""
+    rungs = by_shape[shape]
+    name = min((r for r in rungs if r != "cublas"), key=lambda r: rungs[r]["ms"])
+    return name, rungs["cublas"]["ms"] / rungs[name]["ms"]
+
+
+def all_shapes():
+    rows = []
+    for shape in sorted(by_shape, key=lambda s: -fastest(s)[1]):
+        name, ratio = fastest(shape)
+        mine, library = (by_shape[shape][rung]["tflops"] for rung in (name, "cublas"))
+        rows.append(
+            [" x ".join(map(str, shape)), name, f"{mine:.1f}", f"{library:.1f}", f"{ratio:.2f}"]
+        )
+    heads = ["fastest rung", "TFLOP/s", "cuBLAS", "relative to cuBLAS"]
+    return lessons.Table(["M x N x K", *heads], rows)
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "behind cuBLAS",
+    f"{len(by_shape)} shapes were recorded, from 64 x 64 x 8192 to 8192 x 8192 x 8192. In how many of them is cuBLAS faster than our fastest rung?",
+    guess=...,
+    measured=lambda: sum(fastest(shape)[1] < 1 for shape in by_shape),
+    show=all_shapes,
+)
+
+# %% [markdown]
+# Where we are behind: at 1000 and 1024, where copies and their addresses take instructions from the multiply-adds of `split_k`; for tall and flat products; and above all for 64 x 64 x 8192, where
+# `split_k` divides `k` among 8 blocks and would need more. [The ladder, measured](../docs/ladder.md) says what limits each, and what would be tried next.
+#
+# ## Past the float32 pipes: tensor cores
+#
+# `tensor_map` reaches 82 % of the peak, and no kernel reaches more than all of it. But a multiprocessor has another unit. A **tensor core** instruction multiplies small matrices. Here is a product of float16
+# matrices; each warp computes 16 x 16 elements:
+
+# %%
+on_tensor_cores = coalesce.Kernel(
+    """
+#include <mma.h>
+using namespace nvcuda;
+
+extern "C" __global__ void product(const half* a, const half* b, float* out, int n) {
+    int row = blockIdx.y * 16, col = blockIdx.x * 16;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> x;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::row_major> y;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;
+    wmma::fill_fragment(sum, 0);
+    for (int k = 0; k < n; k += 16) {
+        wmma::load_matrix_sync(x, a + row * n + k, n);
+        wmma::load_matrix_sync(y, b + k * n + col, n);
+        wmma::mma_sync(sum, x, y, sum);
+    }
+    wmma::store_matrix_sync(out + row * n + col, sum, n, wmma::mem_row_major);
+}
+""",
+    "product",
+)
+
+
+def tensor_instructions(n=64):
+    x, y = rng.random((2, n, n)).astype(np.float16)
+    out = np.zeros((n, n), np.float32)
+    p = on_tensor_cores.profile((n // 16, n // 16), 32, x, y, out, n)
+    assert np.allclose(out, x.astype(np.float32) @ y.astype(np.float32), rtol=1e-3)
+    return p.metrics()["sm__inst_executed_pipe_tensor.sum"]
+
+
+# %% tags=["counts"]
+lessons.predict(
+    "one HMMA",
+    "How many multiply-adds of a warp (`FFMA`) does one of its tensor core instructions (`HMMA`) replace?",
+    guess=...,
+    measured=lambda: 64**3 / 32 / tensor_instructions(64),
+)
+
+# %% [markdown]
+# The rungs `bf16`, `tf32`, `tf32x3` and `dmma` use larger ones: a `wgmma` of four warps multiplies 64 x 256 x 16 values. The tensor cores read them from shared memory, without
+# registers. (The simulator executes `mma` and `wmma`, not `wgmma`.) The price is precision: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` buys the
+# precision back. It writes each float32 as a sum of two TF32 values and multiplies three times:
+
+# %%
+lessons.code("matmul", "tf32x3", part=("multiply_begin();", "multiply_wait();"))
+
+
+# %% tags=["hide-input"]
+tensor = {(entry["rung"], entry["size"]): entry["rungs"] for entry in ladder["tensor_cores"]}
+
+
+def of_tensor_cores(size=4096):
+    rows = []
+    for (rung, n), rungs in tensor.items():
+        if n == size:
+            for name, row in rungs.items():
+                error = f"{row['norm']:.1e}" if "norm" in row else ""
+                rows.append(
+                    [
+                        name,
+                        f"{row['tflops']:.1f}",
+                        error,
+                        f"{row['tflops'] / rungs[rung]['tflops']:.2f}",
+                    ]
+                )
+    heads = ["TFLOP/s", "relative error", "speed, our rung = 1"]
+    return lessons.Table(["product", *heads], rows, f"At {size}, recorded {ladder['date']}")
+
+
+# %%
+lessons.predict(
+    "three products",
+    "`tf32x3` computes three products instead of one. Its result is as accurate as that of float32. How many times faster than cuBLAS in float32 is it, at 4096?",
+    guess=...,
+    measured=lambda: (
+        tensor["tf32x3", 4096]["tf32x3"]["tflops"]
+        / tensor["tf32x3", 4096]["cublas float32"]["tflops"]
+    ),
+    within=0.2,
+    show=of_tensor_cores,
+)
+
+# %% [markdown]
+# The operands of `bf16` are bfloat16 from the start, so its error does not contain their rounding. These kernels draw so much power that the GPU lowers its clock: for `bf16`, `tf32` and `dmma`
+# the bound is **power**. Not all of them pass cuBLAS:
+
+# %%
+for (rung, size), rungs in tensor.items():
+    for name, row in rungs.items():
+        ratio = row["ms"] / rungs[rung]["ms"]
+        if ratio < 1:
+            print(f"{rung} at {size}: {ratio:.2f} of {name}")
+
+# %% [markdown]
+# ## What this is worth, and what not
+#
+# - The figures are of one GPU, one compiler and one library: see below. These kernels are sensitive. The compiler chooses registers, and with them the bank conflicts of the
+#   main loop; another version can cost several percent.
+# - cuBLAS supports every shape, layout, type and GPU. Our top rungs need compute capability 9.0, and the best two of them are worth their effort only for large products.
+# - In a program, call the library. Climb the ladder for a product that no library has, and to know what is possible.
+
+# %%
+cublas = f"{ladder['cublas'] // 10000}.{ladder['cublas'] // 100 % 100}"
+print(
+    f"{ladder['gpu']['name']}, driver {ladder['gpu']['driver_version']}, NVRTC {ladder['nvrtc']}, cuBLAS {cublas}, {ladder['date']}"
+)
+
+# %% [markdown]
+# If you have a GPU, measure yourself:
+#
+# ```sh
+# coalesce bench matmul --variants tiled,pipelined,best,cublas --size 4096
+# ```
+#
+# ## Exercises
+#
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
+# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
+# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+
+# %%
+# %load_ext coalesce
+
+# %% [markdown]
+# ### Exercise 7.1
+
+# %%
+lessons.exercise("register_tile")
+
+# %%
+# %%cuda
+# __global__ void register_tile(const float* a, const float* b, float* out, int n) {
+#     __shared__ float a_tile[64][17], b_tile[16][64];  // 16 steps of k; a word of padding
+#     int t = threadIdx.x;
+#     int block_row = blockIdx.y * 64, block_col = blockIdx.x * 64;
+#     int row = t / 64 * 16, col = t % 64;  // the thread's first element in the block's 64 x 64
+#     float sum[16] = {};
+#     for (int k0 = 0; k0 < n; k0 += 16) {
+#         for (int i = t; i < 64 * 16; i += 256) {
+#             int r = block_row + i / 16, s = block_col + i % 64;
+#             int ka = k0 + i % 16, kb = k0 + i / 64;
+#             a_tile[i / 16][i % 16] = r < n && ka < n ? a[r * n + ka] : 0;
+#             b_tile[i / 64][i % 64] = s < n && kb < n ? b[kb * n + s] : 0;
+#         }
+#         __syncthreads();
+#         for (int k = 0; k < 16; ++k) {
+#             for (int i = 0; i < 16; ++i) sum[i] += a_tile[row + i][k] * b_tile[k][col];
+#         }
+#         __syncthreads();
+#     }
+#     for (int i = 0; i < 16; ++i) {
+#         int r = block_row + row + i, s = block_col + col;
+#         if (r < n && s < n) out[r * n + s] = sum[i];
+#     }
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("register_tile").check(register_tile))
+
+# %% [markdown]
+# ### Exercise 7.2
+
+# %%
+lessons.exercise("turned_tile")
+
+# %%
+# %%cuda
+# __global__ void turned_tile(const float* a, const float* b, float* out, int n) {
+#     __shared__ float a_tile[16][64], b_tile[16][64];  // 16 steps of k
+#     int t = threadIdx.x;
+#     int block_row = blockIdx.y * 64, block_col = blockIdx.x * 64;
+#     int row = t / 16 * 4, col = t % 16 * 4;  // the thread's first element in the block's 64 x 64
+#     float sum[4][4] = {};
+#     for (int k0 = 0; k0 < n; k0 += 16) {
+#         for (int i = t; i < 64 * 16; i += 256) {
+#             int r = block_row + i / 16, s = block_col + i % 64;
+#             int ka = k0 + i % 16, kb = k0 + i / 64;
+#             a_tile[i % 16][i / 16] = r < n && ka < n ? a[r * n + ka] : 0;
+#             b_tile[i / 64][i % 64] = s < n && kb < n ? b[kb * n + s] : 0;
+#         }
+#         __syncthreads();
+#         for (int k = 0; k < 16; ++k) {
+#             float a_values[4], b_values[4];
+#             for (int i = 0; i < 4; ++i) a_values[i] = a_tile[k][row + i];
+#             for (int j = 0; j < 4; ++j) b_values[j] = b_tile[k][col + j];
+#             for (int i = 0; i < 4; ++i) {
+#                 for (int j = 0; j < 4; ++j) sum[i][j] += a_values[i] * b_values[j];
+#             }
+#         }
+#         __syncthreads();
+#     }
+#     for (int i = 0; i < 4; ++i) {
+#         for (int j = 0; j < 4; ++j) {
+#             int r = block_row + row + i, s = block_col + col + j;
+#             if (r < n && s < n) out[r * n + s] = sum[i][j];
+#         }
+#     }
+# }
+
+# %% tags=["counts"]
+print(lessons.exercise("turned_tile").check(turned_tile))
+
+# %% [markdown]
+# **To remember**
+# - Count what one multiply-add costs: instructions, requests, wavefronts. Each unit of a multiprocessor sets a ceiling.
+# - Register tiles save words of shared memory, wide loads save requests, compact warp tiles save wavefronts. Copies that run ahead save waiting.
+# - Relieving a unit that is not the bound gains little. Look at what the warps wait for, then choose the next idea.
+# - The fastest float32 kernel has few warps and much work in each: occupancy is a means, not an end.
+
+# %%
+lessons.score()
