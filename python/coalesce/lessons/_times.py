@@ -90,6 +90,10 @@ class Times(Mapping[str, Timing]):
     def _repr_html_(self) -> str:
         return self._table()._repr_html_()
 
+    def _table(self) -> Table:
+        columns, rows = self._cells() if self else ([], [])
+        return Table(columns, rows, self._caption())
+
     def _caption(self) -> str:
         places = []
         if self.recorded and self.recording is not None:
