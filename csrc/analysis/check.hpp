@@ -49,7 +49,7 @@ class CheckObserver {
     static constexpr sim::Hooks hooks =
         sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::call |
         sim::Hook::access | sim::Hook::fault | sim::Hook::landed | sim::Hook::fence |
-        sim::Hook::synchronized | sim::Hook::arrive | sim::Hook::complete;
+        sim::Hook::synchronized | sim::Hook::arrive | sim::Hook::complete | sim::Hook::misuse;
 
     CheckObserver(const sim::Program& program, const sim::Launch& launch,
                   const sim::AddressSpace& memory, const std::map<std::string, ArrayShape>& shared);
@@ -68,6 +68,10 @@ class CheckObserver {
     void arrive(const sim::Warp& w, const sim::Op& op, uint32_t barrier);
     void complete(const sim::Block& block, uint32_t barrier);
 
+    void misuse(const sim::Warp& w, const sim::Op& op, int lane, const std::string& wrong);
+
+    // The run has ended: what malloc gave it and nobody can free.
+    void lost_memory();
     // The run ended with this error.
     void stopped(const std::string& message, FindingKind kind);
 

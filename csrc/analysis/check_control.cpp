@@ -4,7 +4,7 @@
 
 #include "analysis/check_state.hpp"
 #include "errors.hpp"
-#include "sim/heap.hpp"
+#include "sim/device_heap.hpp"
 #include "sim/scheduler.hpp"
 #include "sim/shuffle.hpp"
 
@@ -241,10 +241,11 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
     const int lane = std::countr_zero(lanes);
     const uint64_t address = addresses[lane];
     const bool global = space == Space::global || space == Space::constant;
-    const FindingKind kind = fault == sim::Fault::misaligned    ? misaligned
-                             : fault == sim::Fault::read_only   ? read_only
-                             : global && sim::freed_at(address) ? use_after_free
-                                                                : out_of_bounds;
+    const FindingKind kind = fault == sim::Fault::misaligned  ? misaligned
+                             : fault == sim::Fault::read_only ? read_only
+                             : global && sim::freed_memory(*w.block->memory, address)
+                                 ? use_after_free
+                                 : out_of_bounds;
     const sim::Buffer* const nearest = global ? w.block->memory->nearest(address) : nullptr;
     const uint32_t array =
         nearest ? uint32_t(nearest - w.block->memory->buffers().data()) : no_array;
@@ -276,6 +277,36 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
         f->offset = int64_t(address - nearest->address);
     }
     f->first = actor(instructions_[op.pc].verb, w, op.pc, lane);
+}
+
+void CheckObserver::misuse(const Warp& w, const Op& op, int lane, const std::string& wrong) {
+    bool fresh = false;
+    Finding* const f = findings_.group(FindingKind::heap, op.pc, op.pc, no_array, fresh);
+    if (!f || !fresh) return;
+    f->title = wrong;
+    f->first = actor("call", w, op.pc, lane);
+}
+
+void CheckObserver::lost_memory() {
+    std::map<uint32_t, std::pair<uint64_t, uint64_t>> lost;  // by call: allocations, bytes
+    for (const sim::DeviceHeap::Lost& l : sim::DeviceHeap::get().lost(global_.memory())) {
+        auto& [number, bytes] = lost[l.pc];
+        ++number, bytes += l.bytes;
+    }
+    for (const auto& [pc, what] : lost) {
+        Finding f;
+        f.kind = FindingKind::heap;
+        f.warning = true;
+        f.count = what.first;
+        f.title = "memory of malloc is never freed";
+        f.details.push_back(std::to_string(what.second) +
+                            " bytes stay allocated, and no array or variable has a pointer to "
+                            "them; the heap of a GPU has 8 MiB unless cudaDeviceSetLimit "
+                            "changes it");
+        f.first.what = "call";
+        f.first.pc = pc;
+        findings_.add(std::move(f));
+    }
 }
 
 void CheckObserver::stopped(const std::string& message, FindingKind kind) {

@@ -1,6 +1,7 @@
 // Running a program under the checker.
 #include "analysis/check_state.hpp"
 #include "errors.hpp"
+#include "sim/device_heap.hpp"
 #include "sim/worker.hpp"
 
 namespace coalesce::analysis {
@@ -8,10 +9,12 @@ namespace coalesce::analysis {
 Checked run_checked(const sim::Program& program, sim::Launch launch, sim::AddressSpace& memory,
                     const std::map<std::string, ArrayShape>& shared) {
     launch.workers = 1;
+    sim::DeviceHeap::get().mark();
     CheckObserver observer(program, launch, memory, shared);
     CheckObserver* const observers[] = {&observer};
     try {
         sim::run_grid<CheckObserver>(program, launch, memory, observers);
+        observer.lost_memory();
     } catch (const Deadlock& e) {
         observer.stopped(e.what(), e.of_warp ? FindingKind::warp_mask : FindingKind::barrier);
     } catch (const LaunchError& e) {

@@ -28,6 +28,8 @@ const char* name_of(FindingKind kind) {
             return "warp_mask";
         case FindingKind::stale_read:
             return "stale_read";
+        case FindingKind::heap:
+            return "heap";
         case FindingKind::stopped:
             return "stopped";
     }

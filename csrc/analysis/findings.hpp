@@ -27,6 +27,7 @@ enum class FindingKind : uint8_t {
     lockstep,    // ordered only if a warp's lanes move together
     barrier,     // reached by some threads only, or in divergent code
     warp_mask,   // of shfl, vote, match
+    heap,        // free() used wrongly, or memory of malloc() that nobody can free
     stale_read,  // through the read-only path, of what the kernel writes
     stopped,     // the kernel could not go on: trap, assertion, limit
 };

@@ -6,6 +6,7 @@
 
 #include "analysis/observers.hpp"
 #include "errors.hpp"
+#include "sim/device_heap.hpp"
 #include "sim/worker.hpp"
 
 namespace coalesce::analysis {
@@ -128,6 +129,26 @@ model::Occupancy occupancy_of(const sim::Program& program, const Request& reques
                             program.shared_bytes + request.launch.shared_bytes);
 }
 
+// All blocks of a cooperative launch are on the GPU at once.
+void check_cooperative(const sim::Program& program, const Request& request) {
+    const sim::Launch& launch = request.launch;
+    const model::Occupancy fits = occupancy_of(program, request);
+    const uint64_t held = uint64_t{fits.blocks} * request.gpu->multiprocessors;
+    if (launch.blocks && launch.blocks->size() != launch.grid.count())
+        throw LaunchError(program.kernel +
+                          ": the blocks of a cooperative launch wait for each "
+                          "other, so that none can be simulated without the others");
+    if (launch.grid.count() <= held) return;
+    throw LaunchError(
+        program.kernel +
+        ": a cooperative launch needs all its blocks on the GPU at once: the grid has " +
+        std::to_string(launch.grid.count()) + " blocks, and the " +
+        std::string(request.gpu->title) + " holds " + std::to_string(held) + " (" +
+        std::to_string(request.gpu->multiprocessors) + " multiprocessors with " +
+        std::to_string(fits.blocks) + " blocks each, limited by " + fits.limit +
+        "). Launch fewer blocks, and let each do more in a loop");
+}
+
 }  // namespace
 
 sim::Watch watch_for(Purpose purpose) {
@@ -149,6 +170,8 @@ Purpose purpose_of(const Request& request) {
     return request.counting() ? Purpose::count : Purpose::run;
 }
 
+namespace {
+
 void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& launch) {
     sim::Limits limits;
     limits.shared_bytes = gpu.max_block_shared_bytes();
@@ -158,12 +181,17 @@ void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& la
                           " threads is larger than the kernel's __launch_bounds__ of " +
                           std::to_string(program.max_block_threads));
     }
+    // malloc changes the address space, in which other host threads would look meanwhile.
+    if (program.allocates) launch.workers = 1;
     launch.gpu = {gpu.multiprocessors, gpu.warps * uint32_t(sim::warp_size)};
 }
+
+}  // namespace
 
 void prepare(const sim::Program& program, Request& request) {
     sim::Launch& launch = request.launch;
     prepare(program, *request.gpu, launch);
+    if (launch.cooperative) check_cooperative(program, request);
     if (request.groups && (!launch.blocks || request.groups->size() != launch.blocks->size()))
         throw LaunchError("groups must have one group for each of the blocks");
     if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
@@ -175,11 +203,17 @@ void prepare(const sim::Program& program, Request& request) {
     }
 }
 
+void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory) {
+    sim::DeviceHeap::get().map_into(memory);
+    if (launch.cooperative) memory.prepare_grid_workspace();
+}
+
 Result launch(const sim::Program& program, const Request& request, sim::AddressSpace& memory,
               std::shared_ptr<const Listing> listing) {
     const model::Gpu& gpu = *request.gpu;
     const sim::Launch& launch = request.launch;
     Result result;
+    prepare_memory(launch, memory);
     result.occupancy = occupancy_of(program, request);
     if (request.check) {
         result.checked = run_checked(program, launch, memory, *request.check);

@@ -67,12 +67,13 @@ struct Result {
     std::optional<model::Time> time;  // modelled, where it was counted
 };
 
-// Gives a launch the GPU's figures. Throws LaunchError where the GPU could not make the launch,
-// naming what is too large.
-void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& launch);
-// The same, and chooses the blocks to run and the events to keep. Throws LaunchError where a part
+// Gives the launch the GPU's figures, and chooses the blocks to run and the events to keep. Throws
+// LaunchError where the GPU could not make the launch, naming what is too large, and where a part
 // of the request contradicts another.
 void prepare(const sim::Program& program, Request& request);
+
+// Maps what a launch has besides its arrays: the device heap, a cooperative launch's workspace.
+void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory);
 
 // Runs a prepared request. The program was decoded for watch_for(purpose_of(request)); `listing` is
 // the program's, which all counts of a kernel share.

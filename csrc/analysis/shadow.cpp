@@ -12,8 +12,13 @@ void SharedShadow::start(uint32_t block, uint64_t bytes, uint32_t granule_bits) 
 
 GlobalShadow::GlobalShadow(const sim::AddressSpace& memory, uint32_t granule_bits)
     : memory_(memory), granule_bits_(granule_bits) {
-    for (const sim::Buffer& b : memory.buffers()) {
-        const uint64_t cells = (b.bytes + (1u << granule_bits) - 1) >> granule_bits;
+    add_buffers();
+}
+
+void GlobalShadow::add_buffers() {
+    for (size_t n = pages_.size(); n < memory_.buffers().size(); ++n) {
+        const uint64_t cells =
+            (memory_.buffers()[n].bytes + (1u << granule_bits_) - 1) >> granule_bits_;
         pages_.emplace_back((cells + page_cells - 1) / page_cells);
     }
 }

@@ -83,6 +83,7 @@ class GlobalShadow {
     // The buffer that holds an address, by its number in memory.buffers().
     [[nodiscard]] uint32_t buffer_of(uint64_t address) const;
     [[nodiscard]] Cell& cell(uint32_t buffer, uint64_t granule) {
+        if (buffer >= pages_.size()) add_buffers();
         Page& page = pages_[buffer][granule / page_cells];
         if (!page) page = std::make_unique<Cell[]>(page_cells);
         return page[granule % page_cells];
@@ -93,6 +94,8 @@ class GlobalShadow {
     [[nodiscard]] const sim::AddressSpace& memory() const { return memory_; }
 
   private:
+    void add_buffers();  // those that came since: memory of malloc
+
     static constexpr uint64_t page_cells = 1024;
     using Page = std::unique_ptr<Cell[]>;
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "analysis/launch.hpp"
 #include "errors.hpp"
 #include "sim/device_print.hpp"
 #include "sim/worker.hpp"
@@ -89,12 +90,39 @@ class OneBlock : public Worker {
 
     // Executes the op that the running path of the warp is at.
     void execute(Warp& w) {
-        left_ = 1;
+        left_ = slice_ = 1;
         const uint32_t at = w.current.pc;
         step(w, program_.ops[at], at);
     }
 
+    // Whether it has gone round a loop that only watches memory, since this was asked.
+    bool has_spun() { return std::exchange(spun_, false); }
+
     sim::Block block;
+};
+
+// The other blocks of a cooperative launch, for which the block that is stepped may wait.
+class OtherBlocks : public sim::Worker<sim::NoObserver> {
+  public:
+    OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
+                sim::GridState& grid, uint64_t stepped)
+        : Worker(program, launch, memory, nobody_, grid) {
+        for (uint64_t n = 0; n < launch.grid.count(); ++n) {
+            if (n == stepped) continue;
+            blocks_.push_back(std::make_unique<sim::Block>(shared_));
+            sim::start(*blocks_.back(), n);
+        }
+    }
+
+    // Runs each to its end, or until it waits for others.
+    void run() {
+        ++grid_.work;  // the stepped block may have written since
+        std::erase_if(blocks_, [this](const auto& block) { return run_block(*block); });
+    }
+
+  private:
+    sim::NoObserver nobody_;
+    std::vector<std::unique_ptr<sim::Block>> blocks_;
 };
 
 }  // namespace
@@ -108,6 +136,7 @@ struct Stepper::Impl {
     sim::GridState grid;
     sim::Printed output;
     std::unique_ptr<OneBlock> worker;
+    std::unique_ptr<OtherBlocks> others;
     uint32_t current = 0;  // warp
     uint64_t steps = 0;
     uint64_t in_a_row = 0;   // of `current`
@@ -122,6 +151,11 @@ struct Stepper::Impl {
               l.print = [this](const std::string& text) { output.add(text); };
               return std::move(l);
           }()) {
+        grid.instructions_left = INT64_MAX;
+        prepare_memory(launch, memory);
+        if (launch.cooperative) {
+            others = std::make_unique<OtherBlocks>(program, launch, memory, grid, number);
+        }
         worker = std::make_unique<OneBlock>(program, launch, memory, observer, grid, number);
         known.resize(block().warp_count);
         told.resize(block().warp_count);
@@ -200,6 +234,7 @@ struct Stepper::Impl {
             }
             if (!w.running && !met && !sim::next_path(w)) break;
         }
+        if (worker->has_spun() && others) others->run();
         if (!met) return result;
         const sim::FunctionRegisters& f = registers[frame.function];
         std::vector<LaneMask>& lanes = known_of(n, frame);

@@ -4,7 +4,8 @@
 // The engine runs segments of operations in a loop of its own; here the loop is the caller's. A
 // Stepper is a worker of the engine that owns one block and executes one PTX instruction of one
 // warp at a time, through the same operations and the same scheduler. Nothing runs in between, so
-// that a stepper may be left at any instruction: there is no thread to end. Only this block runs.
+// that a stepper may be left at any instruction: there is no thread to end. Only this block runs;
+// of a cooperative launch the others, too, while this one waits for them.
 #pragma once
 
 #include <cstdint>

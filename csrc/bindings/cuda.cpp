@@ -88,19 +88,20 @@ py::dict resources_of(cuda::Function& function) {
 }
 
 void launch(cuda::Function& function, Triple grid, Triple block, unsigned shared,
-            const Values& values, uint64_t stream) {
+            const Values& values, uint64_t stream, bool cooperative) {
     Arguments arguments(values);
     const ReleasedGil release;
-    cuda::launch(function, {grid, block, shared}, arguments.addresses(), stream_of(stream));
+    cuda::launch(function, {grid, block, shared, cooperative}, arguments.addresses(),
+                 stream_of(stream));
 }
 
 py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned shared,
-               const Values& values, uint64_t stream, int runs) {
+               const Values& values, uint64_t stream, int runs, bool cooperative) {
     Arguments arguments(values);
     cuda::Timing timing;
     {
         const ReleasedGil release;
-        timing = cuda::time(function, {grid, block, shared}, arguments.addresses(),
+        timing = cuda::time(function, {grid, block, shared, cooperative}, arguments.addresses(),
                             stream_of(stream), runs, [] {
                                 const HeldGil acquire;
                                 if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -117,7 +118,7 @@ py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Tr
     LaunchPlan plan;
     plan.stream = stream;
     plan.function = std::move(function);
-    plan.geometry = {grid, block, shared};
+    plan.geometry = {grid, block, shared, false};
     plan.one_gpu = cuda::Driver::get().devices == 1;
     for (const py::handle item : parameters) {
         const auto pair = py::cast<py::tuple>(item);
@@ -273,15 +274,17 @@ void add_launches(py::module_& m) {
         .def("resources", resources_of);
     m.def(
         "admit",
-        [](cuda::Function& function, Triple grid, Triple block, unsigned shared) {
-            cuda::admit(function, {grid, block, shared});
+        [](cuda::Function& function, Triple grid, Triple block, unsigned shared, bool cooperative) {
+            cuda::admit(function, {grid, block, shared, cooperative});
         },
         py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-        "LaunchError where the kernel cannot run so.");
+        py::arg("cooperative") = false, "LaunchError where the kernel cannot run so.");
     m.def("launch", launch, py::arg("function"), py::arg("grid"), py::arg("block"),
-          py::arg("shared"), py::arg("values"), py::arg("stream") = 0);
+          py::arg("shared"), py::arg("values"), py::arg("stream") = 0,
+          py::arg("cooperative") = false);
     m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-          py::arg("values"), py::arg("stream"), py::arg("runs"), "-> (median ms, spread, runs)");
+          py::arg("values"), py::arg("stream"), py::arg("runs"), py::arg("cooperative") = false,
+          "-> (median ms, spread, runs)");
     m.def(
         "tensor_map",
         [](uint64_t address, const std::string& element, std::pair<uint64_t, uint64_t> shape,

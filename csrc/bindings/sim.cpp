@@ -147,9 +147,10 @@ void add_sim(py::module_ m) {
                std::optional<std::vector<uint32_t>> groups, uint32_t exemplars,
                std::optional<analysis::Recording> record, py::object progress,
                const std::optional<py::dict>& check, const std::string& gpu, uint32_t registers,
-               bool caches, uint32_t first_rounds) {
+               bool caches, uint32_t first_rounds, bool cooperative) {
                 analysis::Request r;
                 r.launch = geometry(grid, block, shared_bytes, instruction_limit);
+                r.launch.cooperative = cooperative;
                 r.launch.workers = workers;
                 r.launch.blocks = std::move(blocks);
                 r.gpu = &named_gpu(gpu);
@@ -169,19 +170,24 @@ void add_sim(py::module_ m) {
             py::arg("exemplars") = 0, py::arg("record") = py::none(),
             py::arg("progress") = py::none(), py::arg("check") = py::none(),
             py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("caches") = false,
-            py::arg("first_rounds") = 0)
+            py::arg("first_rounds") = 0, py::arg("cooperative") = false)
         .def(
             "step",
             [](Program& p, const std::string& entry, const Extent& grid, const Extent& block,
                uint32_t shared_bytes, const py::list& arguments, uint64_t number,
-               uint64_t instruction_limit, size_t most_events, const std::string& gpu) {
-                return p.step(entry, geometry(grid, block, shared_bytes, instruction_limit),
-                              named_gpu(gpu), arguments, number, most_events);
+               uint64_t instruction_limit, size_t most_events, const std::string& gpu,
+               uint32_t registers, bool cooperative) {
+                analysis::Request r;
+                r.launch = geometry(grid, block, shared_bytes, instruction_limit);
+                r.launch.cooperative = cooperative;
+                r.gpu = &named_gpu(gpu);
+                r.registers = registers;
+                return p.step(entry, std::move(r), arguments, number, most_events);
             },
             py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"), py::arg("block"),
             py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
             py::arg("instruction_limit") = 0, py::arg("most_events") = 100'000,
-            py::arg("gpu") = "h200",
+            py::arg("gpu") = "h200", py::arg("registers") = 0, py::arg("cooperative") = false,
             "One block of a launch, by its linear number, to be stepped through.")
         .def("why_ptx", &Program::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "

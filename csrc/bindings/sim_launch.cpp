@@ -101,9 +101,9 @@ LaunchResult Program::launch(const std::string& entry, analysis::Request request
     return result;
 }
 
-std::unique_ptr<StepSession> Program::step(const std::string& entry, sim::Launch launch,
-                                           const model::Gpu& gpu, const py::list& arguments,
-                                           uint64_t number, size_t most_events) {
+std::unique_ptr<StepSession> Program::step(const std::string& entry, analysis::Request request,
+                                           const py::list& arguments, uint64_t number,
+                                           size_t most_events) {
     auto known = stepped_.find(entry);
     if (known == stepped_.end()) {
         auto added = std::make_unique<Stepped>();
@@ -113,7 +113,8 @@ std::unique_ptr<StepSession> Program::step(const std::string& entry, sim::Launch
         known = stepped_.emplace(entry, std::move(added)).first;
     }
     const sim::Program& program = known->second->program;
-    analysis::prepare(program, gpu, launch);
+    analysis::prepare(program, request);
+    sim::Launch& launch = request.launch;
     std::unique_ptr<StepSession> session;
     {
         std::unique_lock<Turn> lock;

@@ -52,8 +52,8 @@ class Program {
                         const pybind11::list& arguments, pybind11::object progress);
     // One block of a launch, to be walked through, on the arrays as they lie and on variables of
     // its own.
-    [[nodiscard]] std::unique_ptr<StepSession> step(const std::string& entry, sim::Launch launch,
-                                                    const model::Gpu& gpu,
+    [[nodiscard]] std::unique_ptr<StepSession> step(const std::string& entry,
+                                                    analysis::Request request,
                                                     const pybind11::list& arguments,
                                                     uint64_t number, size_t most_events);
     // The counts of no block: zeros, and the instructions, those of the PTX where asked.

@@ -69,7 +69,11 @@ using Address = unsigned long long;  // in device memory
     X(set_function_attribute, cuFuncSetAttribute, (FunctionHandle, int, int))                \
     X(launch, cuLaunchKernel,                                                                \
       (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
-       Stream, void**, void**))
+       Stream, void**, void**))                                                              \
+    X(launch_cooperative, cuLaunchCooperativeKernel,                                         \
+      (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+       Stream, void**))                                                                      \
+    X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int*, FunctionHandle, int, size_t))
 
 struct Driver {
     enum class Status : uint8_t {

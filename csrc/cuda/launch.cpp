@@ -36,6 +36,31 @@ class EventPairs {
     std::vector<EventHandle> events_;
 };
 
+void check_cooperative(Function& function, const Geometry& geometry) {
+    constexpr int multiprocessor_count = 16, cooperative_launch = 95;  // CUdevice_attribute
+    Device& device = function.device();
+    const FunctionHandle handle = function.handle();
+    const Device::Scope scope(device);
+    const std::string what = "kernel `" + function.name() + "`";
+    if (!device.attribute(cooperative_launch))
+        throw LaunchError(what + ": this GPU has no cooperative launches");
+    const auto [x, y, z] = geometry.block;
+    int fit = 0;
+    device.check(device.driver().occupancy(&fit, handle, int(x * y * z), geometry.dynamic_shared),
+                 what);
+    const uint64_t multiprocessors = uint64_t(device.attribute(multiprocessor_count));
+    const uint64_t blocks = uint64_t{geometry.grid[0]} * geometry.grid[1] * geometry.grid[2];
+    if (blocks <= multiprocessors * uint64_t(fit)) return;
+    throw LaunchError(what +
+                      ": a cooperative launch needs all its blocks on the GPU at once: the grid "
+                      "has " +
+                      std::to_string(blocks) + " blocks, and the GPU holds " +
+                      std::to_string(multiprocessors * uint64_t(fit)) + " (" +
+                      std::to_string(multiprocessors) + " multiprocessors with " +
+                      std::to_string(fit) +
+                      " blocks each). Launch fewer blocks, and let each do more in a loop");
+}
+
 }  // namespace
 
 void admit(Function& function, const Geometry& geometry) {
@@ -48,16 +73,21 @@ void admit(Function& function, const Geometry& geometry) {
                           std::to_string(resources.registers) +
                           " per thread) or __launch_bounds__ allow " + std::to_string(limit));
     function.allow_dynamic_shared(geometry.dynamic_shared);
+    if (geometry.cooperative) check_cooperative(function, geometry);
 }
 
 void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream) {
     Device& device = function.device();
     const Device::Scope scope(device);
     device.launches(function.name());
-    const auto& [grid, block, shared] = geometry;
+    const auto& [grid, block, shared, cooperative] = geometry;
+    const Driver& driver = device.driver();
     const Result result =
-        device.driver().launch(function.handle(), grid[0], grid[1], grid[2], block[0], block[1],
-                               block[2], shared, stream, arguments, nullptr);
+        cooperative
+            ? driver.launch_cooperative(function.handle(), grid[0], grid[1], grid[2], block[0],
+                                        block[1], block[2], shared, stream, arguments)
+            : driver.launch(function.handle(), grid[0], grid[1], grid[2], block[0], block[1],
+                            block[2], shared, stream, arguments, nullptr);
     if (result != success) device.check(result, "kernel `" + function.name() + "`");
 }
 

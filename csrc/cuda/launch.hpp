@@ -13,10 +13,12 @@ struct Geometry {
     std::array<unsigned, 3> grid{1, 1, 1};   // blocks
     std::array<unsigned, 3> block{1, 1, 1};  // threads
     unsigned dynamic_shared = 0;             // bytes
+    bool cooperative = false;                // all blocks at once; they may wait for each other
 };
 
 // Throws LaunchError where this kernel cannot run with this geometry on its GPU: more threads than
-// its registers allow, more shared memory than there is. Opts in to large dynamic shared memory.
+// its registers allow, more shared memory than there is, and of a cooperative launch more blocks
+// than the GPU holds. Opts in to large dynamic shared memory.
 void admit(Function& function, const Geometry& geometry);
 
 // Enqueues one launch; `arguments` are addresses of the values, one a parameter. Does not wait, so

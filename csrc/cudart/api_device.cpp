@@ -8,6 +8,7 @@
 
 #include "cudart/api.hpp"
 #include "cudart/runtime.hpp"
+#include "sim/device_heap.hpp"
 
 namespace coalesce::cudart {
 
@@ -160,9 +161,11 @@ int attribute(int number) {
     return 0;
 }
 
+constexpr int malloc_heap = 2;  // cudaLimitMallocHeapSize
+
 std::map<int, size_t>& limits() {
-    static auto* const values =
-        new std::map<int, size_t>{{0, 1024}, {1, 1 << 20}, {2, 8 << 20}, {5, 64}, {6, 0}};
+    static auto* const values = new std::map<int, size_t>{
+        {0, 1024}, {1, 1 << 20}, {malloc_heap, sim::device_heap_bytes}, {5, 64}, {6, 0}};
     return *values;
 }
 
@@ -258,6 +261,7 @@ CUDART(cudaDeviceSetLimit)(int limit, size_t value) {
     return call("cudaDeviceSetLimit", Waits::no, [&] {
         require(limits().contains(limit), cudaErrorUnsupportedLimit);
         limits()[limit] = value;
+        if (limit == malloc_heap) sim::DeviceHeap::get().set_limit(value);
     });
 }
 

@@ -50,6 +50,7 @@ Request request_of(const KernelWork& w, const sim::Program& program) {
     r.launch.grid = dim(w.grid);
     r.launch.block = dim(w.block);
     r.launch.shared_bytes = w.shared_bytes;
+    r.launch.cooperative = w.cooperative;
     r.launch.parameters = w.parameters;
     const auto& registers = w.function->module->known.registers;
     const auto known = registers.find(w.function->entry);
@@ -231,13 +232,20 @@ void validate(const KernelWork& w) {
         const auto purpose = rt.settings.check ? Purpose::check : Purpose::run;
         const sim::Program& program = module.program(w.function->entry, purpose);
         Request request = request_of(w, program);
+        request.launch.cooperative = false;
         analysis::prepare(program, request);
         const uint32_t shared = program.shared_bytes + w.shared_bytes;
         const auto occupancy =
             model::occupancy(rt.gpu, uint32_t(w.block.count()), request.registers, shared);
         if (occupancy.blocks == 0) throw Failure{cudaErrorLaunchOutOfResources};
-        if (w.cooperative && w.grid.count() > uint64_t{occupancy.blocks} * rt.gpu.multiprocessors)
+        if (!w.cooperative) return;
+        request.launch.cooperative = true;
+        try {
+            analysis::prepare(program, request);
+        } catch (const LaunchError& e) {
+            say_once(std::string("coalesce: ") + e.what());
             throw Failure{cudaErrorCooperativeLaunchTooLarge};
+        }
     } catch (const UnsupportedInstruction& e) {
         say_once("coalesce: kernel " + w.function->name + " cannot be simulated: " + e.what());
         rt.report.failure = e.what();

@@ -65,6 +65,7 @@ void keep_snapshot(const KernelWork& w, uint64_t number) {
                                  .raw("grid", triple(w.grid))
                                  .raw("block", triple(w.block))
                                  .add("shared_bytes", w.shared_bytes)
+                                 .add("cooperative", uint32_t(w.cooperative))
                                  .add("arch", module.code.arch)
                                  .add("file", rt.report.kernel(*w.function).file)
                                  .raw("buffers", buffers)

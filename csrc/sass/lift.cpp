@@ -112,10 +112,12 @@ void Lifter::lay_out_banks() {
 
 // An address for a symbol that is not in the cubin.
 uint64_t Lifter::address_outside(std::string_view symbol) {
-    using enum sim::CallSite::Builtin;
-    const auto builtin = symbol == "vprintf"        ? vprintf
-                         : symbol == "__assertfail" ? assertfail
-                                                    : none;
+    using Builtin = sim::CallSite::Builtin;
+    const auto builtin = symbol == "vprintf"        ? Builtin::vprintf
+                         : symbol == "__assertfail" ? Builtin::assertfail
+                         : symbol == "malloc"       ? Builtin::malloc
+                         : symbol == "free"         ? Builtin::free
+                                                    : Builtin::none;
     const uint64_t address = sim::MachineCode::first_outside + 16 * machine_->outside.size();
     machine_->outside.emplace(address, builtin);
     return address;
@@ -249,6 +251,7 @@ void Lifter::link() {
         if (program_.ops[i].control != sim::Control::none) last = uint32_t(i) + 1;
         program_.segment_end[i] = last;
     }
+    sim::find_spins(program_);
 }
 
 Lifter::Lift Lifter::find(std::string_view opcode) {

@@ -98,14 +98,16 @@ void Lifter::exit(const Instruction& in) {
     guarded_control(op);
 }
 
-// CALL.ABS.NOINC R2: of printf's or assert's code, which is not in the cubin. Constant bank 4 has
-// its address.
+// CALL.ABS.NOINC R2: of printf's, assert's, malloc's or free's code, which is not in the cubin.
+// Constant bank 4 has its address.
 void Lifter::call_outside(const Instruction& in) {
     only(in, {"ABS", "NOINC"});
     if (in.operands.size() != 1 || !is_register(operand(in, 0))) unsupported();
     for (const auto& [address, builtin] : machine_->outside) {
         if (builtin == sim::CallSite::Builtin::none)
-            unsupported("it may call code that is neither in the kernel nor printf's or assert's");
+            unsupported(
+                "it may call code that is neither in the kernel nor that of printf, assert, malloc "
+                "and free");
     }
     Operand r4;
     r4.kind = Kind::reg;

@@ -1,6 +1,7 @@
 #include "sim/address_space.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace coalesce::sim {
 
@@ -17,14 +18,57 @@ void AddressSpace::add_at(Buffer buffer) {
     buffers_.insert(after, std::move(buffer));
 }
 
-const Buffer* AddressSpace::search(uint64_t address, uint64_t bytes, uint16_t& hint) const {
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-        if (holds(buffers_[i], address, bytes)) {
-            hint = static_cast<uint16_t>(i);
-            return &buffers_[i];
-        }
+void AddressSpace::prepare_grid_workspace() {
+    if (!workspace_) {
+        workspace_ = std::make_shared<std::array<uint32_t, 2>>();
+        Buffer b;
+        b.name = "the barrier of the grid";
+        b.address = grid_workspace;
+        b.bytes = sizeof *workspace_;
+        b.host = reinterpret_cast<std::byte*>(workspace_->data());
+        add_at(std::move(b));
     }
-    return nullptr;
+    *workspace_ = {sizeof *workspace_, 0};
+}
+
+const Buffer* AddressSpace::search(uint64_t address, uint64_t bytes, uint16_t& hint) const {
+    const auto after = std::upper_bound(buffers_.begin(), buffers_.end(), address,
+                                        [](uint64_t a, const Buffer& b) { return a < b.address; });
+    if (after == buffers_.begin() || !holds(*std::prev(after), address, bytes)) return nullptr;
+    hint = static_cast<uint16_t>(after - buffers_.begin() - 1);
+    return &*std::prev(after);
+}
+
+size_t AddressSpace::number_at(uint64_t address) const {
+    const auto found = std::lower_bound(buffers_.begin(), buffers_.end(), address,
+                                        [](const Buffer& b, uint64_t a) { return b.address < a; });
+    return found != buffers_.end() && found->address == address ? size_t(found - buffers_.begin())
+                                                                : buffers_.size();
+}
+
+const Buffer* AddressSpace::at(uint64_t address) const {
+    const size_t number = number_at(address);
+    return number < buffers_.size() ? &buffers_[number] : nullptr;
+}
+
+void AddressSpace::free_at(uint64_t address) {
+    Buffer& b = buffers_.at(number_at(address));
+    freed_[address] = b;
+    b.bytes = 0;
+    b.host = nullptr;
+    b.undefined = nullptr;
+}
+
+void AddressSpace::forget_from(uint64_t address) {
+    std::erase_if(buffers_, [=](const Buffer& b) { return b.address >= address; });
+    std::erase_if(freed_, [=](const auto& b) { return b.first >= address; });
+}
+
+const Buffer* AddressSpace::freed(uint64_t address) const {
+    const auto after = freed_.upper_bound(address);
+    if (after == freed_.begin()) return nullptr;
+    const Buffer& b = std::prev(after)->second;
+    return address - b.address < b.bytes ? &b : nullptr;
 }
 
 const Buffer* AddressSpace::nearest(uint64_t address) const {

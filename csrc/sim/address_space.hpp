@@ -10,8 +10,11 @@
 // the buffers; address 0 belongs to nothing.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,7 @@ inline constexpr uint64_t local_window = 2u << 24;
 inline constexpr uint64_t param_window = 3u << 24;
 inline constexpr uint64_t module_base = 0x7e00'0000'0000;  // __device__ and __constant__ variables
 inline constexpr uint64_t global_base = 0x7f00'0000'0000;  // the launch's arguments
+inline constexpr uint64_t grid_workspace = 0x7d00'0000'0000;  // of a cooperative launch
 inline constexpr uint64_t guard_gap = 1u << 21;
 
 struct Buffer {
@@ -49,6 +53,20 @@ class AddressSpace {
     // Places a buffer at its own address.
     void add_at(Buffer buffer);
 
+    // Makes the memory at `grid_workspace`, by which the blocks of a cooperative launch wait for
+    // each other, ready for a launch. It is as cooperative_groups.h expects it: the size in bytes,
+    // and the barrier.
+    void prepare_grid_workspace();
+
+    // Takes out all buffers from an address on.
+    void forget_from(uint64_t address);
+    // The buffer that starts at an address, or null.
+    [[nodiscard]] const Buffer* at(uint64_t address) const;
+    // Frees such a buffer: it stays, without any bytes, and freed() describes it.
+    void free_at(uint64_t address);
+    // The freed buffer that an address was in, or null.
+    [[nodiscard]] const Buffer* freed(uint64_t address) const;
+
     // The buffer that holds all of [address, address + bytes), or null. `hint` is where the last
     // search of this instruction ended and is tried first.
     [[nodiscard]] const Buffer* find(uint64_t address, uint64_t bytes, uint16_t& hint) const {
@@ -65,9 +83,12 @@ class AddressSpace {
     static bool holds(const Buffer& b, uint64_t address, uint64_t bytes) {
         return address - b.address < b.bytes && address - b.address + bytes <= b.bytes;
     }
+    [[nodiscard]] size_t number_at(uint64_t address) const;
     const Buffer* search(uint64_t address, uint64_t bytes, uint16_t& hint) const;
 
     std::vector<Buffer> buffers_;  // by address
+    std::map<uint64_t, Buffer> freed_;
+    std::shared_ptr<std::array<uint32_t, 2>> workspace_;
     uint64_t next_ = global_base;
 };
 

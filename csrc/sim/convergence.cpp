@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "errors.hpp"
+#include "sim/device_heap.hpp"
 #include "sim/device_print.hpp"
 #include "sim/scheduler.hpp"
 
@@ -132,7 +133,15 @@ void call_outside(Warp& w, const Op& op, uint32_t at) {
     if (found->second == CallSite::Builtin::assertfail)
         throw_assertion(w, op, pair(first, 4), pair(first, 10));
     for_each_lane(w.current.mask, [&](int lane) {
-        r4[lane] = uint32_t(device_printf(w, lane, pair(lane, 4), pair(lane, 6)));
+        if (found->second == CallSite::Builtin::malloc) {
+            const uint64_t address = device_malloc(w, op, pair(lane, 4));
+            r4[lane] = uint32_t(address);
+            r4[warp_size + lane] = uint32_t(address >> 32);
+        } else if (found->second == CallSite::Builtin::free) {
+            device_free(w, op, lane, pair(lane, 4));
+        } else {
+            r4[lane] = uint32_t(device_printf(w, lane, pair(lane, 4), pair(lane, 6)));
+        }
     });
     go_to(w, at + 1);
 }

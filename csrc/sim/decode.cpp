@@ -99,6 +99,10 @@ Program Decoder::decode(const ptx::Function& entry) {
         if (program_.ops[i].control != Control::none) end = uint32_t(i) + 1;
         program_.segment_end[i] = end;
     }
+    for (const InstructionInfo& in : program_.instructions) {
+        if (in.text.find("%envreg2") != std::string::npos) program_.asks_for_grid = true;
+    }
+    find_spins(program_);
     poison(program_.constants.data(), constant_zones_);
     return std::move(program_);
 }

@@ -115,7 +115,7 @@ class Decoder {
     void check_call(const ptx::Function& f, const std::vector<ptx::Operand>& arguments,
                     const std::vector<ptx::Operand>& results) const;
     [[nodiscard]] const ptx::Variable& passed(const ptx::Operand& operand) const;
-    void call_builtin(CallSite& site, std::string_view name) const;
+    void call_builtin(CallSite& site, std::string_view name);
 
     // Operands
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);

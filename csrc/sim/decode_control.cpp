@@ -202,21 +202,28 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
 }
 
 // Functions of the driver's that the simulator brings along, and what they take and return.
-void Decoder::call_builtin(CallSite& site, std::string_view name) const {
+void Decoder::call_builtin(CallSite& site, std::string_view name) {
     using enum CallSite::Builtin;
-    const auto takes = [&](std::initializer_list<uint32_t> arguments, size_t results) {
+    const auto takes = [&](std::initializer_list<uint32_t> arguments, uint32_t result_bytes) {
+        const size_t results = result_bytes ? 1 : 0;
         bool fits = site.arguments.size() == arguments.size() && site.results.size() <= results;
         size_t n = 0;
         for (const uint32_t bytes : arguments) fits = fits && site.arguments[n++].bytes == bytes;
-        for (const CallSite::Copy& result : site.results) fits = fits && result.bytes == 4;
+        for (const CallSite::Copy& result : site.results)
+            fits = fits && result.bytes == result_bytes;
         if (!fits) malformed("the arguments or results are not those of " + std::string(name));
     };
     if (name == "vprintf") {
-        takes({8, 8}, 1);
+        takes({8, 8}, 4);
         site.builtin = vprintf;
     } else if (name == "__assertfail") {
         takes({8, 8, 4, 8, 8}, 0);
         site.builtin = assertfail;
+    } else if (name == "malloc" || name == "free") {
+        const bool allocates = name == "malloc";
+        takes({8}, allocates ? 8 : 0);
+        site.builtin = allocates ? CallSite::Builtin::malloc : CallSite::Builtin::free;
+        program_.allocates = true;
     } else {
         unsupported(*instruction_,
                     "a call of " + std::string(name) + ", which has no body in this module");

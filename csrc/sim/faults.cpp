@@ -4,6 +4,7 @@
 #include <map>
 
 #include "errors.hpp"
+#include "sim/device_heap.hpp"
 #include "sim/heap.hpp"
 #include "sim/memory.hpp"
 #include "sim/scheduler.hpp"
@@ -103,6 +104,11 @@ std::string where(const Program& program, const Op& op) {
     return text;
 }
 
+std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address) {
+    if (const Buffer* const freed = memory.freed(address)) return *freed;
+    return freed_at(address);
+}
+
 FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
                          uint64_t address) {
     const std::string what = std::string(verb(access)) + " of " + plural(op.bytes, "byte");
@@ -123,8 +129,9 @@ FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space 
             if (b)
                 detail =
                     describe(*b) + "; the address is " + element(*b, int64_t(address - b->address));
-        } else if (const std::optional<Buffer> freed = freed_at(address)) {
-            message = what + " in a freed array";
+        } else if (const std::optional<Buffer> freed = freed_memory(memory, address)) {
+            message = what + (freed->address < device_heap_base ? " in a freed array"
+                                                                : " in memory that free() freed");
             detail = describe(*freed) + " and was freed; the address is that of " +
                      element(*freed, int64_t(address - freed->address));
         } else if (!near) {
@@ -198,8 +205,13 @@ void throw_no_function(const Warp& w, const Op& op, bool null) {
 }
 
 void throw_trap(Warp& w, const Op& op) {
-    throw LaunchError("the kernel executed a trap instruction\n  " + where(*w.block->program, op) +
-                      "\n  " + thread_name(w, std::countr_zero(w.mask)));
+    const bool alone = w.block->program->asks_for_grid && !w.block->launch->cooperative;
+    throw LaunchError((alone ? std::string("grid.sync() needs a cooperative launch: "
+                                           "kernel.launch(grid, block, ..., cooperative=True), or "
+                                           "cudaLaunchCooperativeKernel in a program")
+                             : std::string("the kernel executed a trap instruction")) +
+                      "\n  " + where(*w.block->program, op) + "\n  " +
+                      thread_name(w, std::countr_zero(w.mask)));
 }
 
 void throw_misuse(const Warp& w, const Op& op, int lane, const std::string& why) {

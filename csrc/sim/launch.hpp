@@ -30,13 +30,30 @@ struct Launch {
     uint32_t shared_bytes = 0;          // dynamic shared memory
     std::vector<std::byte> parameters;  // as the kernel's .param space lays them out
     uint64_t instruction_limit = 0;     // warp instructions of the whole grid; 0: none
-    uint32_t workers = 0;               // host threads; 0: one a core
+    // All blocks are on the GPU together and may wait for each other: grid.sync() works.
+    bool cooperative = false;
+    // The blocks of a cluster, which divide the grid's.
+    Dim3 cluster;
+    bool has_clusters = false;  // also of one block: the launch or the kernel asks for them
+    uint32_t workers = 0;       // host threads; 0: one a core
 
     // The blocks to run, by linear number (x fastest), in the order to start them; all of the grid
     // if there is no list. They see the whole grid's %nctaid.
     std::optional<std::vector<uint64_t>> blocks;
     [[nodiscard]] uint64_t block_count() const { return blocks ? blocks->size() : grid.count(); }
-    [[nodiscard]] uint64_t block_at(uint64_t n) const { return blocks ? (*blocks)[n] : n; }
+    [[nodiscard]] uint64_t block_at(uint64_t n) const {
+        if (blocks) return (*blocks)[n];
+        return cluster.count() == 1 ? n
+                                    : block_of_cluster(n / cluster.count(), n % cluster.count());
+    }
+    // The linear number of a block by its cluster's and its own in the cluster.
+    [[nodiscard]] uint64_t block_of_cluster(uint64_t number, uint64_t rank) const {
+        const uint64_t across = grid.x / cluster.x, down = grid.y / cluster.y;
+        const uint64_t x = number % across * cluster.x + rank % cluster.x;
+        const uint64_t y = number / across % down * cluster.y + rank / cluster.x % cluster.y;
+        const uint64_t z = number / across / down * cluster.z + rank / cluster.x / cluster.y;
+        return x + grid.x * (y + grid.y * z);
+    }
 
     // Called every 50 ms on the launching thread while the grid runs, with the number of blocks
     // that have ended; may throw to stop it.

@@ -1,8 +1,9 @@
 // The constant banks of a launch of machine code.
 //
 // Bank 0 starts with what the driver says of the launch: the block's extents at 0, the grid's at
-// 0xc, the local window's address at 0x20, the top of a thread's stack at 0x28; the parameters
-// follow at 0x210 (compute capability 9.0). Bank 3 holds the module's __constant__ variables, bank
+// 0xc, the local window's address at 0x20, the top of a thread's stack at 0x28, the two halves of
+// the address of a cooperative launch's workspace at 0x44; the parameters follow at 0x210 (compute
+// capability 9.0). Bank 3 holds the module's __constant__ variables, bank
 // 4 addresses of variables, bank 2 the compiler's own constants.
 #include <algorithm>
 #include <cstring>
@@ -29,6 +30,10 @@ MachineConstants machine_constants(const Program& program, const Launch& launch)
     for (uint32_t n = 0; n < 6; ++n) set(4 * n, extents[n], 4);
     set(0x20, local_window, 8);
     set(0x28, program.local_bytes, 4);
+    if (launch.cooperative) {
+        set(0x44, grid_workspace >> 32, 4);
+        set(0x48, uint32_t(grid_workspace), 4);
+    }
     first.insert(first.end(), launch.parameters.begin(), launch.parameters.end());
 
     std::vector<std::byte>& variables = made.bank[3];

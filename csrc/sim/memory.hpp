@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "ptx/module.hpp"
+#include "sim/address_space.hpp"
 #include "sim/lanes.hpp"
 #include "sim/program.hpp"
 #include "sim/warp.hpp"
@@ -66,6 +68,9 @@ struct FaultText {
 };
 [[nodiscard]] FaultText describe_fault(const Warp& warp, const Op& op, Access access,
                                        ptx::Space space, Fault fault, uint64_t address);
+
+// The memory, freed by the host or the kernel, that an address was in.
+[[nodiscard]] std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address);
 
 // Throws MemoryFault naming the buffer, the element, the line and the thread. `faulty` are the
 // lanes at fault.

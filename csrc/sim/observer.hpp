@@ -64,6 +64,9 @@ enum class Hook : uint16_t {
     arrive = 1 << 10,
     // void complete(const Block&, uint32_t barrier): a barrier of the block opens.
     complete = 1 << 11,
+    // void misuse(const Warp&, const Op&, int lane, const std::string&): a call of free() that is
+    // wrong in this way. Who listens goes on without it; else it is an error.
+    misuse = 1 << 12,
 };
 
 // A set of events.
@@ -112,6 +115,10 @@ constexpr bool agrees() {
             return requires(O& o, const Warp& w, const Op& op) { o.arrive(w, op, uint32_t{}); };
         if constexpr (hook == complete)
             return requires(O& o, const Block& b) { o.complete(b, uint32_t{}); };
+        if constexpr (hook == misuse)
+            return requires(O& o, const Warp& w, const Op& op) {
+                o.misuse(w, op, int{}, std::string{});
+            };
     }();
     return O::hooks.has(hook) == hears;
 }
@@ -122,7 +129,7 @@ concept Observer =
     agrees<O, Hook::finish>() && agrees<O, Hook::segment>() && agrees<O, Hook::diverged>() &&
     agrees<O, Hook::call>() && agrees<O, Hook::access>() && agrees<O, Hook::fault>() &&
     agrees<O, Hook::landed>() && agrees<O, Hook::fence>() && agrees<O, Hook::synchronized>() &&
-    agrees<O, Hook::arrive>() && agrees<O, Hook::complete>();
+    agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() && agrees<O, Hook::misuse>();
 
 // Who listens to nothing: a plain run.
 struct NoObserver {
@@ -220,6 +227,7 @@ struct Announcements {
                   const uint64_t*);
     void (*landed)(void*, const Warp&, const AsyncCopy&, LaneMask);
     void (*fence)(void*, const Warp&, const Op&);
+    bool (*misuse)(void*, const Warp&, const Op&, int lane, const std::string&);
 };
 
 template <Observer O>
@@ -237,6 +245,10 @@ inline constexpr Announcements announcements_to = {
     },
     [](void* o, const Warp& w, const Op& op) {
         if constexpr (O::hooks.has(Hook::fence)) static_cast<O*>(o)->fence(w, op);
+    },
+    [](void* o, const Warp& w, const Op& op, int lane, const std::string& wrong) {
+        if constexpr (O::hooks.has(Hook::misuse)) static_cast<O*>(o)->misuse(w, op, lane, wrong);
+        return O::hooks.has(Hook::misuse);
     },
 };
 

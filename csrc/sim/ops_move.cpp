@@ -71,6 +71,8 @@ enum Special : uint8_t {
     timer_high,
     dynamic_shared,
     total_shared,
+    grid_workspace_high,
+    grid_workspace_low,
     zero,
     one,
     unknown_special,
@@ -130,8 +132,9 @@ Special special_named(std::string_view name) {
         {"%cluster_ctarank", zero},
         {"%cluster_nctarank", one},
         {"%is_explicit_cluster", zero},
-        {"%envreg1", zero},
-        {"%envreg2", zero},
+        // cooperative_groups.h finds the workspace of a cooperative launch by these.
+        {"%envreg1", grid_workspace_high},
+        {"%envreg2", grid_workspace_low},
     };
     for (const Entry& e : entries) {
         if (e.name == name) return e.special;
@@ -211,6 +214,10 @@ void read_special(Warp& w, const Op& op) {
             return uniform(launch.shared_bytes);
         case total_shared:
             return uniform(block.shared_bytes);
+        case grid_workspace_high:
+            return uniform(launch.cooperative ? grid_workspace >> 32 : 0);
+        case grid_workspace_low:
+            return uniform(launch.cooperative ? uint32_t(grid_workspace) : 0);
         case one:
             return uniform(1);
         default:

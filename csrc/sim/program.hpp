@@ -53,9 +53,11 @@ enum class Control : uint8_t {
     call_indirect,
     ret,
     exit,
-    barrier,  // bar, barrier: the block's threads
-    join,     // the next op starts a block where lanes may meet again
-    yield,    // nanosleep: let other warps run
+    barrier,         // bar, barrier: the block's threads
+    join,            // the next op starts a block where lanes may meet again
+    yield,           // nanosleep: let other warps run
+    cluster_arrive,  // barrier.cluster.arrive, wait: the threads of the cluster
+    cluster_wait,
     // Of machine code: lanes meet where it says so (convergence.cpp).
     set_barrier,      // BSSY
     sync_barrier,     // BSYNC
@@ -94,6 +96,7 @@ struct Op {
     bool loads_factor = false;  // the first of two loads whose multiply-add follows
     bool read_once = false;     // of such loads: nothing else reads what they load
     bool same_address = false;  // and: its address register holds what it held for the load before
+    bool spins = false;         // a branch: closes a loop that only watches memory (find_spins)
 };
 
 // The most multiply-adds of one chain; see multiply_chain.hpp.
@@ -151,7 +154,13 @@ struct CallSite {
     std::vector<Copy> results;
     uint32_t argument_bytes = 0;  // all arguments and results
     uint32_t function = 0;        // of a direct call
-    enum class Builtin : uint8_t { none, vprintf, assertfail } builtin = Builtin::none;
+    enum class Builtin : uint8_t {
+        none,
+        vprintf,
+        assertfail,
+        malloc,
+        free
+    } builtin = Builtin::none;
 };
 
 // A kernel parameter as the .param space lays it out.
@@ -258,6 +267,10 @@ struct Program {
     std::vector<std::string> source;        // lines of the CUDA source, where known
     uint32_t local_bytes = 0;               // a lane's stack, for the deepest chain of calls
     bool recursive = false;                 // or calls through pointers: the depth is not known
+    bool allocates = false;                 // calls malloc or free
+    bool asks_for_grid = false;             // reads where the workspace of a cooperative launch is
+    uint32_t cluster[3] = {};               // __cluster_dims__; zeros: none
+    bool has_clusters = false;              // it can only be launched in clusters
     uint32_t max_block_threads = 0;         // .maxntid / .reqntid product; 0: none
     std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
         shared_variables;        // offset, bytes
@@ -293,6 +306,9 @@ struct Engine;
 // LaunchError if there is no such entry.
 [[nodiscard]] Program decode(const ptx::Module& module, const ptx::Function& entry,
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine);
+
+// Marks the branches back of loops that only read memory until another thread has written there.
+void find_spins(Program& program);
 
 // The offsets of an entry's parameters.
 [[nodiscard]] std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry,

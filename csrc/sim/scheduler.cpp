@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "errors.hpp"
+#include "sim/device_heap.hpp"
 #include "sim/device_print.hpp"
 
 namespace coalesce::sim {
@@ -116,11 +117,15 @@ void call_builtin(Warp& w, const CallSite& site, const Op& op) {
         throw_assertion(w, op, argument(lane, 0), argument(lane, 3));
     }
     for_each_lane(w.current.mask, [&](int lane) {
-        const int32_t printed = device_printf(w, lane, argument(lane, 0), argument(lane, 1));
-        for (const CallSite::Copy& r : site.results) {
-            std::memcpy(local_memory(w, lane, w.current.frame.local + r.caller), &printed,
-                        sizeof printed);
-        }
+        uint64_t result = 0;
+        if (site.builtin == malloc)
+            result = device_malloc(w, op, argument(lane, 0));
+        else if (site.builtin == free)
+            device_free(w, op, lane, argument(lane, 0));
+        else
+            result = uint32_t(device_printf(w, lane, argument(lane, 0), argument(lane, 1)));
+        for (const CallSite::Copy& r : site.results)
+            std::memcpy(local_memory(w, lane, w.current.frame.local + r.caller), &result, r.bytes);
     });
 }
 

@@ -32,7 +32,7 @@ struct Frame {
     uint32_t depth = 0;
 };
 
-enum class Wait : uint8_t { none, barrier, lanes };
+enum class Wait : uint8_t { none, barrier, lanes, cluster };
 
 struct Path {
     uint32_t pc = 0;  // op
@@ -90,6 +90,9 @@ struct Warp {
     // The path that is running, and the others.
     Path current;
     bool running = false;
+    // Lanes that have arrived at the barrier of the cluster, and of those the ones that have not
+    // waited there yet.
+    LaneMask at_cluster = 0, owe_cluster = 0;
     bool unbound = false;  // lanes have gone on without others that they were to meet
     std::vector<Path> paths;
     std::vector<Join> joins;
@@ -122,6 +125,14 @@ struct Barrier {
 
 struct Announcements;
 
+struct Block;
+
+// Blocks that run together, in turns on one host thread, and reach each other's shared memory.
+struct Cluster {
+    std::vector<Block*> blocks;  // by rank
+    uint32_t arrived = 0;        // threads, at the cluster's barrier
+};
+
 struct Block {
     const Program* program = nullptr;
     const Launch* launch = nullptr;
@@ -133,6 +144,9 @@ struct Block {
     const std::vector<std::byte>* banks = nullptr;  // machine code: MachineConstants::bank
     Dim3 index;
     uint64_t linear = 0;
+    Cluster* cluster = nullptr;  // null: the launch has none
+    uint32_t rank = 0;           // in its cluster
+    bool ended = false;
     uint32_t threads = 0;
     uint32_t warp_count = 0;
     std::byte* shared = nullptr;  // into shared_storage, aligned
@@ -143,6 +157,10 @@ struct Block {
     std::vector<Warp> warps;
     Barrier barriers[16];
     std::vector<BulkCopy> bulk_copies;  // that have not arrived
+    // Of a block that waits for others: GridState::work when it last ran, and how often it has run
+    // since and found nothing new.
+    uint64_t seen_work = 0;
+    uint32_t fruitless_turns = 0;
 };
 
 }  // namespace coalesce::sim

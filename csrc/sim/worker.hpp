@@ -2,7 +2,8 @@
 //
 // METHOD
 // Host threads take blocks from a counter. A block's warps run in turn, each until all its paths
-// wait or its time slice ends; a block in which nobody can go on is a deadlock and an error.
+// wait or its time slice ends; a block in which nobody can go on is a deadlock and an error. A
+// block whose warps only wait for other blocks (spins.cpp) is set aside, and another one runs.
 // Straight runs of operations are executed without any test; at their end the scheduler looks at
 // one operation (branch, call, barrier, ...). The thread that launched waits and polls, so that an
 // interrupt of the user reaches the workers, who look at a flag once a slice.
@@ -33,11 +34,14 @@ inline constexpr int64_t slice_ops = 1 << 16;
 // Slices of a block in a row in which no path ended or waited, after which lanes that wait behind a
 // branch may go on (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
+// Turns of the blocks that only watch memory, while no block did more, after which they may.
+inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 // What the workers of a launch share.
 struct GridState {
     std::atomic<uint64_t> next_block{0};  // of those to run
     std::atomic<uint64_t> finished_blocks{0};
+    std::atomic<uint64_t> work{0};  // grows whenever a block has done more than wait
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
     std::mutex mutex;
@@ -79,7 +83,9 @@ class Worker {
         // As many blocks as the GPU holds at once may wait for each other.
         const uint64_t resident = uint64_t{launch.gpu.multiprocessors} *
                                   std::max(1u, launch.gpu.resident_threads / threads);
-        most_waiting_ = std::max<uint64_t>(1, resident / worker_count(launch));
+        most_waiting_ = launch.cooperative ? UINT64_MAX
+                                           : std::max<uint64_t>(1, resident / worker_count(launch));
+        one_worker_ = worker_count(launch) == 1;
     }
 
     void run() {
@@ -106,6 +112,7 @@ class Worker {
                 } else {
                     waiting.push_back(std::move(block));
                 }
+                waiting_blocks_ = waiting.size() + 1;
             }
         } catch (const Stopped&) {
         } catch (...) {
@@ -120,20 +127,23 @@ class Worker {
         for (;;) {
             // Warps that only wait for each other never use up a slice.
             if (grid_.stop) throw Stopped{};
-            bool progress = false, done = true;
+            bool progress = false, done = true, spins = true;
             for (Warp& w : block.warps) {
                 if (w.done()) continue;
                 done = false;
                 if (next_path(w)) {
                     progress = true;
                     run_warp(w);
+                    spins = spins && spun_;
                 }
             }
+            if (!spins || done) grid_.work.fetch_add(1, std::memory_order_relaxed);
             if (done) {
                 if constexpr (hears(Hook::finish)) observer_.finish(block);
                 return true;
             }
             if (!progress) throw_deadlock(block);
+            if (spins) return set_aside(block);
             if (stalled_slices_ > most_stalled_slices) {
                 short_slices_ = true;
                 std::this_thread::yield();
@@ -142,15 +152,41 @@ class Worker {
         }
     }
 
+    // All warps of the block that can run only watch memory. Other blocks run meanwhile. If none of
+    // them does anything else either, lanes may wait for lanes of their own warp.
+    bool set_aside(Block& block) {
+        const uint64_t work = grid_.work.load(std::memory_order_relaxed);
+        if (block.seen_work != work) {
+            block.seen_work = work;
+            block.fruitless_turns = 0;
+        }
+        // Each path of its warps has its turn; another host thread may have been busy meanwhile,
+        // and says so once a slice.
+        const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_blocks_;
+        if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
+            block.fruitless_turns = 0;
+            for (Warp& w : block.warps)
+                if (!w.done()) free_waiting_lanes(w);
+        }
+        std::this_thread::yield();
+        return false;
+    }
+
     // Runs paths of the warp until none can run or the slice is over.
     void run_warp(Warp& w) {
         left_ = slice_ = slice();
+        spun_ = false;
+        bool worked = false;
         do {
             run_current(w);
             if (left_ <= 0) {
                 end_slice(*w.block);
+                const bool waits = spun_;
+                spun_ = waits && !worked;
+                if (!waits) grid_.work.fetch_add(1, std::memory_order_relaxed);
                 if (w.running) {
                     rotate(w);
+                    if (waits) return;
                     ++stalled_slices_;
                     if ((spins_ || stalled_slices_ > most_stalled_slices) &&
                         free_waiting_lanes(w)) {
@@ -161,6 +197,7 @@ class Worker {
                 return;
             }
             stalled_slices_ = 0;
+            worked = true;
         } while (next_path(w));
         if (launch_.instruction_limit) end_slice(*w.block);
     }
@@ -222,7 +259,7 @@ class Worker {
                 w.current.pc = at;
                 return barrier(w, op, at);
             case Control::yield:
-                left_ = 0;
+                end_turn();
                 return go_to(w, at + 1);
             case Control::set_barrier:
                 return set_barrier(w, op, at);
@@ -272,13 +309,27 @@ class Worker {
     static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
 
     void branch(Warp& w, const Op& op, uint32_t at) {
-        if (op.guard == no_operand) return go_to(w, op.target);
+        if (op.guard == no_operand) return go_back_or_on(w, op);
         const LaneMask p = w.predicate(op.guard);
         const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
-        if (taken == w.current.mask) return go_to(w, op.target);
+        if (taken == w.current.mask) return go_back_or_on(w, op);
         if (taken == 0) return go_to(w, at + 1);
         diverged(w, op);
         part(w, taken, op.target, at + 1, program_.reconvergence[at]);
+    }
+
+    void go_back_or_on(Warp& w, const Op& op) {
+        if (op.spins) {
+            end_turn();
+            spun_ = true;
+        }
+        go_to(w, op.target);
+    }
+
+    // The slice ends here.
+    void end_turn() {
+        slice_ -= left_;
+        left_ = 0;
     }
 
     // Operations until the worker looks up again; of a limited launch no more than it may execute.
@@ -305,9 +356,11 @@ class Worker {
     GridState& grid_;
     O& observer_;
     Block shared_;  // what the blocks of this worker have in common
-    uint64_t most_waiting_ = 1;
+    uint64_t most_waiting_ = 1, waiting_blocks_ = 1;
+    bool one_worker_ = true;
     int64_t slice_ = 0, left_ = 0;  // of the slice that runs: its operations, and those left
     int stalled_slices_ = 0;
+    bool spun_ = false;          // the last warp's turn ended in a loop that only watches memory
     bool spins_ = false;         // lanes of this kernel were seen to wait for each other
     bool short_slices_ = false;  // they, or its blocks
     MachineConstants machine_;

@@ -107,6 +107,7 @@ class Kernel(BaseKernel):
         executor: Executor | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
         caches: bool = True,
+        cooperative: bool = False,
     ) -> Profile:
         """Launch the kernel and count what its memory accesses cost.
 
@@ -120,6 +121,9 @@ class Kernel(BaseKernel):
             Dynamic shared memory, bytes per block.
         device, sample, executor, progress, caches
             See `coalesce.profile`. With a sample or an executor the arrays do not change.
+        cooperative : bool
+            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
+            `launch`.
 
         Returns
         -------
@@ -147,7 +151,7 @@ class Kernel(BaseKernel):
 
         settings = profiling_run.Settings(sample, executor, progress, caches)
         return profiling_run.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, settings
+            self, grid, block, arguments, shared_bytes, device, settings, cooperative=cooperative
         )[0]
 
     def trace(
@@ -162,6 +166,7 @@ class Kernel(BaseKernel):
         lines: int | Sequence[int] | None = None,
         limit: int | None = 100_000,
         progress: bool | Callable[[int, int], object] | None = None,
+        cooperative: bool = False,
     ) -> Trace:
         """Launch the kernel on the simulator and record its memory instructions.
 
@@ -191,6 +196,9 @@ class Kernel(BaseKernel):
             Whether to show a progress bar; or a function that is called with the number of blocks
             that are done and the number of all blocks. By default terminals and notebooks show a
             bar after two seconds.
+        cooperative : bool
+            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
+            `launch`.
 
         Returns
         -------
@@ -214,7 +222,9 @@ class Kernel(BaseKernel):
         from coalesce.tracing import run as tracing_run
 
         wanted = tracing_run.Wanted(blocks, warps, lines, limit, progress)
-        return tracing_run.of_kernel(self, grid, block, arguments, shared_bytes, device, wanted)
+        return tracing_run.of_kernel(
+            self, grid, block, arguments, shared_bytes, device, wanted, cooperative
+        )
 
     def check(
         self,
@@ -224,6 +234,7 @@ class Kernel(BaseKernel):
         shared_bytes: int = 0,
         device: str | Device = "sim",
         undefined: str | Sequence[str] = (),
+        cooperative: bool = False,
     ) -> Findings:
         """Launch the kernel on the simulator and report its mistakes.
 
@@ -248,6 +259,9 @@ class Kernel(BaseKernel):
             Names of parameters whose arrays are uninitialised, such as those of ``numpy.empty``. A
             read of an element that the kernel has not written is then a finding. Arrays of
             `coalesce.empty` need not be named.
+        cooperative : bool
+            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
+            `launch`.
 
         Returns
         -------
@@ -270,7 +284,9 @@ class Kernel(BaseKernel):
         """
         from coalesce.check import run as check_run
 
-        return check_run.of_kernel(self, grid, block, arguments, shared_bytes, device, undefined)
+        return check_run.of_kernel(
+            self, grid, block, arguments, shared_bytes, device, undefined, cooperative
+        )
 
     def observe(
         self,
@@ -285,6 +301,7 @@ class Kernel(BaseKernel):
         warps: int | Sequence[int] | None = None,
         lines: int | Sequence[int] | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
+        cooperative: bool = False,
     ) -> int:
         """Launch the kernel on the simulator and pass its memory instructions to a function.
 
@@ -303,6 +320,9 @@ class Kernel(BaseKernel):
             The largest number of events in a call; an event takes about 300 bytes.
         shared_bytes, device, blocks, warps, lines, progress
             As for `trace`.
+        cooperative : bool
+            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
+            `launch`.
 
         Returns
         -------
@@ -334,7 +354,7 @@ class Kernel(BaseKernel):
         from coalesce.tracing import observe as tracing_observe
         from coalesce.tracing import run as tracing_run
 
-        launch = counting.prepare(self, grid, block, arguments, shared_bytes, device)
+        launch = counting.prepare(self, grid, block, arguments, shared_bytes, device, cooperative)
         wanted = tracing_run.Wanted(blocks, warps, lines, None, progress)
         return tracing_observe.observe(launch, wanted, callback, batch)
 
@@ -347,6 +367,7 @@ class Kernel(BaseKernel):
         device: str | Device | None = None,
         of_block: int | tuple[int, ...] = (0, 0, 0),
         limit: int | None = 100_000,
+        cooperative: bool = False,
     ) -> Stepper:
         """Walk through one block on the simulator, instruction by instruction.
 
@@ -363,6 +384,9 @@ class Kernel(BaseKernel):
             blockIdx of the block, or its linear number (x fastest). Only this block runs.
         limit : int or None
             The largest number of memory accesses of one command that `Stepper.events` keeps.
+        cooperative : bool
+            Whether all blocks run at once and may wait for each other (``grid.sync()``); see
+            `launch`.
 
         Returns
         -------
@@ -383,5 +407,5 @@ class Kernel(BaseKernel):
         from coalesce import stepping
 
         return stepping.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, of_block, limit
+            self, grid, block, arguments, shared_bytes, device, of_block, limit, cooperative
         )

@@ -528,3 +528,63 @@ def test_checks_find_a_host_that_does_not_wait(tmp_path: Path) -> None:
     places = [lines[int(f["place"].partition(":")[2]) - 1].strip() for f in found]
     assert [f["kind"] for f in found] == ["missing wait"] * 2
     assert places == ["sum += x[0];", "sum += y[2];"]
+
+
+def test_cooperative_launches_and_the_device_heap(tmp_path: Path) -> None:
+    kernels = """
+    #include <cooperative_groups.h>
+    __global__ void turn(int *a, int *b, int n) {
+        auto grid = cooperative_groups::this_grid();
+        int i = grid.thread_rank();
+        if (i < n) b[i] = a[i] * 2;
+        grid.sync();
+        if (i < n) a[i] = b[n - 1 - i];
+    }
+    __global__ void lists(int *sum, int n) {
+        int *own = new int[n];
+        if (!own) { atomicAdd(sum, 1000000); return; }
+        for (int i = 0; i < n; ++i) own[i] = i;
+        atomicAdd(sum, own[n - 1]);
+        delete[] own;
+    }
+    """
+    body = """
+    int n = 600, *a, *b, *sum, fit = 0, cooperative = 0;
+    cudaMallocManaged(&a, n * sizeof(int));
+    cudaMallocManaged(&sum, sizeof(int));
+    cudaMalloc(&b, n * sizeof(int));
+    for (int i = 0; i < n; ++i) a[i] = i;
+    cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, 0);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, turn, 1024, 0);
+    void *arguments[] = {&a, &b, &n};
+    cudaError_t e = cudaLaunchCooperativeKernel((void *)turn, dim3(5), dim3(128), arguments, 0, 0);
+    printf("%s %d %d\\n", cudaGetErrorName(e), cooperative, fit);
+    printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    printf("a %d %d\\n", a[0], a[n - 1]);
+    e = cudaLaunchCooperativeKernel((void *)turn, dim3(132 * fit + 1), dim3(1024), arguments, 0, 0);
+    printf("%s\\n", cudaGetErrorName(e));
+    cudaGetLastError();
+    *sum = 0;
+    lists<<<2, 32>>>(sum, 10);
+    cudaDeviceSynchronize();
+    printf("sum %d\\n", *sum);
+    cudaDeviceSetLimit(cudaLimitMallocHeapSize, 1024);
+    *sum = 0;
+    lists<<<1, 1>>>(sum, 1000);
+    cudaDeviceSynchronize();
+    printf("sum %d\\n", *sum);
+    turn<<<1, 32>>>(a, b, 32);
+    printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    """
+    done = coalesce("run", written(tmp_path, main_of(body, kernels)))
+    assert done.stdout.splitlines() == [
+        "cudaSuccess 1 2",
+        "cudaSuccess",
+        "a 1198 0",
+        "cudaErrorCooperativeLaunchTooLarge",
+        f"sum {64 * 9}",
+        "sum 1000000",
+        "cudaErrorLaunchFailure",
+    ]
+    assert "265 blocks, and the NVIDIA H200 SXM holds 264" in done.stderr
+    assert "grid.sync() needs a cooperative launch" in done.stderr

@@ -67,7 +67,9 @@ class Function:
 
 def driver_status() -> Any: ...
 def needed_driver(major: int, /) -> str: ...
-def admit(function: Function, grid: _Triple, block: _Triple, shared: int) -> None: ...
+def admit(
+    function: Function, grid: _Triple, block: _Triple, shared: int, cooperative: bool = False
+) -> None: ...
 def tensor_map(
     address: int,
     element: str,
@@ -77,7 +79,13 @@ def tensor_map(
     swizzled: bool,
 ) -> bytes: ...
 def launch(
-    function: Function, grid: _Triple, block: _Triple, shared: int, values: Any, stream: int = 0
+    function: Function,
+    grid: _Triple,
+    block: _Triple,
+    shared: int,
+    values: Any,
+    stream: int = 0,
+    cooperative: bool = False,
 ) -> None: ...
 def time(
     function: Function,
@@ -87,6 +95,7 @@ def time(
     values: Any,
     stream: int,
     runs: int,
+    cooperative: bool = False,
 ) -> tuple[float, float, int]: ...
 def launcher(
     function: Function,

@@ -162,6 +162,7 @@ class Program:
         registers: int = 0,
         caches: bool = False,
         first_rounds: int = 0,
+        cooperative: bool = False,
     ) -> LaunchResult: ...
     def step(
         self,
@@ -174,6 +175,8 @@ class Program:
         instruction_limit: int = 0,
         most_events: int = 100_000,
         gpu: str = "h200",
+        registers: int = 0,
+        cooperative: bool = False,
     ) -> Stepping: ...
     def why_ptx(self, entry: str) -> str: ...
     def no_counts(self, entry: str, of_ptx: bool = False) -> Counts: ...

@@ -33,9 +33,12 @@ def of_kernel(
     shared_bytes: Any = 0,
     device: Any = "sim",
     undefined: Sequence[str] = (),
+    cooperative: bool = False,
 ) -> Findings:
     """Check one launch; see `Kernel.check`."""
-    launch = counting.prepare(kernel, grid, block, given, shared_bytes, simulated(device))
+    launch = counting.prepare(
+        kernel, grid, block, given, shared_bytes, simulated(device), cooperative
+    )
     masks = _masks(
         launch, [undefined] if isinstance(undefined, str) else checks.texts("undefined", undefined)
     )

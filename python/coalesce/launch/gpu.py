@@ -39,6 +39,7 @@ def run(
     runs: int | Literal["auto"] | None,
     write_only: Sequence[str],
     wanted_stream: int | None = None,
+    cooperative: bool = False,
 ) -> LaunchRecord:
     """Launch with prepared arguments; wait for the kernel if there are NumPy arrays."""
     gpu = cuda.Device(device.ordinal)
@@ -48,7 +49,7 @@ def run(
                 f"argument {parameter} is on cuda:{argument.ordinal}, the kernel runs on "
                 f'{device.name}; copy the array or pass device="cuda:{argument.ordinal}"'
             )
-    cuda.admit(function, grid, block, shared)
+    cuda.admit(function, grid, block, shared, cooperative)
     hosts = [a for a in arguments if isinstance(a, HostArray)]
     if wanted_stream is None:
         stream, foreign = _common_stream(gpu, arguments, bool(hosts))
@@ -78,13 +79,14 @@ def run(
     names = [parameter.name for parameter in signature.parameters]
     values = [value_of(argument, names, arguments, staged) for argument in arguments]
     launch = (function, grid, block, shared, values, stream)
+    how = {"cooperative": cooperative}
     kernel_ms, spread, done = 0.0, 0.0, 0
-    cuda.launch(*launch)
+    cuda.launch(*launch, **how)
     if runs is not None:
         # The first launch computed the result. The timed ones may change it, so it is saved.
         kept = _Kept(gpu, signature, arguments, staged, stream)
         wait()
-        kernel_ms, spread, done = cuda.time(*launch, 0 if runs == "auto" else runs)
+        kernel_ms, spread, done = cuda.time(*launch, 0 if runs == "auto" else runs, **how)
         kept.restore()
 
     written = [h for h in hosts if h.written and h.array.size]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common import checks, geometry
+from coalesce.common.errors import LaunchError
 from coalesce.common.geometry import Extent
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
@@ -228,6 +230,7 @@ class BaseKernel:
         counts: bool = False,
         write_only: Sequence[str] = (),
         stream: Any = None,
+        cooperative: bool = False,
     ) -> LaunchRecord:
         """Launch the kernel and return its times and counts; arrays are as after one launch.
 
@@ -253,6 +256,10 @@ class BaseKernel:
             writes every element.
         stream : stream or int, optional
             The stream of the launch on a GPU; by default as for ``kernel[grid, block]``.
+        cooperative : bool
+            Whether it is a cooperative launch: all blocks are on the GPU at once and may wait for
+            each other by ``cooperative_groups::this_grid().sync()``. A grid with more blocks than
+            the GPU holds is a LaunchError.
 
         Returns
         -------
@@ -278,6 +285,7 @@ class BaseKernel:
         geometry.check_block(extents[1])
         runs = None if runs is None else checks.runs(runs)
         checks.flag("counts", counts)
+        checks.flag("cooperative", cooperative)
         where = None if device is None else devices.resolve(device)
         return self._run(
             *extents,
@@ -288,6 +296,7 @@ class BaseKernel:
             counts,
             checks.texts("write_only", write_only),
             geometry.stream(stream),
+            cooperative,
         )
 
     def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
@@ -295,6 +304,7 @@ class BaseKernel:
         if self._device.kind != "cuda":
             return slow
         function = self._function(self._device)
+        self._check_alone()
         cuda.admit(function, grid, block, shared)
         parameters = [_for_launcher(p) for p in self.signature.parameters]
         return cuda.launcher(function, grid, block, shared, parameters, slow, stream)
@@ -315,6 +325,7 @@ class BaseKernel:
         counts: bool = False,
         write_only: Sequence[str] = (),
         stream: int | None = None,
+        cooperative: bool = False,
     ) -> LaunchRecord:
         arguments = prepare(self.signature, given)
         if device is None:
@@ -332,6 +343,8 @@ class BaseKernel:
                 f"write_only names {unknown}, which is no parameter of {self.signature}"
             )
         if device.kind == "cuda":
+            if not cooperative:
+                self._check_alone()
             return gpu.run(
                 self._function(device),
                 device,
@@ -343,6 +356,7 @@ class BaseKernel:
                 runs,
                 write_only,
                 stream,
+                cooperative,
             )
         return run(
             self._module,
@@ -356,7 +370,20 @@ class BaseKernel:
             runs,
             counts,
             self.instruction_limit,
+            cooperative,
         )
+
+    def _check_alone(self) -> None:
+        """Raise LaunchError if the kernel can only be launched cooperatively.
+
+        On a GPU, grid.sync() in another launch is a trap, after which the context is lost.
+        """
+        after = self.ptx.partition(f".entry {self.entry}")[2].partition(".entry ")[0]
+        if "%envreg2" in after and re.search(r"\btrap;", after):
+            raise LaunchError(
+                f"{self.name}: grid.sync() needs a cooperative launch: "
+                "kernel.launch(grid, block, ..., cooperative=True)"
+            )
 
     def _program(self, device: Device) -> Any:
         return self._module.program(device)

@@ -33,6 +33,7 @@ def run(
     runs: int | Literal["auto"] | None,
     counts: bool,
     instruction_limit: int | None,
+    cooperative: bool = False,
 ) -> LaunchRecord:
     """Execute a kernel; count and model its time if requested; see `Kernel.launch`."""
     packed: list[Any] = []
@@ -55,6 +56,7 @@ def run(
             caches=timed,
             instruction_limit=instruction_limit or 0,
             progress=report,
+            cooperative=cooperative,
             **module.modelled(device, entry),
         )
     for argument in arguments:

@@ -47,6 +47,7 @@ class Launch:
     block: Extent
     shared_bytes: int
     arguments: Sequence[Any]
+    cooperative: bool = False
 
     def run(self, device: str = "cuda") -> None:
         """Launch once."""
@@ -58,7 +59,13 @@ class Launch:
             headers=self.headers,
             device=device,
         )
-        kernel.launch(self.grid, self.block, *self.arguments, shared_bytes=self.shared_bytes)
+        kernel.launch(
+            self.grid,
+            self.block,
+            *self.arguments,
+            shared_bytes=self.shared_bytes,
+            cooperative=self.cooperative,
+        )
 
 
 def measure(

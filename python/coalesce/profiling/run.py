@@ -81,9 +81,10 @@ def of_kernel(
     device: Any,
     settings: Settings,
     title: str = "",
+    cooperative: bool = False,
 ) -> tuple[Profile, LaunchRecord]:
     """Profile one launch; see `Kernel.profile`."""
-    launch = counting.prepare(kernel, grid, block, given, shared_bytes, device)
+    launch = counting.prepare(kernel, grid, block, given, shared_bytes, device, cooperative)
     return of_prepared(launch, given, settings, title)
 
 
@@ -106,7 +107,11 @@ def of_prepared(
     )
     record = _record(counted, launch.device)
     if on_gpu:
-        how: dict[str, Any] = {"shared_bytes": launch.shared_bytes, "device": launch.device}
+        how: dict[str, Any] = {
+            "shared_bytes": launch.shared_bytes,
+            "device": launch.device,
+            "cooperative": launch.cooperative,
+        }
         record = kernel.launch(launch.grid, launch.block, *(given or ()), runs="auto", **how)
     counts = counted.counts
     source, instructions = _listing(kernel, counted, ptx)
@@ -166,6 +171,7 @@ def of_prepared(
             launch.block,
             launch.shared_bytes,
             again,
+            launch.cooperative,
         ),
     )
     return profile, record

@@ -70,6 +70,7 @@ def profile(folder: Path, gpu: str) -> Profile:
         tuple(kept["block"]),
         kept["shared_bytes"],
         list(_arguments(program, kept["entry"], (folder / "parameters").read_bytes())),
+        bool(kept["cooperative"]),
     )
     number = "" if kept["number"] == 1 else f", launch {kept['number']}"
     return profiling_run.of_prepared(

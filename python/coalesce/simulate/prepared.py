@@ -11,7 +11,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.creation import to_device
-from coalesce.common import geometry
+from coalesce.common import checks, geometry
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import Pieces
 from coalesce.launch import arguments as launch_arguments
@@ -34,6 +34,7 @@ class Prepared:
     block: Extent
     shared_bytes: int
     arguments: list[launch_arguments.Argument]
+    cooperative: bool = False
 
     @property
     def blocks(self) -> int:
@@ -68,6 +69,7 @@ class Prepared:
             self._packed(undefined or {}),
             **{
                 "instruction_limit": self.kernel.instruction_limit or 0,
+                "cooperative": self.cooperative,
                 **self.kernel._module.modelled(self.device, self.kernel.entry),
                 **options,
             },
@@ -82,7 +84,11 @@ class Prepared:
             self.shared_bytes,
             self._packed({}),
             number,
-            **{"gpu": devices.modelled_gpu(self.device), **options},
+            **{
+                "cooperative": self.cooperative,
+                **self.kernel._module.modelled(self.device, self.kernel.entry),
+                **options,
+            },
         )
 
     def _packed(
@@ -168,10 +174,12 @@ def prepare(
     arguments: Sequence[Any],
     shared_bytes: Any = 0,
     device: str | Device | None = None,
+    cooperative: bool = False,
 ) -> Prepared:
     """Check a launch that is to be simulated."""
     extents = geometry.extent("grid", grid), geometry.extent("block", block)
     geometry.check_block(extents[1])
+    checks.flag("cooperative", cooperative)
     shared = geometry.shared(shared_bytes)
     if device is None:
         device = kernel.device if kernel.device.kind == "sim" else "sim"
@@ -179,7 +187,7 @@ def prepare(
     names = launch_arguments.names(kernel.signature, arguments)
     here = [on_host(value, name) for value, name in zip(arguments, names, strict=True)]
     prepared = launch_arguments.prepare(kernel.signature, here)
-    return Prepared(kernel, chosen, *extents, shared, prepared)
+    return Prepared(kernel, chosen, *extents, shared, prepared, cooperative)
 
 
 def _with_elements(trace: Trace, arguments: int) -> Trace:

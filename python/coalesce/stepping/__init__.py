@@ -133,7 +133,8 @@ class Stepper:
     nothing runs in the background and nothing needs to be closed. A ``with`` block frees the memory
     at its end.
 
-    Only this block runs, no other block of the grid. It works on copies of the arrays and of the
+    Only this block runs, no other block of the grid; in a cooperative launch the others run while
+    this one waits for them. It works on copies of the arrays and of the
     source's variables, so the caller's arrays do not change.
 
     Attributes
@@ -165,7 +166,8 @@ class Stepper:
         x, y = number % self.grid[0], number // self.grid[0] % self.grid[1]
         self.block = (x, y, number // self.grid[0] // self.grid[1])
         patience = 0
-        if not self.kernel.instruction_limit and dependencies.exchanges(launch):
+        alone = not launch.cooperative and dependencies.exchanges(launch)
+        if not self.kernel.instruction_limit and alone:
             patience = PATIENCE
         self._waits_for_others = bool(patience)
         self._launch = launch.detached()
@@ -572,9 +574,10 @@ def of_kernel(
     device: str | Device | None,
     of_block: Any,
     limit: int | None,
+    cooperative: bool = False,
 ) -> Stepper:
     """Make a stepper; see `Kernel.step`."""
-    launch = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+    launch = counting.prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     limit = checks.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):
         of_block = tuple(of_block)

@@ -35,8 +35,9 @@ def observe(
     else:
         blocks = geometry.block_numbers(wanted.blocks, launch.grid)
         launch = launch.detached()
-    recording = tracing_run.recording(launch, wanted)
-    at_once = len(blocks) if dependencies.exchanges(launch) else 1
+    together = launch.cooperative
+    recording = tracing_run.recording(launch, wanted, blocks if together else None)
+    at_once = len(blocks) if together or dependencies.exchanges(launch) else 1
     start = passed_on = 0
     with progress.reporter(wanted.progress, launch.kernel.name) as report:
         while start < len(blocks):
@@ -55,4 +56,5 @@ def observe(
 
 
 def _events(launch: Prepared, blocks: Any, recording: Any) -> Trace:
-    return launch.trace(launch.run(blocks=blocks, record=recording))
+    chosen = None if launch.cooperative else blocks
+    return launch.trace(launch.run(blocks=chosen, record=recording))

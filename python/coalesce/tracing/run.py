@@ -69,9 +69,10 @@ def of_kernel(
     shared_bytes: Any,
     device: Any,
     wanted: Wanted,
+    cooperative: bool = False,
 ) -> Trace:
     """Trace one launch; see `Kernel.trace`."""
-    prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device)
+    prepared = counting.prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     return _take(prepared, wanted)[0]
 
 
@@ -81,6 +82,9 @@ def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecor
         blocks = geometry.block_numbers(wanted.blocks, launch.grid)
         launch = launch.detached()
     record = recording(launch, wanted)
+    if launch.cooperative and blocks is not None:  # all run, and some are recorded
+        record = recording(launch, wanted, blocks)
+        blocks = None
     with reporter(wanted.progress, launch.kernel.name) as report:
         run = launch.run if blocks is None else functools.partial(run_chosen, launch)
         result = run(blocks=blocks, record=record, progress=report)
@@ -114,8 +118,8 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
         ) from None
 
 
-def recording(launch: counting.Prepared, wanted: Wanted) -> sim.Recording:
-    """Check which events are wanted of a launch."""
+def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
+    """Check which events are wanted of a launch; of `blocks`, if not of all."""
     limit = checks.limit("limit", wanted.limit, "events")
     warps = lines = None
     if wanted.warps is not None:
@@ -135,7 +139,7 @@ def recording(launch: counting.Prepared, wanted: Wanted) -> sim.Recording:
                 f"lines: there is no memory instruction on line{'s' * (len(lines) != 1)} "
                 f"{', '.join(map(str, lines))}; those of {launch.kernel.name} are on lines {said}"
             )
-    return sim.Recording(warps=warps, lines=lines, limit=limit)
+    return sim.Recording(blocks=blocks, warps=warps, lines=lines, limit=limit)
 
 
 def _lines_of_accesses(launch: counting.Prepared) -> list[int]:

@@ -1,0 +1,231 @@
+"""Cooperative launches: blocks that wait for each other with grid.sync()."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+SUM = """
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+
+extern "C" __global__ void total(const float *x, float *partial, float *out, int n) {
+    cg::grid_group grid = cg::this_grid();
+    __shared__ float sums[128];
+    float sum = 0;
+    for (int i = grid.thread_rank(); i < n; i += grid.num_threads()) sum += x[i];
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    for (int width = 64; width > 0; width /= 2) {
+        if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) partial[blockIdx.x] = sums[0];
+    grid.sync();
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        float all = 0;
+        for (int b = 0; b < gridDim.x; ++b) all += partial[b];
+        *out = all;
+    }
+}
+"""
+
+# Each round reads what other blocks wrote in the round before.
+ROUNDS = """
+#include <cooperative_groups.h>
+extern "C" __global__ void rounds(int *a, int *b, int n, int rounds) {
+    auto grid = cooperative_groups::this_grid();
+    int i = grid.thread_rank();
+    for (int r = 0; r < rounds; ++r) {
+        if (i < n) b[i] = a[(i + 37) % n] + a[i];
+        SYNC
+        if (i < n) a[i] = b[(i + n - 91) % n];
+        SYNC
+    }
+}
+"""
+
+
+def rounds_of(sync: str = "grid.sync();", **options) -> coalesce.Kernel:
+    return coalesce.Kernel(ROUNDS.replace("SYNC", sync), **options)
+
+
+def expected(a: np.ndarray, rounds: int) -> np.ndarray:
+    for _ in range(rounds):
+        a = np.roll(np.roll(a, -37) + a, 91)
+    return a
+
+
+def sums(device: str) -> tuple[coalesce.Kernel, list[np.ndarray], float]:
+    x = np.arange(5000, dtype=np.float32) % 7
+    arrays = [x, np.zeros(20, np.float32), np.zeros(1, np.float32)]
+    return coalesce.Kernel(SUM, device=device), arrays, float(x.sum())
+
+
+def test_blocks_wait_for_each_other(device):
+    kernel, arrays, right = sums(device)
+    kernel.launch(20, 128, *arrays, 5000, cooperative=True)
+    assert arrays[2][0] == right
+
+
+def test_many_rounds(device):
+    a = np.arange(3000, dtype=np.int32)
+    want = expected(a, 9)
+    rounds_of(device=device).launch(
+        24, 128, a, np.zeros_like(a), a.size, 9, cooperative=True, runs=None
+    )
+    np.testing.assert_array_equal(a, want)
+
+
+def test_every_block_that_fits_takes_part():
+    """As many blocks as an H200 holds, in three dimensions."""
+    blocks = 132 * 2
+    a = np.arange(blocks * 1024, dtype=np.int32)
+    want = expected(a, 1)
+    kernel = coalesce.Kernel(
+        ROUNDS.replace("SYNC", "grid.sync();").replace(
+            "__global__", "__global__ __launch_bounds__(1024, 2)"
+        ),
+        device="sim",
+    )
+    kernel.launch((11, 4, 6), (32, 4, 8), a, np.zeros_like(a), a.size, 1, cooperative=True)
+    np.testing.assert_array_equal(a, want)
+
+
+def test_a_grid_that_does_not_fit_is_refused():
+    a = np.zeros(32, np.int32)
+    with pytest.raises(
+        coalesce.LaunchError,
+        match=r"all its blocks on the GPU at once: the grid has 265 blocks, and the "
+        r"NVIDIA H200 SXM holds 264 \(132 multiprocessors with 2 blocks each, limited by warps\)",
+    ):
+        rounds_of(device="sim").launch(265, 1024, a, a.copy(), 32, 1, cooperative=True)
+
+
+def test_without_the_launch_there_is_no_grid_sync(device):
+    a = np.arange(256, dtype=np.int32)
+    with pytest.raises(coalesce.LaunchError, match="cooperative=True"):
+        rounds_of(device=device)[2, 128](a, a.copy(), 256, 1)
+    # What else the grid group tells needs no cooperative launch.
+    kernel = coalesce.Kernel(
+        """#include <cooperative_groups.h>
+        extern "C" __global__ void ranks(int *out) {
+            auto grid = cooperative_groups::this_grid();
+            out[grid.thread_rank()] = grid.is_valid() ? -1 : int(grid.num_threads());
+        }""",
+        device=device,
+    )
+    out = np.zeros(64, np.int32)
+    kernel[2, 32](out)
+    assert (out == 64).all()
+
+
+@pytest.mark.parametrize("of_ptx", [False, True])
+def test_it_is_profiled(of_ptx, monkeypatch):
+    if of_ptx:
+        monkeypatch.setenv("COALESCE_COUNT_PTX", "1")
+    kernel, arrays, right = sums("sim")
+    profile = kernel.profile(20, 128, *arrays, 5000, cooperative=True)
+    assert arrays[2][0] == right
+    # 5000 elements in 157 warps, one store for each block and for the sum.
+    metrics = profile.metrics()
+    assert metrics["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] == 21
+    # Reading until the other blocks have come is never the same twice.
+    if not of_ptx:
+        assert "from run to run" in profile.inexact["smsp__inst_executed.sum"]
+    assert profile.modelled is not None
+
+
+def test_the_machine_code_is_counted():
+    kernel, arrays, _ = sums("sim")
+    record = kernel.launch(20, 128, *arrays, 5000, cooperative=True, counts=True)
+    assert record.counts.machine_code
+
+
+def test_checks_know_that_the_barrier_orders_blocks():
+    a = np.arange(600, dtype=np.int32)
+    arguments = (a, np.zeros_like(a), a.size, 2)
+    assert not rounds_of(device="sim").check(5, 128, *arguments, cooperative=True)
+    found = rounds_of("__syncthreads();", device="sim").check(5, 128, *arguments, cooperative=True)
+    assert {finding.kind for finding in found} == {"race"}
+
+
+def test_traces_may_keep_some_blocks():
+    a = np.arange(600, dtype=np.int32)
+    want = expected(a, 1)
+    kernel, b = rounds_of(device="sim"), np.zeros_like(a)
+    trace = kernel.trace(5, 128, a, b, a.size, 1, cooperative=True)
+    np.testing.assert_array_equal(a, want)
+    stores = trace.select(array="b", kind="store")
+    assert len(stores) == 19  # warps with elements
+    a = np.arange(600, dtype=np.int32)
+    some = kernel.trace(5, 128, a, b, a.size, 1, cooperative=True, blocks=[1, 4])
+    assert set(map(tuple, some.block)) == {(1, 0, 0), (4, 0, 0)}
+    assert len(some.select(array="b", kind="store")) == 4 + 3
+    np.testing.assert_array_equal(a, np.arange(600))  # chosen blocks work on copies
+
+    seen = []
+    count = kernel.observe(5, 128, a, b, a.size, 1, cooperative=True, callback=seen.append)
+    assert sum(map(len, seen)) == count > len(stores)
+
+
+def test_a_block_is_stepped_while_the_others_run():
+    a = np.arange(600, dtype=np.int32)
+    want = expected(a, 3)
+    kernel = rounds_of(device="sim")
+    for block in (0, 4):
+        with kernel.step(
+            5, 128, a, np.zeros_like(a), a.size, 3, cooperative=True, of_block=block
+        ) as stepper:
+            stepper.finish()
+            mine = slice(128 * block, min(128 * block + 128, 600))
+            np.testing.assert_array_equal(stepper.arrays["a"][mine], want[mine])
+
+
+def test_a_sample_of_blocks_is_refused():
+    kernel, arrays, _ = sums("sim")
+    with pytest.raises(coalesce.LaunchError, match="communicate"):
+        kernel.profile(20, 128, *arrays, 5000, cooperative=True, sample=0.5)
+
+
+FLAGS = """
+// Each block adds what the blocks before it have, in the order of the blocks: a chained scan.
+__device__ volatile int ready[4096];
+__device__ volatile int prefix[4096];
+extern "C" __global__ void scan(const int *x, int *out, int n) {
+    __shared__ int before;
+    int i = blockIdx.x * blockDim.x + threadIdx.x, own = i < n ? x[i] : 0;
+    for (int width = 1; width < 32; width *= 2) {
+        int other = __shfl_up_sync(~0u, own, width);
+        if (threadIdx.x >= width) own += other;
+    }
+    if (threadIdx.x == 31) {
+        int sum = 0;
+        if (blockIdx.x > 0) {
+            while (!ready[blockIdx.x - 1]) {}
+            sum = prefix[blockIdx.x - 1];
+        }
+        prefix[blockIdx.x] = sum + own;
+        __threadfence();
+        ready[blockIdx.x] = 1;
+        before = sum;
+    }
+    __syncwarp();
+    if (i < n) out[i] = before + own;
+}
+"""
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_blocks_that_wait_for_flags(backwards):
+    """As a decoupled look-back does; also where the block that is awaited starts last."""
+    source = FLAGS
+    if backwards:
+        source = source.replace("blockIdx.x", "(gridDim.x - 1 - blockIdx.x)")
+    kernel = coalesce.Kernel(source, device="sim", instruction_limit=20_000_000)
+    x = np.arange(600 * 32, dtype=np.int32) % 11
+    out = np.zeros_like(x)
+    kernel[600, 32](x, out, x.size)
+    np.testing.assert_array_equal(out, np.cumsum(x, dtype=np.int32))

@@ -1,0 +1,204 @@
+"""malloc, free, new and delete in kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+LISTS = """
+struct Node { int value; Node *next; };
+extern "C" __global__ void k(int *out, int n) {
+    Node *list = nullptr;
+    for (int i = 0; i <= threadIdx.x % n; ++i) {
+        Node *node = (Node *)malloc(sizeof(Node));
+        node->value = i * i;
+        node->next = list;
+        list = node;
+    }
+    int sum = 0;
+    while (list) {
+        Node *next = list->next;
+        sum += list->value;
+        free(list);
+        list = next;
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+def run(source: str, *arguments, device="sim", grid=1, block=32):
+    coalesce.Kernel(source, "k", device=device)[grid, block](*arguments)
+
+
+def test_lists_grow_and_go(device):
+    out = np.zeros(3 * 70, np.int32)
+    run(LISTS, out, 9, device=device, grid=3, block=70)
+    n = np.arange(210) % 70 % 9
+    np.testing.assert_array_equal(out, n * (n + 1) * (2 * n + 1) // 6)
+
+
+def test_new_and_delete(device):
+    out = np.zeros(32, np.float32)
+    run(
+        """
+        struct Pair { float a, b; __device__ Pair(float x) : a(x), b(2 * x) {} };
+        extern "C" __global__ void k(float *out) {
+            Pair *p = new Pair(threadIdx.x);
+            float *sums = new float[4];
+            for (int i = 0; i < 4; ++i) sums[i] = p->a * i + p->b;
+            out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];
+            delete[] sums;
+            delete p;
+        }""",
+        out,
+        device=device,
+    )
+    np.testing.assert_array_equal(out, 14 * np.arange(32))
+
+
+def test_memory_lives_from_one_kernel_to_the_next(device):
+    source = """
+    __device__ int *kept[64];
+    extern "C" __global__ void make(int n) {
+        int *own = (int *)malloc(n * sizeof(int));
+        for (int i = 0; i < n; ++i) own[i] = threadIdx.x + i;
+        kept[threadIdx.x] = own;
+    }
+    extern "C" __global__ void use(int *out, int n) {
+        out[threadIdx.x] = kept[63 - threadIdx.x][n - 1];
+    }
+    extern "C" __global__ void end() { free(kept[threadIdx.x]); }
+    """
+    make = coalesce.Kernel(source, "make", device=device)
+    make[1, 64](10)
+    out = np.zeros(64, np.int32)
+    make.get_function("use")[1, 64](out, 10)
+    make.get_function("end")[1, 64]()
+    np.testing.assert_array_equal(out, 63 - np.arange(64) + 9)
+
+
+def test_a_full_heap_gives_null(device):
+    """The heap has 8 MiB."""
+    out = np.zeros(12, np.int32)
+    run(
+        """
+        extern "C" __global__ void k(int *got) {
+            char *all[12];
+            for (int i = 0; i < 12; ++i) {
+                all[i] = (char *)malloc(1 << 20);
+                got[i] = all[i] != nullptr;
+            }
+            for (int i = 0; i < 12; ++i) free(all[i]);
+            got[11] = malloc(100u << 20) != nullptr;
+        }""",
+        out,
+        device=device,
+        block=1,
+    )
+    assert 5 <= out.sum() <= 8
+    assert (np.diff(out) <= 0).all()
+
+
+@pytest.mark.parametrize("of_ptx", [False, True])
+def test_it_is_profiled(of_ptx, monkeypatch):
+    if of_ptx:
+        monkeypatch.setenv("COALESCE_COUNT_PTX", "1")
+    kernel = coalesce.Kernel(LISTS, device="sim")
+    out = np.zeros(64, np.int32)
+    profile = kernel.profile(1, 64, out, 5)
+    assert out[4] == 30
+    if not of_ptx:
+        assert "malloc" in profile.inexact["smsp__inst_executed.sum"]
+        assert kernel.launch(1, 64, out, 5, counts=True).counts.machine_code
+
+
+def test_reading_past_the_end_is_a_fault():
+    with pytest.raises(coalesce.MemoryFault, match="past the end of `memory of malloc`"):
+        run(
+            """extern "C" __global__ void k(int *out) {
+                int *p = (int *)malloc(10 * sizeof(int));
+                for (int i = 0; i < 10; ++i) p[i] = i;
+                *out = p[*out];
+                free(p);
+            }""",
+            np.full(1, 10, np.int32),
+            block=1,
+        )
+
+
+def test_using_freed_memory_is_a_fault():
+    source = """extern "C" __global__ void k(int *out) {
+        int *p = (int *)malloc(40);
+        p[3] = 5;
+        free(p);
+        *out = p[3];
+    }"""
+    with pytest.raises(coalesce.MemoryFault, match=r"read of 4 bytes in memory that free\(\) freed"):
+        run(source, np.zeros(1, np.int32), block=1)
+    found = coalesce.Kernel(source, device="sim").check(1, 1, np.zeros(1, np.int32))
+    assert [f.kind for f in found] == ["use_after_free"]
+
+
+TWICE = """extern "C" __global__ void k(int *out) {
+    int *p = (int *)malloc(16);
+    *out = p != nullptr;
+    free(p);
+    free(p);
+}"""
+
+
+def test_freeing_twice():
+    with pytest.raises(coalesce.LaunchError, match="memory of malloc is freed twice"):
+        run(TWICE, np.zeros(1, np.int32), block=1)
+    (found,) = coalesce.Kernel(TWICE, device="sim").check(1, 1, np.zeros(1, np.int32))
+    assert (found.kind, found.severity) == ("heap", "error")
+    assert found.lines == (5,)
+
+
+def test_freeing_what_malloc_did_not_return():
+    source = TWICE.replace("free(p);\n    free(p);", "free((char *)p + 4); free(p);")
+    with pytest.raises(coalesce.LaunchError, match=r"address that malloc\(\) has not returned"):
+        run(source, np.zeros(1, np.int32), block=1)
+    # Null is nothing to free.
+    run('extern "C" __global__ void k(int *x) { free(x - threadIdx.x); }'.replace(
+        "x - threadIdx.x", "(void *)(size_t)(blockIdx.x)"), np.zeros(1, np.int32))
+
+
+def test_memory_that_is_lost_is_told():
+    source = """
+    __device__ int *kept[32];
+    extern "C" __global__ void k(int *out, int frees) {
+        int *p = (int *)malloc(100);
+        p[0] = threadIdx.x;
+        out[threadIdx.x] = p[0];
+        if (frees == 2) kept[threadIdx.x] = p;
+        if (frees == 1) free(p);
+    }"""
+    kernel, out = coalesce.Kernel(source, device="sim"), np.zeros(32, np.int32)
+    assert not kernel.check(1, 32, out, 1)
+    assert not kernel.check(1, 32, out, 2)
+    (found,) = kernel.check(1, 32, out, 0)
+    assert (found.kind, found.severity, found.count) == ("heap", "warning", 32)
+    assert "never freed" in found.title
+    assert "3200 bytes" in str(found)
+
+
+def test_new_memory_holds_nothing():
+    source = """extern "C" __global__ void k(int *out) {
+        int *p = (int *)malloc(16);
+        p[0] = 1;
+        *out = p[0] + p[1];
+        free(p);
+    }"""
+    (found,) = coalesce.Kernel(source, device="sim").check(1, 1, np.zeros(1, np.int32))
+    assert found.kind == "uninitialized"
+
+
+def test_a_block_is_stepped():
+    out = np.zeros(64, np.int32)
+    with coalesce.Kernel(LISTS, device="sim").step(1, 64, out, 5) as stepper:
+        stepper.finish()
+        assert stepper.arrays["out"][4] == 30
