@@ -66,8 +66,8 @@ class Finding:
         ``"use_after_free"``, ``"uninitialized"``, ``"race"``, ``"same_value"`` (a race of writes of
         the same value), ``"lockstep"`` (ordered only if the lanes of a warp move together),
         ``"barrier"``, ``"warp_mask"``, ``"stale_read"`` (a read through the read-only cache of data
-        that the kernel writes), ``"heap"`` (``free()`` of a wrong pointer, or memory of ``malloc()``
-        that is lost), ``"stopped"`` (a trap, a failed assert or a limit ended the run).
+        that the kernel writes), ``"heap"`` (a wrong ``free()``, or memory of ``malloc()`` that is
+        lost), ``"stopped"`` (a trap, a failed assert or a limit ended the run).
     severity : {"error", "warning"}
         A warning is about code that usually works on today's GPUs, but is not guaranteed to.
     title : str

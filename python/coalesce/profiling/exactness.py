@@ -57,8 +57,8 @@ SOME_LANES = (
     "formula, not the hardware, is sometimes off by one"
 )
 OUTSIDE = (
-    "the kernel called printf, malloc or free; their code on the GPU executes hundreds of loads and "
-    "stores, which are not executed here"
+    "the kernel called printf, malloc or free; their code on the GPU executes hundreds of loads "
+    "and stores, which are not executed here"
 )
 BULK = (
     "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
