@@ -110,10 +110,11 @@ FAKE cuDeviceGetName(char* name, int size, int) {
     return ok;
 }
 FAKE cuDeviceGetAttribute(int* value, int attribute, int) {
-    constexpr int major = 75, multiprocessors = 16, shared_opt_in = 97;
+    constexpr int major = 75, multiprocessors = 16, shared_opt_in = 97, cooperative = 95;
     *value = attribute == major             ? 9
              : attribute == multiprocessors ? 132
              : attribute == shared_opt_in   ? 232448
+             : attribute == cooperative     ? 1
                                             : 0;
     return ok;
 }
@@ -285,5 +286,14 @@ FAKE cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsi
         auto* out = argument<float*>(arguments, 2);
         for (int i = 0; i < argument<int>(arguments, 3); ++i) out[i] = a[i] + b[i];
     }
+    return ok;
+}
+FAKE cuLaunchCooperativeKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned bx,
+                               unsigned by, unsigned bz, unsigned shared, void* stream,
+                               void** arguments) {
+    return cuLaunchKernel(function, x, y, z, bx, by, bz, shared, stream, arguments, nullptr);
+}
+FAKE cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int threads, size_t) {
+    *blocks = 2048 / threads;
     return ok;
 }

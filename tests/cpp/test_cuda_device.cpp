@@ -157,6 +157,18 @@ TEST(Launch, RefusesWhatTheKernelCannotDo) {
     EXPECT_NO_THROW(admit(scale, geometry));
 }
 
+TEST(Launch, OfACooperativeGridThatFits) {
+    Function scale(device(), "image", "scale");
+    Geometry geometry;
+    geometry.block = {64, 4, 2};  // 512 threads: four blocks fit on a multiprocessor
+    geometry.grid = {132, 2, 2};
+    geometry.cooperative = true;
+    EXPECT_NO_THROW(admit(scale, geometry));
+    geometry.grid = {133, 2, 2};
+    const std::string why = message_of([&] { admit(scale, geometry); });
+    EXPECT_NE(why.find("532 blocks, and the GPU holds 528"), std::string::npos) << why;
+}
+
 TEST(Module, RefusalsCarryTheDriversLog) {
     const std::string message = message_of([] { Function(device(), "bad image", "scale"); });
     EXPECT_NE(message.find("a fake syntax error"), std::string::npos) << message;
