@@ -5,6 +5,7 @@ Run it in an environment that has coalesce and matplotlib: ``python docs/make_pi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import matplotlib
 import numpy as np
 
 import coalesce
-from coalesce import draw, lessons, plots
+from coalesce import draw, plots
 from coalesce.draw import Picture
-from coalesce.plots.axes import _style
+from coalesce.plots.axes import MIDDLE, _style
 
 PICTURES = Path(__file__).with_name("pictures")
+LADDER = Path(__file__).with_name("measured") / "ladder.json"
+BULK_COPIES = ("tma",)  # simulated; its bulk copies are not counted, nor is its time modelled
 LANES = np.arange(32)
 N = 512  # of square matrices
 
@@ -150,50 +153,64 @@ def draw_plots() -> None:
     a = np.ones((N, N), np.float32)
     variants = [v.name for v in coalesce.variants("matmul") if not v.hopper]
     profiles = {v: coalesce.profile("matmul", a, a, variant=v) for v in variants}
+    bulk = {v: coalesce.profile("matmul", a, a, variant=v) for v in BULK_COPIES}
     for name, axes in (
         ("sweep_stride", plots.sweep("stride", theme="transparent")[0]),
         ("sweep_offset", plots.sweep("offset", theme="transparent")[0]),
         ("ladder_sectors", plots.ladder(profiles, of="sectors", theme="transparent")),
         ("ladder_time", plots.ladder(profiles, theme="transparent")),
-        ("variants", variants_beside(profiles)),
+        ("variants", variants_beside(profiles | bulk)),
     ):
         axes.figure.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
 
 
 def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
-    """The product's variants: what they cost, as counted, and their speed, as recorded.
+    """The ladder of products: what a rung costs, as counted, and its speed beside cuBLAS.
 
-    Without a recording there are the counts only.
+    Speeds are those of docs/measured/ladder.json. The last rung is not simulated.
     """
     import matplotlib.pyplot as plt
 
+    found = json.loads(LADDER.read_text(encoding="utf-8"))
+    speeds = next(s["rungs"] for s in found["shapes"] if (s["m"], s["n"], s["k"]) == (4096,) * 3)
+    rungs = [rung for rung in coalesce.variants("matmul").names if rung in speeds]
     loads = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-    panels = [
-        (
-            f"million sectors loaded, N = {N}",
-            {k: p.metrics()[loads] / 1e6 for k, p in profiles.items()},
-        ),
-        ("million bank conflicts", {k: p.bank_conflicts / 1e6 for k, p in profiles.items()}),
-    ]
-    known = lessons.recording()
-    if known is not None:
-        speed = known.times("matmul", 4096)
-        label = f"GFLOP/s on an {known.gpu}, N = 4096"
-        panels.append((label, {k: speed[k].gflops for k in profiles}))
+    wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+    steps = N**3 / 32  # multiply-adds of a warp
+    panels = {
+        "sectors of global memory\nper multiply-add of a warp": {
+            rung: profiles[rung].metrics()[loads] / steps
+            for rung in rungs
+            if rung in profiles and rung not in BULK_COPIES
+        },
+        "wavefronts of shared memory\nper multiply-add of a warp": {
+            rung: profiles[rung].metrics()[wavefronts] / steps for rung in rungs if rung in profiles
+        },
+        f"TFLOP/s on an {found['gpu']['name']},\nN = 4096": {
+            rung: speeds[rung]["tflops"] for rung in rungs
+        },
+    }
     with plt.rc_context(_style("transparent")):
-        size = (3.4 * len(panels), 3.4)
+        size = (3.4 * len(panels), 0.9 + 0.27 * len(rungs))
         _, axes = plt.subplots(1, len(panels), sharey=True, figsize=size, layout="constrained")
-        for panel, (label, values) in zip(axes, panels, strict=True):
-            measured = values if label.startswith("GFLOP/s") else ()
-            plots.bars(
-                values,
-                label=label,
-                format="{:,.3g}" if not measured else "{:,.0f}",
-                highlight=measured,
-                ax=panel,
-            )
+        for panel, (label, values) in zip(axes, panels.items(), strict=True):
+            fast = values if label.startswith("TFLOP/s") else ()
+            write = "{:.3g}" if not fast else "{:.1f}"
+            plots.bars(values, label=label, format=write, highlight=fast, ax=panel)
             panel.set_xlim(0, 1.3 * max(values.values()))
+            for place, rung in enumerate(rungs):
+                if rung not in values:
+                    _note(panel, "not counted", (0, place), 4, "left")
+    library = speeds["cublas"]["tflops"]
+    axes[-1].axvline(library, linestyle="--", linewidth=1.2, color=MIDDLE)
+    _note(axes[-1], f"cuBLAS {library:.1f}", (library, 0), -4, "right")
     return axes[0]
+
+
+def _note(panel: Any, text: str, at: tuple[float, float], points: float, side: str) -> None:
+    """Write a small grey text some points beside a place."""
+    look = {"ha": side, "va": "center", "fontsize": "small", "color": MIDDLE}
+    panel.annotate(text, at, (points, 0), textcoords="offset points", **look)
 
 
 def main() -> None:
