@@ -53,7 +53,7 @@ def gain(rung, over):
 lessons.Table(
     ["rung", "TFLOP/s", "of cuBLAS"],
     [
-        [rung, f"{tflops(rung):.2f}", f"{gain(rung, 'cublas'):.1%}"]
+        [rung.replace("cublas", "cuBLAS"), f"{tflops(rung):.2f}", f"{gain(rung, 'cublas'):.1%}"]
         for rung in ("naive", "coalesced", "tiled", "cublas")
     ],
     f"{ladder['gpu']['name']}, recorded {ladder['date']}: products of 4096 x 4096 float32",
@@ -63,13 +63,25 @@ lessons.Table(
 # `python benchmarks/ladder.py` recorded the times. The kernels and cuBLAS took turns, so that all of them saw the same clocks, and every result was
 # compared with float64. cuBLAS computed in float32, without TF32.
 #
+# You know the three kernels. Their loops, to remind you:
+
+# %%
+lessons.code("matmul", "naive", part=("const int row", "sum +="))
+
+# %%
+lessons.code("matmul", "coalesced", since="naive", part=("const int row", "sum +="))
+
+# %%
+lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
+
+# %% [markdown]
 # ## What a multiprocessor can do in one cycle
 #
 # | unit | in one cycle, at most |
 # |---|---|
 # | schedulers | issue 4 instructions, each of one warp |
 # | float32 pipes | execute 4 multiply-adds, each of one warp (32 multiplications and 32 additions) |
-# | load-store unit | take 0.8 requests (recorded: no kernel gets beyond) |
+# | load-store unit | take 0.8 requests (fitted: no recorded kernel gets beyond) |
 # | data stage | make 1 pass: a wavefront of shared memory, or lines of a request to L1 |
 #
 # So the **peak** of an H200 is 132 multiprocessors x 4 x 32 multiply-adds x 2 operations x 1.98 GHz. A *multiply-add* below is always that of a whole warp: one
@@ -122,9 +134,12 @@ def warps(rung):
     return p.modelled.blocks_a_multiprocessor * int(np.prod(p.block)) // 32
 
 
-def side_by_side(columns, caption):
-    """A table of a dictionary for each rung."""
-    names = next(iter(columns.values()))
+def compared(columns, caption):
+    """A table of a dictionary for each rung: side by side, or many of them one below the other."""
+    names = list(next(iter(columns.values())))
+    if len(columns) > 4:
+        rows = [[rung, *column.values()] for rung, column in columns.items()]
+        return lessons.Table(["rung", *names], rows, caption)
     rows = [[name, *(column[name] for column in columns.values())] for name in names]
     return lessons.Table(["", *columns], rows, caption)
 
@@ -135,15 +150,18 @@ def counted(*rungs):
     for rung in rungs:
         speed, unit = ceiling(rung)
         columns[rung] = {
-            **{f"{name} per multiply-add": f"{count:.3g}" for name, count in costs(rung).items()},
-            "warps on a multiprocessor": str(warps(rung)),
-            "ceiling, TFLOP/s": f"{speed:.1f}",
+            **{name: f"{count:.3g}" for name, count in costs(rung).items()},
+            "warps, of 64": str(warps(rung)),
+            "ceiling": f"{speed:.1f}",
             "set by": unit,
-            "recorded at 4096, TFLOP/s": f"{tflops(rung):.2f}",
+            "recorded": f"{tflops(rung):.2f}",
             "of the ceiling": f"{tflops(rung) / speed:.0%}",
         }
-    caption = f"Counted for products of {N}, except L2, which is modelled. The peak is {PEAK:.1f} TFLOP/s."
-    return side_by_side(columns, caption)
+    caption = (
+        f"Per multiply-add of a warp, counted for products of {N} (L2: modelled). Speeds in TFLOP/s; "
+        f"the peak is {PEAK:.1f}; recorded at 4096."
+    )
+    return compared(columns, caption)
 
 
 # %% tags=["counts"]
@@ -213,7 +231,7 @@ def on_the_gpu(*rungs):
         columns[rung] = {f"{unit} busy": f"{x:.0f}" for unit, x in busy(rung).items()}
         columns[rung] |= {f"a warp: {what}": f"{x:.0f}" for what, x in waits(rung).items()}
     caption = f"Percent of the time at 4096, counters of an {recorded['gpu']}, recorded {recorded['date']}"
-    return side_by_side(columns, caption)
+    return compared(columns, caption)
 
 
 # %%
@@ -223,14 +241,14 @@ on_the_gpu("naive", "coalesced", "tiled")
 # A warp that *can issue* waits for nothing but its turn. *Full queue*: its load or store cannot enter the load-store unit. *Shared memory*, and *L1, L2, DRAM*: it
 # waits for the result of a load. (Branches and short fixed delays are left out. The load-store unit is called busy at 0.8 requests per cycle.)
 #
-# - `naive`: the data stage is busy all the time (lesson 2), and the queue before it is full.
+# - `naive`: the data stage is busy all the time (lesson 2), and the warps wait in its queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
-# - `tiled`: the load-store unit and the data stage are both busy for about 90 %. Global loads have become rare. What fills both units are loads of **shared memory**: 1.25 requests
-#   and 1.5 wavefronts for each multiply-add.
+# - `tiled`: the load-store unit and the data stage are both busy for about 90 %. Global loads have become rare. The loads of **shared memory** fill both
+#   units: 1.25 requests and 1.5 wavefronts for each multiply-add.
 #
 # ## Could we blame the memory? The roofline
 #
-# Usual advice is to compare operations per byte of DRAM with the GPU's ratio. An H200 has 66.9 TFLOP/s and 4.8 TB/s: the **ridge** is at 14 operations per byte. A
+# The usual advice is to compare operations per byte of DRAM with the GPU's ratio. An H200 has 66.9 TFLOP/s and 4.8 TB/s: the **ridge** is at 14 operations per byte. A
 # kernel to the left of it is bound by memory, one to the right by arithmetic.
 
 
@@ -326,10 +344,6 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Why so little? Two things went wrong. Wavefronts fell less than words, since lanes get in each other's way. And the warps wait for the answers of loads: only 16 warps
-# are left on a multiprocessor, because each thread needs so many registers, and each warp must read its 16 words before it can multiply. The data stage is busy
-# for half of the time only. Nothing is used to the full: the kernel is bound by **latency**.
-#
 # ## Rung 3: 16 bytes per load
 #
 # `vectorized`: a load may bring 16 bytes to each lane. The words of `b` are neighbours already, so the compiler merged four of their loads into one in `blocktiled_2d`. The
@@ -354,7 +368,7 @@ def shared_loads(*rungs):
                     "wavefronts per load": f"{x.wavefronts / x.requests:g}",
                     "wavefronts needed": f"{x.ideal / x.requests:g}",
                 }
-    return side_by_side(columns, "Loads from shared memory")
+    return compared(columns, "Loads from shared memory")
 
 
 # %%
@@ -424,9 +438,9 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# A gain of 6 %, though 4 of 10 wavefronts are gone. The data stage was not the bound before, so relieving it helps little. Where is the rest of the time? Look at the
-# last four columns. A warp waits most for `L1, L2, DRAM`: in each iteration all warps of a block load the next tiles, wait for them, store them, and meet at a barrier. Meanwhile
-# nobody multiplies.
+# A gain of 6 %, though 4 of 10 wavefronts are gone. The data stage was busy for 60 % of the time only, so relieving it helps little. Where is the rest of the time? A
+# warp waits most for `L1, L2, DRAM`: in each iteration all warps of a block load the next tiles, wait for them, store them, and meet at a barrier. Meanwhile none of
+# them multiplies.
 #
 # ## Rung 5: copies run ahead
 #
@@ -455,8 +469,8 @@ lessons.predict(
 # ## Rung 6: a copy engine, and nothing but multiply-adds
 #
 # Now the schedulers are busy, and a third of what they issue are not multiply-adds: addresses, tests and copies. `tma` gives the copies to an engine of the
-# GPU, the TMA (compute capability 9.0). One instruction copies 16 KB of `a`. A thread computes 16 x 8 elements: 6 loads of 16 bytes for 128
-# multiply-adds. A block stays on its multiprocessor until the whole product is done, so it does not pay for starting up again.
+# GPU, the TMA (compute capability 9.0). One instruction copies 16 KB of `a`. Therefore `a` is packed first, in strips of 128 rows, each transposed. A thread
+# computes 16 x 8 elements: 6 loads of 16 bytes for 128 multiply-adds. A block stays on its multiprocessor until the whole product is done, so it does not pay for starting up again.
 #
 # This is the loop over the stages. `full` and `empty` are barriers in shared memory (mbarriers): the engine arrives at one when its bytes have come, the warps at the other when
 # they have read them.
@@ -502,7 +516,7 @@ def loops(*rungs):
             "ceiling, TFLOP/s": f"{PEAK * loop.efficiency:.1f}",
             "recorded at 4096, TFLOP/s": f"{tflops(rung):.2f}",
         }
-    return side_by_side(columns, f"Main loops, machine code of {cost_model.compiler()}")
+    return compared(columns, f"Main loops, machine code of {cost_model.compiler()}")
 
 
 # %%
@@ -522,7 +536,7 @@ lessons.predict(
 # ## Rung 7: one warpgroup copies, two multiply
 #
 # In `tma` a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. `tensor_map` describes the matrix to the engine once, and one instruction copies
-# a box of it. A third group of warps does only that:
+# a box of it. A third warpgroup (four warps) does only that:
 
 # %%
 lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
@@ -546,13 +560,15 @@ loops("tma", "tensor_map")
 RUNGS = ["naive", "coalesced", "tiled"]
 RUNGS += ["blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined"]
 bars = {rung: tflops(rung) for rung in [*RUNGS, "tma", "tensor_map"]}
-plots.bars(
+ax = plots.bars(
     bars | {"cuBLAS": tflops("cublas")},
     label=f"TFLOP/s at 4096, {ladder['gpu']['name']} (the peak is {PEAK:.1f})",
     highlight=["cuBLAS"],
     format="{:.1f}",
     theme="transparent",
-).axvline(tflops("cublas"), linestyle=":", color="#d55e00")
+)
+line = ax.axvline(tflops("cublas"), linestyle=":", color="#d55e00")
+
 # %%
 on_the_gpu(*RUNGS)
 
@@ -560,13 +576,15 @@ on_the_gpu(*RUNGS)
 counted(*RUNGS)
 
 # %% [markdown]
-# Read the tables from left to right. First the data stage and the load-store unit are full. Then nothing is full, and warps wait: for shared memory, then for
-# global memory. At last the schedulers are busy, and then the only thing left is to make fewer of their instructions anything but multiply-adds.
+# Read the tables from top to bottom. First the data stage and the load-store unit are full. Then nothing is full, and warps wait: for shared memory, then for
+# global memory. At last the schedulers are busy. Then it helps to execute fewer instructions that are not multiply-adds.
 #
-# On the roofline all of these kernels lie to the right of the ridge. Most of this lesson happens straight above one another, where the roofline says nothing:
+# Large tiles move the kernels to the right, away from the ridge. By the roofline of DRAM there is nothing more to gain there. Yet the speed grows 73 times from `naive` to
+# `pipelined`:
 
 # %%
-roof(*RUNGS)
+ax = roof(*RUNGS)
+
 # %% [markdown]
 # ## What the time model makes of it
 #
@@ -590,7 +608,7 @@ def modelled():
             "us, recorded warm": f"{warm:.0f}",
             "bound, modelled": p.modelled.bound,
         }
-    return side_by_side(columns, "Products of 512. Warm: the kernel has just run before.")
+    return compared(columns, "Products of 512. Warm: the kernel has just run before.")
 
 
 # %%
@@ -613,8 +631,14 @@ lessons.predict(
 #
 # ## Small products: `split_k` and `best`
 #
-# Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles and lets several blocks divide the steps of `k` of each tile. They add up
-# their parts through distributed shared memory, which the blocks of a *cluster* can read. `variant="best"` takes the rung that was fastest on the nearest measured shape. So, are we always faster
+# Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles, and divides the steps of `k` of each tile among groups of warps and the two blocks of a *cluster*, which
+# can read each other's shared memory. At the end they add up their parts:
+
+# %%
+lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
+
+# %% [markdown]
+# `variant="best"` takes the rung that was fastest on the nearest measured shape. So, are we always faster
 # than cuBLAS?
 
 
@@ -648,8 +672,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Where we are behind: at 1000 and 1024, where copies and their addresses take instructions from the multiply-adds of `split_k`; for tall and flat products; and above all for 64 x 64 x 8192, where
-# `split_k` divides `k` among 8 blocks and would need more. [The ladder, measured](../docs/ladder.md) says what limits each, and what would be tried next.
+# Where we are behind: at 1000 and 1024, where copies and their addresses take instructions from the multiply-adds of `split_k`; for the tall product, 16384 x 128; and above all for 64 x 64 x 8192,
+# where `split_k` divides `k` into 8 parts and would need more. [The ladder, measured](../docs/ladder.md) says what limits each, and what would be tried next.
 #
 # ## Past the float32 pipes: tensor cores
 #
@@ -697,8 +721,14 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The rungs `bf16`, `tf32`, `tf32x3` and `dmma` use larger ones: a `wgmma` of four warps multiplies 64 x 256 x 16 values. The tensor cores read them from shared memory, without
-# registers. (The simulator executes `mma` and `wmma`, not `wgmma`.) The price is precision: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` buys the
+# `bf16`, `tf32` and `tf32x3` use larger ones: a `wgmma` of four warps multiplies 64 x 256 x 16 bfloat16 values, which the tensor cores read from shared memory. (`dmma`, for float64, uses those of
+# a warp. The simulator executes `mma` and `wmma`, not `wgmma`.) This is the inner loop of `bf16`:
+
+# %%
+lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait();"))
+
+# %% [markdown]
+# The price is precision: bfloat16 has 8 significant bits, TF32 has 11, float32 has 24. `tf32x3` buys the
 # precision back. It writes each float32 as a sum of two TF32 values and multiplies three times:
 
 # %%
@@ -717,7 +747,7 @@ def of_tensor_cores(size=4096):
                 error = f"{row['norm']:.1e}" if "norm" in row else ""
                 rows.append(
                     [
-                        name,
+                        name.replace("cublas", "cuBLAS"),
                         f"{row['tflops']:.1f}",
                         error,
                         f"{row['tflops'] / rungs[rung]['tflops']:.2f}",
@@ -749,14 +779,14 @@ for (rung, size), rungs in tensor.items():
     for name, row in rungs.items():
         ratio = row["ms"] / rungs[rung]["ms"]
         if ratio < 1:
-            print(f"{rung} at {size}: {ratio:.2f} of {name}")
+            print(f"{rung} at {size}: {ratio:.2f} of {name.replace('cublas', 'cuBLAS')}")
 
 # %% [markdown]
 # ## What this is worth, and what not
 #
 # - The figures are of one GPU, one compiler and one library: see below. These kernels are sensitive. The compiler chooses registers, and with them the bank conflicts of the
 #   main loop; another version can cost several percent.
-# - cuBLAS supports every shape, layout, type and GPU. Our top rungs need compute capability 9.0, and the best two of them are worth their effort only for large products.
+# - cuBLAS runs on all of NVIDIA's GPUs, with many types and layouts. Our top rungs need compute capability 9.0, and `tma` and `tensor_map` pay for large products only.
 # - In a program, call the library. Climb the ladder for a product that no library has, and to know what is possible.
 
 # %%

@@ -600,14 +600,17 @@ _LESSON_7 = {
         "but not all the time. The sums take registers, so 32 warps are left of 64, and there is "
         "more to wait for: a block loads new tiles every 8 steps of `k`, `tiled` every 32.",
         {
-            8: "The multiplications are as many as before. Only words of `b` are 8 times fewer.",
+            8: "The number of multiplications is the same. Only words of `b` are 8 times fewer.",
             1: "Shared memory was the bound, and this halves its work.",
         },
     ),
     "gain of 8 x 8": Answer(
         "3 %! The words fall 4.5 times, but the passes only by a quarter. A load of `a` reads two "
         "rows that are 64 words apart, in one bank: 2 wavefronts. A load of `b` takes 8, where 4 "
-        "would be enough. And with 64 sums in registers only 16 warps fit.",
+        "would be enough.\n\nAnd the warps wait for the answers of loads. With 64 sums in "
+        "registers only 16 warps fit, and a warp must read its 16 words before it can multiply. "
+        "The data stage is busy for half of the time, the schedulers for less. No unit is used to "
+        "the full: the kernel is bound by **latency**.",
         {
             4.5: "That is the ratio of the words. Wavefronts are what the data stage serves.",
             2: "It would be a good guess, if wavefronts were the only bound.",
@@ -655,8 +658,8 @@ _LESSON_7 = {
     ),
     "gain of tma": Answer(
         "1.46 times. The loop has 1.06 instructions for each multiply-add, where `pipelined` "
-        "executes 1.44. What is left are 48 loads, a few tests, and the conflicts between the "
-        "banks of registers.",
+        "executes 1.44. The rest are 48 loads and a few tests. The conflicts between the banks "
+        "of registers cost more: 88 cycles of 1170.",
         {
             1.05: "Addresses and copies took a third of the instructions, not a twentieth.",
             2: "More than the peak is not possible.",
@@ -690,9 +693,9 @@ _LESSON_7 = {
     ),
     "three products": Answer(
         "2.8 times. The tensor cores multiply TF32 values about seven times as fast as cuBLAS "
-        "multiplies float32. Three products, and the work to split the operands, leave 2.8. Its "
-        "error is even smaller: it adds up sums of 32 steps each, so fewer roundings follow each "
-        "other.",
+        "multiplies float32. Three products, and the work to split the operands, leave 2.8, the "
+        "time to prepare `a` included. Its error is even smaller: it adds up sums of 32 steps each, "
+        "so fewer roundings follow each other.",
         {
             0.33: "Three times the work, on a unit that is about seven times as fast.",
             7: "That is `tf32`, with one product and fewer correct digits.",
