@@ -192,7 +192,7 @@ class CacheObserver {
     }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
-        if (e.space == ptx::Space::constant) return;
+        if (e.space == ptx::Space::constant || e.of) return;
         if (w.block != current_) turn_to(w.block);
         if (current_requests_) current_requests_->add(w, e, counts_.wavefronts());
     }

@@ -77,7 +77,7 @@ void CheckObserver::start(sim::Block& block) {
     block.observed = &b;
     const uint32_t number = uint32_t(block.linear) + 1;
     b.order.start(number, block.threads);
-    b.shared.start(number, block.shared_bytes, shared_bits_);
+    b.shared.start(number, block.shared_bytes, shared_bits_, block.cluster != nullptr);
     b.barriers = {};
     b.last_op.assign(size_t(block.warp_count) * sim::warp_size, sim::no_op);
     b.unwritten.resize(size_t(block.warp_count) * sim::warp_size * program_.local_bytes);
@@ -156,6 +156,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     const uint32_t bits = shared ? shared_bits_ : global_bits_;
     Place at{.warp = w, .event = e, .instruction = in, .block = b};
     at.shared = shared;
+    if (e.of) at.memory = &static_cast<BlockState*>(e.of->observed)->shared;
     at.me.block = b.order.block();
     at.me.time = b.order.now();
     at.me.pc = e.pc;
@@ -192,7 +193,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             at.offset = g << bits;
             at.end = std::min(end, (g + 1) << bits);
             at.undefined = undefined ? undefined + at.offset : nullptr;
-            Cell& cell = shared ? b.shared.cell(g) : global_.cell(at.buffer, g);
+            Cell& cell = shared ? at.memory->cell(g) : global_.cell(at.buffer, g);
             if (!in.traits.strong || e.access == Access::async_copy) {
                 if (reads) {
                     if (!is_known(at, cell, other)) read(at, cell, other);
@@ -229,7 +230,7 @@ bool CheckObserver::is_padding(const Place& at) const {
         return std::find(undefined + first, undefined + end, false) != undefined + end;
     }
     for (uint64_t g = first >> shared_bits_; g <= (end - 1) >> shared_bits_; ++g) {
-        if (at.block.shared.cell(g).is(Cell::initialised)) return true;
+        if (at.memory->cell(g).is(Cell::initialised)) return true;
     }
     return false;
 }
@@ -320,8 +321,7 @@ void CheckObserver::conflict_with(const Place& at, const Recent& recent, bool bo
 }
 
 Location& CheckObserver::location(const Place& at) {
-    return at.shared ? at.block.shared.location(at.granule)
-                     : global_.location(at.buffer, at.granule);
+    return at.shared ? at.memory->location(at.granule) : global_.location(at.buffer, at.granule);
 }
 
 void CheckObserver::read_strong(const Place& at, Cell& cell) {

@@ -140,6 +140,12 @@ class CheckObserver {
     std::vector<int> home_;  // by instruction: the one its address is made from, or -1
     GlobalShadow global_;
     Findings findings_;
+    // What the threads that arrived at the barrier of a cluster have made visible.
+    struct ClusterArrivals {
+        ClockPtr known;
+        bool complete = false;
+    };
+    std::map<const sim::Cluster*, ClusterArrivals> clusters_;
     std::vector<std::unique_ptr<BlockState>> states_;
     std::vector<BlockState*> free_states_;
     uint64_t faults_ = 0;

@@ -91,6 +91,14 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
 void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
     Warp& w = const_cast<Warp&>(warp);
     BlockState& b = state(w);
+    if (number == sim::cluster_barrier) {
+        ClusterArrivals& c = clusters_[w.block->cluster];
+        if (c.complete) c = {};
+        const bool relaxed =
+            program_.instructions[op.pc].opcode.find("relaxed") != std::string::npos;
+        c.known = join(c.known, b.order.release(w.index, w.current.mask, relaxed));
+        return;
+    }
     const int lane = std::countr_zero(w.current.mask);
     const bool waits = sim::BarrierKind(op.extra) != sim::BarrierKind::arrive;
     const bool everyone =
@@ -112,6 +120,12 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
 
 void CheckObserver::complete(const sim::Block& block, uint32_t number) {
     BlockState& b = *static_cast<BlockState*>(block.observed);
+    if (number == sim::cluster_barrier) {
+        ClusterArrivals& c = clusters_[block.cluster];
+        c.complete = true;
+        b.order.learn(c.known);
+        return;
+    }
     b.order.complete(number);
     BlockState::Barrier& barrier = b.barriers[number];
     bool fresh = false;
@@ -288,23 +302,28 @@ void CheckObserver::misuse(const Warp& w, const Op& op, int lane, const std::str
 }
 
 void CheckObserver::lost_memory() {
-    std::map<uint32_t, std::pair<uint64_t, uint64_t>> lost;  // by call: allocations, bytes
+    struct Calls {
+        uint64_t count = 0, bytes = 0;
+        sim::DeviceHeap::Caller first;
+    };
+    std::map<uint32_t, Calls> lost;  // by instruction
     for (const sim::DeviceHeap::Lost& l : sim::DeviceHeap::get().lost(global_.memory())) {
-        auto& [number, bytes] = lost[l.pc];
-        ++number, bytes += l.bytes;
+        Calls& calls = lost[l.caller.pc];
+        if (calls.count++ == 0) calls.first = l.caller;
+        calls.bytes += l.bytes;
     }
-    for (const auto& [pc, what] : lost) {
+    for (const auto& [pc, calls] : lost) {
+        const auto& [thread, block] = std::pair{calls.first.thread, calls.first.block};
         Finding f;
         f.kind = FindingKind::heap;
         f.warning = true;
-        f.count = what.first;
+        f.count = calls.count;
         f.title = "memory of malloc is never freed";
-        f.details.push_back(std::to_string(what.second) +
+        f.details.push_back(std::to_string(calls.bytes) +
                             " bytes stay allocated, and no array or variable has a pointer to "
                             "them; the heap of a GPU has 8 MiB unless cudaDeviceSetLimit "
                             "changes it");
-        f.first.what = "call";
-        f.first.pc = pc;
+        f.first = {"call", pc, {thread.x, thread.y, thread.z}, {block.x, block.y, block.z}};
         findings_.add(std::move(f));
     }
 }

@@ -34,6 +34,7 @@ struct CheckObserver::Place {
     const sim::MemoryEvent& event;
     const CheckedInstruction& instruction;
     BlockState& block;
+    SharedShadow* memory = &block.shared;  // of the block whose shared memory it is
     bool shared = false;
     bool* undefined = nullptr;  // of global memory: a bool for each of its bytes, if there is one
     uint32_t lane = 0;

@@ -36,6 +36,7 @@ class CountObserver {
     void diverged(const sim::Warp&, const sim::Op& op) { parted_[op.pc] += !op.skips_guarded; }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
+        if (e.of) return;  // what the hardware counts there is not known
         if (e.access == sim::Access::async_copy) costs_.leave_out(w.current.mask & ~e.mask);
         wavefronts_ = costs_.add(e);
     }

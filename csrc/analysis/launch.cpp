@@ -1,7 +1,7 @@
 #include "analysis/launch.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <set>
 #include <utility>
 
 #include "analysis/observers.hpp"
@@ -12,6 +12,9 @@
 namespace coalesce::analysis {
 
 namespace {
+
+// CUDA C++ Programming Guide, "Thread Block Clusters".
+constexpr uint64_t most_blocks_of_cluster = 8;
 
 // Makes the observers of each host thread, runs the grid, and hands them to `take` one by one.
 template <sim::Observer O, class Make, class Take>
@@ -129,6 +132,53 @@ model::Occupancy occupancy_of(const sim::Program& program, const Request& reques
                             program.shared_bytes + request.launch.shared_bytes);
 }
 
+// The clusters of a launch: as the kernel declares them, or else as the launch says. Chosen blocks
+// become their clusters, whole.
+void choose_clusters(const sim::Program& program, Request& request) {
+    sim::Launch& launch = request.launch;
+    const auto text = [](const sim::Dim3& d) {
+        return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) +
+               ")";
+    };
+    const auto refuse = [&](const std::string& why) {
+        throw LaunchError(program.kernel + ": " + why);
+    };
+    const bool asked = launch.cluster.count() > 1;
+    if (program.cluster[0]) {
+        const sim::Dim3 declared{program.cluster[0], program.cluster[1], program.cluster[2]};
+        if (asked && text(declared) != text(launch.cluster))
+            refuse("the launch asks for clusters of " + text(launch.cluster) +
+                   " blocks, and the kernel's __cluster_dims__ are " + text(declared));
+        launch.cluster = declared;
+    }
+    launch.explicit_cluster = asked || program.cluster[0];
+    launch.has_clusters = program.has_clusters || asked;
+    const uint64_t size = launch.cluster.count();
+    if (size <= 1) return;
+    if (request.gpu->major < 9)
+        refuse("clusters of blocks need a GPU of compute capability 9.0 or later");
+    if (size > most_blocks_of_cluster)
+        refuse("a cluster has " + std::to_string(size) + " blocks; at most " +
+               std::to_string(most_blocks_of_cluster) + " are portable");
+    if (launch.grid.x % launch.cluster.x || launch.grid.y % launch.cluster.y ||
+        launch.grid.z % launch.cluster.z)
+        refuse("the grid of " + text(launch.grid) +
+               " blocks is not a multiple of the clusters of " + text(launch.cluster));
+    if (request.groups)
+        refuse("the blocks of a cluster run together, so that they cannot be sampled");
+    if (!launch.blocks) return;
+    if (request.record && !request.record->blocks) request.record->blocks = launch.blocks;
+    const std::set<uint64_t> wanted(launch.blocks->begin(), launch.blocks->end());
+    std::vector<uint64_t> whole;
+    for (uint64_t c = 0; c < launch.grid.count() / size; ++c) {
+        const auto block = [&](uint64_t rank) { return launch.block_of_cluster(c, rank); };
+        bool any = false;
+        for (uint64_t rank = 0; rank < size; ++rank) any = any || wanted.contains(block(rank));
+        for (uint64_t rank = 0; any && rank < size; ++rank) whole.push_back(block(rank));
+    }
+    launch.blocks = std::move(whole);
+}
+
 // All blocks of a cooperative launch are on the GPU at once.
 void check_cooperative(const sim::Program& program, const Request& request) {
     const sim::Launch& launch = request.launch;
@@ -191,6 +241,7 @@ void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& la
 void prepare(const sim::Program& program, Request& request) {
     sim::Launch& launch = request.launch;
     prepare(program, *request.gpu, launch);
+    choose_clusters(program, request);
     if (launch.cooperative) check_cooperative(program, request);
     if (request.groups && (!launch.blocks || request.groups->size() != launch.blocks->size()))
         throw LaunchError("groups must have one group for each of the blocks");
@@ -198,8 +249,11 @@ void prepare(const sim::Program& program, Request& request) {
     if (request.first_rounds) {
         const uint64_t held =
             uint64_t{request.gpu->multiprocessors} * occupancy_of(program, request).blocks;
-        launch.blocks.emplace(std::min(launch.grid.count(), request.first_rounds * held));
-        std::iota(launch.blocks->begin(), launch.blocks->end(), uint64_t(0));
+        const uint64_t size = launch.cluster.count();
+        const uint64_t wanted = (request.first_rounds * held + size - 1) / size * size;
+        std::vector<uint64_t> first(std::min(launch.grid.count(), wanted));
+        for (uint64_t n = 0; n < first.size(); ++n) first[n] = launch.block_at(n);
+        launch.blocks = std::move(first);
     }
 }
 

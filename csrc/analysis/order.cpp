@@ -182,6 +182,12 @@ void BlockOrder::complete(uint32_t barrier) {
     ++now_;
 }
 
+ClockPtr BlockOrder::release(uint32_t warp, LaneMask lanes, bool relaxed) {
+    ClockPtr all = relaxed ? fenced(warp, lanes, int(Scope::device)) : snapshot(warp, lanes);
+    ++now_;
+    return all;
+}
+
 void BlockOrder::fence(uint32_t warp, LaneMask lanes, Scope scope) {
     // Lanes that have heard the same share that; each adds its own accesses, by their time.
     const bool alone = warps_[warp].pairs != nullptr;

@@ -5,6 +5,8 @@
 // "Memory Consistency Model"):
 //   bar.sync           orders all threads of the block that take part, named barriers those alone;
 //   bar.warp.sync      orders the lanes of its mask. shfl, vote and match order nothing;
+//   barrier.cluster    orders what a thread did before it arrived before what the threads of the
+//                      cluster do once all have arrived;
 //   a fence, then a strong write or atomic, that another thread's strong read sees: orders what
 //   came
 //                      before the fence before what comes after the read. So do .release and
@@ -92,6 +94,12 @@ class BlockOrder {
     // `everyone`: the barrier is one of all threads, and these wait for it.
     void arrive(uint32_t warp, sim::LaneMask lanes, uint32_t barrier, bool everyone, bool waits);
     void complete(uint32_t barrier);
+
+    // What these lanes make visible to their cluster by arriving at its barrier; `relaxed`: only
+    // what fences have.
+    [[nodiscard]] ClockPtr release(uint32_t warp, sim::LaneMask lanes, bool relaxed);
+    // All threads of the block know this.
+    void learn(const ClockPtr& clock) { known_ = join(known_, clock); }
 
     void fence(uint32_t warp, sim::LaneMask lanes, Scope scope);
     // A strong write or atomic of scope `scope`; `releases`: with .release.

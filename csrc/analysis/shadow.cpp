@@ -4,8 +4,10 @@
 
 namespace coalesce::analysis {
 
-void SharedShadow::start(uint32_t block, uint64_t bytes, uint32_t granule_bits) {
+void SharedShadow::start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared) {
     block_ = block;
+    is_shared_ = is_shared;
+    if (is_shared) cells_.clear();
     cells_.resize((bytes + (1u << granule_bits) - 1) >> granule_bits);
     locations_.clear();
 }

@@ -58,10 +58,11 @@ struct Location {
 // The cells of one block's shared memory; those of an earlier block count as untouched.
 class SharedShadow {
   public:
-    void start(uint32_t block, uint64_t bytes, uint32_t granule_bits);
+    // `is_shared`: other blocks of the cluster may write there, too.
+    void start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared);
     [[nodiscard]] Cell& cell(uint64_t granule) {
         Cell& c = cells_[granule];
-        if (c.write.block != block_) {
+        if (!is_shared_ && c.write.block != block_) {
             c = {};
             c.write.block = block_;
         }
@@ -71,6 +72,7 @@ class SharedShadow {
 
   private:
     uint32_t block_ = 0;
+    bool is_shared_ = false;
     std::vector<Cell> cells_;
     std::unordered_map<uint64_t, Location> locations_;
 };

@@ -42,7 +42,8 @@ class StepObserver {
 
     void access(const Warp& w, const sim::MemoryEvent& e) {
         const bool to_shared = e.space == ptx::Space::shared;
-        if (to_shared && e.access != sim::Access::load && e.access != sim::Access::async_copy)
+        if (to_shared && !e.of && e.access != sim::Access::load &&
+            e.access != sim::Access::async_copy)
             sim::for_each_lane(e.mask, [&](int lane) { written(e.address(lane), e.bytes); });
         const uint32_t step = memory_steps_[w.index]++;
         uint32_t& executions = executions_[w.index * instructions_ + e.pc];
@@ -101,28 +102,51 @@ class OneBlock : public Worker {
     sim::Block block;
 };
 
-// The other blocks of a cooperative launch, for which the block that is stepped may wait.
+// The blocks for which the block that is stepped may wait: the others of a cooperative launch, or
+// of its cluster.
 class OtherBlocks : public sim::Worker<sim::NoObserver> {
   public:
     OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
-                sim::GridState& grid, uint64_t stepped)
+                sim::GridState& grid, sim::Block& stepped)
         : Worker(program, launch, memory, nobody_, grid) {
-        for (uint64_t n = 0; n < launch.grid.count(); ++n) {
-            if (n == stepped) continue;
-            blocks_.push_back(std::make_unique<sim::Block>(shared_));
-            sim::start(*blocks_.back(), n);
+        const uint64_t size = launch.cluster.count();
+        for (uint64_t n = 0; n < launch.grid.count(); n += size) {
+            bool wanted = launch.cooperative;
+            for (uint64_t rank = 0; rank < size; ++rank)
+                wanted = wanted || launch.block_at(n + rank) == stepped.linear;
+            if (wanted) add(n, stepped);
         }
     }
 
-    // Runs each to its end, or until it waits for others.
-    void run() {
+    // Runs each to its end, or until it waits for others; false if none could run.
+    bool run() {
         ++grid_.work;  // the stepped block may have written since
-        std::erase_if(blocks_, [this](const auto& block) { return run_block(*block); });
+        has_run_ = false;
+        for (const auto& block : blocks_)
+            if (!block->ended) static_cast<void>(run_block(*block));
+        return has_run_;
     }
 
   private:
+    void add(uint64_t first, sim::Block& stepped) {
+        clusters_.push_back(std::make_unique<sim::Cluster>());
+        for (uint32_t rank = 0; rank < launch_.cluster.count(); ++rank) {
+            const uint64_t number = launch_.block_at(first + rank);
+            sim::Block* block = &stepped;
+            if (number != stepped.linear) {
+                blocks_.push_back(std::make_unique<sim::Block>(shared_));
+                block = blocks_.back().get();
+                sim::start(*block, number);
+            }
+            block->rank = rank;
+            block->cluster = launch_.has_clusters ? clusters_.back().get() : nullptr;
+            clusters_.back()->blocks.push_back(block);
+        }
+    }
+
     sim::NoObserver nobody_;
     std::vector<std::unique_ptr<sim::Block>> blocks_;
+    std::vector<std::unique_ptr<sim::Cluster>> clusters_;
 };
 
 }  // namespace
@@ -153,10 +177,9 @@ struct Stepper::Impl {
           }()) {
         grid.instructions_left = INT64_MAX;
         prepare_memory(launch, memory);
-        if (launch.cooperative) {
-            others = std::make_unique<OtherBlocks>(program, launch, memory, grid, number);
-        }
         worker = std::make_unique<OneBlock>(program, launch, memory, observer, grid, number);
+        if (launch.cooperative || launch.has_clusters)
+            others = std::make_unique<OtherBlocks>(program, launch, memory, grid, block());
         known.resize(block().warp_count);
         told.resize(block().warp_count);
         if (program.instructions.empty()) {  // there is nothing to stop at
@@ -188,13 +211,15 @@ struct Stepper::Impl {
             if (++stalled > uint32_t(sim::most_stalled_slices)) sim::free_waiting_lanes(w);
             current = (current + 1) % block().warp_count;
         }
-        for (uint32_t n = 0; n < block().warp_count; ++n) {
-            const uint32_t next = (current + n) % block().warp_count;
-            if (!ready(next)) continue;
-            if (next != current) in_a_row = 0;
-            current = next;
-            return next;
-        }
+        do {
+            for (uint32_t n = 0; n < block().warp_count; ++n) {
+                const uint32_t next = (current + n) % block().warp_count;
+                if (!ready(next)) continue;
+                if (next != current) in_a_row = 0;
+                current = next;
+                return next;
+            }
+        } while (others && others->run());
         sim::throw_deadlock(block());
     }
 
@@ -234,7 +259,7 @@ struct Stepper::Impl {
             }
             if (!w.running && !met && !sim::next_path(w)) break;
         }
-        if (worker->has_spun() && others) others->run();
+        if (worker->has_spun() && others) static_cast<void>(others->run());
         if (!met) return result;
         const sim::FunctionRegisters& f = registers[frame.function];
         std::vector<LaneMask>& lanes = known_of(n, frame);
@@ -308,7 +333,8 @@ struct Stepper::Impl {
         } else {
             p.state = Position::State::at_lanes;
             for (const sim::Path& path : w.paths) {
-                const bool barrier = path.wait == sim::Wait::barrier;
+                const bool barrier =
+                    path.wait == sim::Wait::barrier || path.wait == sim::Wait::cluster;
                 if (!barrier && p.mask) continue;
                 at(path);
                 p.state = barrier ? Position::State::at_barrier : Position::State::at_lanes;

@@ -44,7 +44,6 @@ void add_ops(py::module_ m) {
                                [](const ops::Variant& v) { return ops::name_of(v.preparation); })
         .def_readonly("dtype", &ops::Variant::dtype)
         .def_readonly("hopper", &ops::Variant::hopper)
-        .def_readonly("clusters", &ops::Variant::clusters)
         .def_readonly("tensor_maps", &ops::Variant::tensor_maps)
         .def(
             "static_shared_bytes",

@@ -52,6 +52,7 @@ DeviceProperties properties() {
     p.concurrentManagedAccess = p.computePreemptionSupported = 1;
     p.canUseHostPointerForRegisteredMem = p.hostRegisterSupported = 1;
     p.cooperativeLaunch = 1;
+    p.clusterLaunch = gpu.major >= 9;
     p.sharedMemPerBlockOptin = gpu.max_block_shared_bytes();
     p.reservedSharedMemPerBlock = gpu.reserved_shared_bytes();
     p.maxBlocksPerMultiProcessor = int(gpu.blocks);
@@ -154,6 +155,8 @@ int attribute(int number) {
             return int(p.reservedSharedMemPerBlock);
         case 115:
             return p.memoryPoolsSupported;
+        case 120:
+            return p.clusterLaunch;
         default:
             break;
     }

@@ -29,9 +29,10 @@ namespace {
 constexpr int attribute_cooperative = 2, attribute_cluster = 4;
 
 void launch_on(const void* host, Dim grid, Dim block, void** arguments, size_t shared_bytes,
-               Stream stream, bool cooperative) {
+               Stream stream, bool cooperative, Dim cluster = {1, 1, 1}) {
     KernelWork w = kernel_work(host, grid, block, arguments, shared_bytes);
     w.cooperative = cooperative;
+    w.cluster = cluster;
     submit(std::move(w), stream);
 }
 
@@ -58,16 +59,16 @@ CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
     return call("cudaLaunchKernelExC", Waits::no, [&] {
         require(c, cudaErrorInvalidValue);
         bool cooperative = false;
+        Dim cluster{1, 1, 1};
         for (unsigned i = 0; i < c->numAttrs; ++i) {
             const LaunchAttribute& a = c->attrs[i];
             if (a.id == attribute_cooperative) cooperative = a.val.cooperative;
-            if (a.id == attribute_cluster &&
-                uint64_t{a.val.clusterDim.x} * a.val.clusterDim.y * a.val.clusterDim.z > 1) {
-                say_once("coalesce: thread block clusters of several blocks are not simulated");
-                throw Failure{cudaErrorNotSupported};
-            }
+            if (a.id != attribute_cluster) continue;
+            cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
+            require(cluster.count() > 0, cudaErrorInvalidValue, "a cluster of no blocks");
         }
-        launch_on(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes, c->stream, cooperative);
+        launch_on(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes, c->stream, cooperative,
+                  cluster);
     });
 }
 

@@ -51,6 +51,7 @@ Request request_of(const KernelWork& w, const sim::Program& program) {
     r.launch.block = dim(w.block);
     r.launch.shared_bytes = w.shared_bytes;
     r.launch.cooperative = w.cooperative;
+    r.launch.cluster = dim(w.cluster);
     r.launch.parameters = w.parameters;
     const auto& registers = w.function->module->known.registers;
     const auto known = registers.find(w.function->entry);
@@ -162,7 +163,8 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
     const sim::Program& program = module.program(w.function->entry, Purpose::count);
     Request request = request_of(w, program);
     request.counts = request.caches = true;
-    if (!w.cooperative) request.first_rounds = 1;
+    const bool together = w.cooperative || program.has_clusters || w.cluster.count() > 1;
+    if (!together) request.first_rounds = 1;
     analysis::prepare(program, request);
     const uint64_t blocks = request.launch.block_count(), all = request.launch.grid.count();
     Prints prints(request.launch);

@@ -19,6 +19,7 @@ struct KernelWork {
     uint32_t shared_bytes = 0;
     std::vector<std::byte> parameters;  // as the .param space lays them out
     bool cooperative = false;
+    Dim cluster{1, 1, 1};         // as the launch asks for it
     std::vector<void*> pointers;  // to values within `copies`, for cudaGraphKernelNodeGetParams
 };
 // Rows of bytes; a copy of plain bytes is one row.

@@ -21,12 +21,6 @@ constexpr std::span<const uint32_t> no_tile{};
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation,                 \
             "float32",  true},
-// One that needs clusters of blocks besides.
-#define CLUSTER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, \
-                        topic, sentence)                                                        \
-    Variant{#operation, #name,    file,   arguments, sentence,                                  \
-            topic,      geometry, shared, tiles,     Preparation::preparation,                  \
-            "float32",  true,     true},
 // One that reads through tensor maps.
 #define TENSOR_MAP_VARIANT(operation, name, file, dtype, shared, preparation, arguments, topic, \
                            sentence)                                                            \
@@ -42,14 +36,12 @@ constexpr std::span<const uint32_t> no_tile{};
             Preparation::preparation,                                                           \
             dtype,                                                                              \
             true,                                                                               \
-            false,                                                                              \
             true},
 constexpr Variant table[] = {
 #include "ops/variants.inc"
 };
 #undef VARIANT
 #undef HOPPER_VARIANT
-#undef CLUSTER_VARIANT
 #undef TENSOR_MAP_VARIANT
 
 }  // namespace

@@ -37,7 +37,6 @@ struct Variant {
     Preparation preparation;
     std::string_view dtype = "";  // the only one it takes; empty: float32 and float64
     bool hopper = false;          // needs compute capability 9.0 or newer
-    bool clusters = false;        // launched in clusters of blocks, which no simulated GPU has
     // Reads through tensor maps, which no simulated GPU has, and uses instructions of sm_90a, which
     // run on compute capability 9.0 and no other.
     bool tensor_maps = false;

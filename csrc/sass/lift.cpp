@@ -365,6 +365,8 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"WARPSYNC", &Lifter::convergence},
         {"BAR", &Lifter::barrier},
         {"B2R", &Lifter::barrier_result},
+        {"UCGABAR_ARV", &Lifter::cluster_barrier},
+        {"UCGABAR_WAIT", &Lifter::cluster_barrier},
         {"BPT", &Lifter::trap},
         {"CGAERRBAR", &Lifter::nothing},
         {"S2R", &Lifter::special},

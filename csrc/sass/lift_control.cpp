@@ -227,6 +227,14 @@ void Lifter::barrier(const Instruction& in) {
     guarded_control(op);
 }
 
+// UCGABAR_ARV; UCGABAR_WAIT
+void Lifter::cluster_barrier(const Instruction& in) {
+    only(in, {});
+    Op op;
+    op.control = in.opcode == "UCGABAR_ARV" ? Control::cluster_arrive : Control::cluster_wait;
+    guarded_control(op);
+}
+
 // B2R.RESULT R0[, P0]: what the last BAR.RED of the warp came to.
 void Lifter::barrier_result(const Instruction& in) {
     only(in, {"RESULT"});
@@ -261,6 +269,7 @@ void Lifter::special(const Instruction& in) {
                      {"SR_CTAID.Y", "%ctaid.y"},
                      {"SR_CTAID.Z", "%ctaid.z"},
                      {"SR_LANEID", "%laneid"},
+                     {"SR_CgaCtaId", "%cluster_ctarank"},
                      {"SR_EQMASK", "%lanemask_eq"},
                      {"SR_LTMASK", "%lanemask_lt"},
                      {"SR_LEMASK", "%lanemask_le"},
@@ -271,7 +280,6 @@ void Lifter::special(const Instruction& in) {
                      {"SR_CLOCKHI", "%clock_hi"},
                      {"SR_GLOBALTIMERLO", "%globaltimer_lo"},
                      {"SR_GLOBALTIMERHI", "%globaltimer_hi"}};
-    if (name == "SR_CgaCtaId") return void(machine("move", {at, constant(0)}, 1));
     if (name == "SR_SWINHI")
         return void(machine("move", {at, constant(uint32_t(sim::shared_window >> 32))}, 1));
     for (const auto& r : registers) {

@@ -173,6 +173,7 @@ class Lifter {
     void jump(const Instruction& in);
     void convergence(const Instruction& in);
     void barrier(const Instruction& in);
+    void cluster_barrier(const Instruction& in);
     void barrier_result(const Instruction& in);
     void trap(const Instruction& in);
     void special(const Instruction& in);

@@ -22,6 +22,8 @@ namespace coalesce::sim {
 
 inline constexpr uint64_t window_bytes = 1u << 24;
 inline constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
+// Shared memory of all blocks of a cluster: 16 MiB for each, the block's own first.
+inline constexpr uint64_t cluster_window_bytes = uint64_t{1} << 32;
 inline constexpr uint64_t local_window = 2u << 24;
 inline constexpr uint64_t param_window = 3u << 24;
 inline constexpr uint64_t module_base = 0x7e00'0000'0000;  // __device__ and __constant__ variables

@@ -48,6 +48,7 @@ void start(Block& block, uint64_t linear) {
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
     block.bulk_copies.clear();
+    block.ended = false;
     for (Warp& w : block.warps) {
         const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
         w.live = threads == warp_size ? all_lanes : (1u << threads) - 1;
@@ -57,6 +58,7 @@ void start(Block& block, uint64_t linear) {
         w.async_open.clear();
         w.async_groups.clear();
         w.running = w.unbound = false;
+        w.at_cluster = w.owe_cluster = 0;
         w.strides.known = w.strides.given_up = 0;
         Path path;
         path.pc = program.functions[0].entry;

@@ -134,7 +134,7 @@ void call_outside(Warp& w, const Op& op, uint32_t at) {
         throw_assertion(w, op, pair(first, 4), pair(first, 10));
     for_each_lane(w.current.mask, [&](int lane) {
         if (found->second == CallSite::Builtin::malloc) {
-            const uint64_t address = device_malloc(w, op, pair(lane, 4));
+            const uint64_t address = device_malloc(w, op, lane, pair(lane, 4));
             r4[lane] = uint32_t(address);
             r4[warp_size + lane] = uint32_t(address >> 32);
         } else if (found->second == CallSite::Builtin::free) {

@@ -67,6 +67,12 @@ Program Decoder::decode(const ptx::Function& entry) {
         for (const uint32_t n : found->second) threads *= n;
         program_.max_block_threads = threads;
     }
+    if (const auto found = entry.directives.find("reqnctapercluster");
+        found != entry.directives.end()) {
+        program_.has_clusters = true;
+        for (size_t n = 0; n < 3; ++n)
+            program_.cluster[n] = n < found->second.size() ? found->second[n] : 1;
+    }
     const SharedLayout shared = lay_out_shared(module_, entry);
     for (const auto& [v, offset] : shared.variables) {
         if (v->bytes() > most_static_shared_bytes || offset + v->bytes() > most_static_shared_bytes)
@@ -101,6 +107,8 @@ Program Decoder::decode(const ptx::Function& entry) {
     }
     for (const InstructionInfo& in : program_.instructions) {
         if (in.text.find("%envreg2") != std::string::npos) program_.asks_for_grid = true;
+        if (in.traits.code == OpCode::mapa || in.traits.code == OpCode::getctarank)
+            program_.has_clusters = true;
     }
     find_spins(program_);
     poison(program_.constants.data(), constant_zones_);

@@ -110,12 +110,14 @@ class Decoder {
     bool decode_control(uint32_t at);
     void decode_call(const ptx::Instruction& in);
     void decode_barrier(const ptx::Instruction& in);
+    void decode_cluster_barrier(const ptx::Instruction& in);
     void emit_control(const ptx::Instruction& in, Op op, uint32_t reconvergence);
     uint32_t argument_layout(const ptx::Function& f, std::vector<uint32_t>& offsets) const;
     void check_call(const ptx::Function& f, const std::vector<ptx::Operand>& arguments,
                     const std::vector<ptx::Operand>& results) const;
     [[nodiscard]] const ptx::Variable& passed(const ptx::Operand& operand) const;
     void call_builtin(CallSite& site, std::string_view name);
+    bool take_cluster(Modifiers& m);
 
     // Operands
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);

@@ -108,6 +108,10 @@ bool Decoder::decode_control(uint32_t at) {
         decode_call(in);
         return true;
     }
+    if (code_ == OpCode::barrier_cluster) {
+        decode_cluster_barrier(in);
+        return true;
+    }
     if (code_ == OpCode::bar || code_ == OpCode::barrier) {
         decode_barrier(in);
         return true;
@@ -228,6 +232,23 @@ void Decoder::call_builtin(CallSite& site, std::string_view name) {
         unsupported(*instruction_,
                     "a call of " + std::string(name) + ", which has no body in this module");
     }
+}
+
+void Decoder::decode_cluster_barrier(const ptx::Instruction& in) {
+    Modifiers m(in);
+    m.take("cluster");
+    Op op;
+    if (m.take("arrive"))
+        op.control = Control::cluster_arrive;
+    else if (m.take("wait"))
+        op.control = Control::cluster_wait;
+    else
+        unsupported(in);
+    for (const char* name : {"aligned", "acquire", "release", "relaxed"}) m.take(name);
+    if (!m.empty()) unsupported(in, "the modifier ." + std::string(m.first()));
+    if (!in.operands.empty()) malformed("it has too many operands");
+    program_.has_clusters = true;
+    emit_control(in, op, ptx::no_block);
 }
 
 void Decoder::decode_barrier(const ptx::Instruction& in) {

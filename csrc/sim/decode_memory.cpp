@@ -54,6 +54,13 @@ void drop_hints(Modifiers& m) {
 
 }  // namespace
 
+// Of an access to .shared::cluster. Its address is made a generic one when it is executed.
+bool Decoder::take_cluster(Modifiers& m) {
+    if (!m.take("shared::cluster")) return false;
+    program_.has_clusters = true;
+    return true;
+}
+
 bool Decoder::decode_memory(const ptx::Instruction& in) {
     switch (code_) {
         case OpCode::ld:
@@ -156,6 +163,7 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const bool is_load = code_ != OpCode::st;
     Modifiers m(in);
+    const bool in_cluster = take_cluster(m);
     Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);
@@ -170,6 +178,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     if (in.operands.size() > (hinted ? 3 : 2)) malformed("it has too many operands");
 
     Op op;
+    op.in_cluster = in_cluster;
     if (ptx::size_of(type) > 8 || ptx::size_of(type) * uint32_t(elements) > 16) return false;
     op.bytes = uint8_t(ptx::size_of(type) * uint32_t(elements));
     if (space != Space::param) describe(space, is_load ? Access::load : Access::store, op.bytes);
@@ -235,6 +244,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
 bool Decoder::decode_atomic(const ptx::Instruction& in) {
     const bool returns = code_ == OpCode::atom;
     Modifiers m(in);
+    const bool in_cluster = take_cluster(m);
     const Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);
@@ -255,6 +265,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     if (in.operands.size() > wanted + (hinted ? 1 : 0)) malformed("it has too many operands");
     Op op;
     op.bytes = uint8_t(ptx::size_of(type));
+    op.in_cluster = in_cluster;
     op.mover = engine_.ops->atomic_mover(operation, type);
     op.run = engine_.memory.access[row_of(space)][returns ? 2 : 3];
     if (!op.mover || !op.run) return false;

@@ -38,9 +38,10 @@ void DeviceHeap::map_into(AddressSpace& memory) {
     for (const auto& [address, a] : live_) memory.add_at(a.buffer(address));
 }
 
-uint64_t DeviceHeap::allocate(AddressSpace& memory, uint64_t bytes, uint32_t pc) {
+uint64_t DeviceHeap::allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller) {
     if (bytes > limit_ || used_ + rounded(bytes) > limit_) return 0;
-    Allocation a{bytes, pc, std::make_unique<std::byte[]>(bytes), std::make_unique<bool[]>(bytes)};
+    Allocation a{bytes, caller, std::make_unique<std::byte[]>(bytes),
+                 std::make_unique<bool[]>(bytes)};
     std::memset(a.host.get(), 0xff, bytes);
     std::fill_n(a.undefined.get(), bytes, true);
     used_ += rounded(bytes);
@@ -88,12 +89,15 @@ std::vector<DeviceHeap::Lost> DeviceHeap::lost(const AddressSpace& memory) const
     }
     std::vector<Lost> lost;
     for (const auto& [address, found] : known)
-        if (!found) lost.push_back({live_.at(address).pc, live_.at(address).bytes});
+        if (!found) lost.push_back({live_.at(address).caller, live_.at(address).bytes});
     return lost;
 }
 
-uint64_t device_malloc(const Warp& w, const Op& op, uint64_t bytes) {
-    return DeviceHeap::get().allocate(*w.block->memory, bytes, op.pc);
+uint64_t device_malloc(const Warp& w, const Op& op, int lane, uint64_t bytes) {
+    const Block& b = *w.block;
+    const size_t t = size_t(w.index) * warp_size + size_t(lane);
+    const Dim3 thread{b.thread_index[0][t], b.thread_index[1][t], b.thread_index[2][t]};
+    return DeviceHeap::get().allocate(*b.memory, bytes, {op.pc, thread, b.index});
 }
 
 void device_free(const Warp& w, const Op& op, int lane, uint64_t address) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sim/address_space.hpp"
+#include "sim/launch.hpp"
 
 namespace coalesce::sim {
 
@@ -33,8 +34,13 @@ class DeviceHeap {
     // Adds the allocations to a launch's memory, and takes out those that have been freed since.
     void map_into(AddressSpace& memory);
 
+    // The call of malloc: its instruction, and who made it.
+    struct Caller {
+        uint32_t pc = 0;
+        Dim3 thread, block;
+    };
     // 0: the heap is full.
-    [[nodiscard]] uint64_t allocate(AddressSpace& memory, uint64_t bytes, uint32_t pc);
+    [[nodiscard]] uint64_t allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller);
     // What is wrong with it; empty: nothing.
     [[nodiscard]] std::string release(AddressSpace& memory, uint64_t address);
 
@@ -44,7 +50,7 @@ class DeviceHeap {
 
     // Allocations since mark() to which no pointer is left in `memory`.
     struct Lost {
-        uint32_t pc;  // of the call of malloc
+        Caller caller;
         uint64_t bytes;
     };
     void mark() { marked_ = next_; }
@@ -53,7 +59,7 @@ class DeviceHeap {
   private:
     struct Allocation {
         uint64_t bytes;
-        uint32_t pc;
+        Caller caller;
         std::unique_ptr<std::byte[]> host;
         std::unique_ptr<bool[]> undefined;
         [[nodiscard]] Buffer buffer(uint64_t address) const;
@@ -64,7 +70,7 @@ class DeviceHeap {
 };
 
 // malloc and free of one lane.
-[[nodiscard]] uint64_t device_malloc(const Warp& warp, const Op& op, uint64_t bytes);
+[[nodiscard]] uint64_t device_malloc(const Warp& warp, const Op& op, int lane, uint64_t bytes);
 void device_free(const Warp& warp, const Op& op, int lane, uint64_t address);
 
 }  // namespace coalesce::sim

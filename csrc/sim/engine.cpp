@@ -14,7 +14,7 @@ namespace coalesce::sim {
 uint32_t worker_count(const Launch& launch) {
     const uint32_t wanted =
         launch.workers ? launch.workers : std::max(1u, std::thread::hardware_concurrency());
-    return uint32_t(std::clamp<uint64_t>(launch.block_count(), 1, wanted));
+    return uint32_t(std::clamp<uint64_t>(launch.block_count() / launch.cluster.count(), 1, wanted));
 }
 
 const Engine& engine(Watch watch, Isa isa) {

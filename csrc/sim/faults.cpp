@@ -230,10 +230,10 @@ void throw_deadlock(const Block& block) {
             if (!warp) warp = &w, lanes = mask;
         }
     };
-    enum Reason { at_barrier, at_lanes, behind_branch };
+    enum Reason { at_barrier, at_cluster, at_lanes, behind_branch };
     std::map<std::pair<uint32_t, Reason>, Group> groups;
     uint64_t gone = 0;
-    bool barrier = false;
+    bool barrier = false, cluster = false;
     for (const Warp& w : block.warps) {
         const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
         gone += threads - uint32_t(std::popcount(w.live));
@@ -241,7 +241,11 @@ void throw_deadlock(const Block& block) {
         for (const Path& p : w.paths) {
             if (p.wait == Wait::none) continue;
             barrier = barrier || p.wait == Wait::barrier;
-            groups[{p.pc, p.wait == Wait::barrier ? at_barrier : at_lanes}].add(w, p.mask);
+            cluster = cluster || p.wait == Wait::cluster;
+            groups[{p.pc, p.wait == Wait::barrier   ? at_barrier
+                          : p.wait == Wait::cluster ? at_cluster
+                                                    : at_lanes}]
+                .add(w, p.mask);
             left &= ~p.mask;
         }
         for (size_t j = 0; j < w.joins.size() && left; ++j) {
@@ -252,8 +256,10 @@ void throw_deadlock(const Block& block) {
             left &= ~w.joins[j].arrived;
         }
     }
-    std::string message = barrier ? "a barrier is reached by only some threads of the block"
-                                  : "lanes wait for lanes of their warp that never arrive";
+    std::string message = cluster
+                              ? "the barrier of a cluster is reached by only some of its threads"
+                          : barrier ? "a barrier is reached by only some threads of the block"
+                                    : "lanes wait for lanes of their warp that never arrive";
     message +=
         ": block " + triple(block.index.x, block.index.y, block.index.z) + " cannot continue";
     const Program& program = *block.program;
@@ -266,9 +272,10 @@ void throw_deadlock(const Block& block) {
                 one ? " has reached the end of the kernel" : " have reached the end of the kernel";
         } else {
             message += one ? " waits" : " wait";
-            message += key.second == at_barrier ? " at the barrier in "
-                       : key.second == at_lanes ? " at the warp synchronisation in "
-                                                : " to reconverge after a branch, before ";
+            message += key.second == at_barrier   ? " at the barrier in "
+                       : key.second == at_cluster ? " at the barrier of the cluster in "
+                       : key.second == at_lanes   ? " at the warp synchronisation in "
+                                                  : " to reconverge after a branch, before ";
             message += where(program, op);
         }
         message += "\n    (first " + thread_name(*group.warp, std::countr_zero(group.lanes)) +
@@ -279,7 +286,7 @@ void throw_deadlock(const Block& block) {
         message +=
             "\n  " + plural(gone, "thread") + (gone == 1 ? " has" : " have") + " left the kernel";
     }
-    throw Deadlock(message, !barrier);
+    throw Deadlock(message, !barrier && !cluster);
 }
 
 }  // namespace coalesce::sim

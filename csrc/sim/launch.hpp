@@ -34,8 +34,9 @@ struct Launch {
     bool cooperative = false;
     // The blocks of a cluster, which divide the grid's.
     Dim3 cluster;
-    bool has_clusters = false;  // also of one block: the launch or the kernel asks for them
-    uint32_t workers = 0;       // host threads; 0: one a core
+    bool has_clusters = false;      // the kernel uses them, if only of one block
+    bool explicit_cluster = false;  // the kernel or the launch says how large they are
+    uint32_t workers = 0;           // host threads; 0: one a core
 
     // The blocks to run, by linear number (x fastest), in the order to start them; all of the grid
     // if there is no list. They see the whole grid's %nctaid.

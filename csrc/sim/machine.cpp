@@ -2,17 +2,32 @@
 //
 // Bank 0 starts with what the driver says of the launch: the block's extents at 0, the grid's at
 // 0xc, the local window's address at 0x20, the top of a thread's stack at 0x28, the two halves of
-// the address of a cooperative launch's workspace at 0x44; the parameters follow at 0x210 (compute
-// capability 9.0). Bank 3 holds the module's __constant__ variables, bank
-// 4 addresses of variables, bank 2 the compiler's own constants.
+// the address of a cooperative launch's workspace at 0x44, the extents of clusters and their number
+// from 0x140 on (the assembler's use of them shows what they are); the parameters follow at 0x210
+// (compute capability 9.0). Bank 3 holds the module's __constant__ variables, bank 4 addresses of
+// variables, bank 2 the compiler's own constants.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
 #include "sim/warp.hpp"
 
 namespace coalesce::sim {
+
+namespace {
+
+// The bits of 1 / extent, by which code divides a block's index and drops the fraction: rounded up.
+uint32_t reciprocal(uint32_t extent) {
+    float value = 1.0f / float(extent);
+    if (double(value) * extent < 1) value = std::nextafter(value, 2.0f);
+    return std::bit_cast<uint32_t>(value);
+}
+
+}  // namespace
 
 MachineConstants machine_constants(const Program& program, const Launch& launch) {
     const MachineCode& code = *program.machine;
@@ -30,6 +45,20 @@ MachineConstants machine_constants(const Program& program, const Launch& launch)
     for (uint32_t n = 0; n < 6; ++n) set(4 * n, extents[n], 4);
     set(0x20, local_window, 8);
     set(0x28, program.local_bytes, 4);
+    const Dim3 clusters{launch.grid.x / launch.cluster.x, launch.grid.y / launch.cluster.y,
+                        launch.grid.z / launch.cluster.z};
+    const uint32_t of_cluster[] = {launch.explicit_cluster,
+                                   launch.cluster.x,
+                                   launch.cluster.y,
+                                   launch.cluster.z,
+                                   reciprocal(launch.cluster.x),
+                                   reciprocal(launch.cluster.y),
+                                   reciprocal(launch.cluster.z),
+                                   clusters.x,
+                                   clusters.y,
+                                   clusters.z};
+    for (uint32_t n = 0; n < std::size(of_cluster); ++n) set(0x140 + 4 * n, of_cluster[n], 4);
+    set(0x188, launch.cluster.count(), 4);
     if (launch.cooperative) {
         set(0x44, grid_workspace >> 32, 4);
         set(0x48, uint32_t(grid_workspace), 4);

@@ -33,6 +33,7 @@ struct MemoryEvent {
     uint64_t first = 0;                   // of lane 0 where shape is not scattered
     const uint64_t* addresses = nullptr;  // of each active lane where it is
     const Op* op = nullptr;
+    const Block* of = nullptr;  // of shared memory: whose it is, if another block's of the cluster
     // An address of lane `lane`. Shared and local ones count from the start of their space.
     [[nodiscard]] uint64_t address(int lane) const {
         if (shape == Shape::scattered) return addresses[lane];
@@ -83,6 +84,9 @@ struct FaultText {
 
 // The error for an mbarrier that is used wrongly, or a bulk copy of a wrong size.
 [[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, const std::string& why);
+
+// The block of a rank of the warp's cluster, whose shared memory a lane accesses.
+[[nodiscard]] Block& block_of_rank(const Warp& warp, const Op& op, int lane, uint32_t rank);
 
 // The error for a call through a pointer to something else than a function.
 [[noreturn]] void throw_no_function(const Warp& warp, const Op& op, bool null);

@@ -110,9 +110,17 @@ inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault 
         throw_memory_fault(w, op, access, space, why, lanes, w.address);
 }
 
+// Addresses of a block's own shared memory have its rank in the upper byte on machine code.
+inline void take_tag_off(Warp& w) {
+    const uint64_t tag = w.block->shared_tag;
+    for (int i = 0; i < warp_size; ++i)
+        if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
+}
+
 // Resolves w.address in one space, for the lanes of w.mask; r.mask holds those that can access.
+// Shared memory is `of`'s: another block's of the cluster, if that is not null.
 template <Watch watch, ptx::Space space>
-inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
+inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Block* of = nullptr) {
     const uint32_t bytes = op.bytes;
     const bool writes = access != Access::load && access != Access::async_copy;
     r.mask = w.mask;
@@ -122,10 +130,13 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
         if constexpr (watch == Watch::faults) {
             const LaneMask all = w.mask;
             r.mask = w.mask &= ~lanes;
-            if (r.mask) resolve<watch, space>(w, op, access, r);
+            if (r.mask) resolve<watch, space>(w, op, access, r, of);
             w.mask = all;
         }
     };
+    if constexpr (space == ptx::Space::shared) {
+        if (w.block->shared_tag && !of) take_tag_off(w);
+    }
     uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
     // Addresses that rise by a stride: their ends and their lowest bits are known.
     bool rising = false;
@@ -199,8 +210,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
             r.lane[i] = displaced(base, uint64_t(i) * size + w.address[i]);
     } else {
         const bool shared = space == ptx::Space::shared;
-        std::byte* const base =
-            shared ? w.block->shared : const_cast<std::byte*>(w.block->launch->parameters.data());
+        std::byte* const base = shared ? (of ? of : w.block)->shared
+                                       : const_cast<std::byte*>(w.block->launch->parameters.data());
         const uint64_t size = shared ? w.block->shared_bytes : w.block->launch->parameters.size();
         if (writes && !shared) return fault(Fault::read_only, w.mask);
         if (!holds(size, low, bytes) || !holds(size, high, bytes))
@@ -215,7 +226,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r) {
 }
 
 template <Watch watch>
-inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Shape shape) {
+inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Shape shape,
+                     const Block* of = nullptr) {
     if constexpr (watch == Watch::nothing) return;
     MemoryEvent event;
     event.pc = op.pc;
@@ -227,6 +239,7 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     event.first = w.address[0];
     event.addresses = w.address;
     event.op = &op;
+    event.of = of;
     w.block->announce->access(w.block->observer, w, event);
 }
 
@@ -247,34 +260,62 @@ void access_memory(Warp& w, const Op& op) {
     w.mask = all;
 }
 
+// As read_addresses, for generic addresses; those of .shared::cluster count from its start.
+inline void read_generic_addresses(Warp& w, const Op& op) {
+    read_addresses(w, op);
+    if (!op.in_cluster) return;
+    for (int i = 0; i < warp_size; ++i) w.address[i] = shared_window | uint32_t(w.address[i]);
+}
+
 // A load, store or atomic by generic addresses: the lanes are taken space by space.
 template <Watch watch, Access access>
 void access_generic(Warp& w, const Op& op) {
-    read_addresses(w, op);
+    read_generic_addresses(w, op);
     const LaneMask all = w.mask;
     const auto in = [&](uint64_t window) {
         return lanes_where(w, [window](uint64_t a) { return a - window < window_bytes; });
     };
-    const auto within = [&](LaneMask lanes, uint64_t window, auto space) {
+    const auto within = [&](LaneMask lanes, uint64_t window, auto space,
+                            const Block* of = nullptr) {
         if (!lanes) return;
         constexpr ptx::Space s = decltype(space)::value;
-        read_addresses(w, op);
+        read_generic_addresses(w, op);
         for (int i = 0; i < warp_size; ++i) w.address[i] -= window;
         w.mask = lanes;
         Resolved r;
-        resolve<watch, s>(w, op, access, r);
+        resolve<watch, s>(w, op, access, r, of);
         if constexpr (watch == Watch::faults) w.mask = r.mask;
         if (w.mask) {
-            announce<watch>(w, op, s, access, r.shape);
+            announce<watch>(w, op, s, access, r.shape, of);
             op.mover(w, op, r);
         }
         w.mask = all;
     };
-    const uint64_t shared_start = shared_window + w.block->program->reserved_shared;
+    const uint64_t reserved = w.block->program->reserved_shared;
+    const uint64_t shared_start = shared_window + w.block->shared_tag + reserved;
     const LaneMask shared = in(shared_start), local = in(local_window), param = in(param_window);
-    within(all & ~(shared | local | param), 0,
+    LaneMask remote = 0;
+    if (w.block->cluster)
+        remote =
+            lanes_where(w, [](uint64_t a) { return a - shared_window < cluster_window_bytes; }) &
+            ~in(shared_window + w.block->shared_tag);
+    within(all & ~(shared | local | param | remote), 0,
            std::integral_constant<ptx::Space, ptx::Space::global>{});
     within(shared, shared_start, std::integral_constant<ptx::Space, ptx::Space::shared>{});
+    while (remote) {
+        read_generic_addresses(w, op);
+        const int lane = std::countr_zero(remote);
+        const uint64_t tag = (w.address[lane] - shared_window) >> 24;
+        const uint32_t rank = uint32_t(w.block->program->machine ? tag : tag - 1);
+        LaneMask same = 0;
+        for_each_lane(remote, [&](int i) {
+            same |= LaneMask((w.address[i] - shared_window) >> 24 == tag) << i;
+        });
+        remote &= ~same;
+        within(same, shared_window + (tag << 24) + reserved,
+               std::integral_constant<ptx::Space, ptx::Space::shared>{},
+               &block_of_rank(w, op, lane, rank));
+    }
     within(local, local_window, std::integral_constant<ptx::Space, ptx::Space::local>{});
     within(param, param_window, std::integral_constant<ptx::Space, ptx::Space::param>{});
 }

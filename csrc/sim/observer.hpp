@@ -60,7 +60,8 @@ enum class Hook : uint16_t {
     // void synchronized(const Warp&, const Op&): the lanes of warp.mask have come together and
     // execute a shfl, vote, match or bar.warp.sync.
     synchronized = 1 << 9,
-    // void arrive(const Warp&, const Op&, uint32_t barrier): the running path reaches a barrier.
+    // void arrive(const Warp&, const Op&, uint32_t barrier): the running path reaches a barrier of
+    // the block (0 to 15), or arrives at that of the cluster (cluster_barrier).
     arrive = 1 << 10,
     // void complete(const Block&, uint32_t barrier): a barrier of the block opens.
     complete = 1 << 11,
@@ -68,6 +69,8 @@ enum class Hook : uint16_t {
     // wrong in this way. Who listens goes on without it; else it is an error.
     misuse = 1 << 12,
 };
+
+inline constexpr uint32_t cluster_barrier = 16;
 
 // A set of events.
 class Hooks {

@@ -73,8 +73,20 @@ enum Special : uint8_t {
     total_shared,
     grid_workspace_high,
     grid_workspace_low,
-    zero,
-    one,
+    clusterid_x,
+    clusterid_y,
+    clusterid_z,
+    nclusterid_x,
+    nclusterid_y,
+    nclusterid_z,
+    cluster_ctaid_x,
+    cluster_ctaid_y,
+    cluster_ctaid_z,
+    cluster_nctaid_x,
+    cluster_nctaid_y,
+    cluster_nctaid_z,
+    cluster_ctarank,
+    cluster_nctarank,
     unknown_special,
 };
 
@@ -117,21 +129,20 @@ Special special_named(std::string_view name) {
         {"%total_smem_size", total_shared},
         {"%aggr_smem_size", total_shared},
         // Without clusters every block is a cluster of its own.
-        {"%clusterid.x", ctaid_x},
-        {"%clusterid.y", ctaid_y},
-        {"%clusterid.z", ctaid_z},
-        {"%nclusterid.x", nctaid_x},
-        {"%nclusterid.y", nctaid_y},
-        {"%nclusterid.z", nctaid_z},
-        {"%cluster_ctaid.x", zero},
-        {"%cluster_ctaid.y", zero},
-        {"%cluster_ctaid.z", zero},
-        {"%cluster_nctaid.x", one},
-        {"%cluster_nctaid.y", one},
-        {"%cluster_nctaid.z", one},
-        {"%cluster_ctarank", zero},
-        {"%cluster_nctarank", one},
-        {"%is_explicit_cluster", zero},
+        {"%clusterid.x", clusterid_x},
+        {"%clusterid.y", clusterid_y},
+        {"%clusterid.z", clusterid_z},
+        {"%nclusterid.x", nclusterid_x},
+        {"%nclusterid.y", nclusterid_y},
+        {"%nclusterid.z", nclusterid_z},
+        {"%cluster_ctaid.x", cluster_ctaid_x},
+        {"%cluster_ctaid.y", cluster_ctaid_y},
+        {"%cluster_ctaid.z", cluster_ctaid_z},
+        {"%cluster_nctaid.x", cluster_nctaid_x},
+        {"%cluster_nctaid.y", cluster_nctaid_y},
+        {"%cluster_nctaid.z", cluster_nctaid_z},
+        {"%cluster_ctarank", cluster_ctarank},
+        {"%cluster_nctarank", cluster_nctarank},
         // cooperative_groups.h finds the workspace of a cooperative launch by these.
         {"%envreg1", grid_workspace_high},
         {"%envreg2", grid_workspace_low},
@@ -218,11 +229,66 @@ void read_special(Warp& w, const Op& op) {
             return uniform(launch.cooperative ? grid_workspace >> 32 : 0);
         case grid_workspace_low:
             return uniform(launch.cooperative ? uint32_t(grid_workspace) : 0);
-        case one:
-            return uniform(1);
+        case clusterid_x:
+            return uniform(block.index.x / launch.cluster.x);
+        case clusterid_y:
+            return uniform(block.index.y / launch.cluster.y);
+        case clusterid_z:
+            return uniform(block.index.z / launch.cluster.z);
+        case nclusterid_x:
+            return uniform(launch.grid.x / launch.cluster.x);
+        case nclusterid_y:
+            return uniform(launch.grid.y / launch.cluster.y);
+        case nclusterid_z:
+            return uniform(launch.grid.z / launch.cluster.z);
+        case cluster_ctaid_x:
+            return uniform(block.index.x % launch.cluster.x);
+        case cluster_ctaid_y:
+            return uniform(block.index.y % launch.cluster.y);
+        case cluster_ctaid_z:
+            return uniform(block.index.z % launch.cluster.z);
+        case cluster_nctaid_x:
+            return uniform(launch.cluster.x);
+        case cluster_nctaid_y:
+            return uniform(launch.cluster.y);
+        case cluster_nctaid_z:
+            return uniform(launch.cluster.z);
+        case cluster_ctarank:
+            return uniform(block.rank);
+        case cluster_nctarank:
+            return uniform(launch.cluster.count());
         default:
             return uniform(0);
     }
+}
+
+void is_explicit_cluster(Warp& w, const Op& op) {
+    LaneMask& d = w.predicate(op.operand[0]);
+    d = (d & ~w.mask) | (w.block->launch->explicit_cluster ? w.mask : 0);
+}
+
+// mapa: the address of the same place in the shared memory of the block of rank b. In PTX the
+// upper byte of an address of shared memory is 0 for the block's own, else the rank and 1.
+template <class T>
+void map_to_rank(Warp& w, const Op& op) {
+    T* d = w.lanes<T>(op.operand[0]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    const uint32_t* rank = w.lanes<const uint32_t>(op.operand[2]);
+    for_each_lane(w.mask, [&](int i) {
+        const T tag = rank[i] == w.block->rank ? 0 : T((rank[i] + 1) & 0xff) << 24;
+        d[i] = (a[i] & ~(T{0xff} << 24)) | tag;
+    });
+}
+
+// getctarank: the rank of the block in whose shared memory an address is.
+template <class T>
+void rank_of_address(Warp& w, const Op& op) {
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const T* a = w.lanes<const T>(op.operand[1]);
+    for_each_lane(w.mask, [&](int i) {
+        const uint32_t tag = uint32_t(a[i] >> 24) & 0xff;
+        d[i] = tag ? tag - 1 : w.block->rank;
+    });
 }
 
 // The lowest `bits` bits.
@@ -283,15 +349,16 @@ void is_constant(Warp& w, const Op& op) {
     d = (d & ~w.mask) | (value & w.mask);
 }
 
-constexpr uint64_t above_windows = shared_window + window_bytes;
+constexpr uint64_t above_windows = shared_window + cluster_window_bytes;
 
 // isspacep: in [immediate, immediate + window), or (0) above every window.
 void is_in_window(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
     LaneMask value = 0;
     for (int i = 0; i < warp_size; ++i) {
-        const bool in =
-            op.immediate ? a[i] - uint64_t(op.immediate) < window_bytes : a[i] >= above_windows;
+        const bool in = op.immediate ? a[i] - uint64_t(op.immediate) <
+                                           (op.extra ? cluster_window_bytes : window_bytes)
+                                     : a[i] >= above_windows;
         value |= LaneMask(in) << i;
     }
     LaneMask& d = w.predicate(op.operand[0]);
@@ -340,6 +407,8 @@ Selection select_mov(const ptx::Instruction& in, Modifiers& m) {
     if (in.operands.size() != 2) return {};
     const Type t = m.take_type();
     const Operand &d = in.operands[0], &s = in.operands[1];
+    if (s.kind == Operand::Kind::special && s.name == "%is_explicit_cluster")
+        return selection(&is_explicit_cluster, {Type::pred});
     if (s.kind == Operand::Kind::special) return select_special(s.name, t);
     if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
         const bool join = s.kind == Operand::Kind::vector;
@@ -380,7 +449,22 @@ Selection select_isspacep(const ptx::Instruction&, Modifiers& m) {
     Selection s =
         selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
     s.immediate = int64_t(window_of(space));
+    s.extra = space == "shared::cluster";
     return s;
+}
+
+Selection select_mapa(const ptx::Instruction&, Modifiers& m) {
+    m.take("shared::cluster");
+    const Type t = m.take_type();
+    return selection(ptx::size_of(t) == 8 ? &map_to_rank<uint64_t> : &map_to_rank<uint32_t>,
+                     {t, t, Type::u32});
+}
+
+Selection select_getctarank(const ptx::Instruction&, Modifiers& m) {
+    m.take("shared::cluster");
+    const Type t = m.take_type();
+    return selection(ptx::size_of(t) == 8 ? &rank_of_address<uint64_t> : &rank_of_address<uint32_t>,
+                     {Type::u32, t});
 }
 
 // Hints and events: nothing to do.

@@ -85,6 +85,7 @@ struct Op {
     bool narrow_address = false;  // memory: the address register has 32 bits
     bool frame_relative = false;  // memory: relative to the frame's local memory
     bool split_address = false;   // memory: the address is a pair of 32-bit registers
+    bool in_cluster = false;      // memory: the address is of the cluster's shared memory
     uint8_t extra = 0;            // the handler's
     uint8_t bytes = 0;            // memory: of a lane's access
     // Memory: the family of its address (ptx/address_families.hpp), and whether that may have been

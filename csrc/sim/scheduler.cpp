@@ -119,7 +119,7 @@ void call_builtin(Warp& w, const CallSite& site, const Op& op) {
     for_each_lane(w.current.mask, [&](int lane) {
         uint64_t result = 0;
         if (site.builtin == malloc)
-            result = device_malloc(w, op, argument(lane, 0));
+            result = device_malloc(w, op, lane, argument(lane, 0));
         else if (site.builtin == free)
             device_free(w, op, lane, argument(lane, 0));
         else

@@ -81,6 +81,12 @@ bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 // number. To be called until there is none.
 [[nodiscard]] std::optional<uint32_t> barrier_without_the_gone(Warp& warp);
 
+// cluster.cpp: the barrier of the cluster, for the running path. True if it is complete.
+bool arrive_at_cluster(Warp& warp, const Op& op, uint32_t at);
+void wait_for_cluster(Warp& warp, const Op& op, uint32_t at);
+// After leave(): true if only the lanes that left were awaited.
+bool cluster_without_the_gone(Warp& warp);
+
 // Picks another path of the warp that can run; false if there is none.
 bool next_path(Warp& warp);
 

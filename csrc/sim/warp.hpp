@@ -130,7 +130,6 @@ struct Block;
 // Blocks that run together, in turns on one host thread, and reach each other's shared memory.
 struct Cluster {
     std::vector<Block*> blocks;  // by rank
-    uint32_t arrived = 0;        // threads, at the cluster's barrier
 };
 
 struct Block {
@@ -146,6 +145,8 @@ struct Block {
     uint64_t linear = 0;
     Cluster* cluster = nullptr;  // null: the launch has none
     uint32_t rank = 0;           // in its cluster
+    // Of machine code: what the addresses of its own shared memory have in their upper byte.
+    uint32_t shared_tag = 0;
     bool ended = false;
     uint32_t threads = 0;
     uint32_t warp_count = 0;

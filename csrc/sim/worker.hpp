@@ -1,12 +1,12 @@
 // Running a grid of warps with an observer of a type that is known when this is compiled.
 //
 // METHOD
-// Host threads take blocks from a counter. A block's warps run in turn, each until all its paths
-// wait or its time slice ends; a block in which nobody can go on is a deadlock and an error. A
-// block whose warps only wait for other blocks (spins.cpp) is set aside, and another one runs.
-// Straight runs of operations are executed without any test; at their end the scheduler looks at
-// one operation (branch, call, barrier, ...). The thread that launched waits and polls, so that an
-// interrupt of the user reaches the workers, who look at a flag once a slice.
+// Host threads take blocks, or clusters of them, from a counter. A block's warps run in turn, each
+// until all its paths wait or its time slice ends; a block in which nobody can go on is a deadlock
+// and an error. A block whose warps only wait for other blocks (spins.cpp) is set aside, and
+// another one runs. Straight runs of operations are executed without any test; at their end the
+// scheduler looks at one operation (branch, call, barrier, ...). The thread that launched waits and
+// polls, so that an interrupt of the user reaches the workers, who look at a flag once a slice.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
 // What the workers of a launch share.
 struct GridState {
-    std::atomic<uint64_t> next_block{0};  // of those to run
+    std::atomic<uint64_t> next_group{0};  // of the blocks, or clusters, to run
     std::atomic<uint64_t> finished_blocks{0};
     std::atomic<uint64_t> work{0};  // grows whenever a block has done more than wait
     std::atomic<int64_t> instructions_left{0};
@@ -83,36 +83,37 @@ class Worker {
         // As many blocks as the GPU holds at once may wait for each other.
         const uint64_t resident = uint64_t{launch.gpu.multiprocessors} *
                                   std::max(1u, launch.gpu.resident_threads / threads);
-        most_waiting_ = launch.cooperative ? UINT64_MAX
-                                           : std::max<uint64_t>(1, resident / worker_count(launch));
+        most_waiting_ =
+            launch.cooperative
+                ? UINT64_MAX
+                : std::max<uint64_t>(1, resident / worker_count(launch) / launch.cluster.count());
         one_worker_ = worker_count(launch) == 1;
     }
 
     void run() {
         try {
-            const uint64_t blocks = launch_.block_count();
-            std::deque<std::unique_ptr<Block>> waiting;
-            std::unique_ptr<Block> spare;
+            const uint64_t groups = launch_.block_count() / launch_.cluster.count();
+            std::deque<std::unique_ptr<Group>> waiting;
+            std::unique_ptr<Group> spare;
             while (!grid_.stop) {
-                std::unique_ptr<Block> block;
-                const uint64_t next = waiting.size() < most_waiting_ ? grid_.next_block++ : blocks;
-                if (next < blocks) {
-                    block = spare ? std::move(spare) : std::make_unique<Block>(shared_);
-                    start(*block, launch_.block_at(next));
-                    if constexpr (hears(Hook::start)) observer_.start(*block);
+                std::unique_ptr<Group> group;
+                const uint64_t next = waiting.size() < most_waiting_ ? grid_.next_group++ : groups;
+                if (next < groups) {
+                    group = spare ? std::move(spare) : std::make_unique<Group>();
+                    start_group(*group, next);
                 } else if (!waiting.empty()) {
-                    block = std::move(waiting.front());
+                    group = std::move(waiting.front());
                     waiting.pop_front();
                 } else {
                     break;
                 }
-                if (run_block(*block)) {
-                    ++grid_.finished_blocks;
-                    spare = std::move(block);
+                if (run_group(*group)) {
+                    grid_.finished_blocks += group->blocks.size();
+                    spare = std::move(group);
                 } else {
-                    waiting.push_back(std::move(block));
+                    waiting.push_back(std::move(group));
                 }
-                waiting_blocks_ = waiting.size() + 1;
+                waiting_groups_ = waiting.size() + 1;
             }
         } catch (const Stopped&) {
         } catch (...) {
@@ -121,8 +122,63 @@ class Worker {
     }
 
   protected:
-    // Runs the block to its end, or until all it does is wait for something outside it (false).
-    bool run_block(Block& block) {
+    // A block, or the blocks of a cluster.
+    struct Group {
+        std::vector<std::unique_ptr<Block>> blocks;
+        Cluster cluster;
+    };
+    enum class Ran : uint8_t {
+        to_its_end,
+        until_it_watches,  // memory that others write
+        until_it_waits,    // for other blocks of its cluster
+    };
+
+    void start_group(Group& group, uint64_t number) {
+        const uint64_t size = launch_.cluster.count();
+        for (uint32_t rank = 0; rank < size; ++rank) {
+            if (group.blocks.size() <= rank) {
+                group.blocks.push_back(std::make_unique<Block>(shared_));
+                group.cluster.blocks.push_back(group.blocks.back().get());
+            }
+            Block& block = *group.blocks[rank];
+            if (launch_.has_clusters) {
+                block.cluster = &group.cluster;
+                block.rank = rank;
+                block.shared_tag = program_.machine ? rank << 24 : 0;
+            }
+            start(block, launch_.block_at(number * size + rank));
+        }
+        if constexpr (hears(Hook::start)) {
+            for (const auto& block : group.blocks) observer_.start(*block);
+        }
+    }
+
+    // Runs the blocks to their ends, or until all they do is to wait for other groups (false).
+    bool run_group(Group& group) {
+        for (;;) {
+            bool ended = true, waits = true;
+            const Block* stuck = nullptr;
+            for (const auto& block : group.blocks) {
+                if (block->ended) continue;
+                has_run_ = false;
+                const Ran ran = run_block(*block);
+                waits = waits && (ran == Ran::until_it_watches || !has_run_);
+                if (ran == Ran::until_it_waits && !has_run_) stuck = block.get();
+                ended = ended && ran == Ran::to_its_end;
+                if (ran == Ran::until_it_watches && group.blocks.size() == 1) return false;
+            }
+            if (ended) return true;
+            if (!waits) continue;
+            const bool watches = std::any_of(
+                group.blocks.begin(), group.blocks.end(),
+                [&](const auto& block) { return !block->ended && block->fruitless_turns > 0; });
+            if (!watches && stuck) throw_deadlock(*stuck);
+            return false;
+        }
+    }
+
+    // Runs the block as long as it can go on by itself.
+    Ran run_block(Block& block) {
         stalled_slices_ = 0;
         for (;;) {
             // Warps that only wait for each other never use up a slice.
@@ -139,22 +195,36 @@ class Worker {
             }
             if (!spins || done) grid_.work.fetch_add(1, std::memory_order_relaxed);
             if (done) {
+                block.ended = true;
                 if constexpr (hears(Hook::finish)) observer_.finish(block);
-                return true;
+                return Ran::to_its_end;
             }
-            if (!progress) throw_deadlock(block);
+            has_run_ = has_run_ || progress;
+            if (!progress) {
+                if (!waits_for_cluster(block)) throw_deadlock(block);
+                block.fruitless_turns = 0;
+                return Ran::until_it_waits;
+            }
             if (spins) return set_aside(block);
             if (stalled_slices_ > most_stalled_slices) {
                 short_slices_ = true;
                 std::this_thread::yield();
-                return false;
+                block.fruitless_turns = 1;
+                return Ran::until_it_watches;
             }
         }
     }
 
+    static bool waits_for_cluster(const Block& block) {
+        return std::any_of(block.warps.begin(), block.warps.end(), [](const Warp& w) {
+            return std::any_of(w.paths.begin(), w.paths.end(),
+                               [](const Path& p) { return p.wait == Wait::cluster; });
+        });
+    }
+
     // All warps of the block that can run only watch memory. Other blocks run meanwhile. If none of
     // them does anything else either, lanes may wait for lanes of their own warp.
-    bool set_aside(Block& block) {
+    Ran set_aside(Block& block) {
         const uint64_t work = grid_.work.load(std::memory_order_relaxed);
         if (block.seen_work != work) {
             block.seen_work = work;
@@ -162,14 +232,14 @@ class Worker {
         }
         // Each path of its warps has its turn; another host thread may have been busy meanwhile,
         // and says so once a slice.
-        const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_blocks_;
+        const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
         if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
-            block.fruitless_turns = 0;
+            block.fruitless_turns = 1;
             for (Warp& w : block.warps)
                 if (!w.done()) free_waiting_lanes(w);
         }
         std::this_thread::yield();
-        return false;
+        return Ran::until_it_watches;
     }
 
     // Runs paths of the warp until none can run or the slice is over.
@@ -253,11 +323,20 @@ class Worker {
                 return give_back(w);
             case Control::exit:
                 leave(w);
+                if (w.block->cluster && cluster_without_the_gone(w)) cluster_opened(w);
                 while (const auto number = barrier_without_the_gone(w)) opened(*w.block, *number);
                 return;
             case Control::barrier:
                 w.current.pc = at;
                 return barrier(w, op, at);
+            case Control::cluster_arrive:
+                w.current.pc = at;
+                if constexpr (hears(Hook::arrive)) observer_.arrive(w, op, cluster_barrier);
+                if (arrive_at_cluster(w, op, at)) cluster_opened(w);
+                return;
+            case Control::cluster_wait:
+                w.current.pc = at;
+                return wait_for_cluster(w, op, at);
             case Control::yield:
                 end_turn();
                 return go_to(w, at + 1);
@@ -302,6 +381,12 @@ class Worker {
     }
     void opened(Block& block, uint32_t barrier) {
         if constexpr (hears(Hook::complete)) observer_.complete(block, barrier);
+    }
+    void cluster_opened(const Warp& w) {
+        if constexpr (hears(Hook::complete)) {
+            for (const Block* block : w.block->cluster->blocks)
+                if (!block->ended) observer_.complete(*block, cluster_barrier);
+        }
     }
     void diverged(Warp& w, const Op& op) {
         if constexpr (hears(Hook::diverged)) observer_.diverged(w, op);
@@ -356,7 +441,8 @@ class Worker {
     GridState& grid_;
     O& observer_;
     Block shared_;  // what the blocks of this worker have in common
-    uint64_t most_waiting_ = 1, waiting_blocks_ = 1;
+    uint64_t most_waiting_ = 1, waiting_groups_ = 1;
+    bool has_run_ = false;  // the block that run_block() ran
     bool one_worker_ = true;
     int64_t slice_ = 0, left_ = 0;  // of the slice that runs: its operations, and those left
     int stalled_slices_ = 0;

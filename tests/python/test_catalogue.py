@@ -141,7 +141,6 @@ def test_stub_has_the_names_of_the_extension_module():
     names = {name for name in dir(_core.ops.Variant) if not name.startswith("_")}
     assert names == {
         "arguments",
-        "clusters",
         "dtype",
         "entry",
         "file",

@@ -462,7 +462,7 @@ def test_rungs_for_hopper_say_what_they_need(variant):
     with pytest.raises(
         coalesce.DeviceUnavailable,
         match=r"needs a GPU of compute capability 9\.0|"
-        "(clusters of blocks|tensor maps), which the simulator does not have; use variant",
+        "tensor maps, which the simulator does not have; use variant",
     ):
         coalesce.matmul(a, b, variant=variant, device="sim:a100")
     wrong = "float64" if described.dtype == "float32" else "float32"

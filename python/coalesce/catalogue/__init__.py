@@ -50,7 +50,7 @@ class Variant:
     dtype : str
         The only dtype that the variant takes; empty if it takes float32 and float64.
     simulated : bool
-        Whether the simulator runs it. It has no clusters of blocks and no tensor maps.
+        Whether the simulator runs it. It has no tensor maps.
     """
 
     operation: str
@@ -208,10 +208,6 @@ def _why_not(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> Except
         return DeviceUnavailable(
             f"{what} reads through tensor maps, which the simulator does not have; {instead}"
         )
-    if device.kind != "cuda" and entry.clusters:
-        return DeviceUnavailable(
-            f"{what} runs in clusters of blocks, which the simulator does not have; {instead}"
-        )
     has = device.compute_capability
     if has == (9, 0) or (has > (9, 0) and not entry.tensor_maps):
         return None
@@ -291,7 +287,7 @@ def _described(entry: ops.Variant) -> Variant:
         tiles=entry.tiles,
         hopper=entry.hopper,
         dtype=entry.dtype,
-        simulated=not (entry.clusters or entry.tensor_maps),
+        simulated=not entry.tensor_maps,
     )
 
 
@@ -311,6 +307,6 @@ def _needs(entry: ops.Variant) -> str:
         parts.append("compute capability 9.0" + " only" * entry.tensor_maps)
     if entry.dtype:
         parts.append(entry.dtype + " or bfloat16" * (entry.preparation == "map_bfloat16"))
-    if entry.clusters or entry.tensor_maps:
+    if entry.tensor_maps:
         parts.append("not simulated")
     return ", ".join(parts)

@@ -60,6 +60,10 @@ OUTSIDE = (
     "the kernel called printf, malloc or free; their code on the GPU executes hundreds of loads "
     "and stores, which are not executed here"
 )
+DISTANT = (
+    "blocks of a cluster access shared memory of other blocks; those accesses are not counted, "
+    "because it is not known what the hardware counts"
+)
 BULK = (
     "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
     "load/store unit, and their cost is not modelled"
@@ -113,6 +117,9 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     if _watches_in_a_loop(table).any():
         add([n for n in metrics if "global" in n], WATCHING)
         add(TOTALS, WATCHING)
+    clusters = any(opcode.startswith("UCGABAR") for opcode in executed)
+    if clusters and (table["generic"] & (table["executed"] > 0)).any():
+        add([n for n in metrics if "global" in n or "shared" in n], DISTANT)
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)

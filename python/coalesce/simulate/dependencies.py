@@ -1,7 +1,8 @@
 """The instructions by which blocks of a kernel may communicate.
 
 A block may be simulated without the others if they cannot affect it. They can if the block uses the
-result of an atomic operation on global memory, or if it loads volatile, relaxed or with acquire.
+result of an atomic operation on global memory, or if it loads volatile, relaxed or with acquire;
+and if it is a block of a cluster.
 (A plain load of what another block writes in the same launch is a race.)
 """
 
@@ -26,6 +27,8 @@ def exchanges(launch: Prepared) -> list[dict[str, Any]]:
     text = [lines[number - 1] if 0 < number <= len(lines) else "" for number in table["ptx_line"]]
     rows = []
     for row, opcode in enumerate(table["opcode"].tolist()):
+        if opcode.startswith(("barrier.cluster", "mapa")):
+            rows.append({name: column[row].item() for name, column in table.items()})
         if table["space"][row] not in ("global", "generic"):
             continue
         if table["kind"][row] == "atomic":
