@@ -292,6 +292,22 @@ lessons.predict(
 lessons.code("matmul", "blocktiled_1d", since="tiled", part=("const int row = t", "sum[i] +="))
 
 
+# %% tags=["hide-input"]
+def shared_loads(*rungs):
+    """The loads from shared memory."""
+    columns = {}
+    for rung in rungs:
+        for x in profile(rung).accesses():
+            if (x.space, x.kind) == ("shared", "load"):
+                columns[f"{rung}, {x.array}"] = {
+                    "bytes per lane": str(x.width),
+                    "loads per multiply-add": f"{x.requests / (N**3 / 32):.3g}",
+                    "wavefronts per load": f"{x.wavefronts / x.requests:g}",
+                    "wavefronts needed": f"{x.ideal / x.requests:g}",
+                }
+    return compared(columns, "Loads from shared memory")
+
+
 # %%
 def words(rung):
     """Words of shared memory that a lane loads for each of its multiply-adds."""
@@ -306,7 +322,7 @@ lessons.predict(
     "In `tiled`, a thread loads 2 words of shared memory for each multiply-add. How many in `blocktiled_1d`?",
     guess=...,
     measured=lambda: words("blocktiled_1d"),
-    show=lambda: counted("tiled", "blocktiled_1d"),
+    show=lambda: shared_loads("tiled", "blocktiled_1d"),
 )
 
 # %%
@@ -316,7 +332,7 @@ lessons.predict(
     guess=...,
     measured=lambda: gain("blocktiled_1d", "tiled"),
     within=0.15,
-    show=lambda: on_the_gpu("tiled", "blocktiled_1d"),
+    show=lambda: [counted("tiled", "blocktiled_1d"), on_the_gpu("tiled", "blocktiled_1d")],
 )
 
 # %% [markdown]
@@ -353,22 +369,6 @@ lessons.predict(
 lessons.code(
     "matmul", "vectorized", since="blocktiled_2d", part=("REAL sum[ROWS]", "a_values[i / WIDTH].v")
 )
-
-
-# %% tags=["hide-input"]
-def shared_loads(*rungs):
-    """The loads from shared memory."""
-    columns = {}
-    for rung in rungs:
-        for x in profile(rung).accesses():
-            if (x.space, x.kind) == ("shared", "load"):
-                columns[f"{rung}, {x.array}"] = {
-                    "bytes per lane": str(x.width),
-                    "loads per multiply-add": f"{x.requests / (N**3 / 32):.3g}",
-                    "wavefronts per load": f"{x.wavefronts / x.requests:g}",
-                    "wavefronts needed": f"{x.ideal / x.requests:g}",
-                }
-    return compared(columns, "Loads from shared memory")
 
 
 # %%
