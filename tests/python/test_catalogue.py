@@ -167,6 +167,13 @@ def test_public_modules_are_attributes():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_every_public_name_is_there():
+    assert dir(coalesce) == sorted(coalesce.__all__)
+    for name in coalesce.__all__:
+        assert getattr(coalesce, name) is not None
+    assert coalesce.__version__
+
+
 def test_import_is_light_and_loads_no_array_library():
     code = (
         "import sys, coalesce\n"
