@@ -78,8 +78,7 @@ def run_access(
             **{o.name: run.ready(o) for o in extra},
         )
         run.launch(
-            "access",
-            pattern,
+            entry,
             (threads, 1),
             {name: values[name] for name in entry.arguments},
             item_size=width,

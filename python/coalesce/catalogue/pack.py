@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from coalesce import catalogue
 from coalesce._core import ops
 from coalesce.arrays import foreign
 from coalesce.catalogue.operands import Operand, is_bfloat16
@@ -82,7 +83,7 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
         "depth": np.int32(depth),
         "blocks": np.int32(blocks),
     }
-    run.launch("layout", "packed", (m, k), values, item_size=4)
+    run.launch(catalogue.find("layout", "packed"), (m, k), values, item_size=4)
     return {"a": strips, "partial": run.scratch((blocks * PARTIAL,), a.dtype), "ready": ready}
 
 
@@ -112,7 +113,8 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
         "col_stride": np.int64(1),
     }
     defines = (f"ELEMENT={element}",)
-    run.launch("layout", "contiguous", (rows * pitch, 1), values, item_size=item, defines=defines)
+    entry = catalogue.find("layout", "contiguous")
+    run.launch(entry, (rows * pitch, 1), values, item_size=item, defines=defines)
     return result, pitch
 
 
@@ -151,5 +153,5 @@ def _rounded(run: Run, operand: Operand, kernel: str, name: str, result: Any) ->
         "cols": np.int32(operand.shape[1]),
         "pitch": np.int32(pitch),
     }
-    run.launch("layout", kernel, (rows, pitch), values, item_size=4)
+    run.launch(catalogue.find("layout", kernel), (rows, pitch), values, item_size=4)
     return result

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coalesce import catalogue
+from coalesce._core import ops
 from coalesce.catalogue import best, pack
 from coalesce.catalogue.operands import (
     Operand,
@@ -86,8 +87,7 @@ def run_matmul(
         with np.errstate(over="ignore"):  # a scalar beyond float32 becomes an infinity, as in BLAS
             scalars = {"alpha": dtype.type(alpha), "beta": dtype.type(beta)}
         run.launch(
-            "matmul",
-            entry.name,
+            entry,
             (m, n),
             {
                 **factors,
@@ -115,11 +115,11 @@ def run_transpose(
 ) -> tuple[Array, Run]:
     """Run `coalesce.transpose`; return the result and the `Run`. `how`: options of `Run`."""
     variant = best.of_one_matrix(variant)
-    catalogue.find("transpose", variant)
+    entry = catalogue.find("transpose", variant)
     source = array("a", a, "(rows, cols)", "transpose")
     rows, cols = source.shape
     shape = (rows, cols) if variant == "copy" else (cols, rows)
-    return _one_kernel("transpose", variant, source, shape, ("in", "out"), out, 0, how)
+    return _one_kernel(entry, source, shape, ("in", "out"), out, 0, how)
 
 
 def run_row_sums(
@@ -150,16 +150,15 @@ def run_sums(
 ) -> tuple[Array, Run]:
     """Run row or column sums; return the result and the `Run`. `how`: options of `Run`."""
     variant = best.of_one_matrix(variant)
-    catalogue.find(operation, variant)
+    entry = catalogue.find(operation, variant)
     source = array("a", a, "(rows, cols)", operation)
     rows, cols = source.shape
     shape = (rows,) if operation == "row_sums" else (cols,)
-    return _one_kernel(operation, variant, source, shape, ("x", "sums"), out, 1, how)
+    return _one_kernel(entry, source, shape, ("x", "sums"), out, 1, how)
 
 
 def _one_kernel(
-    operation: str,
-    variant: str,
+    entry: ops.Variant,
     source: Operand,
     shape: tuple[int, ...],
     names: tuple[str, str],
@@ -174,15 +173,13 @@ def _one_kernel(
     run = Run([source, *([target] if target else [])], **how)
     written = run.result(shape, dtype, [source], target)
     run.work = pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
-    entry = catalogue.find(operation, variant)
     given = run.ready(source) if rows and cols else run.scratch((1,), dtype)
     while 0 not in shape:
         _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
-        sliced = operation == "column_sums" and slices > 1  # their sums are added up next
+        sliced = entry.operation == "column_sums" and slices > 1  # their sums are added up next
         result = run.scratch((slices, cols), dtype) if sliced else written
         run.launch(
-            operation,
-            variant,
+            entry,
             (rows, cols),
             {
                 names[0]: given,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from coalesce import catalogue
+from coalesce._core import ops
 from coalesce.arrays import devices, foreign
 from coalesce.arrays import simulated as arrays_simulated
 from coalesce.arrays.copies import copy
@@ -51,14 +52,9 @@ class KernelLaunch:
     variant: str
 
     def run(self, **options: Any) -> LaunchRecord:
-        """Launch the kernel; `options` are those of `Kernel.launch`."""
-        return self.kernel.launch(
-            self.grid,
-            self.block,
-            *self.arguments,
-            shared_bytes=self.shared_bytes,
-            device=self.device,
-            **options,
+        """Launch the kernel; `options` are those of `Kernel.launch`, already checked."""
+        return self.kernel._run(
+            self.grid, self.block, self.shared_bytes, self.arguments, self.device, **options
         )
 
 
@@ -123,8 +119,7 @@ class Run:
 
     def launch(
         self,
-        operation: str,
-        variant: str,
+        entry: ops.Variant,
         extents: tuple[int, int],
         values: dict[str, Any],
         *,
@@ -133,16 +128,22 @@ class Run:
         defines: tuple[str, ...] = (),
     ) -> None:
         """Run a kernel of the catalogue; `values` are its arguments by name."""
-        entry = catalogue.find(operation, variant)
         if tile:
             defines = (*defines, f"TILE={tile}")
-        kernel = compiled(operation, variant, defines, self.device.name)
+        kernel = compiled(entry, defines, self.device.name)
         grid, block, shared_bytes = entry.launch(
             *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
         )
         arguments = [values[name] for name in entry.arguments]
         launch = KernelLaunch(
-            kernel, grid, block, arguments, shared_bytes, self.device, operation, variant
+            kernel,
+            grid,
+            block,
+            arguments,
+            shared_bytes,
+            self.device,
+            entry.operation,
+            entry.name,
         )
         if self._launcher is not None:
             record = self._launcher(launch)
@@ -186,8 +187,7 @@ class Run:
         memory = array.whole()
         count = math.prod(array.shape)
         self.launch(
-            "layout",
-            "contiguous",
+            catalogue.find("layout", "contiguous"),
             (count, 1),
             {
                 "x": memory.flat(of_size),
@@ -209,8 +209,7 @@ class Run:
         array = self.ready(operand)
         result = self.scratch((cols, rows), operand.dtype)
         self.launch(
-            "transpose",
-            "padded",
+            catalogue.find("transpose", "padded"),
             (rows, cols),
             {"in": array, "out": result, "rows": np.int32(rows), "cols": np.int32(cols)},
             item_size=operand.dtype.itemsize,
@@ -273,9 +272,8 @@ class Run:
 
 
 @cache
-def compiled(operation: str, variant: str, defines: tuple[str, ...], device: str) -> BaseKernel:
+def compiled(entry: ops.Variant, defines: tuple[str, ...], device: str) -> BaseKernel:
     """Return a kernel of the catalogue, compiled once for each set of macros and device."""
-    entry = catalogue.find(operation, variant)
     options = tuple(f"-D{define}" for define in defines)
     arch = "sm_90a" if entry.tensor_maps else None
     return BaseKernel(
