@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce.catalogue import run as catalogue_run
 from coalesce.compile import disassembler, nvrtc, pathfinder
 from coalesce.compile import headers as stand_ins
 from coalesce.compile.nvrtc import compile_cuda
+from coalesce.compile.worker import Compiler
 from coalesce.errors import CompileError
 
 SCALE = """
@@ -306,3 +308,20 @@ def test_importing_looks_for_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_simulated_gpu_is_compiled_for_once(monkeypatch):
+    requests: list[tuple[object, ...]] = []
+    compile_it = Compiler.compile
+
+    def counted(self, *request):
+        requests.append(request)
+        return compile_it(self, *request)
+
+    monkeypatch.setattr(Compiler, "compile", counted)
+    catalogue_run.compiled.cache_clear()
+    a = np.ones((8, 8), np.float32)
+    for _ in range(2):
+        coalesce.matmul(a, a, variant="tiled", device="sim:a100")
+    assert len(requests) == 1
+    assert "sm_80" in str(requests)
