@@ -22,10 +22,10 @@ namespace {
 uint32_t granule_bits(const sim::Program& program, Space space) {
     uint32_t shortest = 16;
     for (const sim::Op& op : program.ops) {
-        if (op.bytes == 0) continue;
+        if (!op.has_memory() || op.memory().bytes == 0) continue;
         const sim::InstructionInfo& in = program.instructions[op.pc];
         const bool either = in.space == Space::generic || in.access == Access::async_copy;
-        if (either || in.space == space) shortest = std::min<uint32_t>(shortest, op.bytes);
+        if (either || in.space == space) shortest = std::min<uint32_t>(shortest, op.memory().bytes);
     }
     return uint32_t(std::countr_zero(std::bit_floor(shortest)));
 }

@@ -67,11 +67,11 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
         }
     });
     if (in.traits.shuffle) {
+        const sim::ShuffleMode mode = op.get<sim::ShuffleOperand>().mode;
         const uint32_t* const b = w.lanes<const uint32_t>(op.operand[3]);
         const uint32_t* const c = w.lanes<const uint32_t>(op.operand[4]);
         sim::for_each_lane(here, [&](int lane) {
-            const int from =
-                sim::shuffle_source(sim::ShuffleMode(op.extra), lane, b[lane], c[lane]).lane;
+            const int from = sim::shuffle_source(mode, lane, b[lane], c[lane]).lane;
             if (sim::has_lane(w.mask, from) || !sim::has_lane(masks[lane], lane)) return;
             bool fresh = false;
             Finding* const f =
@@ -100,7 +100,7 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
         return;
     }
     const int lane = std::countr_zero(w.current.mask);
-    const bool waits = sim::BarrierKind(op.extra) != sim::BarrierKind::arrive;
+    const bool waits = op.get<sim::BarrierOperand>().kind != sim::BarrierKind::arrive;
     const bool everyone =
         waits && (op.operand[2] == sim::no_operand ||
                   w.lanes<const uint32_t>(op.operand[2])[lane] == w.block->threads);
@@ -208,11 +208,12 @@ bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
             case sim::Control::ret:
                 return;
             case sim::Control::branch:
-                visit(o.target);
+                visit(o.get<sim::Branch>().target);
                 if (o.guard != sim::no_operand) visit(at + 1);
                 return;
             case sim::Control::branch_table:
-                for (const uint32_t target : program_.tables[o.target]) visit(target);
+                for (const uint32_t target : program_.tables[o.get<sim::BranchTable>().table])
+                    visit(target);
                 return;
             default:
                 visit(at + 1);
@@ -268,8 +269,8 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
         throw LaunchError("stopped after " + std::to_string(most_faults) + " invalid accesses");
     }
     if (space == Space::shared && kind == out_of_bounds && home_[op.pc] >= 0) {
-        sim::for_each_lane(lanes,
-                           [&](int i) { outside_variable(w, op.pc, op.bytes, i, addresses[i]); });
+        sim::for_each_lane(
+            lanes, [&](int i) { outside_variable(w, op.pc, op.memory().bytes, i, addresses[i]); });
         return;
     }
     bool fresh = false;
@@ -280,7 +281,7 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
     const sim::FaultText text = sim::describe_fault(w, op, access, space, fault, address);
     f->title = text.message;
     if (!text.detail.empty()) f->details.push_back(text.detail);
-    f->bytes = op.bytes;
+    f->bytes = op.memory().bytes;
     f->space = space == Space::shared  ? "shared"
                : space == Space::local ? "local"
                : global                ? "global"

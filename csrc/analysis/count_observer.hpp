@@ -33,7 +33,7 @@ class CountObserver {
     }
 
     // Lanes that leave (@P0 EXIT: a branch around it) meet nobody any more.
-    void diverged(const sim::Warp&, const sim::Op& op) { parted_[op.pc] += !op.skips_guarded; }
+    void diverged(const sim::Warp&, const sim::Op& op) { parted_[op.pc] += !op.skips_guarded(); }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
         if (e.of) return;  // what the hardware counts there is not known

@@ -231,9 +231,12 @@ void Lifter::link() {
     program_.ops.push_back(end);
     program_.reconvergence.push_back(sim::no_op);
     for (Op& op : program_.ops) {
-        const bool to_instruction = (op.control == sim::Control::branch && !op.skips_guarded) ||
-                                    op.control == sim::Control::set_barrier;
-        if (to_instruction) op.target = op_of_[op.target];
+        uint32_t* target = nullptr;
+        if (op.is<sim::Branch>() && !op.skips_guarded())
+            target = &op.get<sim::Branch>().target;
+        else if (op.control == sim::Control::set_barrier)
+            target = &op.get<sim::ReconvergenceBarrier>().meeting;
+        if (target) *target = op_of_[*target];
     }
     machine_->op_of = op_of_;
     machine_->meetings = meetings(

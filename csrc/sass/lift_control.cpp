@@ -18,9 +18,8 @@ void Lifter::guarded_control(Op op) {
         plain.negated = false;
         skip.guard = predicate(plain);
         skip.guard_negated = !guard.negated;
-        skip.skips_guarded = true;
         const uint32_t at = uint32_t(program_.ops.size());
-        skip.target = at + 2;
+        skip.set(sim::Branch{.target = at + 2, .skips_guarded = true});
         append(skip);
     }
     append(op);
@@ -36,14 +35,13 @@ void Lifter::branch(const Instruction& in) {
     const bool conditional = in.operands.size() == 2;
     Op op;
     op.control = Control::branch;
-    op.target = target.target;
+    op.set(sim::Branch{.target = target.target});
     if (in.has("DIV") || in.has("CONV")) {
         // The lanes that the guard leaves are compared with the named ones; all take the branch.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
-        help("is_parted",
-             {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)},
-             in.has("CONV"));
+        help(in.has("CONV") ? "is_together" : "is_parted",
+             {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)});
     } else if (conditional) {
         if (!is_predicate(operand(in, 0))) unsupported();
         op.guard = predicate(in.operands[0]);
@@ -76,7 +74,7 @@ void Lifter::call(const Instruction& in) {
         const Operand& target = operand(in, 0);
         if (target.kind != Kind::label) unsupported("a target elsewhere");
         op.control = Control::branch;
-        op.target = target.target;
+        op.set(sim::Branch{.target = target.target});
         if (in.guard.kind == Kind::predicate) op.guard = predicate(in.guard);
         append(op);
         return;
@@ -85,7 +83,7 @@ void Lifter::call(const Instruction& in) {
     if (!is_register(operand(in, 0))) unsupported();
     find_functions();
     op.control = Control::jump;
-    op.target = 1;  // to a function's start
+    op.set(sim::Jump{.to_function = true});
     op.operand[1] = raw(in.operands[0]);
     guarded_control(op);
 }
@@ -126,7 +124,7 @@ void Lifter::return_address(const Instruction& in) {
     if (label.kind != Kind::label) unsupported();
     machine("move",
             {result(operand(in, 0), 2), constant_pair(uint64_t{label.target} * instruction_bytes)},
-            2);
+            sim::Registers{2});
 }
 
 // RET.REL.NODEC R20 `(k); BRX R4 -0x190
@@ -144,9 +142,10 @@ void Lifter::jump(const Instruction& in) {
         const Operand& by = operand(in, 1);
         if (by.kind != Kind::integer) unsupported();
         // Relative to the next instruction.
-        op.immediate = int64_t{in.offset} + instruction_bytes + int64_t(by.bits);
+        op.set(sim::Jump{.offset = uint32_t(in.offset + instruction_bytes + by.bits)});
     } else {
         expect_code_start(operand(in, 1));
+        op.set(sim::Jump{});
     }
     guarded_control(op);
 }
@@ -161,7 +160,7 @@ void Lifter::save_barrier(const Instruction& in) {
     if (barrier.kind != Kind::barrier || !is_register(operand(in, saves ? 0 : 1))) unsupported();
     Op op;
     op.control = saves ? Control::keep_barrier : Control::restore_barrier;
-    op.extra = uint8_t(barrier.number);
+    op.set(sim::ReconvergenceBarrier{.number = int8_t(barrier.number)});
     guarded_control(op);
 }
 
@@ -171,7 +170,7 @@ void Lifter::convergence(const Instruction& in) {
         only(in, {"ALL", "COLLECTIVE", "EXCLUSIVE"});
         op.control = Control::synchronize;
         op.run = engine_.ops->machine("nothing");
-        op.target = in.has("COLLECTIVE") || in.has("EXCLUSIVE");  // groups go on by themselves
+        op.set(sim::WarpSync{.splits = in.has("COLLECTIVE") || in.has("EXCLUSIVE")});
         op.operand[0] = in.has("ALL") ? constant(~0u) : word(operand(in, 0));
         if (in.has("COLLECTIVE") && operand(in, 1).kind != Kind::label) unsupported();
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
@@ -184,7 +183,7 @@ void Lifter::convergence(const Instruction& in) {
     if (is_predicate(operand(in, n))) condition = predicate(in.operands[n++]);
     const Operand& barrier = operand(in, n);
     if (barrier.kind != Kind::barrier) unsupported();
-    op.extra = uint8_t(barrier.number);
+    auto& reconvergence = op.set(sim::ReconvergenceBarrier{.number = int8_t(barrier.number)});
     if (in.opcode == "BREAK") {
         op.control = Control::break_barrier;
         if (condition != no_operand && in.guard.kind == Kind::predicate) unsupported("a guard");
@@ -197,7 +196,7 @@ void Lifter::convergence(const Instruction& in) {
         op.control = Control::set_barrier;
         const Operand& meeting = operand(in, n + 1);
         if (meeting.kind != Kind::label) unsupported();
-        op.target = meeting.target;
+        reconvergence.meeting = meeting.target;
     } else {
         op.control = Control::sync_barrier;
     }
@@ -210,15 +209,16 @@ void Lifter::barrier(const Instruction& in) {
     using Kind = sim::BarrierKind;
     Op op;
     op.control = Control::barrier;
-    op.extra = uint8_t(in.has("ARV") ? Kind::arrive : Kind::sync);
+    sim::BarrierOperand& barrier =
+        op.set(sim::BarrierOperand{.kind = in.has("ARV") ? Kind::arrive : Kind::sync});
     size_t n = in.operands.size();
     if (in.has("RED")) {
         const bool counts = in.has("POPC");
-        op.extra = uint8_t(counts ? Kind::popc : in.has("AND") ? Kind::all : Kind::any);
+        barrier.kind = counts ? Kind::popc : in.has("AND") ? Kind::all : Kind::any;
         op.operand[0] = counts ? voted_ : voted_predicate_;
         if (n == 0 || !is_predicate(in.operands[n - 1])) unsupported("no predicate");
         Operand plain = operand(in, --n);
-        op.immediate = plain.negated;
+        barrier.negated = plain.negated;
         plain.negated = false;
         op.operand[3] = predicate(plain);
     }
@@ -241,7 +241,7 @@ void Lifter::barrier_result(const Instruction& in) {
     if (!in.has("RESULT")) unsupported();
     if (in.operands.size() > 1)
         as_ptx("and.pred", {written_predicate(operand(in, 1)), voted_predicate_, truth(true)});
-    machine("move", {result(operand(in, 0)), voted_}, 1);
+    machine("move", {result(operand(in, 0)), voted_}, sim::Registers{1});
 }
 
 void Lifter::trap(const Instruction& in) {
@@ -259,7 +259,8 @@ void Lifter::special(const Instruction& in) {
     uniform_ = d.uniform;
     const std::string_view name = operand(in, 1).text;
     const Locator at = result(d, pair ? 2 : 1);
-    if (name == "SRZ") return void(machine("move", {at, constant(0)}, pair ? 2 : 1));
+    if (name == "SRZ")
+        return void(machine("move", {at, constant(0)}, sim::Registers{uint8_t(pair ? 2 : 1)}));
     static constexpr struct {
         std::string_view sass, ptx;
     } registers[] = {{"SR_TID.X", "%tid.x"},
@@ -281,7 +282,8 @@ void Lifter::special(const Instruction& in) {
                      {"SR_GLOBALTIMERLO", "%globaltimer_lo"},
                      {"SR_GLOBALTIMERHI", "%globaltimer_hi"}};
     if (name == "SR_SWINHI")
-        return void(machine("move", {at, constant(uint32_t(sim::shared_window >> 32))}, 1));
+        return void(
+            machine("move", {at, constant(uint32_t(sim::shared_window >> 32))}, sim::Registers{1}));
     for (const auto& r : registers) {
         if (r.sass != name) continue;
         const sim::Selection s =
@@ -290,7 +292,7 @@ void Lifter::special(const Instruction& in) {
         if (!s.run) break;
         Op op;
         op.run = s.run;
-        op.extra = s.extra;
+        op.payload() = s.payload;
         op.operand[0] = pair ? scratch() : at;
         emit(op);
         if (pair) machine("split_pair", {at, op.operand[0]});
@@ -309,8 +311,11 @@ void Lifter::vote(const Instruction& in) {
         d = o.number < 0 ? no_operand : raw(o);
     }
     const Locator p = predicate_result(operand(in, n++));
-    const uint8_t kind = in.has("ALL") ? 1 : in.has("EQ") ? 2 : 0;
-    machine("vote", {d, p, predicate(operand(in, n))}, kind, in.opcode == "VOTEU");
+    const sim::VoteKind kind = in.has("ALL")  ? sim::VoteKind::all
+                               : in.has("EQ") ? sim::VoteKind::uniform
+                                              : sim::VoteKind::any;
+    machine("vote", {d, p, predicate(operand(in, n))},
+            sim::VoteOperand{.kind = kind, .whole_warp = in.opcode == "VOTEU"});
 }
 
 // SHFL.DOWN PT, R5, R4, 0x10, 0x1f
@@ -384,7 +389,7 @@ void Lifter::to_uniform(const Instruction& in) {
     const Locator taken = scratch();
     machine("broadcast", {taken, word(a)});
     as_ptx("setp.ne.and.u32", {predicate_result(other), no_operand, word(a), taken, truth(true)});
-    machine("move", {result(d), taken}, 1);
+    machine("move", {result(d), taken}, sim::Registers{1});
 }
 
 void Lifter::nothing(const Instruction& in) {

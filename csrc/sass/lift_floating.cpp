@@ -119,15 +119,16 @@ void Lifter::mufu(const Instruction& in) {
         only(in, {"RCP64H", "RSQ64H"});
         // The upper word of a double that approximates; its lower word is zero.
         const Locator whole = scratch(), approximate = scratch();
-        help("move", {whole, constant(0)}, 1);
+        help("move", {whole, constant(0)}, sim::Registers{1});
         // A number is that of the whole double.
         const auto number = uint32_t(std::bit_cast<uint64_t>(a.value) >> 32);
         const bool printed = a.kind == Operand::Kind::real;
         help("move",
-             {whole + 2 * register_bytes, printed ? constant(immediate(a, number)) : real(a)}, 1);
+             {whole + 2 * register_bytes, printed ? constant(immediate(a, number)) : real(a)},
+             sim::Registers{1});
         help_as_ptx(in.has("RCP64H") ? "rcp.approx.ftz.f64" : "rsqrt.approx.ftz.f64",
                     {approximate, whole});
-        return void(machine("move", {d, approximate + 2 * register_bytes}, 1));
+        return void(machine("move", {d, approximate + 2 * register_bytes}, sim::Registers{1}));
     }
     // Subnormals are zeros to this unit: the assembler scales what may be subnormal.
     static constexpr struct {
@@ -176,7 +177,8 @@ void Lifter::dsetp(const Instruction& in) {
     const Locator a = real_pair(operand(in, 2)), b = real_pair(operand(in, 3));
     const Locator with = predicate(operand(in, 4));
     if (in.has("MIN") || in.has("MAX"))
-        return void(machine("first_is_extreme.f64", {p, q, a, b, with}, in.has("MAX")));
+        return void(machine(in.has("MAX") ? "first_is_greatest.f64" : "first_is_least.f64",
+                            {p, q, a, b, with}));
     if (comparison(in).empty()) unsupported();
     as_ptx("setp" + comparison(in) + combination(in) + ".f64", {p, q, a, b, with});
 }
@@ -211,7 +213,7 @@ void Lifter::halves(const Instruction& in) {
         Locator half = word(whole);
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
-            help("shift_right.u32", {upper, half}, 0, 16);
+            help("shift_right.u32", {upper, half}, sim::ShiftOperand{.by = 16});
             half = upper;
         }
         if (o.negated) {
@@ -235,7 +237,7 @@ void Lifter::halves(const Instruction& in) {
         is_zero(operand(in, first)) && is_zero(operand(in, second)) && !is_register(operand(in, n));
     const Locator c = halves_of(in, n, bfloat);
     // -RZ * RZ + constant is how the compiler spells a constant.
-    if (no_product) return void(machine("move", {d, c}, 1));
+    if (no_product) return void(machine("move", {d, c}, sim::Registers{1}));
     as_ptx("fma" + how + type, {d, a, b, c});
 }
 
@@ -341,7 +343,7 @@ void Lifter::convert(const Instruction& in) {
             unsupported("the part ." + std::string(o.part));
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
-            help("shift_right.u32", {upper, source}, 0, 16);
+            help("shift_right.u32", {upper, source}, sim::ShiftOperand{.by = 16});
             source = upper;
         }
     } else {

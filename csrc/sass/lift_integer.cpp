@@ -23,8 +23,8 @@ void Lifter::iadd3(const Instruction& in) {
     const Operand* terms[3] = {a, b, c};
     const auto end = std::remove_if(terms, terms + 3, [](auto* o) { return is_zero(*o); });
     const auto count = end - terms;
-    if (count == 0) return void(machine("move", {d, constant(0)}, 1));
-    if (count == 1) return void(machine("move", {d, word(*terms[0])}, 1));
+    if (count == 0) return void(machine("move", {d, constant(0)}, sim::Registers{1}));
+    if (count == 1) return void(machine("move", {d, word(*terms[0])}, sim::Registers{1}));
     if (count == 2) {
         if (terms[0]->negated) std::swap(terms[0], terms[1]);
         if (!terms[0]->negated && terms[1]->negated) {
@@ -67,16 +67,17 @@ void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator
                                                    : in_carries[0];
         const auto flips = [](const Term& t) { return int(t.negated || t.inverted); };
         machine("add_carry", {d, terms[0].at, terms[1].at, no_operand, out[0], carry},
-                uint8_t(flips(terms[0]) | flips(terms[1]) << 1));
+                sim::CarryOperand{.inverted = uint8_t(flips(terms[0]) | flips(terms[1]) << 1)});
         return;
     }
     terms.resize(3, {constant(0), false, false});
     in_carries.resize(2, no_operand);
-    int signs = 0;
-    for (int k = 0; k < 3; ++k)
-        signs |= int(terms[size_t(k)].negated) << k | int(terms[size_t(k)].inverted) << (3 + k);
-    machine("add3_carry", {d, terms[0].at, terms[1].at, terms[2].at, out[0], out[1]},
-            uint8_t(signs), int64_t(uint64_t{in_carries[1]} << 32 | in_carries[0]));
+    sim::CarryOperand carry{.carry_in = {in_carries[0], in_carries[1]}};
+    for (size_t k = 0; k < 3; ++k) {
+        carry.negated |= uint8_t(terms[k].negated << k);
+        carry.inverted |= uint8_t(terms[k].inverted << k);
+    }
+    machine("add3_carry", {d, terms[0].at, terms[1].at, terms[2].at, out[0], out[1]}, carry);
 }
 
 void Lifter::imad(const Instruction& in) {
@@ -99,7 +100,7 @@ void Lifter::imad(const Instruction& in) {
             machine(name + type, {d, word(a), word(b), third, out, carry});
         } else if (b.kind == Kind::integer && b.bits >> 31 == 0 && std::has_single_bit(b.bits)) {
             machine("shift_add_wide" + type, {d, word(a), third},
-                    uint8_t(std::countr_zero(b.bits)));
+                    sim::ShiftOperand{.by = uint8_t(std::countr_zero(b.bits))});
         } else {
             machine("multiply_wide" + type, {d, word(a), word(b), third});
         }
@@ -109,12 +110,13 @@ void Lifter::imad(const Instruction& in) {
     const auto is_one = [](const Operand& o) { return o.kind == Kind::integer && o.bits == 1; };
     if (carry != no_operand) {
         if (is_one(b))
-            machine("add_carry", {d, word(a), word(c), no_operand, no_operand, carry});
+            machine("add_carry", {d, word(a), word(c), no_operand, no_operand, carry},
+                    sim::CarryOperand{});
         else
             machine("multiply_add_carry", {d, word(a), word(b), word(c), carry});
         return;
     }
-    if (is_zero(a) || is_zero(b)) return void(machine("move", {d, word(c)}, 1));
+    if (is_zero(a) || is_zero(b)) return void(machine("move", {d, word(c)}, sim::Registers{1}));
     if (is_one(b)) {
         if (c.negated) {
             Operand plain = c;
@@ -144,9 +146,9 @@ void Lifter::lea(const Instruction& in) {
     a.negated = false;
     const uint8_t by = uint8_t(shift.bits & 31);
     if (!high && out == no_operand && carry == no_operand && !negated)
-        return void(machine("shift_add", {d, word(a), word(b)}, by));
+        return void(machine("shift_add", {d, word(a), word(b)}, sim::ShiftOperand{.by = by}));
     machine("shift_add_carry", {d, word(a), word(b), c, out, carry},
-            uint8_t(by | (high ? 32 : 0) | (sign ? 64 : 0) | (negated ? 128 : 0)));
+            sim::ShiftOperand{.by = by, .is_signed = sign, .upper = high, .negated = negated});
 }
 
 void Lifter::lop3(const Instruction& in) {
@@ -171,7 +173,8 @@ void Lifter::lop3(const Instruction& in) {
     else
         as_ptx("lop3.b32", {d, word(a), word(b), word(c)}, table);
     if (tests && truth_of != no_operand)
-        machine("not_zero", {truth_of, d, predicate(operand(in, n + 5))}, in.has("PAND"));
+        machine(in.has("PAND") ? "not_zero.and" : "not_zero.or",
+                {truth_of, d, predicate(operand(in, n + 5))});
 }
 
 void Lifter::plop3(const Instruction& in) {
@@ -179,8 +182,8 @@ void Lifter::plop3(const Instruction& in) {
     const Locator d = predicate_result(operand(in, 0)), e = predicate_result(operand(in, 1));
     const Locator a = predicate(operand(in, 2)), b = predicate(operand(in, 3)),
                   c = predicate(operand(in, 4));
-    const uint64_t tables = (operand(in, 5).bits & 0xff) | (operand(in, 6).bits & 0xff) << 8;
-    machine("predicate_logic", {d, e, a, b, c}, 0, int64_t(tables));
+    machine("predicate_logic", {d, e, a, b, c},
+            sim::TruthTables{uint8_t(operand(in, 5).bits), uint8_t(operand(in, 6).bits)});
 }
 
 void Lifter::shf(const Instruction& in) {
@@ -191,38 +194,49 @@ void Lifter::shf(const Instruction& in) {
     const bool wide = in.has("U64") || in.has("S64");
     const bool is_signed = in.has("S32") || in.has("S64");
     if (by.kind == Kind::integer && by.bits < 32) {
-        if (!right && !upper)
-            return void(machine("shift_left", {d, word(low)}, 0, int64_t(by.bits)));
+        const sim::ShiftOperand amount{.by = uint8_t(by.bits)};
+        if (!right && !upper) return void(machine("shift_left", {d, word(low)}, amount));
         if (right && upper)
             return void(machine(is_signed ? "shift_right.s32" : "shift_right.u32", {d, word(high)},
-                                0, int64_t(by.bits)));
+                                amount));
         // What is left are the word of a pair that the other word's bits are shifted into.
         if (!right || by.bits > 0)
-            return void(machine("shift_funnel", {d, word(low), word(high)}, 0,
-                                int64_t(right ? 32 - by.bits : by.bits)));
+            return void(machine("shift_funnel", {d, word(low), word(high)},
+                                sim::ShiftOperand{.by = uint8_t(right ? 32 - by.bits : by.bits)}));
     }
     machine("shift_pair", {d, word(low), word(by), word(high)},
-            uint8_t(int(right) | int(upper) << 1 | int(wide) << 2 | int(is_signed) << 3 |
-                    int(in.has("W")) << 4));
+            sim::ShiftOperand{.right = right,
+                              .is_signed = is_signed,
+                              .upper = upper,
+                              .wide = wide,
+                              .wraps = in.has("W")});
 }
 
 void Lifter::isetp(const Instruction& in) {
-    static constexpr std::string_view comparisons[] = {"LT", "EQ", "LE", "GT", "NE", "GE"};
+    using namespace sim::relation;
+    static constexpr struct {
+        std::string_view name;
+        uint8_t relations;
+    } comparisons[] = {{"LT", less},    {"EQ", equal},          {"LE", less | equal},
+                       {"GT", greater}, {"NE", less | greater}, {"GE", greater | equal}};
     only(in, {"LT", "EQ", "LE", "GT", "NE", "GE", "U32", "S32", "AND", "OR", "XOR", "EX"});
     const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
     const Locator a = word(operand(in, 2)), b = word(operand(in, 3));
     const Locator with = predicate(operand(in, 4));
     const std::string type = in.has("U32") ? "u32" : "s32";
     const std::string combine = in.has("OR") ? "or" : in.has("XOR") ? "xor" : "and";
-    for (uint8_t n = 0; n < 6; ++n) {
-        if (!in.has(comparisons[n])) continue;
+    for (const auto& comparison : comparisons) {
+        if (!in.has(comparison.name)) continue;
         if (in.has("EX")) {
-            const uint8_t how = in.has("OR") ? 1 : in.has("XOR") ? 2 : 0;
-            machine("compare_upper." + type, {p, q, a, b, with, predicate(operand(in, 5))},
-                    uint8_t(n | how << 3));
+            using enum sim::Combination;
+            const sim::ComparisonOperand how{.relations = comparison.relations,
+                                             .combination = in.has("OR")    ? disjunction
+                                                            : in.has("XOR") ? difference
+                                                                            : conjunction};
+            machine("compare_upper." + type, {p, q, a, b, with, predicate(operand(in, 5))}, how);
             return;
         }
-        std::string name(comparisons[n]);
+        std::string name(comparison.name);
         for (char& c : name) c = char(c - 'A' + 'a');
         return as_ptx("setp." + name + "." + combine + "." + type, {p, q, a, b, with});
     }
@@ -235,7 +249,7 @@ void Lifter::mov(const Instruction& in) {
     const Operand& source = operand(in, 1);
     machine("move",
             {result(operand(in, 0), registers), registers == 1 ? word(source) : raw(source, 2)},
-            uint8_t(registers));
+            sim::Registers{uint8_t(registers)});
 }
 
 void Lifter::sel(const Instruction& in) {
@@ -380,7 +394,7 @@ void Lifter::p2r(const Instruction& in) {
     only(in, {"B1", "B2", "B3"});
     expect(in, 1, "PR");
     machine("predicates_to_word", {result(operand(in, 0)), predicates_ << 1, word(operand(in, 2))},
-            shift, int64_t(operand(in, 3).bits));
+            sim::PredicateBits{uint32_t(operand(in, 3).bits), shift});
 }
 
 void Lifter::r2p(const Instruction& in) {
@@ -391,8 +405,8 @@ void Lifter::r2p(const Instruction& in) {
     if (!source.part.empty() && !byte) unsupported("the part ." + std::string(source.part));
     const uint8_t shift = byte ? uint8_t((source.part[1] - '0') * 8) : uint8_t{0};
     source.part = {};
-    machine("word_to_predicates", {predicates_ << 1, word(source)}, shift,
-            int64_t(operand(in, 2).bits));
+    machine("word_to_predicates", {predicates_ << 1, word(source)},
+            sim::PredicateBits{uint32_t(operand(in, 2).bits), shift});
 }
 
 }  // namespace coalesce::sass

@@ -35,8 +35,8 @@ int depth_of(std::string_view shape, int& m) {
 
 }  // namespace
 
-Op& Lifter::emit_matrices(Op op, const Matrices& matrices) {
-    op.immediate = int64_t(program_.matrices.size());
+Op& Lifter::emit_matrices(Op op, const Matrices& matrices, const sim::MemoryOperand& memory) {
+    op.set(sim::MatrixOperand{memory, uint32_t(program_.matrices.size())});
     program_.matrices.push_back(matrices);
     return emit(op);
 }
@@ -53,12 +53,11 @@ void Lifter::matrix_access(const Instruction& in) {
     fill(loads ? x.d : x.a, loads ? result(data, x.count) : raw(data, x.count), x.count);
     describe(ptx::Space::shared, loads ? sim::Access::load : sim::Access::store, 16);
     Op op;
+    op.set(sim::MemoryOperand{.bytes = uint8_t(x.transposed ? 2 : 4)});
     set_address(op, operand(in, loads ? 1 : 0), ptx::Space::shared);
     x.address = op.operand[5];
-    x.offset = op.immediate;
-    op.bytes = x.transposed ? 2 : 4;
     op.run = engine_.memory.matrices[loads ? 0 : 1];
-    emit_matrices(op, x);
+    emit_matrices(op, x, op.memory());
 }
 
 // MOVM.16.MT88 R0, R2

@@ -50,11 +50,12 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     base.number = address.base;
     uniform.uniform = true;
     uniform.number = address.uniform_base;
-    op.immediate = address.offset;
+    sim::MemoryOperand& memory = op.memory();
+    memory.offset = address.offset;
     if (space == Space::shared || space == Space::local) {
         if (space == Space::shared)
-            op.immediate = int64_t(uint64_t(op.immediate) - program_.reserved_shared);
-        op.narrow_address = true;
+            memory.offset = int64_t(uint64_t(memory.offset) - program_.reserved_shared);
+        memory.form = sim::AddressForm::narrow;
         Locator at = address.base >= 0 ? raw(base) : constant(0);
         if (address.scale != 1) {
             const Locator scaled = scratch();
@@ -71,7 +72,7 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
         op.operand[5] = at;
         return;
     }
-    op.split_address = true;
+    memory.form = sim::AddressForm::pair;
     if (!is_wide(*in_)) unsupported("an address of 32 bits");
     if (address.scale != 1) unsupported("the address " + std::string(address.text));
     if (address.uniform_base < 0) {
@@ -81,9 +82,8 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     } else {
         const bool wide = address.wide || !address.wide_uniform;
         const Locator sum = scratch();
-        help("add_to_pair",
-             {sum, wide ? raw(base, 2) : raw(uniform, 2), wide ? raw(uniform, 2) : raw(base)},
-             wide && address.wide_uniform ? 2 : 0);
+        help(wide && address.wide_uniform ? "add_pairs" : "add_word_to_pair",
+             {sum, wide ? raw(base, 2) : raw(uniform, 2), wide ? raw(uniform, 2) : raw(base)});
         op.operand[5] = sum;
     }
 }
@@ -103,8 +103,9 @@ void Lifter::load_store(const Instruction& in) {
     const int registers = in.has("128") ? 4 : in.has("64") ? 2 : 1;
     if (in.operands.size() != 2) unsupported("a further operand");
     Op op;
-    op.bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
-    describe(space, is_load ? sim::Access::load : sim::Access::store, op.bytes);
+    const uint8_t bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
+    op.set(sim::MemoryOperand{.bytes = bytes});
+    describe(space, is_load ? sim::Access::load : sim::Access::store, bytes);
     set_address(op, operand(in, is_load ? 1 : 0), space);
     const Operand& data = operand(in, is_load ? 0 : 1);
     const Locator first = is_load ? result(data, registers) : raw(data, registers);
@@ -151,9 +152,10 @@ void Lifter::atomic(const Instruction& in) {
     Locator done = no_operand;
     if (!reduces && is_predicate(operand(in, n))) done = predicate_result(operand(in, n++));
     Op op;
-    op.bytes = uint8_t(wide ? 8 : 4);
+    const uint8_t bytes = wide ? 8 : 4;
+    op.set(sim::MemoryOperand{.bytes = bytes});
     const Operand* const d = reduces ? nullptr : &operand(in, n++);
-    describe(space, reduces ? sim::Access::reduction : sim::Access::atomic, op.bytes);
+    describe(space, reduces ? sim::Access::reduction : sim::Access::atomic, bytes);
     set_address(op, operand(in, n++), space);
     const bool wanted = d && d->number >= 0;
     op.run = engine_.memory.access[row_of(space)][reduces ? 3 : 2];
@@ -184,7 +186,7 @@ void Lifter::atomic(const Instruction& in) {
         // Only global memory can do it; the lanes of shared memory are told so and do it otherwise.
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         const Locator elsewhere = scratch_predicate();
-        help("in_window", {elsewhere, op.operand[5]}, 0, int64_t(sim::shared_window));
+        help("in_window", {elsewhere, op.operand[5]}, sim::AddressWindow{sim::shared_window});
         Op opposite;
         opposite.run = engine_.ops->predicate_not;
         opposite.operand[0] = done;
@@ -212,7 +214,7 @@ void Lifter::load_constant(const Instruction& in) {
     if (from.kind != Kind::bank) unsupported();
     const bool narrow = in.has("U8") || in.has("S8") || in.has("U16") || in.has("S16");
     if (!narrow && from.base < 0 && from.uniform_base < 0) {
-        machine("move", {d, raw(from, registers)}, uint8_t(registers));
+        machine("move", {d, raw(from, registers)}, sim::Registers{uint8_t(registers)});
         return;
     }
     if (registers > 2) unsupported("a wide constant by an index");
@@ -228,12 +230,12 @@ void Lifter::load_constant(const Instruction& in) {
                           : in.has("S16") ? Type::s16
                                           : Type::b32;
         Op op;
-        op.bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
-        describe(Space::constant, sim::Access::load, op.bytes);
-        op.narrow_address = true;
+        const uint8_t bytes = uint8_t(ptx::size_of(type) * uint32_t(registers));
+        describe(Space::constant, sim::Access::load, bytes);
         op.operand[5] = raw(index);
-        op.immediate = from.offset;
-        op.extra = uint8_t(from.number);
+        op.set(sim::BankOperand{
+            {.offset = from.offset, .bytes = bytes, .form = sim::AddressForm::narrow},
+            uint8_t(from.number)});
         for (int n = 0; n < registers; ++n) op.operand[n] = d + uint32_t(n) * (register_bytes << 1);
         op.mover = engine_.ops->load_mover(type, 4, registers);
         op.run = engine_.memory.load_bank;
@@ -246,7 +248,7 @@ void Lifter::load_constant(const Instruction& in) {
                        : in.has("S16")  ? "load_bank.s16"
                        : registers == 2 ? "load_bank.b64"
                                         : "load_bank.b32";
-    machine(name, {d, raw(index)}, uint8_t(from.number), from.offset);
+    machine(name, {d, raw(index)}, sim::ConstantBank{uint8_t(from.number), uint32_t(from.offset)});
 }
 
 // LDGSTS.E.BYPASS.128 [R5], desc[UR4][R2.64], P0
@@ -255,17 +257,19 @@ void Lifter::async_copy(const Instruction& in) {
     only(in, {"E", "BYPASS", "64", "128", "ACCESS", "LTC64B", "LTC128B", "LTC256B"});
     if (in.operands.size() > 3) unsupported("a further operand");
     Op op, destination;
-    op.bytes = uint8_t(in.has("128") ? 16 : in.has("64") ? 8 : 4);
-    describe(Space::global, sim::Access::async_copy, op.bytes);
+    sim::AsyncCopyOperand& copy = op.set(sim::AsyncCopyOperand{});
+    copy.source.bytes = in.has("128") ? 16 : in.has("64") ? 8 : 4;
+    describe(Space::global, sim::Access::async_copy, copy.source.bytes);
+    destination.set(sim::MemoryOperand{});
     set_address(destination, operand(in, 0), Space::shared);
     set_address(op, operand(in, 1), Space::global);
     op.operand[0] = destination.operand[5];
-    op.extra = destination.narrow_address;
+    copy.narrow_destination = destination.memory().form == sim::AddressForm::narrow;
+    copy.destination_offset = int32_t(destination.memory().offset);
     if (in.operands.size() == 3) {
         op.operand[2] = predicate(operand(in, 2));
-        op.extra |= 2;  // the operation's predicate is to read nothing
+        copy.negated = true;  // the operation's predicate is to read nothing
     }
-    op.target = uint32_t(destination.immediate);
     op.run = engine_.memory.async_copy;
     emit(op);
 }
@@ -280,7 +284,7 @@ void Lifter::async_group(const Instruction& in) {
         if (!in.has("LE")) unsupported();
         expect(in, 0, "SB0");
         op.run = engine_.memory.async_wait;
-        op.immediate = int64_t(operand(in, 1).bits);
+        op.set(sim::AsyncGroups{.pending = uint32_t(operand(in, 1).bits)});
     }
     emit(op);
 }
@@ -298,9 +302,10 @@ void Lifter::query_space(const Instruction& in) {
     if (!in.has("S")) unsupported();
     expect(in, 1, "RZ");
     Op address;
+    address.set(sim::MemoryOperand{});
     set_address(address, operand(in, 2), Space::generic);
-    machine("in_window", {written_predicate(operand(in, 0)), address.operand[5]}, 0,
-            int64_t(sim::shared_window) - address.immediate);
+    machine("in_window", {written_predicate(operand(in, 0)), address.operand[5]},
+            sim::AddressWindow{sim::shared_window - uint64_t(address.memory().offset)});
 }
 
 }  // namespace coalesce::sass

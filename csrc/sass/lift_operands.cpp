@@ -128,7 +128,7 @@ Locator Lifter::bare(const Operand& o, int registers) {
                 index.uniform = uniform;
                 index.number = uniform ? o.uniform_base : o.base;
                 help(registers == 2 ? "load_bank.b64" : "load_bank.b32", {d, raw(index)},
-                     uint8_t(o.number), o.offset);
+                     sim::ConstantBank{uint8_t(o.number), uint32_t(o.offset)});
                 return d;
             }
             return bank_word(uint32_t(o.number), uint32_t(o.offset), registers);
@@ -175,7 +175,7 @@ Locator Lifter::real_pair(const Operand& o) {
     const Locator at = bare(o, 2);
     if (!o.negated && !o.absolute) return at;
     const Locator d = scratch();
-    help("pair_sign", {d, at}, uint8_t(int(o.negated) | int(o.absolute) << 1));
+    help("pair_sign", {d, at}, sim::SignOperand{o.negated, o.absolute});
     return d;
 }
 
@@ -297,26 +297,24 @@ Op& Lifter::emit(Op op) {
 }
 
 Op& Lifter::machine(std::string_view handler, std::initializer_list<Locator> operands,
-                    uint8_t extra, int64_t immediate) {
+                    const sim::Payload& payload) {
     Op op;
     op.run = engine_.ops->machine(handler);
     if (!op.run) unsupported("no handler " + std::string(handler));
     size_t n = 0;
     for (const Locator at : operands) op.operand[n++] = at;
-    op.extra = extra;
-    op.immediate = immediate;
+    op.payload() = payload;
     return emit(op);
 }
 
-void Lifter::help(std::string_view handler, std::initializer_list<Locator> operands, uint8_t extra,
-                  int64_t immediate) {
+void Lifter::help(std::string_view handler, std::initializer_list<Locator> operands,
+                  const sim::Payload& payload) {
     Op op;
     op.run = engine_.ops->machine(handler);
     if (!op.run) unsupported("no handler " + std::string(handler));
     size_t n = 0;
     for (const Locator at : operands) op.operand[n++] = at;
-    op.extra = extra;
-    op.immediate = immediate;
+    op.payload() = payload;
     append(op);
 }
 
@@ -350,8 +348,7 @@ void Lifter::as_ptx(std::string_view spelling, std::initializer_list<Locator> op
     if (!selection.run || !modifiers.empty()) unsupported("no operation " + std::string(spelling));
     Op op;
     op.run = selection.run;
-    op.immediate = selection.immediate;
-    op.extra = selection.extra;
+    op.payload() = selection.payload;
     struct Split {
         Locator pair, whole;
         uint32_t bytes;

@@ -40,10 +40,6 @@ class Lifter {
         std::string_view opcode;
         Lift lift;
     };
-    // An operand of a PTX operation: a register, or a pair of them.
-    struct Argument {
-        Locator at = no_operand;
-    };
 
     // lift.cpp
     void lay_out_registers();
@@ -93,11 +89,11 @@ class Lifter {
 
     // Operations: a handler by name, and a PTX instruction by its spelling. Both apply the guard.
     Op& machine(std::string_view handler, std::initializer_list<Locator> operands,
-                uint8_t extra = 0, int64_t immediate = 0);
+                const sim::Payload& payload = {});
     void as_ptx(std::string_view spelling, std::initializer_list<Locator> operands,
                 int table = -1);  // table: lop3's
-    void help(std::string_view handler, std::initializer_list<Locator> operands, uint8_t extra = 0,
-              int64_t immediate = 0);  // unguarded, into scratch registers
+    void help(std::string_view handler, std::initializer_list<Locator> operands,
+              const sim::Payload& payload = {});  // unguarded, into scratch registers
     void help_as_ptx(std::string_view spelling, std::initializer_list<Locator> operands);
     Op& emit(Op op);
     Op& append(Op op);
@@ -161,7 +157,7 @@ class Lifter {
     void matrix_access(const Instruction& in);
     void matrix_transposition(const Instruction& in);
     void matrix_product(const Instruction& in);
-    Op& emit_matrices(Op op, const sim::Matrices& matrices);
+    Op& emit_matrices(Op op, const sim::Matrices& matrices, const sim::MemoryOperand& memory = {});
 
     // lift_control.cpp
     void branch(const Instruction& in);

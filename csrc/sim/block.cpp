@@ -120,7 +120,7 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     const int lane = std::countr_zero(w.current.mask);
     const uint32_t id = barrier_number(w, op);
     Barrier& barrier = block.barriers[id];
-    const BarrierKind kind = BarrierKind(op.extra);
+    const auto& operand = op.get<BarrierOperand>();
     const bool everyone = op.operand[2] == no_operand;
 
     // A barrier of a given number of threads counts whole warps, also lanes that a warp lacks or
@@ -131,10 +131,10 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     barrier.arrived += count;
     if (op.operand[3] != no_operand) {
         const LaneMask p = w.predicate(op.operand[3]);
-        barrier.true_count += uint32_t(std::popcount((op.immediate ? ~p : p) & w.current.mask));
+        barrier.true_count += uint32_t(std::popcount((operand.negated ? ~p : p) & w.current.mask));
         barrier.contributors += uint32_t(std::popcount(w.current.mask));
     }
-    if (kind == BarrierKind::arrive) {
+    if (operand.kind == BarrierKind::arrive) {
         go_to(w, at + 1);
     } else {
         Path waiting = w.current;
@@ -182,7 +182,7 @@ void open_barrier(Block& block, uint32_t id) {
                 const bool running = other.running;
                 const Path current = other.current;
                 run_path(other, p);
-                const BarrierKind result = BarrierKind(its.extra);
+                const BarrierKind result = its.get<BarrierOperand>().kind;
                 if (result == BarrierKind::popc) {
                     uint32_t* d = other.lanes<uint32_t>(its.operand[0]);
                     for_each_lane(p.mask, [&](int i) { d[i] = truths; });

@@ -51,22 +51,23 @@ int32_t find_barrier(const Warp& w, int8_t number) {
 
 void set_barrier(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
+    const auto& barrier = op.get<ReconvergenceBarrier>();
     // What these lanes broke away from, or set before and left without meeting, is gone for them.
     int32_t parent = w.current.join;
     while (parent >= 0) {
         const Join& join = w.joins[size_t(parent)];
         const bool again =
-            join.barrier == int8_t(op.extra) && !(join.pending & ~lanes) && !(join.kept & lanes);
+            join.barrier == barrier.number && !(join.pending & ~lanes) && !(join.kept & lanes);
         if ((join.pending & lanes) && !again) break;
         parent = join.parent;
     }
     Join join;
-    join.pc = op.target;
+    join.pc = barrier.meeting;
     join.pending = lanes;
     join.parent = parent;
     join.frame = w.current.frame;
     join.call = true;
-    join.barrier = int8_t(op.extra);
+    join.barrier = barrier.number;
     w.current.join = parent;
     if (w.free_joins.empty() && w.joins.size() >= many_joins) collect_joins(w);
     if (w.free_joins.empty()) {
@@ -81,7 +82,7 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
 }
 
 void sync_barrier(Warp& w, const Op& op, uint32_t at) {
-    const int32_t j = find_barrier(w, int8_t(op.extra));
+    const int32_t j = find_barrier(w, op.get<ReconvergenceBarrier>().number);
     if (j < 0) return go_to(w, at + 1);
     Join& join = w.joins[size_t(j)];
     if (join.pending == w.current.mask && join.arrived == 0) {
@@ -101,7 +102,7 @@ void break_barrier(Warp& w, const Op& op, uint32_t at) {
         const LaneMask p = w.predicate(op.guard);
         lanes &= op.guard_negated ? ~p : p;
     }
-    const int32_t j = lanes ? find_barrier(w, int8_t(op.extra)) : -1;
+    const int32_t j = lanes ? find_barrier(w, op.get<ReconvergenceBarrier>().number) : -1;
     if (j >= 0) {
         w.joins[size_t(j)].pending &= ~lanes;
         if (w.joins[size_t(j)].pending) settle(w, j);
@@ -110,7 +111,7 @@ void break_barrier(Warp& w, const Op& op, uint32_t at) {
 }
 
 void keep_barrier(Warp& w, const Op& op, uint32_t at) {
-    const int32_t j = find_barrier(w, int8_t(op.extra));
+    const int32_t j = find_barrier(w, op.get<ReconvergenceBarrier>().number);
     if (j >= 0 && op.control == Control::keep_barrier)
         w.joins[size_t(j)].kept |= w.current.mask;
     else if (j >= 0)
@@ -152,10 +153,11 @@ void jump(Warp& w, const Op& op, uint32_t at) {
     const uint32_t first = to[std::countr_zero(w.current.mask)];
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(to[i] == first) << i; });
-    const uint32_t offset = first + uint32_t(op.immediate);
+    const auto& by = op.get<Jump>();
+    const uint32_t offset = first + by.offset;
     const uint64_t number = offset / 16;
     // The null pointer's entry of the assembler's table of functions is 1.
-    if (op.target && !program.machine->functions.contains(offset))
+    if (by.to_function && !program.machine->functions.contains(offset))
         throw_no_function(w, op, offset <= 1);
     if (offset % 16 != 0 || number >= program.machine->op_of.size())
         throw LaunchError("a jump leaves the kernel's code\n  " + where(program, op));

@@ -33,6 +33,14 @@ Type unsigned_of(uint32_t bytes) {
 // Static shared memory of a block (ptxas: "uses too much shared data").
 constexpr uint64_t most_static_shared_bytes = 48 * 1024;
 
+// The handler negates the predicate that it reads (trait::negates).
+void negate_predicate(Op& op) {
+    if (op.is<VoteOperand>())
+        op.get<VoteOperand>().negated = true;
+    else
+        op.get<ComparisonOperand>().negated = true;
+}
+
 // A mangled name as C++ writes it, without its parameters; any other name as it is.
 std::string readable(const std::string& name) {
     std::string plain = ptx::demangled(name);
@@ -183,7 +191,10 @@ void Decoder::decode_function(uint32_t index) {
     // Branch targets were instructions and reconvergence points blocks; now they become ops.
     for (uint32_t i = first; i < program_.ops.size(); ++i) {
         Op& op = program_.ops[i];
-        if (op.control == Control::branch && !op.skips_guarded) op.target = scope.op_of[op.target];
+        if (op.is<Branch>() && !op.skips_guarded()) {
+            uint32_t& target = op.get<Branch>().target;
+            target = scope.op_of[target];
+        }
         uint32_t& meeting = program_.reconvergence[i];
         if (meeting == no_op) continue;
         meeting = meeting & resolved_op ? meeting & ~resolved_op
@@ -318,8 +329,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
 
     Op op;
     op.run = selection.run;
-    op.immediate = selection.immediate;
-    op.extra = selection.extra;
+    op.payload() = selection.payload;
     if (selection.synchronizes) op.control = Control::synchronize;
 
     // mov between a register and the elements of another: one vector operand.
@@ -367,7 +377,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             op.operand[operand] = source(o, type);
             if (type == Type::pred && o.negated) {
                 if (row.has(trait::negates))
-                    op.extra |= 0x80;
+                    negate_predicate(op);
                 else
                     op.operand[operand] = negated(op.operand[operand]);
             }

@@ -82,7 +82,9 @@ class Decoder {
     bool decode_load_store(const ptx::Instruction& in);
     bool decode_atomic(const ptx::Instruction& in);
     bool decode_async_copy(const ptx::Instruction& in);
+    // Sets operand 5 and the payload's MemoryOperand.
     void set_address(Op& op, const ptx::Operand& address, ptx::Space space);
+    Op shared_end(const ptx::Operand& address);
     [[nodiscard]] ptx::Space space_of(const ptx::Operand& symbol) const;
     void check_parameter_access(const ptx::Operand& address, uint32_t bytes) const;
     void describe(ptx::Space space, Access access, uint8_t bytes);
@@ -99,8 +101,10 @@ class Decoder {
     bool decode_matrix_product(const ptx::Instruction& in);
     bool decode_fragment_access(const ptx::Instruction& in);
     bool decode_fragment_product(const ptx::Instruction& in);
-    void emit_matrices(const ptx::Instruction& in, const Matrices& matrices, Handler run);
-    void set_matrix_address(Matrices& matrices, const ptx::Operand& address);
+    void emit_matrices(const ptx::Instruction& in, const Matrices& matrices, Handler run,
+                       const MemoryOperand& memory = {});
+    MemoryOperand set_matrix_address(Matrices& matrices, const ptx::Operand& address,
+                                     uint8_t bytes);
     void take_registers(const ptx::Operand& list, ptx::Type type, size_t count, bool written,
                         Locator* registers, const char* what);
     void require_architecture(uint32_t least);

@@ -48,8 +48,7 @@ void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_rec
         skip.control = Control::branch;
         skip.guard = slot(in.guard, Type::pred);
         skip.guard_negated = !in.guard_negated;
-        skip.skips_guarded = true;
-        skip.target = leaves ? at + 2 : at + 3;
+        skip.set(Branch{.target = leaves ? at + 2 : at + 3, .skips_guarded = true});
         append(skip);
         program_.reconvergence.back() = leaves ? block_reconvergence : (at + 3) | resolved_op;
         append(op);
@@ -69,7 +68,7 @@ bool Decoder::decode_control(uint32_t at) {
     Op op;
     if (code_ == OpCode::bra) {
         op.control = Control::branch;
-        op.target = in.operands.at(0).target;
+        op.set(Branch{.target = in.operands.at(0).target});
         if (in.guard >= 0) {
             op.guard = slot(in.guard, Type::pred);
             op.guard_negated = in.guard_negated;
@@ -83,7 +82,7 @@ bool Decoder::decode_control(uint32_t at) {
         if (table == scope_->function->branch_targets.end()) return false;
         op.control = Control::branch_table;
         op.operand[1] = source(in.operands[0], Type::u32);
-        op.target = uint32_t(program_.tables.size());
+        op.set(BranchTable{uint32_t(program_.tables.size())});
         program_.tables.push_back(table->second);
         append(op);
         program_.reconvergence.back() = reconvergence;
@@ -145,7 +144,7 @@ void Decoder::decode_call(const ptx::Instruction& in) {
     site.argument_bytes = uint32_t(at);
 
     Op op;
-    op.target = uint32_t(program_.calls.size());
+    op.set(Call{uint32_t(program_.calls.size())});
     if (callee.kind == Operand::Kind::reg) {
         op.control = Control::call_indirect;
         op.operand[1] = slot(callee.reg, Type::u64);
@@ -258,7 +257,8 @@ void Decoder::decode_barrier(const ptx::Instruction& in) {
     Op op;
     op.control = Control::barrier;
     size_t next = 0;
-    BarrierKind kind = BarrierKind::sync;
+    BarrierOperand operand;
+    BarrierKind& kind = operand.kind;
     if (m.take("arrive")) {
         kind = BarrierKind::arrive;
     } else if (m.take("red")) {
@@ -280,9 +280,9 @@ void Decoder::decode_barrier(const ptx::Instruction& in) {
     if (reduces) {
         const Operand& p = in.operands.at(next);
         op.operand[3] = source(p, Type::pred);
-        if (p.negated) op.immediate = 1;
+        operand.negated = p.negated;
     }
-    op.extra = uint8_t(kind);
+    op.set(operand);
     emit_control(in, op, ptx::no_block);
 }
 

@@ -224,25 +224,25 @@ void Decoder::take_registers(const Operand& list, Type type, size_t count, bool 
 }
 
 // Emits an operation for which the scheduler brings all lanes of the warp together.
-void Decoder::emit_matrices(const ptx::Instruction& in, const Matrices& matrices, Handler run) {
+void Decoder::emit_matrices(const ptx::Instruction& in, const Matrices& matrices, Handler run,
+                            const MemoryOperand& memory) {
     Op op;
     op.run = run;
     op.control = Control::synchronize;
     op.operand[5] = constant(all_lanes, 4);
-    op.immediate = int64_t(program_.matrices.size());
-    op.narrow_address = matrices.narrow_address;
-    op.frame_relative = matrices.frame_relative;
+    op.set(MatrixOperand{memory, uint32_t(program_.matrices.size())});
     program_.matrices.push_back(matrices);
     emit(in, op);
 }
 
-void Decoder::set_matrix_address(Matrices& x, const Operand& address) {
+// `bytes`: what a lane gets, of a row or of a register.
+MemoryOperand Decoder::set_matrix_address(Matrices& x, const Operand& address, uint8_t bytes) {
     Op op;
+    MemoryOperand& memory = op.set(MemoryOperand{});
+    memory.bytes = bytes;
     set_address(op, address, x.space);
     x.address = op.operand[5];
-    x.offset = op.immediate;
-    x.narrow_address = op.narrow_address;
-    x.frame_relative = op.frame_relative;
+    return memory;
 }
 
 bool Decoder::decode_matrix(const ptx::Instruction& in) {
@@ -291,10 +291,10 @@ bool Decoder::decode_matrix_access(const ptx::Instruction& in) {
     if (in.operands.size() > 2) malformed("it has too many operands");
     const Operand& registers = in.operands[loads ? 0 : 1];
     take_registers(registers, Type::b32, x.count, loads, loads ? x.d : x.a, loads ? "d" : "a");
-    set_matrix_address(x, in.operands[loads ? 1 : 0]);
+    const MemoryOperand memory =
+        set_matrix_address(x, in.operands[loads ? 1 : 0], x.transposed ? 2 : 4);
     describe(Space::shared, loads ? Access::load : Access::store, 16);
-    emit_matrices(in, x, engine_.memory.matrices[loads ? 0 : 1]);
-    program_.ops.back().bytes = x.transposed ? 2 : 4;  // what a lane gets of a row
+    emit_matrices(in, x, engine_.memory.matrices[loads ? 0 : 1], memory);
     return true;
 }
 
@@ -458,13 +458,12 @@ bool Decoder::decode_fragment_access(const ptx::Instruction& in) {
     take_registers(in.operands[1 - address], register_type(e), count, loads, loads ? x.d : x.a,
                    loads ? "d" : "a");
     (loads ? x.d_count : x.a_count) = uint8_t(count);
-    set_matrix_address(x, in.operands[address]);
-    if (in.operands.size() == 3) x.stride = source(in.operands[2], Type::u32);
     const uint8_t bytes = e == f64 ? 8 : 4;
-    describe(x.space, loads ? Access::load : Access::store, bytes);
-    emit_matrices(in, x, engine_.memory.fragments[loads ? 0 : 1]);
     const int least = bits_of(e) == 16 ? 2 : bits_of(e) == 8 ? 1 : bytes;
-    program_.ops.back().bytes = uint8_t(least);
+    const MemoryOperand memory = set_matrix_address(x, in.operands[address], uint8_t(least));
+    if (in.operands.size() == 3) x.stride = source(in.operands[2], Type::u32);
+    describe(x.space, loads ? Access::load : Access::store, bytes);
+    emit_matrices(in, x, engine_.memory.fragments[loads ? 0 : 1], memory);
     return true;
 }
 

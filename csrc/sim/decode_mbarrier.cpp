@@ -81,7 +81,8 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     if (m.take_type() != Type::b64 || !m.empty()) return false;
 
     Op op;
-    op.bytes = sizeof(uint64_t);
+    MbarrierOperand& mbarrier = op.set(MbarrierOperand{});
+    mbarrier.memory.bytes = sizeof(uint64_t);
     MbarrierUpdate kind = kind_of(expects);
     if (copies && !as_expected) kind = MbarrierUpdate::arrive_more;
     const size_t first = arrives ? 1 : 0;  // of the address
@@ -95,15 +96,15 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
         op.operand[0] = destination(in.operands[0], Type::b64);
     if (has_amount) op.operand[1] = source(in.operands[first + 1], Type::u32);
     set_address(op, in.operands[first], is_shared ? Space::shared : Space::generic);
-    op.target = is_shared ? 0 : 1;
-    op.extra = uint8_t(kind);
+    mbarrier.generic = !is_shared;
+    mbarrier.update = kind;
     op.run = engine_.memory.mbarrier_update;
     const bool stores = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval;
-    describe(Space::shared, stores ? Access::store : Access::atomic, op.bytes);
+    describe(Space::shared, stores ? Access::store : Access::atomic, mbarrier.memory.bytes);
     if (copies) {  // of this thread: they come at once, and then it arrives
         Op wait;
         wait.run = engine_.memory.async_wait;
-        wait.immediate = -1;
+        wait.set(AsyncGroups{.all = true});
         emit(in, wait);
     }
     emit(in, op);
@@ -122,14 +123,15 @@ bool Decoder::decode_mbarrier_wait(const ptx::Instruction& in) {
     if (in.operands.size() < 3) malformed("operands are missing");
     if (in.operands.size() > most) malformed("it has too many operands");
     Op op;
-    op.bytes = sizeof(uint64_t);
+    MbarrierOperand& mbarrier = op.set(MbarrierOperand{});
+    mbarrier.memory.bytes = sizeof(uint64_t);
     op.operand[0] = destination(in.operands[0], Type::pred);
     op.operand[1] = source(in.operands[2], parity ? Type::u32 : Type::b64);
     set_address(op, in.operands[1], is_shared ? Space::shared : Space::generic);
-    op.target = is_shared ? 0 : 1;
-    op.extra = parity;
+    mbarrier.generic = !is_shared;
+    mbarrier.by_parity = parity;
     op.run = engine_.memory.mbarrier_wait;
-    describe(Space::shared, Access::load, op.bytes);
+    describe(Space::shared, Access::load, mbarrier.memory.bytes);
     emit(in, op);
     return true;
 }
@@ -149,27 +151,21 @@ bool Decoder::decode_bulk_copy(const ptx::Instruction& in) {
     if (in.operands.size() < wanted) malformed("operands are missing");
     if (in.operands.size() > wanted) malformed("it has too many operands");
 
-    const auto shared_end = [this](const Operand& address) {
-        Op end;
-        set_address(end, address, Space::shared);
-        if (end.immediate != int32_t(end.immediate))
-            malformed("the shared address's offset has more than 32 bits");
-        return end;
-    };
+    BulkCopyOperand& copy = op.set(BulkCopyOperand{});
     set_address(op, in.operands[to_global ? 0 : 1], Space::global);
     const Op in_shared = shared_end(in.operands[to_global ? 1 : 0]);
     op.operand[0] = in_shared.operand[5];
-    op.target = uint32_t(in_shared.immediate);
-    op.extra = in_shared.narrow_address ? 1 : 0;
+    copy.shared_offset = int32_t(in_shared.memory().offset);
+    copy.narrow_shared = in_shared.memory().form == AddressForm::narrow;
     op.operand[1] = source(in.operands[2], Type::u32);
-    op.bytes = 16;  // what addresses and sizes are multiples of
+    copy.global.bytes = 16;  // what addresses and sizes are multiples of
     if (!to_global) {
         const Op barrier = shared_end(in.operands[3]);
         op.operand[2] = barrier.operand[5];
-        op.operand[3] = constant(uint32_t(barrier.immediate), 4);
-        if (barrier.narrow_address) op.extra |= 2;
+        op.operand[3] = constant(uint32_t(barrier.memory().offset), 4);
+        copy.narrow_barrier = barrier.memory().form == AddressForm::narrow;
     }
-    describe(Space::global, to_global ? Access::store : Access::async_copy, op.bytes);
+    describe(Space::global, to_global ? Access::store : Access::async_copy, copy.global.bytes);
     op.run = to_global ? engine_.memory.bulk_copy_to_global : engine_.memory.bulk_copy_to_shared;
     emit(in, op);
     return true;

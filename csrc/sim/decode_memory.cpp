@@ -105,11 +105,12 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     if (address.kind != Operand::Kind::address) malformed("an address [...] is missing");
     if (!address.elements.empty()) malformed("an address is a register or a name, and an offset");
     const uint64_t before = space == Space::shared ? program_.reserved_shared : 0;
-    op.immediate = int64_t(uint64_t(address.offset) - before);
+    MemoryOperand& memory = op.memory();
+    memory.offset = int64_t(uint64_t(address.offset) - before);
     if (address.reg >= 0) {
         op.operand[5] = address_slot(address.reg);
-        op.narrow_address =
-            ptx::size_of(scope_->function->registers[size_t(address.reg)].type) == 4;
+        const Type type = scope_->function->registers[size_t(address.reg)].type;
+        memory.form = ptx::size_of(type) == 4 ? AddressForm::narrow : AddressForm::wide;
         return;
     }
     if (!address.name.empty()) {
@@ -120,18 +121,28 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
                       "instruction names");
         uint32_t offset = 0;
         if (find_local(address, offset)) {
-            op.frame_relative = true;
-            op.immediate = int64_t(uint64_t(op.immediate) + offset);
+            memory.frame_relative = true;
+            memory.offset = int64_t(uint64_t(memory.offset) + offset);
         } else {
             Operand symbol = address;
             symbol.offset = 0;
-            uint64_t at = uint64_t(op.immediate) + address_of_symbol(symbol);
+            uint64_t at = uint64_t(memory.offset) + address_of_symbol(symbol);
             // A generic access by name is to the variable's own space.
             if (space == Space::generic && find_shared(address.name)) at += shared_window;
-            op.immediate = int64_t(at);
+            memory.offset = int64_t(at);
         }
     }
     op.operand[5] = constant(0, 8);
+}
+
+// One end of a copy, in shared memory.
+Op Decoder::shared_end(const Operand& address) {
+    Op end;
+    const MemoryOperand& memory = end.set(MemoryOperand{});
+    set_address(end, address, Space::shared);
+    if (memory.offset != int32_t(memory.offset))
+        malformed("the shared address's offset has more than 32 bits");
+    return end;
 }
 
 // Parameters of a function, and those of a call, lie in a frame among other data: an access by name
@@ -178,10 +189,12 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     if (in.operands.size() > (hinted ? 3 : 2)) malformed("it has too many operands");
 
     Op op;
-    op.in_cluster = in_cluster;
     if (ptx::size_of(type) > 8 || ptx::size_of(type) * uint32_t(elements) > 16) return false;
-    op.bytes = uint8_t(ptx::size_of(type) * uint32_t(elements));
-    if (space != Space::param) describe(space, is_load ? Access::load : Access::store, op.bytes);
+    MemoryOperand& memory = op.set(MemoryOperand{});
+    memory.bytes = uint8_t(ptx::size_of(type) * uint32_t(elements));
+    memory.in_cluster = in_cluster;
+    if (space != Space::param)
+        describe(space, is_load ? Access::load : Access::store, memory.bytes);
     set_address(op, address, space);
 
     const std::vector<Operand> single{data};
@@ -218,25 +231,25 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     // The .param space of a kernel holds the launch's arguments; that of a function, and of the
     // calls a function makes, lies in the frame.
     if (space == Space::param) {
-        const uint64_t at = uint64_t(op.immediate), end = program_.parameter_bytes;
-        if (op.frame_relative) {
-            check_parameter_access(address, op.bytes);
+        const uint64_t at = uint64_t(memory.offset), end = program_.parameter_bytes;
+        if (memory.frame_relative) {
+            check_parameter_access(address, memory.bytes);
             space = Space::local;
         } else if (function_ != 0) {
             space = Space::local;  // its parameters are in the frame, also where a register points
-        } else if (is_load && address.reg < 0 && at <= end && op.bytes <= end - at) {
+        } else if (is_load && address.reg < 0 && at <= end && memory.bytes <= end - at) {
             op.run = engine_.memory.load_parameter;
             emit(in, op);
             return true;
         }
     }
-    if (op.frame_relative && space == Space::generic) return false;
-    const bool word = elements == 1 && width == 4 && ptx::size_of(type) == 4 &&
-                      (op.narrow_address ? space == Space::shared : space == Space::global);
+    if (memory.frame_relative && space == Space::generic) return false;
+    const Space of_words = memory.form == AddressForm::narrow ? Space::shared : Space::global;
+    const bool word = elements == 1 && width == 4 && ptx::size_of(type) == 4 && space == of_words;
     op.run = word ? engine_.memory.words[row_of(space)][is_load ? 0 : 1][0]
                   : engine_.memory.access[row_of(space)][is_load ? 0 : 1];
     if (!op.run) return false;
-    if (address.reg >= 0) op.family = scope_->families.of_register[size_t(address.reg)];
+    if (address.reg >= 0) memory.family = scope_->families.of_register[size_t(address.reg)];
     emit(in, op);
     return true;
 }
@@ -264,12 +277,13 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     if (in.operands.size() < wanted) malformed("operands are missing");
     if (in.operands.size() > wanted + (hinted ? 1 : 0)) malformed("it has too many operands");
     Op op;
-    op.bytes = uint8_t(ptx::size_of(type));
-    op.in_cluster = in_cluster;
+    MemoryOperand& memory = op.set(MemoryOperand{});
+    memory.bytes = uint8_t(ptx::size_of(type));
+    memory.in_cluster = in_cluster;
     op.mover = engine_.ops->atomic_mover(operation, type);
     op.run = engine_.memory.access[row_of(space)][returns ? 2 : 3];
     if (!op.mover || !op.run) return false;
-    describe(space, returns ? Access::atomic : Access::reduction, op.bytes);
+    describe(space, returns ? Access::atomic : Access::reduction, memory.bytes);
     set_address(op, in.operands[first], space);
     if (operation == "cas") op.operand[2] = source(in.operands[first + 2], type);
     if (vector.empty()) {
@@ -290,7 +304,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
         if (returns) op.operand[0] = destination(in.operands[0].elements[n], type);
         op.operand[1] = source(values.elements[n], type);
         emit(in, op);
-        op.immediate = int64_t(uint64_t(op.immediate) + op.bytes);
+        memory.offset = int64_t(uint64_t(memory.offset) + memory.bytes);
     }
     return true;
 }
@@ -303,39 +317,36 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         op.run = engine_.memory.async_commit;
     } else if (m.take("wait_all")) {
         op.run = engine_.memory.async_wait;
-        op.immediate = -1;
+        op.set(AsyncGroups{.all = true});
     } else if (m.take("wait_group")) {
         if (in.operands.at(0).kind != Operand::Kind::integer || in.operands[0].bits >> 32)
             malformed("the number of groups must be a constant of at least 0");
         op.run = engine_.memory.async_wait;
-        op.immediate = int64_t(in.operands[0].bits);
+        op.set(AsyncGroups{.pending = uint32_t(in.operands[0].bits)});
     } else {
         drop_hints(m);
         if (!(m.take("shared") || m.take("shared::cta")) || !m.take("global") || !m.empty())
             return false;
         if (in.operands.size() < 3 || in.operands[2].kind != Operand::Kind::integer) return false;
         if (const uint64_t n = in.operands[2].bits; n != 4 && n != 8 && n != 16) return false;
-        op.bytes = uint8_t(in.operands[2].bits);
-        // The shared address goes with its own offset in op.target, the global one as usual.
-        Op destination;
-        set_address(destination, in.operands[0], Space::shared);
+        AsyncCopyOperand& copy = op.set(AsyncCopyOperand{});
+        copy.source.bytes = uint8_t(in.operands[2].bits);
+        const Op destination = shared_end(in.operands[0]);
         set_address(op, in.operands[1], Space::global);
         op.operand[0] = destination.operand[5];
-        op.extra = destination.narrow_address;
-        if (destination.immediate != int32_t(destination.immediate))
-            malformed("the shared address's offset has more than 32 bits");
-        op.target = uint32_t(destination.immediate);
+        copy.narrow_destination = destination.memory().form == AddressForm::narrow;
+        copy.destination_offset = int32_t(destination.memory().offset);
         if (in.operands.size() > 3) {
             // The size of the source, or a predicate to ignore it.
             const Operand& size = in.operands[3];
             if (size.kind == Operand::Kind::reg && register_bytes(size) == 0) {
                 op.operand[2] = slot(size.reg, Type::pred);
-                if (size.negated) op.extra |= 2;
+                copy.negated = size.negated;
             } else {
                 op.operand[1] = source(size, Type::u32);
             }
         }
-        describe(Space::global, Access::async_copy, op.bytes);
+        describe(Space::global, Access::async_copy, copy.source.bytes);
         op.run = engine_.memory.async_copy;
     }
     if (!m.empty()) return false;

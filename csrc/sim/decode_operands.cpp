@@ -102,7 +102,7 @@ Locator Decoder::source(const Operand& operand, Type type) {
                 throw UnsupportedInstruction("the special register " + std::string(operand.name) +
                                              " is not simulated");
             op.run = s.run;
-            op.extra = s.extra;
+            op.payload() = s.payload;
             op.operand[0] = scratch();
             return append(op).operand[0];
         }
@@ -111,8 +111,7 @@ Locator Decoder::source(const Operand& operand, Type type) {
             if (find_local(operand, offset)) {
                 Op op;
                 op.run = engine_.ops->local_address;
-                op.immediate = int64_t(offset + uint64_t(operand.offset));
-                op.extra = uint8_t(width);
+                op.set(LocalAddress{offset + uint64_t(operand.offset), uint8_t(width)});
                 op.operand[0] = scratch();
                 return append(op).operand[0];
             }

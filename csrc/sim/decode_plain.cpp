@@ -6,7 +6,8 @@
 
 namespace coalesce::sim {
 
-// Fills Program::family_changes and Op::family_renewed for the kernel, whose ops are the first.
+// Fills Program::family_changes and MemoryOperand::family_renewed for the kernel, whose ops are the
+// first.
 void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction) {
     const ptx::AddressFamilies& families = scope_->families;
     std::vector<Op>& ops = program_.ops;
@@ -19,9 +20,9 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
     uint64_t renewed = 0;
     for (uint32_t i = first_op; i < ops.size(); ++i) {
         Op& op = ops[i];
-        if (op.family != ptx::AddressFamilies::none) {
-            const uint64_t family = uint64_t{1} << op.family;
-            op.family_renewed = renewed & family;
+        if (op.has_memory() && op.memory().family != ptx::AddressFamilies::none) {
+            const uint64_t family = uint64_t{1} << op.memory().family;
+            op.memory().family_renewed = renewed & family;
             // The op finds the new stride, and the next ops use it: not if it may act for a part of
             // the warp only, by its guard or because lanes name several state spaces.
             const bool of_whole_warp =
@@ -115,14 +116,13 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
                                  operand(ops[end - 1], 0).reg != operand(ops[i + 2], 3).reg))
                 break;
             for (Op* const load : {&ops[i], &ops[i + 1]}) {
-                load->read_once = is_read_once(*load);
-                load->extra = load->run == engine_.memory.words[1][0][0];
+                load->memory().read_once = is_read_once(*load);
                 if (products == 0) continue;
                 const Op& before = *(load - (i - last));
-                load->same_address =
-                    load->extra == before.extra && names_same_address(before, *load);
+                load->memory().same_address = load->memory().form == before.memory().form &&
+                                              names_same_address(before, *load);
             }
-            ops[i].loads_factor = true;
+            ops[i].memory().loads_factor = true;
             last = i;
             end = i += 3;
             ++products;

@@ -111,7 +111,7 @@ std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address)
 
 FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
                          uint64_t address) {
-    const std::string what = std::string(verb(access)) + " of " + plural(op.bytes, "byte");
+    const std::string what = std::string(verb(access)) + " of " + plural(op.memory().bytes, "byte");
     std::string message, detail;
     if (space == ptx::Space::global || space == ptx::Space::constant) {
         const AddressSpace& memory = *w.block->memory;
@@ -119,7 +119,8 @@ FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space 
         const bool near =
             b && address + (guard_gap << 4) > b->address && address < b->end() + (guard_gap << 4);
         if (fault == Fault::misaligned) {
-            message = what + " at an address that is not a multiple of " + std::to_string(op.bytes);
+            message = what + " at an address that is not a multiple of " +
+                      std::to_string(op.memory().bytes);
             detail = near ? "the address is " + std::to_string(address - b->address) +
                                 " bytes into `" + b->name + "`"
                           : "";
@@ -163,7 +164,7 @@ FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space 
                                          : "the kernel's parameters";
         if (fault == Fault::misaligned)
             message = what + " of " + name + " at an address that is not a multiple of " +
-                      std::to_string(op.bytes);
+                      std::to_string(op.memory().bytes);
         else if (fault == Fault::read_only)
             message = std::string("write to ") + name + ", which is read-only";
         else

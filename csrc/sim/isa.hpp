@@ -51,7 +51,7 @@ struct OpTable {
     Handler guarded;        // runs op.inner for the lanes the guard leaves
     Handler predicate_not;  // predicate 0 = not predicate 1
     Handler multiply_add;   // fma.rn.f32
-    Handler local_address;  // the address of the frame's local memory plus op.immediate
+    Handler local_address;  // an address in the frame's local memory
     Mover (*load_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*atomic_mover)(std::string_view operation, ptx::Type type);

@@ -6,7 +6,7 @@
 // E elements the rows g (and g + 8 in every second register) and the columns E * t, ... of a; of b
 // columns and rows change places; of c and d rows g, g + 8 and columns 2t, 2t + 1.
 //
-// An Op has room for six operands, and mma has up to 24, so Op::immediate is an index into
+// An Op has room for six operands, and mma has up to 24, so its payload is an index into
 // Program::matrices. The last operand of a PTX instruction on matrices is a member mask of all
 // lanes: the scheduler brings them together before (Control::synchronize).
 #pragma once
@@ -97,8 +97,6 @@ struct Matrices {
     // Loads and stores. ldmatrix, stmatrix: `count` matrices of 8 rows of 16 bytes. wmma: which
     // operand's fragment, of m x n x k, by rows or columns, `stride` elements apart.
     Locator address = no_operand, stride = no_operand;
-    int64_t offset = 0;  // to the address, which may be of 32 bits, or in the frame's memory
-    bool narrow_address = false, frame_relative = false;
     ptx::Space space = ptx::Space::shared;
     bool transposed = false;
     bool by_rows = true;

@@ -43,11 +43,10 @@ inline RowPart row_part(bool transposed, int lane, int part) {
 template <Watch watch, Access access>
 void access_matrices(Warp& w, const Op& op) {
     if (w.mask != all_lanes) refuse_part_of_warp(w, op);
-    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     Op rows = op;
     rows.operand[5] = x.address;
-    rows.immediate = int64_t(x.offset);
-    rows.bytes = row_bytes;
+    rows.memory().bytes = row_bytes;
     read_addresses(w, rows);
     if (x.space == ptx::Space::generic) {
         const uint64_t start = shared_window + w.block->program->reserved_shared;
@@ -71,7 +70,7 @@ void access_matrices(Warp& w, const Op& op) {
     if constexpr (watch == Watch::accesses) {
         announce<watch>(w, rows, ptx::Space::shared, access, Shape::scattered);
     } else if constexpr (watch == Watch::faults) {
-        rows.bytes = uint8_t(4 / parts);
+        rows.memory().bytes = uint8_t(4 / parts);
         for (int n = 0; n < x.count; ++n) {
             for (int part = 0; part < parts; ++part) {
                 w.mask = 0;
@@ -176,12 +175,11 @@ void move_part(Warp& w, const Op& op, Locator at, uint32_t shift, uint32_t bytes
 template <Watch watch, Access access>
 void access_fragment(Warp& w, const Op& op) {
     if (w.mask != all_lanes) refuse_part_of_warp(w, op);
-    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     const int bits = bits_of(x.a_type);
     const int each = bits == 64 ? 1 : 32 / bits;
     Op part = op;
     part.operand[5] = x.address;
-    part.immediate = int64_t(x.offset);
     read_addresses(w, part);
     uint64_t base[warp_size];
     std::copy_n(w.address, warp_size, base);
@@ -213,7 +211,7 @@ void access_fragment(Warp& w, const Op& op) {
                           : x.operand == 'b' ? !x.by_rows
                                              : x.by_rows != (x.m == 8 && x.n == 32);
     const int parts = together ? 1 : each;
-    part.bytes = uint8_t(bits == 64 ? 8 : 4 / parts);
+    const uint8_t bytes = part.memory().bytes = uint8_t(bits == 64 ? 8 : 4 / parts);
     const int registers = access == Access::load ? x.d_count : x.a_count;
     for (int r = 0; r < registers; ++r) {
         for (int e = 0; e < parts; ++e) {
@@ -224,13 +222,13 @@ void access_fragment(Warp& w, const Op& op) {
                 w.address[i] = base[i] + n * uint64_t(bits) / 8;
             }
             const Locator at = access == Access::load ? x.d[r] : x.a[r];
-            const uint32_t shift = uint32_t(e) * part.bytes;
+            const uint32_t shift = uint32_t(e) * bytes;
             if (space == ptx::Space::shared)
-                move_part<watch, ptx::Space::shared, access>(w, part, at, shift, part.bytes);
+                move_part<watch, ptx::Space::shared, access>(w, part, at, shift, bytes);
             else if (space == ptx::Space::local)
-                move_part<watch, ptx::Space::local, access>(w, part, at, shift, part.bytes);
+                move_part<watch, ptx::Space::local, access>(w, part, at, shift, bytes);
             else
-                move_part<watch, ptx::Space::global, access>(w, part, at, shift, part.bytes);
+                move_part<watch, ptx::Space::global, access>(w, part, at, shift, bytes);
         }
     }
 }

@@ -17,7 +17,7 @@
 
 namespace coalesce::sim {
 
-// What an instruction does to an mbarrier (Op::extra of an update).
+// What an instruction does to an mbarrier.
 enum class MbarrierUpdate : uint8_t {
     init,
     inval,

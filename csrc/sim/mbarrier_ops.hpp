@@ -21,11 +21,11 @@ namespace coalesce::sim::COALESCE_ISA {
 
 inline constexpr uint32_t bulk_unit = 16;  // bytes: sizes and addresses are multiples of it
 
-// The mbarriers of the lanes of w.mask in shared memory. Op::target: the address is generic.
+// The mbarriers of the lanes of w.mask in shared memory.
 template <Watch watch>
 inline void resolve_mbarriers(Warp& w, const Op& op, Access access, Resolved& r) {
     read_addresses(w, op);
-    if (op.target) {
+    if (op.get<MbarrierOperand>().generic) {
         const uint64_t start = shared_window + w.block->program->reserved_shared;
         for (int i = 0; i < warp_size; ++i) w.address[i] -= start;
     }
@@ -35,7 +35,7 @@ inline void resolve_mbarriers(Warp& w, const Op& op, Access access, Resolved& r)
 inline std::byte* host_of(const Resolved& r, const Op& op, int lane) {
     return r.shape == Shape::scattered ? r.lane[lane]
            : r.shape == Shape::uniform ? r.host
-                                       : r.host + size_t(lane) * op.bytes;
+                                       : r.host + size_t(lane) * op.memory().bytes;
 }
 
 inline Mbarrier read_mbarrier(const Warp& w, const Op& op, int lane, const std::byte* host) {
@@ -111,7 +111,7 @@ void land(Block& block, const BulkCopy& copy) {
 // arrive returns (or none).
 template <Watch watch>
 void mbarrier_update(Warp& w, const Op& op) {
-    const auto kind = MbarrierUpdate(op.extra);
+    const auto kind = op.get<MbarrierOperand>().update;
     const LaneMask given = w.mask;
     Resolved r;
     const Access access = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval
@@ -200,19 +200,20 @@ void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
 }
 
 // mbarrier.test_wait, try_wait: operand 5 the address, 0 a predicate, 1 the state that an arrival
-// returned, or the parity of a phase (op.extra).
+// returned, or the parity of a phase.
 template <Watch watch>
 void mbarrier_wait(Warp& w, const Op& op) {
     Resolved r;
     const LaneMask given = w.mask;
     resolve_mbarriers<watch>(w, op, Access::load, r);
+    const bool by_parity = op.get<MbarrierOperand>().by_parity;
     const auto* parities = w.lanes<const uint32_t>(op.operand[1]);
     const auto* states = w.lanes<const uint64_t>(op.operand[1]);
     LaneMask done = 0;
     const auto ask = [&] {
         for_each_lane(r.mask & ~done, [&](int i) {
             const Mbarrier b = read_mbarrier(w, op, i, host_of(r, op, i));
-            const uint32_t phase = op.extra ? parities[i] & 1 : Mbarrier(states[i]).parity();
+            const uint32_t phase = by_parity ? parities[i] & 1 : Mbarrier(states[i]).parity();
             if (b.parity() != phase) done |= 1u << i;
         });
     };
@@ -238,13 +239,15 @@ struct Bulk {
     std::byte* host;  // of the global end
 };
 
-// Checks and describes lane i's copy. Operand 0: its place in shared memory (op.target an offset,
-// bit 0 of op.extra: 32 bits), 1: its size, 5: its place in global memory.
+// Checks and describes lane i's copy. Operand 0: its place in shared memory , 1: its size, 5: its
+// place in global memory.
 template <Watch watch>
 inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bulk) {
-    const uint64_t from = op.extra & 1 ? w.lanes<const uint32_t>(op.operand[0])[i]
-                                       : w.lanes<const uint64_t>(op.operand[0])[i];
-    bulk.shared = op.extra & 1 ? uint32_t(from + op.target) : from + uint64_t(int32_t(op.target));
+    const auto& copy = op.get<BulkCopyOperand>();
+    const uint64_t from = copy.narrow_shared ? w.lanes<const uint32_t>(op.operand[0])[i]
+                                             : w.lanes<const uint64_t>(op.operand[0])[i];
+    bulk.shared = from + uint64_t(int64_t{copy.shared_offset});
+    if (copy.narrow_shared) bulk.shared = uint32_t(bulk.shared);
     bulk.bytes = w.lanes<const uint32_t>(op.operand[1])[i];
     read_addresses(w, op);
     bulk.global = w.address[i];
@@ -293,19 +296,19 @@ inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access
         });
 }
 
-// cp.async.bulk.shared.global: operands 2 and 3 are the mbarrier's address and an offset to it (bit
-// 1 of op.extra: 32 bits).
+// cp.async.bulk.shared.global: operands 2 and 3 are the mbarrier's address and an offset to it.
 template <Watch watch>
 void bulk_copy_to_shared(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {
         Bulk bulk{};
         if (!bulk_of<watch>(w, op, i, Access::async_copy, bulk)) return;
-        const uint64_t base = op.extra & 2 ? w.lanes<const uint32_t>(op.operand[2])[i]
-                                           : w.lanes<const uint64_t>(op.operand[2])[i];
+        const uint64_t base = op.get<BulkCopyOperand>().narrow_barrier
+                                  ? w.lanes<const uint32_t>(op.operand[2])[i]
+                                  : w.lanes<const uint64_t>(op.operand[2])[i];
         const uint32_t at = uint32_t(base) + w.lanes<const uint32_t>(op.operand[3])[i];
         if (at % sizeof(uint64_t) || !holds(w.block->shared_bytes, at, sizeof(uint64_t))) {
             Op update = op;
-            update.bytes = sizeof(uint64_t);
+            update.memory().bytes = sizeof(uint64_t);
             w.address[i] = at;
             fault<watch>(w, update, Access::atomic, ptx::Space::shared,
                          at % sizeof(uint64_t) ? Fault::misaligned : Fault::outside, 1u << i);

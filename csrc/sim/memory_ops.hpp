@@ -53,9 +53,10 @@ inline int64_t stride_of(const A* a) {
 // warp knows it, or found and kept.
 template <class A>
 inline int64_t known_stride(Warp& w, const Op& op, const A* a) {
-    if (w.strides.knows(op.family) && !op.family_renewed) return w.strides.stride[op.family];
+    const MemoryOperand& at = op.memory();
+    if (w.strides.knows(at.family) && !at.family_renewed) return w.strides.stride[at.family];
     const int64_t stride = stride_of(a);
-    w.strides.keep(op.family, stride);
+    w.strides.keep(at.family, stride);
     return stride;
 }
 
@@ -67,11 +68,12 @@ inline Shape shape_of_stride(int64_t stride, uint32_t bytes) {
 
 // Copies the address register, 32 or 64 bits, plus the offset to w.address.
 inline void read_addresses(Warp& w, const Op& op) {
-    const uint64_t by = uint64_t(op.immediate) + (op.frame_relative ? w.current.frame.local : 0);
-    if (op.narrow_address) {
+    const MemoryOperand& at = op.memory();
+    const uint64_t by = uint64_t(at.offset) + (at.frame_relative ? w.current.frame.local : 0);
+    if (at.form == AddressForm::narrow) {
         const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
         for (int i = 0; i < warp_size; ++i) w.address[i] = uint32_t(a[i] + uint32_t(by));
-    } else if (op.split_address) {
+    } else if (at.form == AddressForm::pair) {
         const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
         for (int i = 0; i < warp_size; ++i)
             w.address[i] = (uint64_t{a[i]} | uint64_t{a[warp_size + i]} << 32) + by;
@@ -121,7 +123,7 @@ inline void take_tag_off(Warp& w) {
 // Shared memory is `of`'s: another block's of the cluster, if that is not null.
 template <Watch watch, ptx::Space space>
 inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Block* of = nullptr) {
-    const uint32_t bytes = op.bytes;
+    const uint32_t bytes = op.memory().bytes;
     const bool writes = access != Access::load && access != Access::async_copy;
     r.mask = w.mask;
     // The lanes at fault are left out; where there are others, they try again.
@@ -140,7 +142,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
     uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
     // Addresses that rise by a stride: their ends and their lowest bits are known.
     bool rising = false;
-    if (watch == Watch::nothing && w.mask == all_lanes && op.family != ptx::AddressFamilies::none) {
+    if (watch == Watch::nothing && w.mask == all_lanes &&
+        op.memory().family != ptx::AddressFamilies::none) {
         const int64_t stride = known_stride(w, op, w.address);
         r.shape = shape_of_stride(stride, bytes);
         rising = stride > 0 && high - low == uint64_t(stride) * (warp_size - 1) && high > low;
@@ -234,7 +237,7 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     event.space = space;
     event.access = access;
     event.shape = shape;
-    event.bytes = op.bytes;
+    event.bytes = op.memory().bytes;
     event.mask = w.mask;
     event.first = w.address[0];
     event.addresses = w.address;
@@ -254,7 +257,7 @@ void access_memory(Warp& w, const Op& op) {
         if (!r.mask) return;
         w.mask = r.mask;
     }
-    if (watch == Watch::faults || !op.frame_relative || space != ptx::Space::local)
+    if (watch == Watch::faults || !op.memory().frame_relative || space != ptx::Space::local)
         announce<watch>(w, op, space, access, r.shape);
     op.mover(w, op, r);
     w.mask = all;
@@ -263,7 +266,7 @@ void access_memory(Warp& w, const Op& op) {
 // As read_addresses, for generic addresses; those of .shared::cluster count from its start.
 inline void read_generic_addresses(Warp& w, const Op& op) {
     read_addresses(w, op);
-    if (!op.in_cluster) return;
+    if (!op.memory().in_cluster) return;
     for (int i = 0; i < warp_size; ++i) w.address[i] = shared_window | uint32_t(w.address[i]);
 }
 
@@ -326,7 +329,7 @@ inline void load_parameter(Warp& w, const Op& op) {
     Resolved r;
     r.shape = w.mask == all_lanes ? Shape::uniform : Shape::scattered;
     r.mask = w.mask;
-    r.host = const_cast<std::byte*>(w.block->launch->parameters.data()) + op.immediate;
+    r.host = const_cast<std::byte*>(w.block->launch->parameters.data()) + op.memory().offset;
     if (r.shape == Shape::scattered) std::fill_n(r.lane, warp_size, r.host);
     op.mover(w, op, r);
 }
@@ -341,22 +344,23 @@ inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t of
     return offset;
 }
 
-// LDC: op.extra the bank, operand 5 and op.immediate its offset. What lies beyond reads as zero.
+// LDC: the bank at the address. What lies beyond reads as zero.
 template <Watch watch>
 void load_bank(Warp& w, const Op& op) {
     static constexpr std::byte nothing[16] = {};
-    const std::vector<std::byte>& bank = w.block->banks[op.extra];
+    const uint8_t number = op.get<BankOperand>().bank, bytes = op.memory().bytes;
+    const std::vector<std::byte>& bank = w.block->banks[number];
     const MachineCode& code = *w.block->program->machine;
     Resolved r;
     r.mask = w.mask;
     read_addresses(w, op);
     for_each_lane(w.mask, [&](int i) {
         const uint64_t at = w.address[i];
-        const bool within = holds(bank.size(), at, op.bytes);
+        const bool within = holds(bank.size(), at, bytes);
         r.lane[i] = const_cast<std::byte*>(within ? bank.data() + at : nothing);
-        w.address[i] = bank_address(code, op.extra, at);
+        w.address[i] = bank_address(code, number, at);
     });
-    const Shape shape = shape_of(w.address, w.mask, op.bytes);
+    const Shape shape = shape_of(w.address, w.mask, bytes);
     announce<watch>(w, op, ptx::Space::constant, Access::load, shape);
     op.mover(w, op, r);
 }
@@ -374,26 +378,26 @@ void finish(Warp& w, AsyncCopy& copy) {
     copy.mask &= ~lanes;
 }
 
-// How many bytes of its source each lane of a cp.async reads; the rest of op.bytes becomes zeros.
+// How many bytes of its source each lane of a cp.async reads; the rest becomes zeros.
 inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
     const uint32_t* size =
         op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);
+    const auto& operand = op.get<AsyncCopyOperand>();
+    const uint32_t bytes = operand.source.bytes;
     LaneMask ignored = 0;
     if (op.operand[2] != no_operand)
-        ignored = w.predicate(op.operand[2]) ^ (op.extra & 2 ? all_lanes : 0u);
+        ignored = w.predicate(op.operand[2]) ^ (operand.negated ? all_lanes : 0u);
     for_each_lane(w.mask, [&](int i) {
-        const uint32_t n = size ? std::min<uint32_t>(size[i], op.bytes) : op.bytes;
+        const uint32_t n = size ? std::min(size[i], bytes) : bytes;
         copy.source_bytes[i] = uint8_t(has_lane(ignored, i) ? 0 : n);
     });
 }
 
-// cp.async: operand 0 the shared address (narrow: bit 0 of extra), 5 the global one, 1 the number
-// of bytes to read (or none), 2 a predicate to read nothing (or none; bit 1 of extra: negated).
 template <Watch watch>
 void async_copy(Warp& w, const Op& op) {
     AsyncCopy copy{};
     copy.pc = op.pc;
-    copy.bytes = op.bytes;
+    const uint8_t bytes = copy.bytes = op.memory().bytes;
     copy.mask = w.mask;
     read_source_bytes(w, op, copy);
     Resolved r;
@@ -401,14 +405,14 @@ void async_copy(Warp& w, const Op& op) {
         for_each_lane(w.mask, [&](int i) {
             put(i, r.shape == Shape::scattered ? r.lane[i]
                    : r.shape == Shape::uniform ? r.host
-                                               : r.host + size_t(i) * op.bytes);
+                                               : r.host + size_t(i) * bytes);
         });
     };
     // A lane that reads nothing may have any source address, one that reads a part needs only that.
     const LaneMask given = w.mask;
     LaneMask whole = 0, part = 0, faulty = 0;
     for_each_lane(given, [&](int i) {
-        LaneMask& m = copy.source_bytes[i] == op.bytes ? whole : part;
+        LaneMask& m = copy.source_bytes[i] == bytes ? whole : part;
         if (copy.source_bytes[i] > 0) m |= 1u << i;
     });
     read_addresses(w, op);
@@ -422,7 +426,7 @@ void async_copy(Warp& w, const Op& op) {
     for_each_lane(part, [&](int i) {
         const Buffer* b =
             w.block->memory->find(w.address[i], copy.source_bytes[i], w.block->hints[op.pc]);
-        const bool misaligned = w.address[i] & (op.bytes - 1u);
+        const bool misaligned = w.address[i] & (bytes - 1u);
         if (b && !misaligned) {
             copy.source[i] = b->host + (w.address[i] - b->address);
             return;
@@ -439,9 +443,11 @@ void async_copy(Warp& w, const Op& op) {
 
     Op destination = op;
     destination.operand[5] = op.operand[0];
-    destination.narrow_address = op.extra & 1;
-    destination.family = ptx::AddressFamilies::none;
-    destination.immediate = int32_t(op.target);
+    const auto& operand = op.get<AsyncCopyOperand>();
+    destination.set(MemoryOperand{
+        .offset = operand.destination_offset,
+        .bytes = bytes,
+        .form = operand.narrow_destination ? AddressForm::narrow : AddressForm::wide});
     w.mask = given & ~faulty;
     if (w.mask) {
         read_addresses(w, destination);
@@ -462,15 +468,16 @@ inline void async_commit(Warp& w, const Op&) {
     w.async_open.clear();
 }
 
-// Leaves at most op.immediate of the latest groups pending; -1: waits for everything.
+// Performs the copies of all but the latest groups.
 template <Watch watch>
 void async_wait(Warp& w, const Op& op) {
     const auto finish_all = [&](std::vector<AsyncCopy>& copies) {
         for (AsyncCopy& copy : copies) finish<watch>(w, copy);
         std::erase_if(copies, [](const AsyncCopy& c) { return c.mask == 0; });
     };
-    if (op.immediate < 0) finish_all(w.async_open);
-    const size_t keep = op.immediate < 0 ? 0 : size_t(op.immediate);
+    const auto& left = op.get<AsyncGroups>();
+    if (left.all) finish_all(w.async_open);
+    const size_t keep = left.all ? 0 : left.pending;
     const size_t groups = w.async_groups.size() > keep ? w.async_groups.size() - keep : 0;
     for (size_t g = 0; g < groups; ++g) finish_all(w.async_groups[g]);
     while (!w.async_groups.empty() && w.async_groups.front().empty() &&

@@ -45,13 +45,14 @@ inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
 // At which stride the lanes of a full warp access, if it is one that is moved as Words.
 template <Watch watch, class A>
 inline int64_t stride_of_words(Warp& w, const Op& op, const A* a, uint32_t bytes) {
-    if (watch == Watch::nothing && !op.split_address) {
+    const bool pairs = op.memory().form == AddressForm::pair;
+    if (watch == Watch::nothing && !pairs) {
         const int64_t stride = known_stride(w, op, a);
         return stride < most_stride && stride > -most_stride ? stride : LaneStrides::irregular;
     }
     const uint32_t* const pair = w.lanes<const uint32_t>(op.operand[5]);
     const Shape shape =
-        op.split_address ? shape_of_pairs(pair, all_lanes, bytes) : shape_of(a, all_lanes, bytes);
+        pairs ? shape_of_pairs(pair, all_lanes, bytes) : shape_of(a, all_lanes, bytes);
     return shape == Shape::uniform       ? 0
            : shape == Shape::consecutive ? int64_t{bytes}
                                          : LaneStrides::irregular;
@@ -65,8 +66,8 @@ inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access acces
         event.pc = op.pc;
         event.space = space;
         event.access = access;
-        event.shape = shape_of_stride(stride, op.bytes);
-        event.bytes = op.bytes;
+        event.bytes = op.memory().bytes;
+        event.shape = shape_of_stride(stride, event.bytes);
         event.mask = all_lanes;
         event.first = first;
         event.op = &op;
@@ -84,13 +85,14 @@ inline Words find_words(Warp& w, const Op& op) {
     if constexpr (space == ptx::Space::shared) {
         const uint32_t* a = w.lanes<const uint32_t>(op.operand[5]);
         stride = stride_of_words<watch>(w, op, a, bytes);
-        first = uint32_t(a[0] + uint32_t(op.immediate));
+        first = uint32_t(a[0] + uint32_t(op.memory().offset));
     } else {
         const uint64_t* a = w.lanes<const uint64_t>(op.operand[5]);
         const uint32_t* pair = w.lanes<const uint32_t>(op.operand[5]);
         stride = stride_of_words<watch>(w, op, a, bytes);
-        first = op.split_address ? pair[0] | uint64_t{pair[warp_size]} << 32 : a[0];
-        first += uint64_t(op.immediate);
+        first = op.memory().form == AddressForm::pair ? pair[0] | uint64_t{pair[warp_size]} << 32
+                                                      : a[0];
+        first += uint64_t(op.memory().offset);
     }
     if (stride == LaneStrides::irregular || ((first | uint64_t(stride)) & (bytes - 1))) return {};
     const Span span(first, stride, bytes);

@@ -118,19 +118,21 @@ struct FactorFinder {
     int64_t offset = 0;  // of the load before
 
     bool find(Warp& w, const Op& load) {
-        const int64_t by = load.immediate - offset;
-        offset = load.immediate;
+        const MemoryOperand& at = load.memory();
+        const int64_t by = at.offset - offset;
+        offset = at.offset;
         const bool within =
             by < 0 ? 0 - uint64_t(by) <= words.before : uint64_t(by) <= words.behind;
-        if (load.same_address && words.host && within && !(by & 3)) {
+        if (at.same_address && words.host && within && !(by & 3)) {
             words.host += by;
             words.before += uint64_t(by);
             words.behind -= uint64_t(by);
             return true;
         }
         using enum ptx::Space;
-        words = load.extra ? find_words<Watch::nothing, shared, Access::load, 1>(w, load)
-                           : find_words<Watch::nothing, global, Access::load, 1>(w, load);
+        words = at.form == AddressForm::narrow
+                    ? find_words<Watch::nothing, shared, Access::load, 1>(w, load)
+                    : find_words<Watch::nothing, global, Access::load, 1>(w, load);
         return words.host;
     }
 };
@@ -146,7 +148,7 @@ inline void multiply_chain(Warp& w, const Op& op) {
         FactorFinder x, y;
         const Op* product = nullptr;  // the last of them
         while (at != end) {
-            if (!at->loads_factor) {
+            if (!at->has_memory() || !at->memory().loads_factor) {
                 at->run(w, *at);
                 ++at;
                 continue;
@@ -158,9 +160,9 @@ inline void multiply_chain(Warp& w, const Op& op) {
                 first = last;
                 strides[0] = x.words.stride, strides[1] = y.words.stride;
             }
-            if (!at[0].read_once)
+            if (!at[0].memory().read_once)
                 move_words<Access::load, 1>(w.lanes<uint32_t>(at[0].operand[0]), x.words);
-            if (!at[1].read_once)
+            if (!at[1].memory().read_once)
                 move_words<Access::load, 1>(w.lanes<uint32_t>(at[1].operand[0]), y.words);
             new (last++) Factors{x.words.host, y.words.host};
             product = at + 2;

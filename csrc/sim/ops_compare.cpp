@@ -6,6 +6,7 @@
 #include "sim/floats.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
+#include "sim/predicates.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -13,9 +14,7 @@ namespace {
 
 using ptx::Type;
 
-// How two values may relate. A comparison is the set of relations for which it is true: ordered
-// comparisons are false, unordered ones (the u of equ, ...) true if an operand is a NaN.
-enum Relation : uint8_t { less = 1, equal = 2, greater = 4, unordered = 8 };
+using namespace relation;
 
 struct Comparison {
     std::string_view name;
@@ -58,16 +57,11 @@ struct as_wide {
     static float value(uint16_t a) { return Format::widen(a); }
 };
 
-// Op::extra of a comparison: how its truth is combined with the predicate c, which relations make
-// it true, and whether c is negated.
-constexpr int relations_shift = 2;
-constexpr uint8_t combine_bits = 0x03, negated_bit = 0x80;
-
 // The lanes whose values a(i) and b(i) are in one of the relations. Which ones is asked once for
 // all lanes, so that one loop serves every comparison.
 template <class A, class B>
 inline LaneMask compare(const Op& op, A a, B b) {
-    const uint8_t relations = op.extra >> relations_shift & 15;
+    const uint8_t relations = op.get<ComparisonOperand>().relations;
     LaneMask is_less = 0, is_equal = 0, is_greater = 0;
     for (int i = 0; i < warp_size; ++i) is_less |= LaneMask(a(i) < b(i)) << i;
     for (int i = 0; i < warp_size; ++i) is_equal |= LaneMask(a(i) == b(i)) << i;
@@ -103,28 +97,12 @@ inline std::pair<LaneMask, LaneMask> compare_packed(Warp& w, const Op& op) {
     return {compare(op, low(a), low(b)), compare(op, high(a), high(b))};
 }
 
-enum Combine : uint8_t { keep, and_with, or_with, xor_with };
-
 // The truth of a comparison combined with the predicate c, if the instruction has one.
 inline LaneMask combine(Warp& w, const Op& op, LaneMask truth) {
     if (op.operand[4] == no_operand) return truth;
-    const LaneMask c = w.predicate(op.operand[4]) ^ (op.extra & negated_bit ? all_lanes : 0u);
-    switch (op.extra & combine_bits) {
-        case and_with:
-            return truth & c;
-        case or_with:
-            return truth | c;
-        case xor_with:
-            return truth ^ c;
-        default:
-            return truth;
-    }
-}
-
-inline void store(Warp& w, Locator at, LaneMask value) {
-    if (at == no_operand) return;
-    LaneMask& d = w.predicate(at);
-    d = (d & ~w.mask) | (value & w.mask);
+    const auto& how = op.get<ComparisonOperand>();
+    return combined(how.combination, truth,
+                    w.predicate(op.operand[4]) ^ (how.negated ? all_lanes : 0u));
 }
 
 // setp p|q, a, b[, c]: operands p, q, a, b, c.
@@ -144,12 +122,13 @@ void set_predicate_packed(Warp& w, const Op& op) {
     store(w, op.operand[1], q);
 }
 
-// set d, -, a, b[, c]: true is all ones for an integer d, 1.0 for a floating one (op.immediate).
+// set d, -, a, b[, c]: true is all ones for an integer d, 1.0 for a floating one.
 template <class D, class Read>
 void set_value(Warp& w, const Op& op) {
     const LaneMask m = combine(w, op, compare<Read>(w, op));
     D* d = w.lanes<D>(op.operand[0]);
-    for_each_lane(w.mask, [&](int i) { d[i] = has_lane(m, i) ? D(op.immediate) : D(0); });
+    const D truth = D(op.get<ComparisonOperand>().truth);
+    for_each_lane(w.mask, [&](int i) { d[i] = has_lane(m, i) ? truth : D(0); });
 }
 
 template <class Format>
@@ -158,7 +137,7 @@ void set_value_packed(Warp& w, const Op& op) {
     low = combine(w, op, low);
     high = combine(w, op, high);
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-    const uint32_t truth = uint32_t(op.immediate) & 0xffff;
+    const uint32_t truth = op.get<ComparisonOperand>().truth & 0xffff;
     for_each_lane(w.mask, [&, low = low, high = high](int i) {
         d[i] = (has_lane(low, i) ? truth : 0) | (has_lane(high, i) ? truth << 16 : 0);
     });
@@ -229,7 +208,7 @@ Handler by_type(Type type, bool ftz, Pick pick) {
     }
 }
 
-int64_t truth_of(Type type) {
+uint32_t truth_of(Type type) {
     switch (type) {
         case Type::f32:
             return 0x3f800000;
@@ -240,7 +219,7 @@ int64_t truth_of(Type type) {
         case Type::bf16x2:
             return 0x3f80;
         default:
-            return -1;
+            return UINT32_MAX;
     }
 }
 
@@ -280,11 +259,12 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
 
     Selection s;
     s.destinations = 2;
-    s.extra = boolean == "and"   ? and_with
-              : boolean == "or"  ? or_with
-              : boolean == "xor" ? xor_with
-                                 : keep;
-    s.extra |= uint8_t(comparison->relations << relations_shift);
+    s.payload = ComparisonOperand{.relations = comparison->relations,
+                                  .combination = boolean == "and"   ? Combination::conjunction
+                                                 : boolean == "or"  ? Combination::disjunction
+                                                 : boolean == "xor" ? Combination::difference
+                                                                    : Combination::none,
+                                  .truth = op == "set" ? truth_of(d) : 0};
     s.types = {d, d, t, t};
     if (!boolean.empty()) s.types.push_back(Type::pred);
     const auto packed_handler = [&](auto format) -> Handler {
@@ -302,10 +282,7 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
             return ptx::size_of(d) == 2 ? &set_value<uint16_t, Read> : &set_value<uint32_t, Read>;
         });
     }
-    if (op == "set") {
-        if (ptx::size_of(d) == 8) s.run = nullptr;
-        s.immediate = truth_of(d);
-    }
+    if (op == "set" && ptx::size_of(d) == 8) s.run = nullptr;
     return s;
 }
 

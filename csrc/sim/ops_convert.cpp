@@ -18,12 +18,7 @@ using ptx::Type;
 // their own that become vector code: integers of all widths, integers to floats and back in the
 // usual rounding, floats to floats, halves to and from floats. All others (directed rounding, .sat,
 // .relu, .ftz, unusual pairs of types) are one function that takes the same steps lane by lane, as
-// Steps tells it.
-
-enum class Round : uint8_t { none, rn, rz, rm, rp, rna };
-
-// What a conversion does to a value besides rounding it.
-enum class Clip : uint8_t { none, relu, sat };
+// ConversionOperand tells it.
 
 // To an integer value in floating point.
 template <class T>
@@ -157,23 +152,6 @@ bool is_integer(Type t) { return t >= Type::u8 && t <= Type::s64; }
 bool is_float(Type t) { return t == Type::f32 || t == Type::f64; }
 bool is_half(Type t) { return t == Type::f16 || t == Type::bf16; }
 
-// What a conversion that has no loop of its own does; kept in Op::immediate.
-struct Steps {
-    Type to, from;
-    Round round;
-    Clip clip;
-    bool integral, ftz;
-
-    [[nodiscard]] int64_t packed() const {
-        return int64_t(to) | int64_t(from) << 8 | int64_t(round) << 16 | int64_t(clip) << 24 |
-               int64_t(integral) << 32 | int64_t(ftz) << 33;
-    }
-    [[nodiscard]] static Steps of(int64_t bits) {
-        return {Type(bits & 0xff),       Type(bits >> 8 & 0xff), Round(bits >> 16 & 0xff),
-                Clip(bits >> 24 & 0xff), (bits >> 32 & 1) != 0,  (bits >> 33 & 1) != 0};
-    }
-};
-
 template <class T>
 inline T read(const std::byte* lanes, int i) {
     T value;
@@ -208,14 +186,14 @@ double read_float(const std::byte* lanes, int i, Type type) {
 }
 
 template <class D>
-D integer_to_float(const Steps& steps, __int128 x) {
+D integer_to_float(const ConversionOperand& steps, __int128 x) {
     const bool is_signed = ptx::is_signed(steps.from);
     const D nearest = is_signed ? D(int64_t(x)) : D(uint64_t(x));
     const __int128 back = __int128(nearest);
     return clipped(steps.clip, redirect(steps.round, nearest, back > x ? 1 : back < x ? -1 : 0));
 }
 
-void convert_integer(const Steps& steps, const std::byte* from, std::byte* to, int i) {
+void convert_integer(const ConversionOperand& steps, const std::byte* from, std::byte* to, int i) {
     const __int128 x = read_integer(from, i, steps.from);
     const auto as_double = [&] {
         return ptx::is_signed(steps.from) ? integer_to_odd(int64_t(x))
@@ -242,7 +220,7 @@ void convert_integer(const Steps& steps, const std::byte* from, std::byte* to, i
     });
 }
 
-void convert_float(const Steps& steps, const std::byte* from, std::byte* to, int i) {
+void convert_float(const ConversionOperand& steps, const std::byte* from, std::byte* to, int i) {
     double x = read_float(from, i, steps.from);
     if (steps.ftz && steps.from == Type::f32) x = flush(float(x));
     if (steps.integral || is_integer(steps.to)) x = to_integral(steps.round, x);
@@ -271,7 +249,7 @@ void convert_float(const Steps& steps, const std::byte* from, std::byte* to, int
 
 // Any conversion, lane by lane.
 void convert(Warp& w, const Op& op) {
-    const Steps steps = Steps::of(op.immediate);
+    const ConversionOperand steps = op.get<ConversionOperand>();
     const std::byte* from = w.lanes<const std::byte>(op.operand[1]);
     std::byte* to = w.lanes<std::byte>(op.operand[0]);
     const bool integer = is_integer(steps.from);
@@ -283,7 +261,7 @@ void convert(Warp& w, const Op& op) {
 // Two floats to a packed pair of halves.
 template <class Format>
 void convert_pair(Warp& w, const Op& op) {
-    const Steps steps = Steps::of(op.immediate);
+    const ConversionOperand steps = op.get<ConversionOperand>();
     const float* a = w.lanes<const float>(op.operand[1]);
     const float* b = w.lanes<const float>(op.operand[2]);
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
@@ -294,7 +272,7 @@ void convert_pair(Warp& w, const Op& op) {
 }
 
 // The loop of a common conversion, or null.
-Handler common_conversion(const Steps& steps) {
+Handler common_conversion(const ConversionOperand& steps) {
     const Type d = steps.to, s = steps.from;
     if (steps.clip != Clip::none) return nullptr;
     const Round r = steps.round == Round::none ? Round::rn : steps.round;
@@ -352,7 +330,7 @@ Handler common_conversion(const Steps& steps) {
 }
 
 // Whether PTX has the conversion; what it lacks is refused, not guessed.
-bool exists(const Steps& steps) {
+bool exists(const ConversionOperand& steps) {
     const Type d = steps.to, s = steps.from;
     const auto known = [](Type t) { return is_integer(t) || is_float(t) || is_half(t); };
     if (!known(d) || !known(s)) return false;
@@ -434,7 +412,7 @@ Selection select_convert(const ptx::Instruction& in, Modifiers& m) {
     const Type d = m.take_type(), s = m.take_type();
 
     const Clip clip = relu ? Clip::relu : sat ? Clip::sat : Clip::none;
-    const Steps steps{d, s, r, clip, integral_result, ftz};
+    const ConversionOperand steps{d, s, r, clip, integral_result, ftz};
     if (d == Type::f16x2 || d == Type::bf16x2) {
         if (s != Type::f32 || in.operands.size() != 3 || sat) return {};
         const bool half = d == Type::f16x2, common = !relu && rounding_of(r) == Rounding::nearest;
@@ -443,13 +421,13 @@ Selection select_convert(const ptx::Instruction& in, Modifiers& m) {
                                      : &lanewise<packed<bfloat_format>, uint32_t, float, float>)
                              : (half ? &convert_pair<half_format> : &convert_pair<bfloat_format>),
                       {d, s, s});
-        pair.immediate = steps.packed();
+        pair.payload = steps;
         return pair;
     }
     if (!exists(steps)) return {};
     const Handler common = common_conversion(steps);
     Selection one = selection(common ? common : &convert, {d, s});
-    one.immediate = steps.packed();
+    one.payload = steps;
     return one;
 }
 

@@ -8,6 +8,7 @@
 #include "sim/floats.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
+#include "sim/predicates.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -221,8 +222,7 @@ void test(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
     LaneMask value = 0;
     for (int i = 0; i < warp_size; ++i) value |= LaneMask(F::of(a[i])) << i;
-    LaneMask& d = w.predicate(op.operand[0]);
-    d = (d & ~w.mask) | (value & w.mask);
+    store(w, op.operand[0], value);
 }
 
 using single = TypeList<Type::f32>;

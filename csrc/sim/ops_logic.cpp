@@ -1,6 +1,7 @@
 // Logic and shifts (PTX ISA, "Logic and Shift Instructions"), on bits and on predicates.
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
+#include "sim/predicates.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -70,13 +71,15 @@ struct funnel_right {
     }
 };
 
-// lop3: any function of three bits, its truth table in `extra`.
+// lop3: any function of three bits, by its truth table.
 void lop3(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
-    const auto term = [table = op.extra](int row) { return table >> row & 1 ? UINT32_MAX : 0u; };
+    const auto term = [table = op.get<TruthTables>().first](int row) {
+        return table >> row & 1 ? UINT32_MAX : 0u;
+    };
     const uint32_t t0 = term(0), t1 = term(1), t2 = term(2), t3 = term(3);
     const uint32_t t4 = term(4), t5 = term(5), t6 = term(6), t7 = term(7);
     const LaneMask mask = w.mask;
@@ -134,10 +137,8 @@ struct permute {
 
 template <int (*f)(int, int)>
 void predicate_binary(Warp& w, const Op& op) {
-    LaneMask& d = w.predicate(op.operand[0]);
-    const LaneMask value =
-        LaneMask(f(int(w.predicate(op.operand[1])), int(w.predicate(op.operand[2]))));
-    d = (d & ~w.mask) | (value & w.mask);
+    store(w, op.operand[0],
+          LaneMask(f(int(w.predicate(op.operand[1])), int(w.predicate(op.operand[2])))));
 }
 
 int mask_and(int a, int b) { return a & b; }
@@ -146,10 +147,7 @@ int mask_xor(int a, int b) { return a ^ b; }
 
 }  // namespace
 
-void predicate_not(Warp& w, const Op& op) {
-    LaneMask& d = w.predicate(op.operand[0]);
-    d = (d & ~w.mask) | (~w.predicate(op.operand[1]) & w.mask);
-}
+void predicate_not(Warp& w, const Op& op) { store(w, op.operand[0], ~w.predicate(op.operand[1])); }
 
 Selection select_logic(const ptx::Instruction& in, Modifiers& m) {
     const std::string_view op = in.opcode;
@@ -201,7 +199,7 @@ Selection select_lop3(const ptx::Instruction& in, Modifiers& m) {
     if (in.operands.size() != 5 || in.operands[4].kind != ptx::Operand::Kind::integer) return {};
     m.take_type();
     Selection s = selection(&lop3, {Type::b32, Type::b32, Type::b32, Type::b32});
-    s.extra = uint8_t(in.operands[4].bits);
+    s.payload = TruthTables{.first = uint8_t(in.operands[4].bits)};
     return s;
 }
 

@@ -16,10 +16,11 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// d, a: op.extra registers.
+// d, a: so many registers.
 void move(Warp& w, const Op& op) {
     constexpr Locator register_bytes = next_register * sizeof(uint32_t);
-    for (Locator n = 0; n < op.extra; ++n) {
+    const Locator count = op.get<Registers>().count;
+    for (Locator n = 0; n < count; ++n) {
         const Locator by = n * register_bytes << 1;
         const uint32_t* a = w.lanes<const uint32_t>(op.operand[1] + by);
         put_words(w, op.operand[0] + by, [=](int i) { return a[i]; });
@@ -37,11 +38,12 @@ inline uint32_t carry_of(uint32_t a, uint32_t b, uint32_t sum) {
 
 inline LaneMask carry_in(Warp& w, Locator at) { return at == no_operand ? 0 : w.predicate(at); }
 
-// d, a, b; carry out 4, in 5. Bits 0 and 1 of extra: a, b inverted.
+// d, a, b; carry out 4, in 5. Terms may be inverted.
 void add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    const uint32_t flip_a = op.extra & 1 ? ~0u : 0u, flip_b = op.extra & 2 ? ~0u : 0u;
+    const uint8_t inverted = op.get<CarryOperand>().inverted;
+    const uint32_t flip_a = inverted & 1 ? ~0u : 0u, flip_b = inverted & 2 ? ~0u : 0u;
     const LaneMask in = carry_in(w, op.operand[5]);
     LaneMask out = 0;
     put_words(w, op.operand[0], [&](int i) {
@@ -53,17 +55,16 @@ void add_carry(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// d, a, b, c and carries out 4 and in: immediate's halves, and out 5. Bits 0 to 2 of extra: a, b, c
-// negated; 3 to 5: inverted.
+// d, a, b, c; carries out 4 and 5, and in as the payload says. Terms may be negated or inverted.
 void add3_carry(Warp& w, const Op& op) {
-    const LaneMask in1 = carry_in(w, uint32_t(op.immediate)),
-                   in2 = carry_in(w, uint32_t(op.immediate >> 32));
+    const auto& how = op.get<CarryOperand>();
+    const LaneMask in1 = carry_in(w, how.carry_in[0]), in2 = carry_in(w, how.carry_in[1]);
     const uint32_t* s[3];
     uint32_t flip[3];
     uint64_t more = 0;
     for (int n = 0; n < 3; ++n) {
         s[n] = w.lanes<const uint32_t>(op.operand[1 + n]);
-        const bool negated = op.extra >> n & 1, inverted = op.extra >> (3 + n) & 1;
+        const bool negated = how.negated >> n & 1, inverted = how.inverted >> n & 1;
         flip[n] = negated || inverted ? ~0u : 0u;
         more += negated;
     }
@@ -84,22 +85,23 @@ inline uint32_t funnel(uint32_t low, uint32_t high, int by) {
     return high << by | low >> 1 >> (31 - by);
 }
 
-// d = (a << extra) + b
+// d = (a << by) + b
 void shift_add(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    const int by = op.extra;
+    const int by = op.get<ShiftOperand>().by;
     put_words(w, op.operand[0], [=](int i) { return (a[i] << by) + b[i]; });
 }
 
-// LEA: d, a, b, c; carry out 4, in 5. The shift is in bits 0 to 4 of extra; bit 5: the upper word
-// of c:a; bit 6: c is the sign of a; bit 7: a is negated.
+// LEA: d, a, b, c; carry out 4, in 5. The upper word is that of c:a, where c is the sign of a if
+// the shift is signed.
 void shift_add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* c = op.operand[3] == no_operand ? a : w.lanes<const uint32_t>(op.operand[3]);
-    const int by = op.extra & 31;
-    const bool high = op.extra & 32, sign = op.extra & 64, negative = op.extra & 128;
+    const auto& shift = op.get<ShiftOperand>();
+    const int by = shift.by;
+    const bool high = shift.upper, sign = shift.is_signed, negative = shift.negated;
     const LaneMask in = carry_in(w, op.operand[5]);
     LaneMask out = 0;
     const auto put = [&](auto&& part) {
@@ -152,14 +154,14 @@ void multiply_high(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// SHF: d, low a, shift b, high c. Bit 0 of extra: right; 1: the upper word; 2: the type has 64
-// bits; 3: signed; 4: the shift wraps around.
+// SHF: d, low a, shift b, high c.
 void shift_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
-    const bool right = op.extra & 1, high = op.extra & 2, wide = op.extra & 4,
-               is_signed = op.extra & 8, wraps = op.extra & 16;
+    const auto& shift = op.get<ShiftOperand>();
+    const bool right = shift.right, high = shift.upper, wide = shift.wide,
+               is_signed = shift.is_signed, wraps = shift.wraps;
     const uint32_t most = wide ? 64 : 32;
     put_words(w, op.operand[0], [=](int i) {
         const uint64_t whole = uint64_t{c[i]} << 32 | a[i];
@@ -172,66 +174,42 @@ void shift_pair(Warp& w, const Op& op) {
     });
 }
 
-// The frequent shifts, by `immediate` below 32: of a pair d = upper word of b:a << immediate, of
-// words d = a << immediate, d = a >> immediate.
+// The frequent shifts, by a number below 32: of a pair d = upper word of b:a << by, of words
+// d = a << by, d = a >> by.
 void shift_funnel(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    const int by = int(op.immediate);
+    const int by = op.get<ShiftOperand>().by;
     put_words(w, op.operand[0], [=](int i) { return funnel(a[i], b[i], by); });
 }
 template <class T, bool right>
 void shift_word(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
-    const int by = int(op.immediate);
+    const int by = op.get<ShiftOperand>().by;
     put_words(w, op.operand[0], [=](int i) { return uint32_t(right ? a[i] >> by : a[i] << by); });
 }
 
 // The upper half of a comparison of pairs: predicate p (and q), a, b, with 4, lower half 5.
-// Bits 0 to 2 of extra: the comparison; 3 to 4: the operator (and, or, xor).
-enum Comparison : uint8_t { lt, eq, le, gt, ne, ge };
 template <class T>
 void compare_upper(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[2]);
     const T* b = w.lanes<const T>(op.operand[3]);
     const LaneMask with = w.predicate(op.operand[4]), lower = w.predicate(op.operand[5]);
-    LaneMask less = 0, equal = 0;
+    const auto& how = op.get<ComparisonOperand>();
+    LaneMask is_less = 0, is_equal = 0;
     for (int i = 0; i < warp_size; ++i) {
-        less |= LaneMask(a[i] < b[i]) << i;
-        equal |= LaneMask(a[i] == b[i]) << i;
+        is_less |= LaneMask(a[i] < b[i]) << i;
+        is_equal |= LaneMask(a[i] == b[i]) << i;
     }
-    LaneMask m = 0;
-    switch (Comparison(op.extra & 7)) {
-        case lt:
-        case le:
-            m = less | (equal & lower);
-            break;
-        case gt:
-        case ge:
-            m = (~less & ~equal) | (equal & lower);
-            break;
-        case eq:
-            m = equal & lower;
-            break;
-        case ne:
-            m = ~equal | lower;
-            break;
-    }
-    const auto combined = [&](LaneMask value) {
-        switch (op.extra >> 3 & 3) {
-            case 0:
-                return value & with;
-            case 1:
-                return value | with;
-            default:
-                return value ^ with;
-        }
-    };
-    store(w, op.operand[0], combined(m));
-    store(w, op.operand[1], combined(~m));
+    // Where the upper words are equal, the lower ones decide.
+    LaneMask m = is_equal & lower;
+    if (how.relations & relation::less) m |= is_less;
+    if (how.relations & relation::greater) m |= ~(is_less | is_equal);
+    store(w, op.operand[0], combined(how.combination, m, with));
+    store(w, op.operand[1], combined(how.combination, ~m, with));
 }
 
-// Predicates d and e from a, b, c by two truth tables: the lower bytes of immediate.
+// Predicates d and e from a, b, c by two truth tables.
 void predicate_logic(Warp& w, const Op& op) {
     const LaneMask a = w.predicate(op.operand[2]), b = w.predicate(op.operand[3]),
                    c = w.predicate(op.operand[4]);
@@ -242,59 +220,61 @@ void predicate_logic(Warp& w, const Op& op) {
         }
         return m;
     };
-    store(w, op.operand[0], by_table(uint32_t(op.immediate) & 0xff));
-    store(w, op.operand[1], by_table(uint32_t(op.immediate) >> 8 & 0xff));
+    store(w, op.operand[0], by_table(op.get<TruthTables>().first));
+    store(w, op.operand[1], by_table(op.get<TruthTables>().second));
 }
 
-// Predicate d: a is not zero, or (extra: and) b.
+// Predicate d: a is not zero, or (and) b.
+template <bool conjunction>
 void not_zero(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     LaneMask m = 0;
     for (int i = 0; i < warp_size; ++i) m |= LaneMask(a[i] != 0) << i;
     const LaneMask with = w.predicate(op.operand[2]);
-    store(w, op.operand[0], op.extra ? m & with : m | with);
+    store(w, op.operand[0], conjunction ? m & with : m | with);
 }
 
-// d = c with the bits of `immediate` replaced by those of the predicates from operand 1 on, shifted
-// by extra.
+// d = c with some bits replaced by those of the predicates from operand 1 on.
 void predicates_to_word(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const LaneMask* p = w.lanes<const LaneMask>(op.operand[1]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[2]);
-    const uint32_t mask = uint32_t(op.immediate);
-    for_each_lane(w.mask, [&](int i) {
+    const auto [mask, shift] = op.get<PredicateBits>();
+    for_each_lane(w.mask, [&, mask = mask, shift = shift](int i) {
         uint32_t bits = 0;
         for (int n = 0; n < 7; ++n) bits |= (p[n] >> i & 1) << n;
-        d[i] = (c[i] & ~(mask << op.extra)) | (bits & mask) << op.extra;
+        d[i] = (c[i] & ~(mask << shift)) | (bits & mask) << shift;
     });
 }
 
-// The predicates from operand 0 on, those of `immediate`, from the bits of a shifted by extra.
+// Some of the predicates from operand 0 on, from bits of a.
 void word_to_predicates(Warp& w, const Op& op) {
     LaneMask* p = w.lanes<LaneMask>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const auto [mask, shift] = op.get<PredicateBits>();
     for (int n = 0; n < 7; ++n) {
-        if (!(op.immediate >> n & 1)) continue;
+        if (!(mask >> n & 1)) continue;
         LaneMask m = 0;
-        for (int i = 0; i < warp_size; ++i) m |= (a[i] >> (n + op.extra) & 1) << i;
+        for (int i = 0; i < warp_size; ++i) m |= (a[i] >> (n + shift) & 1) << i;
         p[n] = (p[n] & ~w.mask) | (m & w.mask);
     }
 }
 
-// VOTE: d (in all lanes), predicate e, from predicate a. Extra: 0 any, 1 all, 2 alike.
+// VOTE: d (in all lanes), predicate e, from predicate a.
 void vote(Warp& w, const Op& op) {
     const LaneMask ballot = w.predicate(op.operand[2]) & w.mask;
-    const bool value = op.extra == 1   ? ballot == w.mask
-                       : op.extra == 2 ? ballot == w.mask || ballot == 0
-                                       : ballot != 0;
+    const auto& how = op.get<VoteOperand>();
+    const bool value = how.kind == VoteKind::all       ? ballot == w.mask
+                       : how.kind == VoteKind::uniform ? ballot == w.mask || ballot == 0
+                                                       : ballot != 0;
     if (op.operand[0] != no_operand) {
         uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-        const LaneMask mask = op.immediate ? all_lanes : w.mask;
+        const LaneMask mask = how.whole_warp ? all_lanes : w.mask;
         for_each_lane(mask, [&](int i) { d[i] = ballot; });
     }
     if (op.operand[1] == no_operand) return;
     LaneMask& p = w.predicate(op.operand[1]);
-    const LaneMask mask = op.immediate ? all_lanes : w.mask;
+    const LaneMask mask = how.whole_warp ? all_lanes : w.mask;
     p = (p & ~mask) | (value ? mask : 0);
 }
 
@@ -319,23 +299,25 @@ void whole_warp(Warp& w, const Op& op) {
 }
 
 // Predicate d: of the lanes of word a that have not exited, some are not here or predicate b does
-// not hold for them (BRA.DIV); extra: it is not so.
+// not hold for them (BRA.DIV), or the opposite (BRA.CONV).
+template <bool opposite>
 void is_parted(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const LaneMask members = a[std::countr_zero(w.mask)] & w.live;
     const bool parted = (members & ~(w.mask & w.predicate(op.operand[2]))) != 0;
-    store(w, op.operand[0], parted != (op.extra != 0) ? all_lanes : 0);
+    store(w, op.operand[0], parted != opposite ? all_lanes : 0);
 }
 
-// d in the bank op.extra: registers of `immediate >> 32` elements at index a + uint32(immediate).
+// d from a constant bank, at a + offset.
 template <class T>
 void load_bank(Warp& w, const Op& op) {
-    const std::vector<std::byte>& bank = w.block->banks[op.extra];
+    const auto& from = op.get<ConstantBank>();
+    const std::vector<std::byte>& bank = w.block->banks[from.bank];
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const int words = sizeof(T) == 8 ? 2 : 1;
     for_each_lane(w.mask, [&](int i) {
-        const uint64_t at = uint32_t(a[i] + uint32_t(op.immediate));
+        const uint64_t at = uint32_t(a[i] + from.offset);
         T value{};
         if (at + sizeof value <= bank.size()) std::memcpy(&value, bank.data() + at, sizeof value);
         using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
@@ -421,13 +403,15 @@ constexpr Named handlers[] = {
     {"compare_upper.u32", &compare_upper<uint32_t>},
     {"compare_upper.s32", &compare_upper<int32_t>},
     {"predicate_logic", &predicate_logic},
-    {"not_zero", &not_zero},
+    {"not_zero.or", &not_zero<false>},
+    {"not_zero.and", &not_zero<true>},
     {"predicates_to_word", &predicates_to_word},
     {"word_to_predicates", &word_to_predicates},
     {"vote", &vote},
     {"broadcast", &broadcast},
     {"whole_warp", &whole_warp},
-    {"is_parted", &is_parted},
+    {"is_parted", &is_parted<false>},
+    {"is_together", &is_parted<true>},
     {"load_bank.u8", &load_bank<uint8_t>},
     {"load_bank.s8", &load_bank<int8_t>},
     {"load_bank.u16", &load_bank<uint16_t>},

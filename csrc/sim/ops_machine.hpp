@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "sim/lanewise.hpp"
+#include "sim/predicates.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -60,12 +61,6 @@ inline void put_pairs(Warp& w, Locator at, F&& of) {
         d[i] = has_lane(mask, i) ? uint32_t(value) : d[i];
         d[next_register + i] = has_lane(mask, i) ? uint32_t(value >> 32) : d[next_register + i];
     }
-}
-
-inline void store(Warp& w, Locator at, LaneMask value) {
-    if (at == no_operand) return;
-    LaneMask& d = w.predicate(at);
-    d = (d & ~w.mask) | (value & w.mask);
 }
 
 struct Named {

@@ -83,7 +83,7 @@ void must_be_whole(const Warp& w, const Op& op) {
 
 void multiply(Warp& w, const Op& op) {
     must_be_whole(w, op);
-    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     Tile tiles[2];
     const bool halves = x.m == 16;
     for (int n = 0; n < x.tiles; ++n) {
@@ -134,7 +134,7 @@ void write_double(Warp& w, const Matrices& x, Locator at, int lane, double value
 
 void multiply_doubles(Warp& w, const Op& op) {
     must_be_whole(w, op);
-    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     alignas(64) double a[16][tile_rows] = {}, b[16][tile_columns],
                        sum[tile_columns][tile_rows] = {};
     const bool halves = x.m == 16;
@@ -164,7 +164,7 @@ void multiply_doubles(Warp& w, const Op& op) {
 // Only compute capability 7.0 has tensor cores for it; ptxas makes multiplications of floats.
 void multiply_in_floats(Warp& w, const Op& op) {
     must_be_whole(w, op);
-    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     const auto half = [&](const Locator* registers, int lane, int i) {
         return half_to_float(
             uint16_t(w.lanes<const uint32_t>(registers[i / 2])[lane] >> (i % 2 * 16)));
@@ -228,7 +228,7 @@ void multiply_in_floats(Warp& w, const Op& op) {
 // movmatrix: of 8 x 8 elements of 16 bits, lane 4g + t has (g, 2t) and (g, 2t + 1).
 void transpose(Warp& w, const Op& op) {
     must_be_whole(w, op);
-    const Matrices& x = w.block->program->matrices[size_t(op.immediate)];
+    const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     uint32_t a[warp_size];
     std::memcpy(a, w.lanes<const uint32_t>(x.a[0]), sizeof a);
     uint32_t* const d = w.lanes<uint32_t>(x.d[0]);

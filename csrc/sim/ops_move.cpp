@@ -6,6 +6,7 @@
 #include "sim/address_space.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
+#include "sim/predicates.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -28,10 +29,7 @@ struct cast {
     }
 };
 
-void move_predicate(Warp& w, const Op& op) {
-    LaneMask& d = w.predicate(op.operand[0]);
-    d = (d & ~w.mask) | (w.predicate(op.operand[1]) & w.mask);
-}
+void move_predicate(Warp& w, const Op& op) { store(w, op.operand[0], w.predicate(op.operand[1])); }
 
 template <class T, class F>
 inline void fill(Warp& w, const Op& op, F&& value) {
@@ -168,7 +166,7 @@ void read_special(Warp& w, const Op& op) {
         const uint32_t* index = block.thread_index[axis] + w.index * warp_size;
         fill<T>(w, op, [index](int i) { return index[i]; });
     };
-    switch (Special(op.extra)) {
+    switch (Special(op.get<SpecialRegister>().number)) {
         case tid_x:
             return thread(0);
         case tid_y:
@@ -295,14 +293,15 @@ void rank_of_address(Warp& w, const Op& op) {
 template <class Part, int bits>
 inline constexpr Part low = Part(Part(~Part{0}) >> (8 * sizeof(Part) - bits));
 
-// mov.b64 {lo, hi}, d and the like: operand[4] split into `extra` elements. Parts of 8 bits have
+// mov.b64 {lo, hi}, d and the like: operand[4] split into elements. Parts of 8 bits have
 // lanes of 16, as all registers of 8 bits.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void unpack(Warp& w, const Op& op) {
     const Whole* s = w.lanes<const Whole>(op.operand[4]);
     alignas(64) Whole source[warp_size];
     std::memcpy(source, s, sizeof source);
-    for (int n = 0; n < op.extra; ++n) {
+    const int count = op.get<Registers>().count;
+    for (int n = 0; n < count; ++n) {
         if (op.operand[n] == no_operand) continue;
         Part* d = w.lanes<Part>(op.operand[n]);
         const int shift = bits * n;
@@ -312,11 +311,12 @@ void unpack(Warp& w, const Op& op) {
     }
 }
 
-// mov.b64 d, {lo, hi}: `extra` elements in operands 1 to 4 joined into operand 0.
+// mov.b64 d, {lo, hi}: the elements in operands 1 to 4 joined into operand 0.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void pack(Warp& w, const Op& op) {
     alignas(64) Whole value[warp_size] = {};
-    for (int n = 0; n < op.extra; ++n) {
+    const int count = op.get<Registers>().count;
+    for (int n = 0; n < count; ++n) {
         const Part* s = w.lanes<const Part>(op.operand[1 + n]);
         const int shift = bits * n;
         for (int i = 0; i < warp_size; ++i) value[i] |= Whole(s[i] & low<Part, bits>) << shift;
@@ -330,12 +330,10 @@ template <class T>
 void add_constant(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
-    const T by = T(op.immediate);
+    const T by = T(op.get<AddedOffset>().by);
     const LaneMask mask = w.mask;
     for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? T(a[i] + by) : d[i];
 }
-
-// Other host threads see what this one wrote before.
 
 // isspacep.const: in one of the module's variables that cannot be written.
 void is_constant(Warp& w, const Op& op) {
@@ -345,24 +343,21 @@ void is_constant(Warp& w, const Op& op) {
         const Buffer* b = w.block->memory->find(a[i], 1, w.block->hints[op.pc]);
         value |= LaneMask(b && !b->writable && a[i] < global_base) << i;
     });
-    LaneMask& d = w.predicate(op.operand[0]);
-    d = (d & ~w.mask) | (value & w.mask);
+    store(w, op.operand[0], value);
 }
 
 constexpr uint64_t above_windows = shared_window + cluster_window_bytes;
 
-// isspacep: in [immediate, immediate + window), or (0) above every window.
+// isspacep: in a window, or above every window if its start is 0.
 void is_in_window(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
+    const auto [start, bytes] = op.get<AddressWindow>();
     LaneMask value = 0;
     for (int i = 0; i < warp_size; ++i) {
-        const bool in = op.immediate ? a[i] - uint64_t(op.immediate) <
-                                           (op.extra ? cluster_window_bytes : window_bytes)
-                                     : a[i] >= above_windows;
+        const bool in = start ? a[i] - start < bytes : a[i] >= above_windows;
         value |= LaneMask(in) << i;
     }
-    LaneMask& d = w.predicate(op.operand[0]);
-    d = (d & ~w.mask) | (value & w.mask);
+    store(w, op.operand[0], value);
 }
 
 void nothing(Warp&, const Op&) {}
@@ -398,8 +393,9 @@ Selection select_special(std::string_view name, Type type) {
                             : width == 4 ? &read_special<uint32_t>
                                          : &read_special<uint16_t>,
                             {type});
-    s.extra = special_named(name);
-    if (s.extra == unknown_special) s.run = nullptr;
+    const uint8_t number = special_named(name);
+    s.payload = SpecialRegister{number};
+    if (number == unknown_special) s.run = nullptr;
     return s;
 }
 
@@ -413,7 +409,7 @@ Selection select_mov(const ptx::Instruction& in, Modifiers& m) {
     if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
         const bool join = s.kind == Operand::Kind::vector;
         Selection packed = selection(packing(t, (join ? s : d).elements.size(), join), {t, t});
-        packed.extra = uint8_t((join ? s : d).elements.size());
+        packed.payload = Registers{uint8_t((join ? s : d).elements.size())};
         return packed;
     }
     if (t == Type::pred) return selection(&move_predicate, {t, t});
@@ -440,7 +436,7 @@ Selection select_cvta(const ptx::Instruction&, Modifiers& m) {
     const Type t = m.take_type();
     Selection s =
         selection(ptx::size_of(t) == 8 ? &add_constant<uint64_t> : &add_constant<uint32_t>, {t, t});
-    s.immediate = to ? -int64_t(window) : int64_t(window);
+    s.payload = AddedOffset{to ? 0 - window : window};
     return s;
 }
 
@@ -448,8 +444,8 @@ Selection select_isspacep(const ptx::Instruction&, Modifiers& m) {
     const std::string_view space = take_space(m);
     Selection s =
         selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
-    s.immediate = int64_t(window_of(space));
-    s.extra = space == "shared::cluster";
+    s.payload = AddressWindow{window_of(space),
+                              space == "shared::cluster" ? cluster_window_bytes : window_bytes};
     return s;
 }
 
@@ -491,10 +487,11 @@ Handler select_resize(Type from, uint32_t to_bytes) {
     });
 }
 
-// The address of the frame's local memory plus op.immediate, 32 or 64 bits (op.extra bytes).
+// An address in the frame's local memory.
 void local_address(Warp& w, const Op& op) {
-    const uint64_t address = w.current.frame.local + uint64_t(op.immediate);
-    if (op.extra == 8) return fill<uint64_t>(w, op, [address](int) { return address; });
+    const auto& at = op.get<LocalAddress>();
+    const uint64_t address = w.current.frame.local + at.offset;
+    if (at.bytes == 8) return fill<uint64_t>(w, op, [address](int) { return address; });
     fill<uint32_t>(w, op, [address](int) { return address; });
 }
 

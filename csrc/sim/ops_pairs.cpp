@@ -23,11 +23,12 @@ void split_pair(Warp& w, const Op& op) {
     put_pairs(w, op.operand[0], [=](int i) { return a[i]; });
 }
 
-// A pair with the sign of its upper word changed (op.extra: 1 negated, 2 without sign, 3 both).
+// A pair with the sign of its upper word removed, changed, or both.
 void pair_sign(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
-    const uint32_t keep = op.extra & 2 ? 0x7fffffffu : ~0u, flip = op.extra & 1 ? 0x80000000u : 0u;
+    const auto& sign = op.get<SignOperand>();
+    const uint32_t keep = sign.absolute ? 0x7fffffffu : ~0u, flip = sign.negated ? 0x80000000u : 0u;
 #pragma GCC ivdep
     for (int i = 0; i < warp_size; ++i) d[i] = a[i];
 #pragma GCC ivdep
@@ -55,12 +56,12 @@ void multiply_wide(Warp& w, const Op& op) {
     });
 }
 
-// pair d = (a << extra) + pair b: an index times an element's size, and where the array starts
+// pair d = (a << by) + pair b: an index times an element's size, and where the array starts
 template <class T>
 void shift_add_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    const int by = op.extra;
+    const int by = op.get<ShiftOperand>().by;
     put_pairs(w, op.operand[0], [=](int i) {
         return add_words(uint32_t(a[i]) << by, uint32_t(a[i] >> 1 >> (31 - by)), b, i);
     });
@@ -106,8 +107,9 @@ void fma_f64(Warp& w, const Op& op) {
     });
 }
 
-// DSETP.MIN, .MAX (extra): predicate d, whether a is the extreme one, e, whether neither is a
+// DSETP.MIN, .MAX: predicate d, whether a is the extreme one, e, whether neither is a
 // number; both only where predicate 4.
+template <bool greatest>
 void first_is_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[3]);
@@ -116,7 +118,7 @@ void first_is_extreme(Warp& w, const Op& op) {
         const double x = joined<double>(a, i), y = joined<double>(b, i);
         const bool less = x < y || (x == y && std::signbit(x) && !std::signbit(y));
         const bool greater = x > y || (x == y && !std::signbit(x) && std::signbit(y));
-        first |= LaneMask(y != y || (op.extra ? greater : less)) << i;
+        first |= LaneMask(y != y || (greatest ? greater : less)) << i;
         neither |= LaneMask(x != x && y != y) << i;
     }
     const LaneMask with = w.predicate(op.operand[4]);
@@ -124,20 +126,21 @@ void first_is_extreme(Warp& w, const Op& op) {
     store(w, op.operand[1], neither & with);
 }
 
-// Predicate d: the pair a lies in the window of addresses above `immediate`.
+// Predicate d: the pair a lies in a window of addresses.
 void in_window(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const auto [start, bytes] = op.get<AddressWindow>();
     LaneMask m = 0;
-    for (int i = 0; i < warp_size; ++i)
-        m |= LaneMask(joined<uint64_t>(a, i) - uint64_t(op.immediate) < window_bytes) << i;
+    for (int i = 0; i < warp_size; ++i) m |= LaneMask(joined<uint64_t>(a, i) - start < bytes) << i;
     store(w, op.operand[0], m);
 }
 
-// The sum of pair a and word or pair b (extra: 2).
+// The sum of pair a and word or pair b.
+template <bool of_pairs>
 void add_to_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
-    if (op.extra == 2)
+    if constexpr (of_pairs)
         put_pairs(w, op.operand[0],
                   [=](int i) { return add_words(b[i], b[next_register + i], a, i); });
     else
@@ -195,9 +198,11 @@ constexpr Named handlers[] = {
     {"add.f64", &pairs2<add_f64>},
     {"mul.f64", &pairs2<mul_f64>},
     {"fma.f64", &fma_f64},
-    {"first_is_extreme.f64", &first_is_extreme},
+    {"first_is_least.f64", &first_is_extreme<false>},
+    {"first_is_greatest.f64", &first_is_extreme<true>},
     {"in_window", &in_window},
-    {"add_to_pair", &add_to_pair},
+    {"add_word_to_pair", &add_to_pair<false>},
+    {"add_pairs", &add_to_pair<true>},
 };
 
 }  // namespace

@@ -56,9 +56,7 @@ struct square_root {
     }
 };
 
-enum : uint8_t { flush_bit = 4, saturate_bit = 8 };
-
-// d = F(a, b, c) in the rounding mode of op.extra; operands the operation has not are a again.
+// d = F(a, b, c) rounded as the payload says; operands the operation has not are a again.
 template <class F, class T>
 void rounded(Warp& w, const Op& op) {
     const auto source = [&](int n) {
@@ -66,14 +64,15 @@ void rounded(Warp& w, const Op& op) {
     };
     T* d = w.lanes<T>(op.operand[0]);
     const T *a = source(1), *b = source(2), *c = source(3);
-    constexpr int modes[] = {FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
-    const bool ftz = op.extra & flush_bit;
-    const auto in = [&](T x) { return sizeof(T) == 4 && ftz ? flush(x) : x; };
-    std::fesetround(modes[op.extra & 3]);
-    for_each_lane(w.mask, [&](int i) {
+    const auto [round, ftz, saturates] = op.get<RoundingOperand>();
+    const auto in = [ftz = ftz](T x) { return sizeof(T) == 4 && ftz ? flush(x) : x; };
+    std::fesetround(round == Round::rz   ? FE_TOWARDZERO
+                    : round == Round::rm ? FE_DOWNWARD
+                                         : FE_UPWARD);
+    for_each_lane(w.mask, [&, saturates = saturates](int i) {
         const volatile T x = in(a[i]), y = in(b[i]), z = in(c[i]);  // not folded, not moved
         T r = in(F::of(T(x), T(y), T(z)));
-        if (op.extra & saturate_bit) r = r > 0 ? (r < 1 ? r : T(1)) : T(0);
+        if (saturates) r = r > 0 ? (r < 1 ? r : T(1)) : T(0);
         d[i] = canonical(r);
     });
     std::fesetround(FE_TONEAREST);
@@ -92,9 +91,8 @@ Selection select_rounding(const ptx::Instruction& in, Modifiers& m) {
     const std::string_view mode = m.take_one({"rz", "rm", "rp"});
     if (mode.empty()) return {};
     Selection s;
-    s.extra = mode == "rz" ? 0 : mode == "rm" ? 1 : 2;
-    if (m.take("ftz")) s.extra |= flush_bit;
-    if (m.take("sat")) s.extra |= saturate_bit;
+    const Round round = mode == "rz" ? Round::rz : mode == "rm" ? Round::rm : Round::rp;
+    s.payload = RoundingOperand{round, m.take("ftz"), m.take("sat")};
     m.take_type();
     s.run = with_type<Handler>(type, floats{}, [&](auto v) -> Handler {
         using T = decltype(v);

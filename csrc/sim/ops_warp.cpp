@@ -6,6 +6,7 @@
 
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
+#include "sim/predicates.hpp"
 #include "sim/shuffle.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
@@ -13,12 +14,6 @@ namespace coalesce::sim::COALESCE_ISA {
 namespace {
 
 using ptx::Type;
-
-inline void store(Warp& w, Locator at, LaneMask value) {
-    if (at == no_operand) return;
-    LaneMask& d = w.predicate(at);
-    d = (d & ~w.mask) | (value & w.mask);
-}
 
 // shfl d|p, a, b, c (PTX ISA, "shfl.sync"): operands d, p, a, b, c.
 void shuffle(Warp& w, const Op& op) {
@@ -28,8 +23,9 @@ void shuffle(Warp& w, const Op& op) {
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[4]);
     uint32_t result[warp_size];
     LaneMask valid = 0;
+    const ShuffleMode mode = op.get<ShuffleOperand>().mode;
     for_each_lane(w.mask, [&](int lane) {
-        const auto [from, is_valid] = shuffle_source(ShuffleMode(op.extra), lane, b[lane], c[lane]);
+        const auto [from, is_valid] = shuffle_source(mode, lane, b[lane], c[lane]);
         result[lane] = a[from];
         valid |= LaneMask(is_valid) << lane;
     });
@@ -44,22 +40,20 @@ inline LaneMask members(Warp& w, Locator at) {
     return w.lanes<const uint32_t>(at)[std::countr_zero(w.mask)] & w.mask;
 }
 
-enum Vote : uint8_t { all_vote, any_vote, uni_vote, ballot_vote };
-
-// vote d, p, members; bit 7 of extra: the predicate is negated.
+// vote d, p, members.
 void vote(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     LaneMask p = w.predicate(op.operand[1]);
-    if (op.extra & 0x80) p = ~p;
+    if (op.get<VoteOperand>().negated) p = ~p;
     p &= among;
-    switch (Vote(op.extra & 3)) {
-        case all_vote:
+    switch (op.get<VoteOperand>().kind) {
+        case VoteKind::all:
             return store(w, op.operand[0], p == among ? all_lanes : 0);
-        case any_vote:
+        case VoteKind::any:
             return store(w, op.operand[0], p ? all_lanes : 0);
-        case uni_vote:
+        case VoteKind::uniform:
             return store(w, op.operand[0], p == among || p == 0 ? all_lanes : 0);
-        case ballot_vote: {
+        case VoteKind::ballot: {
             uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
             for_each_lane(w.mask, [&](int i) { d[i] = p; });
         }
@@ -161,10 +155,10 @@ void elect(Warp& w, const Op& op) {
 void nothing(Warp&, const Op&) {}
 
 Selection synchronizing(Handler run, std::vector<Type> types, uint8_t destinations,
-                        uint8_t extra = 0) {
+                        const Payload& payload = {}) {
     Selection s = selection(run, std::move(types));
     s.destinations = destinations;
-    s.extra = extra;
+    s.payload = payload;
     s.synchronizes = true;
     return s;
 }
@@ -190,7 +184,8 @@ Selection select_shfl(const ptx::Instruction&, Modifiers& m) {
                            : mode == "down" ? down
                            : mode == "bfly" ? butterfly
                                             : index;
-    Selection s = synchronizing(&shuffle, {t, Type::pred, t, Type::u32, Type::u32}, 2, uint8_t(by));
+    Selection s =
+        synchronizing(&shuffle, {t, Type::pred, t, Type::u32, Type::u32}, 2, ShuffleOperand{by});
     if (sync) s.types.push_back(Type::u32);
     s.synchronizes = sync;
     return s;
@@ -202,10 +197,10 @@ Selection select_vote(const ptx::Instruction&, Modifiers& m) {
     const Type t = m.take_type();
     if (t != (what == "ballot" ? Type::b32 : Type::pred)) return {};
     return synchronizing(&vote, {t, Type::pred, Type::u32}, 1,
-                         what == "all"   ? all_vote
-                         : what == "any" ? any_vote
-                         : what == "uni" ? uni_vote
-                                         : ballot_vote);
+                         VoteOperand{.kind = what == "all"   ? VoteKind::all
+                                             : what == "any" ? VoteKind::any
+                                             : what == "uni" ? VoteKind::uniform
+                                                             : VoteKind::ballot});
 }
 
 Selection select_match(const ptx::Instruction&, Modifiers& m) {

@@ -2,11 +2,12 @@
 //
 // METHOD
 // Each PTX instruction becomes one Op (a few become several), a record of fixed size that holds the
-// function that executes it for a warp and where its operands lie. Virtual registers whose live
-// ranges do not overlap share a slot, so that a warp's registers stay in the host's first-level
-// cache. An operand is a locator: where a slot lies in the frame's registers, or, with the lowest
-// bit set, in the table of constants, which are registers too (32 equal lanes). So every form of an
-// instruction, with registers or immediates, is executed by the same code.
+// function that executes it for a warp, where its operands lie, and what else it has (payload.hpp).
+// Virtual registers whose live ranges do not overlap share a slot, so that a warp's registers stay
+// in the host's first-level cache. An operand is a locator: where a slot lies in the frame's
+// registers, or, with the lowest bit set, in the table of constants, which are registers too (32
+// equal lanes). So every form of an instruction, with registers or immediates, is executed by the
+// same code.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,7 @@
 #include "sim/lanes.hpp"
 #include "sim/locator.hpp"
 #include "sim/matrix.hpp"
+#include "sim/payload.hpp"
 #include "sim/red_zones.hpp"
 #include "sim/traits.hpp"
 
@@ -68,43 +70,27 @@ enum class Control : uint8_t {
     call_outside,     // CALL.ABS: of code that is not in the cubin
 };
 
-struct Op {
-    Handler run = nullptr;
-    Handler inner = nullptr;  // what a guarded op runs for the lanes its guard leaves
-    Mover mover = nullptr;    // memory: moves the data once the addresses are known
-    int64_t immediate = 0;    // address offset, member of a table, flags: the handler's
-    Locator operand[6] = {no_operand, no_operand, no_operand, no_operand, no_operand, no_operand};
-    Locator guard = no_operand;     // predicate
-    uint32_t pc = 0;                // index into Program::instructions
-    uint32_t target = 0;            // branch: op; call: function; table: index
+// Op has the payload as its base so that its small members lie in the padding behind it: the loop
+// over a segment's ops reads little memory.
+struct Op : Payload {
     OpCode code = OpCode::unknown;  // of the instruction it belongs to
     Control control = Control::none;
     bool guard_negated = false;
-    bool starts = true;           // the first op of its instruction (false: one of its helpers)
-    bool skips_guarded = false;   // a branch around the guarded op behind it, made by a decoder
-    bool narrow_address = false;  // memory: the address register has 32 bits
-    bool frame_relative = false;  // memory: relative to the frame's local memory
-    bool split_address = false;   // memory: the address is a pair of 32-bit registers
-    bool in_cluster = false;      // memory: the address is of the cluster's shared memory
-    uint8_t extra = 0;            // the handler's
-    uint8_t bytes = 0;            // memory: of a lane's access
-    // Memory: the family of its address (ptx/address_families.hpp), and whether that may have been
-    // renewed since the op before it that is of the family, or since the segment's start.
-    uint8_t family = ptx::AddressFamilies::none;
-    bool family_renewed = false;
-    // Of a plain run; see multiply_chain.hpp.
-    uint8_t length = 1;         // how many ops, from this one on, `run` executes
-    bool loads_factor = false;  // the first of two loads whose multiply-add follows
-    bool read_once = false;     // of such loads: nothing else reads what they load
-    bool same_address = false;  // and: its address register holds what it held for the load before
-    bool spins = false;         // a branch: closes a loop that only watches memory (find_spins)
+    bool starts = true;  // the first op of its instruction (false: one of its helpers)
+    uint8_t length = 1;  // how many ops, from this one on, `run` executes (multiply_chain.hpp)
+    Handler run = nullptr;
+    Handler inner = nullptr;  // what a guarded op runs for the lanes its guard leaves
+    Mover mover = nullptr;    // memory: moves the data once the addresses are known
+    Locator operand[6] = {no_operand, no_operand, no_operand, no_operand, no_operand, no_operand};
+    Locator guard = no_operand;  // predicate
+    uint32_t pc = 0;             // index into Program::instructions
+
+    [[nodiscard]] bool skips_guarded() const { return is<Branch>() && get<Branch>().skips_guarded; }
 };
+static_assert(sizeof(Op) == 88);
 
 // The most multiply-adds of one chain; see multiply_chain.hpp.
 inline constexpr size_t longest_chain = 64;
-
-// What a barrier instruction does besides (Op::extra of Control::barrier).
-enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 
 enum class Access : uint8_t { load, store, atomic, reduction, async_copy };
 
@@ -253,7 +239,7 @@ struct Program {
     std::vector<InstructionInfo> instructions;
     std::vector<FunctionInfo> functions;  // [0] is the kernel
     std::vector<CallSite> calls;
-    std::vector<Matrices> matrices;  // of instructions on matrices: Op::immediate
+    std::vector<Matrices> matrices;                              // of instructions on matrices
     std::unordered_map<uint64_t, uint32_t> function_of_address;  // see symbols.hpp
     std::vector<std::vector<uint32_t>> tables;                   // branch_table: ops
     std::vector<std::byte> constants;
@@ -288,8 +274,7 @@ struct Selection {
     Handler run = nullptr;
     std::vector<ptx::Type> types;
     uint8_t destinations = 1;
-    int64_t immediate = 0;
-    uint8_t extra = 0;
+    Payload payload;
     bool synchronizes = false;  // the last operand is a member mask
 };
 

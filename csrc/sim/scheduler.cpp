@@ -238,7 +238,7 @@ void give_back(Warp& w) {
     const Join& join = w.joins[size_t(at)];
     const Program& program = *w.block->program;
     // The call is the op before the one to return to.
-    const CallSite& site = program.calls[program.ops[join.pc - 1].target];
+    const CallSite& site = program.calls[program.ops[join.pc - 1].get<Call>().site];
     for_each_lane(w.current.mask, [&](int lane) {
         for (const CallSite::Copy& r : site.results) {
             std::memcpy(local_memory(w, lane, join.frame.local + r.caller),
@@ -250,7 +250,7 @@ void give_back(Warp& w) {
 }
 
 void call(Warp& w, const Op& op, uint32_t at) {
-    const CallSite& site = w.block->program->calls[op.target];
+    const CallSite& site = w.block->program->calls[op.get<Call>().site];
     if (site.builtin == CallSite::Builtin::none) return enter(w, site, site.function, at + 1);
     call_builtin(w, site, op);
     go_to(w, at + 1);
@@ -275,7 +275,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     const Program& program = *w.block->program;
     const auto found = program.function_of_address.find(first);
     if (found == program.function_of_address.end()) throw_no_function(w, op, first == 0);
-    const CallSite& site = program.calls[op.target];
+    const CallSite& site = program.calls[op.get<Call>().site];
     const FunctionInfo& function = program.functions[found->second];
     if (site.argument_bytes != function.argument_bytes)
         throw LaunchError("a call through a pointer passes " + std::to_string(site.argument_bytes) +
@@ -287,7 +287,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
 
 void branch_table(Warp& w, const Op& op, uint32_t at) {
     const Program& program = *w.block->program;
-    const std::vector<uint32_t>& table = program.tables[op.target];
+    const std::vector<uint32_t>& table = program.tables[op.get<BranchTable>().table];
     const uint32_t* index = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t first = index[std::countr_zero(w.current.mask)];
     LaneMask same = 0;
@@ -313,9 +313,9 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(here, [&](int i) { same |= LaneMask(masks[i] == named) << i; });
     if (same != here) {
-        // Several groups at once, such as the tiles of a warp: each executes the op by itself. So
-        // it does what follows WARPSYNC.EXCLUSIVE, up to the next BSYNC.
-        const bool splits = op.target;
+        // Several groups at once, such as the tiles of a warp: each executes the op by itself.
+        // Behind WARPSYNC.EXCLUSIVE each goes on by itself up to the next BSYNC.
+        const bool splits = splits_groups(op);
         const int32_t join = splits ? w.current.join : meet_at(w, at + 1);
         Path others = w.current;
         others.join = join;

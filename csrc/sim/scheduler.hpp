@@ -62,6 +62,12 @@ void branch_table(Warp& warp, const Op& op, uint32_t at);
 void call_indirect(Warp& warp, const Op& op, uint32_t at);
 void call(Warp& warp, const Op& op, uint32_t at);
 
+// Whether groups of lanes that name different members go on by themselves behind the op
+// (WARPSYNC.EXCLUSIVE).
+[[nodiscard]] inline bool splits_groups(const Op& op) {
+    return op.is<WarpSync>() && op.get<WarpSync>().splits;
+}
+
 // Brings the lanes of a member mask together. True if they are: warp.mask then holds the lanes that
 // execute the op, and the waiting paths that were needed go on behind it by themselves. False if
 // the running path now waits.

@@ -37,8 +37,9 @@ bool may_wait(const Op& op, const InstructionInfo& in) {
 
 void find_spins(Program& program) {
     for (uint32_t last = 0; last < program.ops.size(); ++last) {
-        Op& branch = program.ops[last];
-        if (branch.control != Control::branch || branch.target > last) continue;
+        if (program.ops[last].control != Control::branch) continue;
+        Branch& branch = program.ops[last].get<Branch>();
+        if (branch.target > last) continue;
         bool waits = true, reads = false;
         for (uint32_t at = branch.target; at <= last && waits; ++at) {
             const Op& op = program.ops[at];

@@ -25,7 +25,7 @@ inline constexpr uint32_t fence = 1u << 5;            // orders accesses
 inline constexpr uint32_t ends_copy_group = 1u << 6;  // of asynchronous copies
 inline constexpr uint32_t awaits_copies = 1u << 7;
 inline constexpr uint32_t no_result = 1u << 8;  // it writes no register
-// For the decoder: the handler negates a predicate operand itself, where bit 7 of Op::extra is set;
+// For the decoder: the handler negates a predicate operand itself, where the payload says so;
 // registers may be wider than the types (cvt).
 inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;

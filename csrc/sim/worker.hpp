@@ -362,7 +362,7 @@ class Worker {
         const LaneMask before = w.current.mask;
         w.current.pc = at;
         const bool together = gather(w, op, at);
-        if (op.target && w.current.mask != before) diverged(w, op);
+        if (splits_groups(op) && w.current.mask != before) diverged(w, op);
         if (!together) return;
         op.run(w, op);
         if constexpr (hears(Hook::synchronized)) observer_.synchronized(w, op);
@@ -394,21 +394,22 @@ class Worker {
     static constexpr bool hears(Hook hook) { return O::hooks.has(hook); }
 
     void branch(Warp& w, const Op& op, uint32_t at) {
-        if (op.guard == no_operand) return go_back_or_on(w, op);
+        const Branch& to = op.get<Branch>();
+        if (op.guard == no_operand) return go_back_or_on(w, to);
         const LaneMask p = w.predicate(op.guard);
         const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
-        if (taken == w.current.mask) return go_back_or_on(w, op);
+        if (taken == w.current.mask) return go_back_or_on(w, to);
         if (taken == 0) return go_to(w, at + 1);
         diverged(w, op);
-        part(w, taken, op.target, at + 1, program_.reconvergence[at]);
+        part(w, taken, to.target, at + 1, program_.reconvergence[at]);
     }
 
-    void go_back_or_on(Warp& w, const Op& op) {
-        if (op.spins) {
+    void go_back_or_on(Warp& w, const Branch& to) {
+        if (to.spins) {
             end_turn();
             spun_ = true;
         }
-        go_to(w, op.target);
+        go_to(w, to.target);
     }
 
     // The slice ends here.

@@ -1,0 +1,30 @@
+// Predicates: a bit for each lane of a warp, and how handlers combine and write them.
+#pragma once
+
+#include "sim/payload.hpp"
+#include "sim/warp.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+// Writes a predicate for the active lanes, if the instruction has that result.
+inline void store(Warp& w, Locator at, LaneMask value) {
+    if (at == no_operand) return;
+    LaneMask& d = w.predicate(at);
+    d = (d & ~w.mask) | (value & w.mask);
+}
+
+// The truth of a comparison and a further predicate.
+inline LaneMask combined(Combination how, LaneMask truth, LaneMask with) {
+    switch (how) {
+        case Combination::conjunction:
+            return truth & with;
+        case Combination::disjunction:
+            return truth | with;
+        case Combination::difference:
+            return truth ^ with;
+        default:
+            return truth;
+    }
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA
