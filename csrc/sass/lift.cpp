@@ -14,6 +14,7 @@
 #include "sass/lifter.hpp"
 #include "sass/meetings.hpp"
 #include "sass/schedule.hpp"
+#include "sim/outline.hpp"
 #include "sim/symbols.hpp"
 
 namespace coalesce::sass {
@@ -35,8 +36,7 @@ sim::Program lift(const Listing& listing, const ptx::Module& module, const ptx::
     const auto code = listing.codes.find(entry.name);
     if (code == listing.codes.end())
         throw UnsupportedInstruction("the machine code has no kernel " + entry.name);
-    sim::Program base = sim::decode(module, entry, std::move(memory), engine);
-    return Lifter(listing, code->second, module, std::move(base), engine).lift();
+    return Lifter(listing, code->second, module, entry, std::move(memory), engine).lift();
 }
 
 sim::Program Lifter::lift() {
@@ -44,17 +44,11 @@ sim::Program Lifter::lift() {
     lay_out_banks();
     check_shared();
     describe_instructions();
-    program_.ops.clear();
-    program_.reconvergence.clear();
-    program_.family_changes.clear();
-    program_.calls.clear();
-    program_.tables.clear();
-    program_.matrices.clear();
-    program_.constants = {};
-    program_.function_of_address.clear();
     // Where functions call themselves or pointers, nothing tells how deep the stack becomes.
-    program_.local_bytes =
-        program_.recursive ? std::max(program_.local_bytes, stack_bytes()) : stack_bytes();
+    program_.recursive = graph_.recursive();
+    program_.local_bytes = stack_bytes();
+    if (program_.recursive)
+        program_.local_bytes = std::max(program_.local_bytes, sim::unknown_depth_stack);
     for (uint32_t i = 0; i < code_.instructions.size(); ++i) lift_instruction(i);
     link();
     return std::move(program_);
@@ -162,10 +156,19 @@ void Lifter::find_functions() {
 
 // Text and line of each machine instruction; what it accesses is that of its line of the PTX.
 void Lifter::describe_instructions() {
-    std::map<uint32_t, sim::InstructionInfo> by_line;
-    for (const sim::InstructionInfo& info : program_.instructions)
-        by_line.emplace(info.ptx_line, info);
-    program_.instructions.clear();
+    struct Line {
+        ptx::SourceLine source;
+        ptx::Origin origin;
+    };
+    std::map<uint32_t, Line> by_line;
+    for (const ptx::Function* f : graph_.functions) {
+        const std::vector<ptx::Origin> origins = ptx::address_origins(module_, *f);
+        for (size_t i = 0; i < f->body.size(); ++i) {
+            Line line{f->body[i].written, origins[i]};
+            if (f != &entry_) line.origin.parameter = -1;
+            by_line.emplace(f->body[i].position.line, line);
+        }
+    }
     for (const Instruction& in : code_.instructions) {
         sim::InstructionInfo info;
         info.text = one_line(in.text);
@@ -244,16 +247,11 @@ void Lifter::link() {
     program_.machine = machine_;
     program_.conventions.explicit_reconvergence = true;
     program_.functions.resize(1);
+    program_.functions[0].name = program_.kernel;
     program_.functions[0].entry = 0;
     program_.functions[0].register_bytes = round_up(frame_bytes_, slot_alignment);
     program_.functions[0].local_bytes = program_.local_bytes;
-    program_.functions[0].locals.clear();
-    program_.segment_end.resize(program_.ops.size());
-    uint32_t last = uint32_t(program_.ops.size());
-    for (size_t i = program_.ops.size(); i-- > 0;) {
-        if (program_.ops[i].control != sim::Control::none) last = uint32_t(i) + 1;
-        program_.segment_end[i] = last;
-    }
+    sim::find_segments(program_);
     sim::find_spins(program_);
 }
 

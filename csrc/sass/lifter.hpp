@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "sass/lift.hpp"
+#include "sim/call_graph.hpp"
 #include "sim/engine.hpp"
 #include "sim/memory.hpp"
+#include "sim/outline.hpp"
 
 namespace coalesce::sass {
 
@@ -25,13 +27,16 @@ inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
 class Lifter {
   public:
-    Lifter(const Listing& listing, const Code& code, const ptx::Module& module, sim::Program base,
+    Lifter(const Listing& listing, const Code& code, const ptx::Module& module,
+           const ptx::Function& entry, std::shared_ptr<sim::ModuleMemory> memory,
            const sim::Engine& engine)
         : listing_(listing),
           code_(code),
           module_(module),
+          entry_(entry),
           engine_(engine),
-          program_(std::move(base)) {}
+          graph_(sim::call_graph(module, entry)),
+          program_(sim::outline(module, entry, graph_, std::move(memory))) {}
     sim::Program lift();
 
   private:
@@ -186,7 +191,9 @@ class Lifter {
     const Listing& listing_;
     const Code& code_;
     const ptx::Module& module_;
+    const ptx::Function& entry_;
     const sim::Engine& engine_;
+    sim::CallGraph graph_;
     sim::Program program_;
     std::shared_ptr<sim::MachineCode> machine_ = std::make_shared<sim::MachineCode>();
     const Instruction* in_ = nullptr;  // being lifted

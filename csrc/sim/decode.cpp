@@ -1,8 +1,8 @@
 // METHOD
-// Functions are decoded from the kernel outwards, each once. An instruction's row in ops.inc names
-// the function that chooses its handler and says what types its operands have; control and memory
-// are decoded here. A modifier that no one claimed, or an instruction without a row, is an
-// UnsupportedInstruction with its CUDA source line.
+// The kernel and the functions that it may call are decoded one after the other. An instruction's
+// row in ops.inc names the function that chooses its handler and says what types its operands have;
+// control and memory are decoded here. A modifier that no one claimed, or an instruction without a
+// row, is an UnsupportedInstruction with its CUDA source line.
 #include "sim/decode.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "errors.hpp"
-#include "ptx/demangle.hpp"
 #include "sim/memory.hpp"
+#include "sim/outline.hpp"
 
 namespace coalesce::sim {
 
@@ -30,26 +30,12 @@ Type unsigned_of(uint32_t bytes) {
     return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
 }
 
-// Static shared memory of a block (ptxas: "uses too much shared data").
-constexpr uint64_t most_static_shared_bytes = 48 * 1024;
-
 // The handler negates the predicate that it reads (trait::negates).
 void negate_predicate(Op& op) {
     if (op.is<VoteOperand>())
         op.get<VoteOperand>().negated = true;
     else
         op.get<ComparisonOperand>().negated = true;
-}
-
-// A mangled name as C++ writes it, without its parameters; any other name as it is.
-std::string readable(const std::string& name) {
-    std::string plain = ptx::demangled(name);
-    if (plain == name) return name;
-    plain = plain.substr(0, plain.find('('));
-    plain = plain.substr(0, plain.find("[abi:"));  // Numba's numbers and flags
-    // A template's name starts with its result's type.
-    const size_t space = plain.find(' ');
-    return space < plain.find('<') ? plain.substr(space + 1) : plain;
 }
 
 }  // namespace
@@ -65,59 +51,17 @@ Program decode(const ptx::Module& module, const ptx::Function& entry,
 }
 
 Program Decoder::decode(const ptx::Function& entry) {
-    program_.kernel = readable(entry.name);
-    program_.source_file = entry.source.file;
-    program_.parameters = lay_out_parameters(entry, program_.parameter_bytes);
-    for (const char* directive : {"maxntid", "reqntid"}) {
-        const auto found = entry.directives.find(directive);
-        if (found == entry.directives.end()) continue;
-        uint32_t threads = 1;
-        for (const uint32_t n : found->second) threads *= n;
-        program_.max_block_threads = threads;
-    }
-    if (const auto found = entry.directives.find("reqnctapercluster");
-        found != entry.directives.end()) {
-        program_.has_clusters = true;
-        for (size_t n = 0; n < 3; ++n)
-            program_.cluster[n] = n < found->second.size() ? found->second[n] : 1;
-    }
-    const SharedLayout shared = lay_out_shared(module_, entry);
-    for (const auto& [v, offset] : shared.variables) {
-        if (v->bytes() > most_static_shared_bytes || offset + v->bytes() > most_static_shared_bytes)
-            throw LaunchError(program_.kernel + ": `" + readable(v->name) + "` brings the static " +
-                              "shared memory of a block to " + std::to_string(offset + v->bytes()) +
-                              " bytes; at most " + std::to_string(most_static_shared_bytes) +
-                              " may be static (more with extern __shared__ and a launch's "
-                              "shared_bytes)");
-        const auto [at, fresh] = program_.shared_variables.emplace(
-            v->name, std::pair{uint32_t(offset), uint32_t(v->bytes())});
-        if (!fresh) throw UnsupportedInstruction("two shared variables have the name " + at->first);
-    }
-    program_.dynamic_shared = shared.dynamic;
-    program_.shared_bytes = uint32_t(shared.bytes);
-    program_.reserved_shared = reserved_shared(module_);
-
-    queue_.push_back(&entry);
-    index_of_[entry.name] = 0;
-    for (uint32_t i = 0; i < queue_.size(); ++i) decode_function(i);
+    graph_ = call_graph(module_, entry);
+    program_ = outline(module_, entry, graph_, std::move(memory_));
+    program_.functions.resize(graph_.functions.size());
+    for (uint32_t i = 0; i < graph_.functions.size(); ++i) decode_function(i);
     if (engine_.memory.multiply_chain) program_.family_changes.resize(program_.ops.size());
     finish_depth();
     for (const auto& [address, f] : function_addresses(module_)) {
-        const auto found = index_of_.find(f->name);
-        if (found != index_of_.end()) program_.function_of_address[address] = found->second;
+        const uint32_t number = graph_.number_of(f->name);
+        if (number != CallGraph::no_function) program_.function_of_address[address] = number;
     }
-
-    program_.segment_end.resize(program_.ops.size());
-    uint32_t end = uint32_t(program_.ops.size());
-    for (size_t i = program_.ops.size(); i-- > 0;) {
-        if (program_.ops[i].control != Control::none) end = uint32_t(i) + 1;
-        program_.segment_end[i] = end;
-    }
-    for (const InstructionInfo& in : program_.instructions) {
-        if (in.text.find("%envreg2") != std::string::npos) program_.asks_for_grid = true;
-        if (in.traits.code == OpCode::mapa || in.traits.code == OpCode::getctarank)
-            program_.has_clusters = true;
-    }
+    find_segments(program_);
     find_spins(program_);
     poison(program_.constants.data(), constant_zones_);
     return std::move(program_);
@@ -132,7 +76,7 @@ uint32_t Decoder::with_red_zone(uint32_t at, uint32_t size) {
 
 void Decoder::decode_function(uint32_t index) {
     Scope scope;
-    const ptx::Function& f = *queue_[index];
+    const ptx::Function& f = *graph_.functions[index];
     scope.function = &f;
     scope.flow = ptx::control_flow(f);
     scope.origins = ptx::address_origins(module_, f);
@@ -140,7 +84,6 @@ void Decoder::decode_function(uint32_t index) {
     scope.families = ptx::address_families(f, scope.ranges);
     scope_ = &scope;
     function_ = index;
-    program_.functions.resize(queue_.size());
     allocate_registers(scope);
     lay_out_frame(index);
 
@@ -212,9 +155,6 @@ void Decoder::decode_function(uint32_t index) {
     info.entry = scope.op_of[0];
     info.register_bytes = round_up(scope.frame_bytes, slot_alignment);
     info.red_zones = std::move(scope.red_zones);
-    program_.functions.resize(queue_.size());
-    callees_.resize(queue_.size());
-    callees_[index] = scope.callees;
     scope_ = nullptr;
 }
 
@@ -447,34 +387,12 @@ Op& Decoder::emit(const ptx::Instruction& in, Op op) {
 // The local memory a lane needs: along the deepest chain of calls, or a fixed stack where the depth
 // is not known (recursion, calls through pointers).
 void Decoder::finish_depth() {
-    constexpr uint32_t unknown_depth_stack = 64 * 1024;
-    std::vector<uint8_t> state(program_.functions.size(), 0);
-    std::vector<uint32_t> deepest(program_.functions.size(), 0);
-    bool recursive = program_.recursive;
-    // Depth-first with an explicit stack: (function, next callee).
-    std::vector<std::pair<uint32_t, size_t>> stack{{0, 0}};
-    state[0] = 1;
-    while (!stack.empty()) {
-        auto& [f, next] = stack.back();
-        if (next < callees_[f].size()) {
-            const uint32_t g = callees_[f][next++];
-            if (state[g] == 1) recursive = true;
-            if (state[g] == 0) {
-                state[g] = 1;
-                stack.emplace_back(g, 0);
-            }
-            continue;
-        }
-        uint32_t below = 0;
-        for (const uint32_t g : callees_[f]) below = std::max(below, deepest[g]);
-        // No more than a chain of calls may need; a deeper one runs out of stack.
-        deepest[f] = uint32_t(std::min<uint64_t>(
-            uint64_t{program_.functions[f].local_bytes} + below, most_local_bytes));
-        state[f] = 2;
-        stack.pop_back();
-    }
-    program_.recursive = recursive;
-    program_.local_bytes = recursive ? unknown_depth_stack : deepest[0];
+    std::vector<uint32_t> bytes;
+    for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);
+    program_.recursive = graph_.through_pointers;
+    // No more than a chain of calls may need; a deeper one runs out of stack.
+    const uint32_t deepest = graph_.deepest(bytes, most_local_bytes, program_.recursive);
+    program_.local_bytes = program_.recursive ? unknown_depth_stack : deepest;
 }
 
 void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) const {

@@ -4,11 +4,11 @@
 
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "ptx/control_flow.hpp"
 #include "round_up.hpp"
+#include "sim/call_graph.hpp"
 #include "sim/engine.hpp"
 #include "sim/modifiers.hpp"
 #include "sim/program.hpp"
@@ -33,10 +33,7 @@ class Decoder {
     // `registers`: where to tell what the registers are, or null.
     Decoder(const ptx::Module& module, std::shared_ptr<ModuleMemory> memory, const Engine& engine,
             RegisterMap* registers = nullptr)
-        : module_(module), engine_(engine), registers_(registers) {
-        program_.memory = std::move(memory);
-        program_.files = module.files;
-    }
+        : module_(module), memory_(std::move(memory)), engine_(engine), registers_(registers) {}
     Program decode(const ptx::Function& entry);
 
   private:
@@ -57,7 +54,6 @@ class Decoder {
         uint32_t frame_bytes = 0;
         std::vector<Locator> scratch;
         size_t spare = 0;  // of them in use by this instruction
-        std::vector<uint32_t> callees;
         RedZones red_zones;
     };
 
@@ -120,8 +116,7 @@ class Decoder {
     void check_call(const ptx::Function& f, const std::vector<ptx::Operand>& arguments,
                     const std::vector<ptx::Operand>& results) const;
     [[nodiscard]] const ptx::Variable& passed(const ptx::Operand& operand) const;
-    void call_builtin(CallSite& site, std::string_view name);
-    bool take_cluster(Modifiers& m);
+    void call_builtin(CallSite& site, std::string_view name) const;
 
     // Operands
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
@@ -139,7 +134,6 @@ class Decoder {
     uint64_t address_of_symbol(const ptx::Operand& operand);
     bool find_local(const ptx::Operand& symbol, uint32_t& offset) const;
     [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
-    uint32_t function_index(std::string_view name);
 
     // Appends an op of the current instruction; `emit` applies the instruction's guard to it.
     Op& append(Op op);
@@ -149,6 +143,7 @@ class Decoder {
     [[noreturn]] void unsupported(const ptx::Instruction& in, const std::string& why = "") const;
 
     const ptx::Module& module_;
+    std::shared_ptr<ModuleMemory> memory_;
     const Engine& engine_;
     RegisterMap* registers_;
     Program program_;
@@ -158,9 +153,7 @@ class Decoder {
     uint32_t pc_ = 0;                                // its number
     OpCode code_ = OpCode::unknown;
     bool first_op_ = true;
-    std::vector<const ptx::Function*> queue_;
-    std::unordered_map<std::string, uint32_t> index_of_;
-    std::vector<std::vector<uint32_t>> callees_;
+    CallGraph graph_;
     std::map<std::pair<uint64_t, uint32_t>, Locator> constants_;
     RedZones constant_zones_;
 };

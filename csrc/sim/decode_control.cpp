@@ -120,9 +120,9 @@ bool Decoder::decode_control(uint32_t at) {
 
 void Decoder::decode_call(const ptx::Instruction& in) {
     CallSite site;
-    size_t next = 0;
+    size_t next = callee_operand(in);
     std::vector<Operand> results, arguments;
-    if (in.operands.at(next).kind == Operand::Kind::list) results = in.operands[next++].elements;
+    if (next > 0) results = in.operands[0].elements;
     const Operand& callee = in.operands.at(next++);
     if (next < in.operands.size() && in.operands[next].kind == Operand::Kind::list) {
         arguments = in.operands[next].elements;
@@ -148,10 +148,6 @@ void Decoder::decode_call(const ptx::Instruction& in) {
     if (callee.kind == Operand::Kind::reg) {
         op.control = Control::call_indirect;
         op.operand[1] = slot(callee.reg, Type::u64);
-        program_.recursive = true;
-        // Any function whose address is taken may be meant.
-        for (const auto& [_, f] : function_addresses(module_))
-            scope_->callees.push_back(function_index(f->name));
     } else {
         op.control = Control::call;
         const std::string_view name = callee.name;
@@ -160,8 +156,7 @@ void Decoder::decode_call(const ptx::Instruction& in) {
             call_builtin(site, name);
         } else {
             check_call(*f, arguments, results);
-            site.function = function_index(name);
-            scope_->callees.push_back(site.function);
+            site.function = graph_.number_of(name);
         }
     }
     program_.calls.push_back(std::move(site));
@@ -205,7 +200,7 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
 }
 
 // Functions of the driver's that the simulator brings along, and what they take and return.
-void Decoder::call_builtin(CallSite& site, std::string_view name) {
+void Decoder::call_builtin(CallSite& site, std::string_view name) const {
     using enum CallSite::Builtin;
     const auto takes = [&](std::initializer_list<uint32_t> arguments, uint32_t result_bytes) {
         const size_t results = result_bytes ? 1 : 0;
@@ -226,7 +221,6 @@ void Decoder::call_builtin(CallSite& site, std::string_view name) {
         const bool allocates = name == "malloc";
         takes({8}, allocates ? 8 : 0);
         site.builtin = allocates ? CallSite::Builtin::malloc : CallSite::Builtin::free;
-        program_.allocates = true;
     } else {
         unsupported(*instruction_,
                     "a call of " + std::string(name) + ", which has no body in this module");
@@ -246,7 +240,6 @@ void Decoder::decode_cluster_barrier(const ptx::Instruction& in) {
     for (const char* name : {"aligned", "acquire", "release", "relaxed"}) m.take(name);
     if (!m.empty()) unsupported(in, "the modifier ." + std::string(m.first()));
     if (!in.operands.empty()) malformed("it has too many operands");
-    program_.has_clusters = true;
     emit_control(in, op, ptx::no_block);
 }
 

@@ -54,13 +54,6 @@ void drop_hints(Modifiers& m) {
 
 }  // namespace
 
-// Of an access to .shared::cluster. Its address is made a generic one when it is executed.
-bool Decoder::take_cluster(Modifiers& m) {
-    if (!m.take("shared::cluster")) return false;
-    program_.has_clusters = true;
-    return true;
-}
-
 bool Decoder::decode_memory(const ptx::Instruction& in) {
     switch (code_) {
         case OpCode::ld:
@@ -174,7 +167,8 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const bool is_load = code_ != OpCode::st;
     Modifiers m(in);
-    const bool in_cluster = take_cluster(m);
+    // The address is made a generic one when it is executed.
+    const bool in_cluster = m.take("shared::cluster");
     Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);
@@ -257,7 +251,8 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
 bool Decoder::decode_atomic(const ptx::Instruction& in) {
     const bool returns = code_ == OpCode::atom;
     Modifiers m(in);
-    const bool in_cluster = take_cluster(m);
+    // The address is made a generic one when it is executed.
+    const bool in_cluster = m.take("shared::cluster");
     const Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);

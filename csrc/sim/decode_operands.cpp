@@ -212,16 +212,4 @@ uint64_t Decoder::address_of_symbol(const Operand& operand) {
     throw UnsupportedInstruction("the symbol " + name + " is not defined in this module");
 }
 
-uint32_t Decoder::function_index(std::string_view name) {
-    const auto found = index_of_.find(std::string(name));
-    if (found != index_of_.end()) return found->second;
-    const ptx::Function* f = module_.find_function(name);
-    if (!f || f->external) {
-        throw UnsupportedInstruction("call of " + std::string(name) +
-                                     ", which has no body in this module");
-    }
-    queue_.push_back(f);
-    return index_of_[std::string(name)] = uint32_t(queue_.size()) - 1;
-}
-
 }  // namespace coalesce::sim

@@ -225,6 +225,9 @@ struct MachineConstants {
     std::vector<std::byte> bank[MachineCode::banks];
 };
 
+// The local memory of a lane where nothing tells how deep calls become.
+inline constexpr uint32_t unknown_depth_stack = 64 * 1024;
+
 struct Program {
     std::string kernel;  // its name in C++, for messages
     std::vector<Op> ops;
@@ -292,6 +295,9 @@ struct Engine;
 // LaunchError if there is no such entry.
 [[nodiscard]] Program decode(const ptx::Module& module, const ptx::Function& entry,
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine);
+
+// Fills Program::segment_end.
+void find_segments(Program& program);
 
 // Marks the branches back of loops that only read memory until another thread has written there.
 void find_spins(Program& program);

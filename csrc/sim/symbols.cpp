@@ -4,6 +4,7 @@
 #include <set>
 
 #include "round_up.hpp"
+#include "sim/call_graph.hpp"
 
 namespace coalesce::sim {
 
@@ -26,7 +27,7 @@ void each_name(const Operand& o, const Visit& visit) {
 // The operand that is called: behind the list of results, if there is one.
 const Operand* callee_of(const Instruction& in) {
     if (in.opcode != "call" || in.operands.empty()) return nullptr;
-    const size_t n = in.operands[0].kind == Operand::Kind::list ? 1 : 0;
+    const size_t n = callee_operand(in);
     return n < in.operands.size() ? &in.operands[n] : nullptr;
 }
 

@@ -1,0 +1,98 @@
+#include "sim/outline.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "errors.hpp"
+#include "ptx/demangle.hpp"
+#include "sim/symbols.hpp"
+
+namespace coalesce::sim {
+
+// Static shared memory of a block (ptxas: "uses too much shared data").
+static constexpr uint64_t most_static_shared_bytes = 48 * 1024;
+
+static bool has_body(const ptx::Module& module, std::string_view name) {
+    const ptx::Function* const f = module.find_function(name);
+    return f && !f->external;
+}
+
+// A mangled name as C++ writes it, without its parameters; any other name as it is.
+std::string readable(const std::string& name) {
+    std::string plain = ptx::demangled(name);
+    if (plain == name) return name;
+    plain = plain.substr(0, plain.find('('));
+    plain = plain.substr(0, plain.find("[abi:"));  // Numba's numbers and flags
+    // A template's name starts with its result's type.
+    const size_t space = plain.find(' ');
+    return space < plain.find('<') ? plain.substr(space + 1) : plain;
+}
+
+// What the instruction needs of a launch: the heap, a cooperative grid, clusters.
+static void note_needs(Program& program, const ptx::Module& module, const ptx::Instruction& in) {
+    const std::string_view called = callee_name(in), opcode = in.opcode;
+    if ((called == "malloc" || called == "free") && !has_body(module, called))
+        program.allocates = true;
+    if (in.text.find("%envreg2") != std::string_view::npos) program.asks_for_grid = true;
+    const auto has = [&](std::string_view modifier) {
+        return std::ranges::find(in.modifiers, modifier) != in.modifiers.end();
+    };
+    const bool accesses =
+        opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "atom" || opcode == "red";
+    if (opcode == "mapa" || opcode == "getctarank" || (opcode == "barrier" && has("cluster")) ||
+        (accesses && has("shared::cluster")))
+        program.has_clusters = true;
+}
+
+Program outline(const ptx::Module& module, const ptx::Function& entry, const CallGraph& graph,
+                std::shared_ptr<ModuleMemory> memory) {
+    Program program;
+    program.memory = std::move(memory);
+    program.files = module.files;
+    program.kernel = readable(entry.name);
+    program.source_file = entry.source.file;
+    program.parameters = lay_out_parameters(entry, program.parameter_bytes);
+    for (const char* directive : {"maxntid", "reqntid"}) {
+        const auto found = entry.directives.find(directive);
+        if (found == entry.directives.end()) continue;
+        uint32_t threads = 1;
+        for (const uint32_t n : found->second) threads *= n;
+        program.max_block_threads = threads;
+    }
+    if (const auto found = entry.directives.find("reqnctapercluster");
+        found != entry.directives.end()) {
+        program.has_clusters = true;
+        for (size_t n = 0; n < 3; ++n)
+            program.cluster[n] = n < found->second.size() ? found->second[n] : 1;
+    }
+    const SharedLayout shared = lay_out_shared(module, entry);
+    for (const auto& [v, offset] : shared.variables) {
+        if (v->bytes() > most_static_shared_bytes || offset + v->bytes() > most_static_shared_bytes)
+            throw LaunchError(program.kernel + ": `" + readable(v->name) + "` brings the static " +
+                              "shared memory of a block to " + std::to_string(offset + v->bytes()) +
+                              " bytes; at most " + std::to_string(most_static_shared_bytes) +
+                              " may be static (more with extern __shared__ and a launch's "
+                              "shared_bytes)");
+        const auto [at, fresh] = program.shared_variables.emplace(
+            v->name, std::pair{uint32_t(offset), uint32_t(v->bytes())});
+        if (!fresh) throw UnsupportedInstruction("two shared variables have the name " + at->first);
+    }
+    program.dynamic_shared = shared.dynamic;
+    program.shared_bytes = uint32_t(shared.bytes);
+    program.reserved_shared = reserved_shared(module);
+    for (const ptx::Function* f : graph.functions) {
+        for (const ptx::Instruction& in : f->body) note_needs(program, module, in);
+    }
+    return program;
+}
+
+void find_segments(Program& program) {
+    program.segment_end.resize(program.ops.size());
+    uint32_t end = uint32_t(program.ops.size());
+    for (size_t i = program.ops.size(); i-- > 0;) {
+        if (program.ops[i].control != Control::none) end = uint32_t(i) + 1;
+        program.segment_end[i] = end;
+    }
+}
+
+}  // namespace coalesce::sim
