@@ -1,13 +1,12 @@
 // A kernel ready to run: PTX decoded once into operations on lanes.
 //
 // METHOD
-// Each PTX instruction becomes one Op (a few become several), a record of fixed size that holds the
-// function that executes it for a warp, where its operands lie, and what else it has (payload.hpp).
-// Virtual registers whose live ranges do not overlap share a slot, so that a warp's registers stay
-// in the host's first-level cache. An operand is a locator: where a slot lies in the frame's
-// registers, or, with the lowest bit set, in the table of constants, which are registers too (32
-// equal lanes). So every form of an instruction, with registers or immediates, is executed by the
-// same code.
+// Each PTX instruction becomes one Op (a few become several), a record of fixed size: the function
+// that executes it for a warp, where its operands lie, and what else it has (payload.hpp). Virtual
+// registers whose live ranges do not overlap share a slot, so that a warp's registers stay in the
+// host's first-level cache. An operand is a locator: where a slot lies in the frame's registers,
+// or, with the lowest bit set, in the table of constants, which are registers too (32 equal lanes).
+// So every form of an instruction, with registers or immediates, is executed by the same code.
 #pragma once
 
 #include <cstddef>
