@@ -405,7 +405,8 @@ Selection select_mov(const ptx::Instruction& in, Modifiers& m) {
     const Operand &d = in.operands[0], &s = in.operands[1];
     if (s.kind == Operand::Kind::special && s.name == "%is_explicit_cluster")
         return selection(&is_explicit_cluster, {Type::pred});
-    if (s.kind == Operand::Kind::special) return select_special(s.name, t);
+    if (s.kind == Operand::Kind::special && d.kind != Operand::Kind::vector && t != Type::pred)
+        return select_special(s.name, t);
     if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
         const bool join = s.kind == Operand::Kind::vector;
         Selection packed = selection(packing(t, (join ? s : d).elements.size(), join), {t, t});

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
         // Registers that are too narrow, too wide, or no numbers.
         "ld.global.u64 %r1, [%in]", "ld.global.u32 %p1, [%in]", "st.global.u32 [%out], %h1",
         "ld.global.pred %p1, [%in]", "add.u32 %r1, %d2, %r3", "add.u32 %d1, %r2, %r3",
-        "add.f64 %g1, %f2, %g3", "mov.u32 %r1, %d1", "mov.b16 %h1, %b1",
+        "add.f64 %g1, %f2, %g3", "mov.u32 %r1, %d1", "mov.b16 %h1, %b1", "mov.pred %p1, %clock",
         "selp.b32 %r1, %r2, %r3, %r4", "setp.eq.u32 %r1, %r2, %r3", "shl.b64 %d1, %d2, %d3",
         "shl.b32 %r1, %r2, %h1", "mul.wide.u32 %d1, %d2, %r3", "mad.wide.u32 %d1, %r2, %r3, %r4",
         "popc.b64 %d1, %d2", "cvt.u64.u32 %r1, %r2", "cvt.u32.u64 %r1, %r2",
@@ -73,6 +73,9 @@ TEST(Operands, ThatFitRun) {
                        "mov.b32 %r0, {%b3, %b2, %b1, %b0};",
                        {0x01020304, 0, 0}),
               0x04030201u);
+    // A special register in the elements of a vector.
+    const std::string unpacked = "mov.b32 {%h1, %h2}, %laneid; mov.b32 %r0, {%h2, %h1};";
+    EXPECT_EQ(run_body(unpacked, {Words{}, Words{}}), (std::vector<uint64_t>{0, 0x10000}));
     EXPECT_EQ(value_of("mov.b32 %r0, {0x1ff, 2, 3, 4};"), 0x040302ffu);
     EXPECT_EQ(value_of("cvt.u32.u8 %r0, 0x105;"), 5u);
     // Values beside registers that are wider than the type.

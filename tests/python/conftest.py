@@ -5,6 +5,7 @@ from __future__ import annotations
 import html.parser
 import os
 import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from coalesce.compile import disassembler
 settings.register_profile("coalesce", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "coalesce"))
+
+# A shell's background jobs ignore Ctrl-C, and no test that interrupts an endless kernel would end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from coalesce.common import checks, forks
+from coalesce.common import checks
 from coalesce.common.errors import CompileError
 from coalesce.compile import advice, cache, pathfinder
 from coalesce.compile.headers import PRELUDE_NAME, texts_for
@@ -24,7 +24,6 @@ DEFAULT_ARCH = "sm_90"
 
 _remembered: dict[str, Compiled] = {}  # by cache key, the newest last
 _REMEMBERED_AT_MOST = 256
-_lock = forks.lock()
 
 
 @dataclass(frozen=True)
@@ -305,9 +304,8 @@ def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) 
 
 
 def _recall(key: str, arch: str) -> Compiled | None:
-    with _lock:
-        if (compiled := _remembered.get(key)) is not None:
-            return compiled
+    if (compiled := _remembered.get(key)) is not None:
+        return compiled
     entry = cache.load(key)
     if entry is None:
         return None
@@ -318,7 +316,7 @@ def _recall(key: str, arch: str) -> Compiled | None:
 
 
 def _remember(key: str, result: Compiled) -> None:
-    with _lock:
-        _remembered[key] = result
-        while len(_remembered) > _REMEMBERED_AT_MOST:
-            del _remembered[next(iter(_remembered))]
+    # Without a lock: each step is one operation of the dict, and other threads may do the same.
+    _remembered[key] = result
+    for oldest in list(_remembered)[:-_REMEMBERED_AT_MOST]:
+        _remembered.pop(oldest, None)

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from coalesce.common import forks
 from coalesce.common.errors import CompileError
 from coalesce.common.progress import PATIENCE_SECONDS, SECONDS, reporter
 
@@ -43,7 +42,6 @@ class Compiler:
         self._path = path
         self._here: _cuda.Nvrtc = cuda.Nvrtc(path)
         self._idle: list[_Child] = []
-        self._lock = forks.lock()
         self._childless = not sys.executable
         atexit.register(self._close)
         os.register_at_fork(after_in_child=self._forget)
@@ -76,12 +74,11 @@ class Compiler:
         except BaseException:
             child.kill()
             raise
-        with self._lock:
-            if len(self._idle) < _KEPT:
-                self._idle.append(child)
-                child = None
-        if child is not None:
-            child.kill()
+        # Without a lock: each step is one operation of the list, and other threads may do the same.
+        self._idle.append(child)
+        with contextlib.suppress(IndexError):
+            while len(self._idle) > _KEPT:
+                self._idle.pop(0).kill()
         if isinstance(answer, str):
             raise CompileError(answer)
         made: tuple[str, bytes, str, Any] = answer
@@ -90,9 +87,9 @@ class Compiler:
     def _take(self) -> _Child | None:
         """Return an idle child or a new one; None if none can be started."""
         while not self._childless:
-            with self._lock:
-                child = self._idle.pop() if self._idle else None
-            if child is None:
+            try:
+                child = self._idle.pop()  # no other thread gets the same one
+            except IndexError:
                 try:
                     return _Child(self._path)
                 except (OSError, EOFError):
