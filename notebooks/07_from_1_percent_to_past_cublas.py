@@ -338,8 +338,30 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 2: 8 x 8 elements
 #
-# `blocktiled_2d`: a register tile of R x C needs R + C words for R x C multiply-adds. With 8 x 8 that is a quarter of a word. A thread now has 64 sums in registers, and a
-# block computes 128 x 128 elements.
+# `blocktiled_2d`: a register tile of R x C needs R + C words for R x C multiply-adds. With 8 x 8 that is a quarter of a word for each. A thread now has 64 sums in registers, and a
+# block computes 128 x 128 elements. The picture shows a corner of its tiles.
+
+
+# %%
+def one_step(rows, cols, k=3):
+    """What a thread with rows x cols elements reads in one step of k, and what it adds to."""
+    elements = [(i, j) for i in range(rows) for j in range(cols)]
+    return [
+        draw.Matrix("a_tile", (16, 8), [(i, k) for i in range(rows)], memory="shared"),
+        draw.Matrix("b_tile", (8, 16), [(k, j) for j in range(cols)], memory="shared"),
+        draw.Matrix("sum", (16, 16), elements, memory="shared", note="in registers"),
+    ]
+
+
+draw.matrices(
+    {
+        "tiled: 1 x 1": one_step(1, 1),
+        "blocktiled_1d: 8 x 1": one_step(8, 1),
+        "blocktiled_2d: 8 x 8": one_step(8, 8),
+    },
+    title="one thread, one step of k: the words that it reads, the elements that it adds to",
+    headline="1 multiply-add with 2 words, 8 with 9, 64 with 16",
+)
 
 # %%
 lessons.code(

@@ -48,7 +48,7 @@ class Table:
             return str(caption)
 
         def row(cells: Iterable[str], name: str) -> Markup:
-            sides = ["left", *["right"] * (len(self.columns) - 1)]
+            sides = ["left;white-space:nowrap", *["right"] * (len(self.columns) - 1)]
             made = (
                 tag(name, cell, f"text-align:{side};padding:2px 8px")
                 for side, cell in zip(sides, cells, strict=True)
