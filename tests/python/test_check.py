@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import coalesce
+from coalesce.check import Kind
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
@@ -57,6 +61,12 @@ def test_as_data():
     assert f["first"]["line"] == 5
     assert f["second"]["thread"] == [32, 0, 0]
     assert f["count"] == 64
+
+
+def test_the_kinds_of_findings_are_those_of_the_core():
+    names = Path(__file__).parents[2] / "csrc" / "analysis" / "findings.cpp"
+    of_core = re.findall(r'FindingKind::\w+:\s+return "(\w+)";', names.read_text(encoding="utf-8"))
+    assert sorted(of_core) == sorted(get_args(Kind))
 
 
 def test_as_html():
