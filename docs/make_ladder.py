@@ -111,9 +111,9 @@ _TENSOR_CORES = """\
 ## Tensor cores
 
 `tf32x3` computes with the accuracy of float32. `tf32` and `bf16` round their operands, and `dmma`
-is for float64. cuBLAS computes with the same precision; for `bf16` it writes float32, as the rung
-does, or bfloat16. The error is the norm of the error of 64 rows relative to the norm of the exact
-rows. The time of `tf32x3` includes a pass over A.
+is for float64. cuBLAS computes with the same precision. The rung `bf16` writes float32; cuBLAS was
+timed with results in float32 and in bfloat16. The error is the norm of the error of 64 rows
+relative to the norm of the exact rows. The time of `tf32x3` includes a pass over A.
 
 These kernels reach the power limit of the GPU: the clock falls, and figures of one run vary with
 the temperature. Compare the columns of a line, which were measured in turn."""

@@ -220,7 +220,8 @@ lessons.predict(
 #
 # An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): 14 flop per byte. A tile of 32 has 8, so the memory seems to be the limit. But the cell above shows
 # that the tiled kernel needs far less bandwidth than the memory has. The limit is inside the multiprocessor: for every multiplication a warp loads from
-# *shared* memory, and the load-store unit takes one request at a time. The cure is to let each thread compute several elements from registers.
+# *shared* memory, and the load-store unit takes one request at a time. The cure is to let each thread compute several elements from registers: the
+# ladder (lesson 7).
 #
 # ## What repeats between blocks
 #

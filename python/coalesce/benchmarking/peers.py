@@ -22,7 +22,7 @@ Runs = int | Literal["auto"]
 Call = Callable[[], Any]
 
 _OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
-# For each peer, a description and the operations that it has.
+# For each library, a description and its operations.
 PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "numpy": ("NumPy on this machine's CPU", _OPERATIONS),
     "cublas": ("cuBLAS, through CuPy or PyTorch", ("matmul",)),

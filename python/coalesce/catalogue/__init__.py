@@ -250,12 +250,12 @@ def read_kernel(file: str) -> str:
 @cache
 def _kernel_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
-    # Installed, the kernels lie in the package; in a source tree (or an editable install, whose
-    # Python files stay in the tree) beside the C++ that describes them.
+    # An installed package contains the kernels. In a source tree, and in an editable install, whose
+    # Python files stay in the tree, they are beside the C++ code.
     for folder in (package / "kernels", package.parents[1] / "csrc" / "kernels"):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f"coalesce is installed without its kernels (looked beside {package})")
+    raise FileNotFoundError(f"coalesce is installed without its kernels; they are not in {package}")
 
 
 @cache

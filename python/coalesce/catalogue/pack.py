@@ -18,7 +18,7 @@ from coalesce.launch.tensor_map import TensorMap
 _ROWS, _STAGE, _ZEROS = 128, 32, 256  # as csrc/kernels/layout/02_packed.cu has them
 PARTIAL = 128 * 256  # sums that a block may leave to another
 
-# The boxes of each kernel, in rows and columns, and the elements of its tensor maps.
+# For each kernel and array, the type of the elements and the box of its tensor map (rows, columns).
 _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
     "tensor_map": {"b": ("float32", (32, 256))},
     "bf16": {"a": ("bfloat16", (128, 64)), "b": ("bfloat16", (64, 64))},
@@ -97,7 +97,8 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
     source = run.ready(operand, alignment=16)
     if cols % width == 0:
         if not operand.on_gpu and any(overlap(operand, other) for other in others):
-            # Arrays that share memory on the host lie at their distance on the GPU, too.
+            # Arrays that share memory on the host also share it on the GPU, at the same distance.
+            # There the operand need not be aligned, so it is copied.
             source = np.array(source)
         return source, cols
     pitch = -(-cols // width) * width

@@ -96,7 +96,7 @@ def _product(a: Array, b: Array, options: Mapping[str, Any]) -> Reference:
         exact, scale = np.zeros(shape), np.zeros(shape)
     else:
         exact = alpha * (wide_a @ wide_b)
-        # By the Cauchy-Schwarz inequality an upper bound of the sum of magnitudes, with less work.
+        # The Cauchy-Schwarz inequality bounds the sum of magnitudes with less work.
         scale = abs(alpha) * np.outer(
             np.linalg.norm(wide_a, axis=1), np.linalg.norm(wide_b, axis=0)
         )

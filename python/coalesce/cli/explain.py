@@ -19,7 +19,7 @@ from coalesce.profiling.comparison import Comparison, compare
 # Without --size: the rows and columns of a matrix, and the elements of a vector.
 _SIDE, _LENGTH = 512, 1 << 16
 
-# The name of a kernel; no argument looks like this: scale, ns::scale, scale<float, 4>.
+# The name of a kernel: scale, ns::scale, scale<float, 4>. No argument has this form.
 _ENTRY = re.compile(r"(?!(?:nan|inf|infinity)$)[A-Za-z_]\w*(?:::\w+)*(?:<.*>)?", re.IGNORECASE)
 
 
@@ -67,7 +67,8 @@ def of_operation(
     options = dict(option(text) for text in given)
     for name in names:
         catalogue.find(operation, name)
-    # Of several variants, each gets the options that it has. For a single one, others are an error.
+    # With several variants, each gets only the options that it has. With a single variant, an
+    # option that it does not have is an error.
     if len(names) > 1:
         asked.check_options(names, options)
     profiles = []

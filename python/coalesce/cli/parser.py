@@ -297,7 +297,7 @@ def _add_launch(parser: Any, *, required: bool) -> None:
 
 
 def _add_compiler(parser: Any) -> None:
-    # All of these are options of the compiler, in the order in which they are written.
+    # These options go to the compiler, in the order in which they are written.
     parser.add_argument(
         "--option",
         action="append",

@@ -54,6 +54,7 @@ def _gpu(device: str | None) -> str:
     chosen = devices.resolve(device or "sim")
     if chosen.kind != "sim":
         raise ValueError(
-            f"programs run on the simulator, not on {chosen.name}; on a GPU, run them themselves"
+            f"coalesce runs programs on the simulator, not on {chosen.name}; to use a GPU, "
+            "start the program without coalesce"
         )
     return devices.modelled_gpu(chosen)

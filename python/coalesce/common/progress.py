@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 # Shorter launches show nothing.
 PATIENCE_SECONDS = 2.0
-# From then on the bar says how to stop the run, even if progress cannot be counted. If there is no
-# terminal or notebook, a line on stderr says what runs.
+# After this time the bar says how to stop the run, even if progress cannot be counted. Without a
+# terminal or notebook, a line on stderr says which kernel runs.
 NOTICE_SECONDS = 10.0
 SECONDS = "seconds"  # the unit of work that only knows how long it has run and may run
 GPU = "kernels of a GPU"  # the unit of work that nothing stops but the end of the process

@@ -168,7 +168,7 @@ _FLOAT = """\
 #define DBL_MANT_DIG 53
 """
 
-# Headers of the standard library of which kernels use what standard_library has.
+# Headers of the standard library. Kernels use only what `standard_library` has of them.
 _LIBRARY = {"algorithm", "cmath", "functional", "limits", "math.h", "type_traits", "utility"}
 
 # Headers of the host that programs include everywhere.
@@ -207,7 +207,7 @@ _CUB = "#pragma once\n" + "".join(
     )
 )
 
-# Of the host's libraries, the types that kernels share with them.
+# Types of the host's libraries that kernels share with the host's code.
 _NUMBERS = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
 _CUFFT = """\
 #pragma once
@@ -247,7 +247,7 @@ STANDARD = {
     "string.h": _NOTHING,
 }
 
-# Libraries of the host, of which kernels use nothing.
+# Libraries of the host. Kernels use nothing of them.
 _HOST_LIBRARIES = re.compile(
     r"cublas|cusparse|cusolver|cufft|cudnn|curand\.h|nvml\.h|nccl|npp\w*\.h|nvtx|nvToolsExt|nvrtc"
     r"|nvjpeg|cuda_profiler_api|cuda_gl_interop|cuda_egl|cudaProfiler|exception\.h|sys/|GL/|EGL/"

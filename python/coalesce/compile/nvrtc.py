@@ -101,8 +101,8 @@ def compile_cuda(
     if not any(re.match(r"--?std\b", option) for option in options):
         arguments.insert(2, "--std=c++17")
     folders = [f"-I{folder}" for folder in include_folders()]
-    # The folders of CUDA's headers are not part of the key (they differ between installations), but
-    # the compiler's version is; a folder of the user's holds files that no key can see.
+    # The key has the compiler's version, but not the folders of CUDA's headers, because they differ
+    # between installations. If the user names a folder, its files may change without a new key.
     reproducible = not _reads_files(source, options, texts)
     key = cache.key_of(
         source,

@@ -31,7 +31,7 @@ LIBRARY = "libcudart.so.13"  # the name under which programs look for the runtim
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _SECTION = ".nv_fatbin"
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
-# Libraries whose code is closed and needs a GPU, by what their functions and files are called.
+# Libraries whose code is closed and needs a GPU, by the beginnings of their names.
 _CLOSED = {
     "cublas": "cuBLAS",
     "cufft": "cuFFT",
@@ -125,7 +125,8 @@ def library() -> Path:
 def _compile(program: str, paths: Sequence[Path], words: Sequence[str]) -> tuple[Built, list[Path]]:
     with tempfile.TemporaryDirectory(prefix="coalesce-") as name:
         folder = Path(name)
-        # The library to link with is the one that runs: its names are all that there are.
+        # The program is linked with the library that it later runs with, so that a function which
+        # the library lacks is an error now.
         for link in ("libcudart.so", LIBRARY):
             (folder / link).symlink_to(library())
         log, out = "", folder / "program"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 TEXT = Path(__file__).with_name("standard_library.h").read_text(encoding="utf-8")
 USES = re.compile(r"(?<!cuda::)(?<!/)\bstd\b")
-# Headers of CCCL, each with what of it a kernel would name.
+# Headers of CCCL, each with the names in it that kernels use.
 COSTLY = {
     "array": "array",
     "atomic": "atomic|atomic_ref|memory_order_\\w+",
@@ -24,7 +24,7 @@ COSTLY = {
 
 
 def costly(header: str, text: str) -> str:
-    """Return a header that includes CCCL's and names the parts that `text` uses; empty if none."""
+    """Return a header with the parts of `std` that `text` uses, by CCCL; empty if none."""
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):
         used += re.findall(rf"\b({header})\s*<", text)[:1]

@@ -107,7 +107,7 @@ def _compiled(
     asked: Sequence[str],
 ) -> Compiled:
     """Compile the device code, without the instantiations that the compiler refuses."""
-    # Every header is a text by now. The cache therefore does not depend on folders.
+    # Every header was read into a string, so the cache does not depend on folders.
     options = [option for option in options if _INCLUDE_OPTION.match(option) is None]
     if code.has_unmarked or "thrust/complex.h" in code.text:
         options.append("-default-device")

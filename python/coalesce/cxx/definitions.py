@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"(?:int|long|unsigned|size_t|short|auto)\s+(?P<constant>\w+)\s*=\s*(?P<number>[^;,{}]{1,200});",
     re.MULTILINE,
 )
-# Headers that define nothing that kernels call otherwise.
+# Headers that do not redefine a name that kernels use.
 _KNOWN_HEADER = re.compile(
     r"\s*<(?:(?:cuda|cub|thrust|nv|crt|cooperative_groups)/[\w./]+"
     r"|cuda(?:_(?:fp(?:16|8|6|4)|bf16|pipeline\w*|awbarrier\w*|runtime|runtime_api))?\.h(?:pp)?"
@@ -93,7 +93,7 @@ def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
             elif directive == "endif" and conditions:
                 conditions.pop()
         elif match["alias"]:
-            # In "const T x", where T is a pointer, const is about the pointer: no text can say so.
+            # If T is a pointer, the const in "const T x" belongs to the pointer.
             simple = not conditions and not re.search(r"[*&(\[]", match["value"])
             yield match["name"], match["value"].strip() if simple else UNKNOWN
         elif match["typedef"]:

@@ -49,7 +49,7 @@ _VECTOR = re.compile(
     r"([1-4])"
 )
 
-# The dtypes that an array may have, beside its own, by the C++ type of an element or of its parts.
+# Further dtypes that an array may have, by the C++ type of an element or of its parts.
 _ALSO = {
     "char": ("u1",),
     "unsigned char": ("b1",),

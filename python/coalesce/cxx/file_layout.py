@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _DEFINE = re.compile(r"\s*([A-Za-z_]\w*)(\([^)]*\))?(.*)", re.DOTALL)
 WORD = re.compile(r"[A-Za-z_]\w*")
-# Which attributes a class or variable may have, that the parser does not know.
+# Attributes of classes and variables that the parser does not know.
 _ATTRIBUTE = re.compile(
     r"\b(?:__align__|alignas|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
     r"|\b__(?:host__\s+)?builtin_align__\b"
@@ -30,7 +30,7 @@ _ATTRIBUTE = re.compile(
 # Before a brace whose declarations are at namespace scope.
 _TRANSPARENT = re.compile(r"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"]*\"\s*)$")
 _END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")  # and no body follows
-# What a kernel or what only it can call or read is marked with.
+# The words that mark a kernel, and the functions and variables of the device.
 _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 
 
@@ -60,7 +60,7 @@ def layout_of(text: str) -> Layout:
     """Read the directives and macros of a file."""
     bare = _TOKEN.sub(_blank_token, text)
     directives = [
-        # The name of a header is in the text only: in `bare` it is a blank string literal.
+        # Read the name of a header from the text: in `bare` it is a blank string literal.
         Directive(m[1], text[m.start(2) : m.end(2)] if m[1] == "include" else m[2], *m.span())
         for m in _DIRECTIVE.finditer(bare)
     ]

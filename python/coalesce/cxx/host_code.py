@@ -16,7 +16,7 @@ from typing import Any
 from coalesce.cxx import launches
 from coalesce.cxx.file_layout import WORD, Layout, device_words, layout_of, parse
 
-# A header's text; True for one that the compiler finds; None for one that is not to be had.
+# A header's text; True if the compiler finds the header itself; None if there is no such header.
 Find = Callable[[str], str | bool | None]
 
 _SCOPES = {"namespace_definition", "linkage_specification", "declaration_list"}
@@ -215,7 +215,7 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
             item.names |= _declared(declarator, text)
         own = node.child_by_field_name("type")
         if own is not None and own.type in _TYPES and own.child_by_field_name("body"):
-            # struct A { ... } a: the type may be needed, the host's variable never is.
+            # struct A { ... } a: kernels may need the type, but never the host's variable.
             item.names |= _type_names(own, text)
             if not item.keepable:
                 item.cuts.append((own.end_byte, end - 1))
@@ -224,7 +224,7 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         item.names = _type_names(node, text)
     else:
         item.names = set(WORD.findall(text[start:end])) if node.type != "ERROR" else set()
-        # What the parser does not understand is left to the compiler where it may be a kernel.
+        # What the parser does not understand may be a kernel. Then the compiler gets it.
         words = set(WORD.findall(text[start:end]))
         item.device = device = node.type == "ERROR" and bool(words & marks)
         item.keepable = device or node.type == "using_declaration"
@@ -365,7 +365,7 @@ def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -
     for item in items:
         if item.kind == "using":
             scopes = next(iter(item.names))[6:].split("::")
-            # Of std there is nothing within: using namespace std::chrono.
+            # Device code has `std`, but no namespace within it, such as std::chrono.
             if scopes[0] in namespaces and (scopes == ["std"] or scopes[0] != "std"):
                 reached.add(id(item))
     return reached

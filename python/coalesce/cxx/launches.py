@@ -199,7 +199,7 @@ def _bound(
             value = _deduced(name, template, passed, scope, values)
             if not value and default:
                 value = scope.settled(default, {**values, **bindings})
-        # A name of CUDA's headers may be right: the compiler says. A variable of the host is not.
+        # The compiler knows the names of CUDA's headers. A variable of the host is unknown to it.
         if not value or set(WORD.findall(value)) & scope.variables - known:
             return None
         bindings[name] = value

@@ -20,7 +20,7 @@ from coalesce.cxx.declarations import Declared
 from coalesce.cxx.element_types import SCALARS, element_types
 from coalesce.cxx.numba import NumbaArgument, arguments_of
 
-# A parameter of which only the PTX type is known: what a scalar may be.
+# If only the PTX type of a parameter is known: the types that a scalar may have.
 _OF_PTX = {
     "u8": ("u1", "i1", "b1"),
     "s8": ("i1",),

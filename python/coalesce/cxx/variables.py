@@ -63,7 +63,7 @@ def variables_of(
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
         for name, variable in _declarators(qualifier.sub(" ", statement), known):
-            # Two of one name, in namespaces or under conditions: the text does not tell which.
+            # Two have this name, in namespaces or under conditions: the text does not say which.
             first = by_name.setdefault(name, variable)
             if first != variable:
                 by_name[name] = DeclaredVariable("", certain=False)

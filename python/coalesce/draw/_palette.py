@@ -41,7 +41,7 @@ ORANGE = Paint("orange", "#e69f00", "#e69f00", _DARK_TEXT)
 GREEN = Paint("green", "#009e73", "#009e73", _DARK_TEXT)
 PURPLE = Paint("purple", "#cc79a7", "#cc79a7", _DARK_TEXT)
 SKY = Paint("sky", "#56b4e9", "#56b4e9", _DARK_TEXT)
-# Darker and lighter relatives, for the groups 5 to 9.
+# Darker and lighter versions of the colours, for the groups 5 to 9.
 NAVY = Paint("navy", "#2d3f8f", "#5b6fc4", _LIGHT_TEXT)
 BROWN = Paint("brown", "#7a5200", "#8f6a1f", _LIGHT_TEXT)
 FOREST = Paint("forest", "#005f45", "#1f7a5f", _LIGHT_TEXT)
@@ -52,8 +52,8 @@ ALERT = Paint("alert", "#d55e00", "#d55e00", _DARK_TEXT)
 GROUPS = (BLUE, ORANGE, GREEN, PURPLE, SKY, NAVY, BROWN, FOREST, PLUM, STEEL)
 PAINTS = (PAPER, INK, SOFT, FAINT, WASH, *GROUPS, ALERT)
 
-# A letter a sector, in the order of addresses; a warp of 32 lanes touches at most 32 sectors and a
-# wavefront of 64 at most 64, unless accesses straddle two.
+# A letter for each sector, in the order of addresses. A warp of 32 lanes touches at most 32 sectors
+# and a wavefront of 64 at most 64, unless accesses straddle two.
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "#@"
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"

@@ -8,7 +8,7 @@ from typing import Any
 
 from coalesce._core import model
 
-# What a kernel can be bound by: the models' names, and words for people.
+# The resources that can limit a kernel: the models' names, and words for reports.
 BOUNDS = {
     "issue": "the issue of instructions",
     "fp32": "the float32 pipes",

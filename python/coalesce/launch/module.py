@@ -111,7 +111,7 @@ class Module:
         """Return the types of C++ expressions from the compiler, without refused expressions."""
 
         def lowered(probe: str, wanted: Sequence[str]) -> Mapping[str, str]:
-            # PTX is enough, of the very architecture: code may ask for it.
+            # PTX is enough. Its architecture must be the same, because the code may depend on it.
             arch = self.compiled(device).arch.replace("sm_", "compute_")
             code = self.device_code
             return nvrtc.compile_cuda(
@@ -137,7 +137,7 @@ class Module:
         with self._lock:
             program = self._programs.get(device.name)
             if program is None:
-                # The source is for messages that quote a line.
+                # Messages quote a line of the source.
                 compiled = self.compiled(device)
                 text = signature.ptx_source(compiled.ptx) if self.is_ptx else self.source
                 program = sim.Program(

@@ -29,7 +29,7 @@ _ELEMENTS: dict[int, Any] = {
     8: np.float64,
     16: np.complex128,
 }
-# Too large for any cache of a GPU; on the simulator, what runs in a moment.
+# On a GPU too large for any cache; on the simulator small enough to run in a moment.
 _TIMED_BYTES, _MODELLED_BYTES = 1 << 29, 1 << 22
 
 

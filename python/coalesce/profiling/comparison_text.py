@@ -32,7 +32,7 @@ def report(comparison: Comparison, width: int) -> Iterator[Text | Table]:
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
         if (note := estimated(profile)) is not None:
             yield Text(f"  {note}", BOLD)
-    # As many profiles as fit, then the others in further tables, each beside the baseline.
+    # If not all profiles fit, further tables show the rest, each beside the baseline.
     fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
     others = range(1, len(comparison.profiles))
     for start in range(0, len(others), fit):

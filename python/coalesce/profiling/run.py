@@ -24,7 +24,8 @@ from coalesce.simulate import counting
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
 
-# Of each instruction: of nine warps the first four executions, and those at powers of two after.
+# Examples of each instruction: for nine warps the first four executions, then those whose number
+# is a power of two.
 _EXAMPLES = 9 * 7
 _MODELLED = "modelled"
 _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instructions"
@@ -97,7 +98,7 @@ def of_prepared(
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
     again = None if given is None else _again(launch, given, ptx)
     counted = counting.count(
-        # On copies where a GPU launches too: that launch is the one that the caller sees.
+        # If a GPU also runs the kernel, count on copies: the caller sees the GPU's results.
         launch.detached() if on_gpu else launch,
         sample=settings.sample,
         executor=settings.executor,

@@ -20,7 +20,7 @@ from typing import Any
 
 from coalesce.compile import program
 
-# A simulated GPU's architecture; PTX of an older one than the compiler knows is not compiled.
+# The architecture to compile for on each simulated GPU: its own, or the oldest that nvcc knows.
 ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
 ARCHITECTURES |= {"rtx3090": 86, "rtx4090": 89}
 

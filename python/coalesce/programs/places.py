@@ -54,7 +54,7 @@ def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
                 current += 1
                 continue
             name, _, number = line.split(" (")[0].rpartition(":")
-            # Of calls that were inlined (the templates of cuda_runtime.h) the user's own is wanted.
+            # For inlined calls (templates of cuda_runtime.h), take the place in the user's code.
             if number.isdigit() and not name.endswith(("cuda_runtime.h", "??")):
                 key = (file, offsets[current])
                 found.setdefault(key, f"{Path(name).name}:{number}")

@@ -362,7 +362,7 @@ class Stepper:
         for n in lines:
             if n not in there:
                 raise ValueError(
-                    f"no instruction of {self.kernel.name} came from line {n}; those there are "
+                    f"no instruction of {self.kernel.name} came from line {n}; its instructions "
                     f"came from lines {', '.join(map(str, there)) or 'that the PTX does not name'}"
                 )
         wanted = None if warp is None else self._checked_warp(warp)

@@ -78,7 +78,7 @@ def variables_of(
         if result and all(_fits(r, wanted, listing) for r in result[:1]):
             registers = by_name.setdefault(statement["name"], [])
             registers += [r for r in result if r not in registers]
-    # A register that could be either of two variables is neither.
+    # If a register could be one of two variables, it is not shown.
     claims: dict[str, int] = {}
     for registers in by_name.values():
         for register in registers:
