@@ -533,10 +533,10 @@ def loops(*rungs):
         columns[rung] = {
             "multiply-adds": str(loop.ffmas),
             "instructions": str(loop.instructions),
-            "instructions per multiply-add": f"{loop.instructions / loop.ffmas:.3f}",
+            "per multiply-add": f"{loop.instructions / loop.ffmas:.3f}",
             "cycles of a scheduler": str(loop.cycles),
             "ceiling, TFLOP/s": f"{PEAK * loop.efficiency:.1f}",
-            "recorded at 4096, TFLOP/s": f"{tflops(rung):.2f}",
+            "recorded, TFLOP/s": f"{tflops(rung):.2f}",
         }
     return compared(columns, f"Main loops, machine code of {cost_model.compiler()}")
 
