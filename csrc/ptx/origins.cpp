@@ -26,7 +26,8 @@ bool add(Origins& to, const Origins& from) {
     return changed;
 }
 
-// The first operand that may carry a pointer into the result, and how many; none: {0, 0}.
+// The first operand that may carry a pointer into the result, and the number of such operands;
+// {0, 0} if there is none.
 std::pair<size_t, size_t> carriers(const Instruction& in) {
     const std::string_view op = in.opcode;
     if (op == "mad") return {3, 1};

@@ -79,7 +79,7 @@ struct BulkCopy {
 };
 
 struct Warp {
-    // What handlers touch at every instruction.
+    // The fields that handlers use at every instruction.
     std::byte* bank[2] = {nullptr, nullptr};  // registers of the current frame; constants
     LaneMask mask = 0;                        // lanes the current instruction acts on
     LaneMask live = 0;                        // lanes that have not exited

@@ -144,7 +144,7 @@ def notes(benchmark: Benchmark) -> list[str]:
 
 
 def _again(benchmark: Benchmark) -> Iterator[str]:
-    """Yield command-line options for the same arrays, as far as there are such options."""
+    """Yield the command-line options that make the same arrays, if there are any."""
     array = benchmark.arrays[0]
     if len({n for a in benchmark.arrays for n in a.shape}) == 1:
         yield f"--size {array.shape[0]}"

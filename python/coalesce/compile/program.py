@@ -276,7 +276,7 @@ def _code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
 
 
 def _type(parameter: signature.Parameter) -> str:
-    """Return the name of what a pointer points to, as messages have it: ``float32``."""
+    """Return the type that a pointer points to, as messages name it: ``float32``."""
     found = parameter.accepted[0] if parameter.accepted else ""
     kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex"}
     return f"{kinds[found[0]]}{8 * int(found[1:])}" if found[:1] in kinds else found

@@ -32,7 +32,7 @@ def compile_whole(
     expressions: Sequence[str],
     entry: str | None,
 ) -> tuple[Compiled, DeviceCode | None]:
-    """Compile a source; return the result and what was left out, or None if nothing was.
+    """Compile a source; return the result, and the device code if host code was left out.
 
     See `nvrtc.compile_cuda`. If host code was left out and `expressions` is empty, the
     instantiations that the host code launches are compiled: all, or those of the template `entry`.

@@ -89,7 +89,7 @@ def parse(layout: Layout, marks: set[str]) -> Any:
         _erase(text, start, end)
     layout.parsed = "".join(c if c.isascii() else "_" for c in text)
     layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
-    # A macro that makes functions is used in a line of its own; no rule of C++ covers that.
+    # A macro that defines functions may stand alone on a line. The grammar of C++ has no such rule.
     scopes = _namespace_scope(layout.parsed)
     for match in re.finditer(r"^[ \t]*(\w+)[ \t]*\(", layout.parsed, re.MULTILINE):
         if match[1] not in layout.macros:

@@ -79,7 +79,7 @@ def run(
     names = [parameter.name for parameter in signature.parameters]
     values = [value_of(argument, names, arguments, staged) for argument in arguments]
     launch = (function, grid, block, shared, values, stream)
-    how = {"cooperative": cooperative}
+    how: dict[str, Any] = {"cooperative": cooperative}
     kernel_ms, spread, done = 0.0, 0.0, 0
     cuda.launch(*launch, **how)
     if runs is not None:

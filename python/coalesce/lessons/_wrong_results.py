@@ -17,7 +17,7 @@ def close(out: Array, expected: Array) -> NDArray[np.bool_]:
 
 
 def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
-    """Describe a wrong result in a sentence; empty if it looks like nothing known.
+    """Describe a wrong result in a sentence, if it looks like a known mistake; else return "".
 
     `known` has mistakes of this exercise: a sentence, and the result that the mistake gives.
     """

@@ -81,7 +81,7 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return the remarks about an access: `text` if it is wasteful, and what was merged."""
+    """Return remarks about an access: `text` if it is wasteful, and which accesses were merged."""
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
 

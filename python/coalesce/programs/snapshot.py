@@ -36,7 +36,7 @@ class _KeptModule(Module):
 
 
 class _KeptKernel(BaseKernel):
-    """A kernel of such a module: its parameters are the bytes of the launch."""
+    """A kernel of a snapshot: its parameters are the bytes of the recorded launch."""
 
     def __init__(self, module: Module, entry: str, device: Device) -> None:
         self.instruction_limit = None

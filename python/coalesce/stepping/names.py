@@ -48,7 +48,7 @@ _NOT_NAMES = {"return", "else", "case", "goto", "typedef", "using", "auto"}
 def variables_of(
     source: str, options: Sequence[str], file: int, listing: Sequence[Instruction]
 ) -> dict[str, list[str]]:
-    """Return {variable: registers}: each holds the variable wherever it holds anything.
+    """Return {variable: registers}. These registers hold no other value than the variable.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def _results(line: Sequence[Instruction], compound: bool) -> list[str]:
 
 
 def _fits(register: str, spelled: str, listing: Sequence[Instruction]) -> bool:
-    """Whether a register's width, by how it is written, can be that of a type; "" is any."""
+    """Whether a register can hold a type, by the width in its name; "" is any type."""
     code = SCALARS.get(spelled)
     if code is None:
         return spelled in ("", "auto")
