@@ -195,7 +195,7 @@ def counted() -> Iterator[str]:
     yield "## Whole programs"
     yield ""
     yield (
-        "Of `tests/kernels/programs.cu`, written when the rules of counting were settled; recorded "
+        "From `tests/kernels/programs.cu`, written after the rules of counting were fixed. Recorded "
         "on {date}.".format(**sets["programs"].recording)
     )
     yield ""
