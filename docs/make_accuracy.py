@@ -195,8 +195,8 @@ def counted() -> Iterator[str]:
     yield "## Whole programs"
     yield ""
     yield (
-        "From `tests/kernels/programs.cu`, written after the rules of counting were fixed. Recorded "
-        "on {date}.".format(**sets["programs"].recording)
+        "From `tests/kernels/programs.cu`, written after the rules of counting were fixed. "
+        "Recorded on {date}.".format(**sets["programs"].recording)
     )
     yield ""
     yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})

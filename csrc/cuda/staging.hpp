@@ -31,7 +31,7 @@ class Staging {
     static constexpr size_t slot_bytes = size_t{4} << 20;
     static constexpr size_t slot_count = 8;
     static constexpr size_t piece_bytes = size_t{512} << 10;
-    // Up to these sizes the driver copies. Its own staging memory is then as fast as waking the workers.
+    // Up to these sizes the driver copies. Its own staging is then as fast as waking the workers.
     static constexpr size_t direct_up = size_t{1} << 20;
     static constexpr size_t direct_down = size_t{256} << 10;
 

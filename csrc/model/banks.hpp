@@ -81,8 +81,8 @@ uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     return total;
 }
 
-// Whether the active ones of lanes `apart` apart (1 or 2) have the same address, all through
-// `mask`.
+// Whether active lanes of `mask` that are `apart` lanes apart (1 or 2) always have the same
+// address.
 inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     const sim::LaneMask firsts = apart == 1 ? 0x55555555 : 0x33333333;
     bool same = true;

@@ -157,7 +157,7 @@ def find_entry(
     """Return the entry that a user's `wanted` names; ValueError lists those that exist.
 
     `instances` are the mangled names of instantiations of templates: ``{"scale<4>": "_Z..."}``;
-    `templates` are the names of kernels of which nothing was compiled.
+    `templates` are the names of kernel templates without a compiled instantiation.
     """
     if wanted is None and len(entries) == 1:
         return entries[0]
