@@ -170,8 +170,9 @@ class Module:
 def _image(compiled: nvrtc.Compiled, device: Device) -> bytes:
     """Return the code that a GPU loads: machine code, or PTX, which the driver compiles.
 
-    Machine code runs on GPUs of the same major compute capability from its minor one on ("CUDA C++
-    Programming Guide", Binary Compatibility); that of sm_90a and its like on exactly one.
+    Machine code runs on GPUs with the same major compute capability and the same or a higher minor
+    one ("CUDA C++ Programming Guide", Binary Compatibility). Machine code for sm_90a runs only on
+    compute capability 9.0, and so on for other names that end with a letter.
     """
     made_for = re.fullmatch(r"sm_(\d+)(\d)([af]?)", compiled.arch)
     if compiled.cubin is not None and made_for is not None:

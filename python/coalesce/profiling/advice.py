@@ -47,7 +47,7 @@ _FIX_OF_AXIS = (
 
 
 def wasteful(access: Access) -> bool:
-    """Whether the access takes more sectors or wavefronts than its elements packed would."""
+    """Whether the access takes more sectors or wavefronts than if its elements were adjacent."""
     return access.cost > TOLERANCE * access.ideal
 
 

@@ -31,15 +31,14 @@ class _Step(NamedTuple):
 
 
 def spaces(table: Any, ptx: str) -> list[str]:
-    """Return the state spaces ("global" and others) that are accessed at such addresses.
-
+    """Return the state spaces ("global" and others) in which the results of atomics are addresses.
 
     Parameters
     ----------
     table : dict
-        Of the instructions of the PTX, as of ``Counts.table()``.
+        The instructions of the PTX, as ``Counts.table()`` returns them.
     ptx : str
-        Their text.
+        The text of the PTX.
     """
     if "atomic" not in table["kind"]:
         return []

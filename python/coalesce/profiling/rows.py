@@ -208,7 +208,7 @@ class Access:
 
     @property
     def ideal_per_request(self) -> float:
-        """Sectors or wavefronts per request if the lanes' elements were packed."""
+        """Sectors or wavefronts per request if the lanes' elements were adjacent."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
@@ -308,7 +308,7 @@ class Line:
 
     @property
     def ideal_sectors_per_request(self) -> float:
-        """Sectors or wavefronts per request if the lanes' elements were packed."""
+        """Sectors or wavefronts per request if the lanes' elements were adjacent."""
         return self.ideal_sectors / self.requests if self.requests else 0.0
 
     @property
