@@ -34,7 +34,7 @@ class Mbarrier {
   public:
     static constexpr uint32_t most_arrivals = (1u << 20) - 1;
     static constexpr int32_t most_bytes = (1 << 20) - 1;
-    // What uninitialised shared memory holds on the simulator, and what inval leaves.
+    // The value of uninitialised shared memory on the simulator, and of a barrier after inval.
     static constexpr uint64_t invalid = ~uint64_t{0};
 
     explicit Mbarrier(uint64_t word) : word_(word) {}

@@ -147,7 +147,9 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     if strides is not None:
         strides = _extents(f"{where} 'strides'", strides, least=-(2**63))
         if len(strides) != len(shape):
-            raise ValueError(f"{where} 'strides' are {len(strides)}; its 'shape' has {len(shape)}")
+            raise ValueError(
+                f"{where} 'strides' has {len(strides)} numbers; its 'shape' has {len(shape)}"
+            )
     stream = interface.get("stream")
     if stream == 0:
         raise ValueError(f"{where} 'stream' is 0, which its definition disallows")

@@ -47,8 +47,8 @@ def reporter(
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):
             raise TypeError(
-                f"progress must be True, False, None, or a function of the numbers of finished {unit} "
-                f"and of all; got {type(progress).__name__}"
+                f"progress must be True, False, None, or a function of the numbers of "
+                f"finished {unit} and of all; got {type(progress).__name__}"
             )
         yield progress
         return
