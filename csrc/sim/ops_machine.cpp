@@ -55,7 +55,8 @@ void add_carry(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// d, a, b, c; carries out 4 and 5, and in as the payload says. Terms may be negated or inverted.
+// Operands: d, a, b, c; 4 and 5 are the carries out. The payload says which carries come in, and
+// which terms are negated or inverted.
 void add3_carry(Warp& w, const Op& op) {
     const auto& how = op.get<CarryOperand>();
     const LaneMask in1 = carry_in(w, how.carry_in[0]), in2 = carry_in(w, how.carry_in[1]);

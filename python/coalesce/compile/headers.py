@@ -122,8 +122,8 @@ _LIMITS = """\
 #define USHRT_MAX 0xffff
 """
 
-# INT8_C and similar names are functions here. CCCL defines macros of these names. Their spaces differ
-# from version to version, and the compiler warns of a macro whose text differs.
+# INT8_C and similar names are functions here. CCCL defines macros of these names. Their spaces
+# differ from version to version, and the compiler warns of a macro whose text differs.
 _CONSTANTS = "".join(
     f"__host__ __device__ constexpr ::{sign}int_least{bits}_t {sign.upper()}INT{bits}_C"
     f"({wide} x) {{ return ::{sign}int_least{bits}_t(x); }}\n"

@@ -82,7 +82,7 @@ class Assertions:
                 )
 
     def assert_coalesced(self, *, line: int | None = None) -> None:
-        """Assert that each access to global memory takes only the sectors that adjacent elements take.
+        """Assert that no access to global memory takes more sectors than adjacent elements would.
 
         Raises
         ------
