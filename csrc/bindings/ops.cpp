@@ -13,9 +13,9 @@ namespace {
 py::tuple extent(const ops::Extent3& e) { return py::make_tuple(e.x, e.y, e.z); }
 
 py::tuple launch_of(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
-                    uint32_t item_size, uint32_t multiprocessors) {
+                    uint32_t item_size, uint32_t multiprocessors, uint32_t slices) {
     if (tile == 0) tile = 32;
-    const ops::Launch l = variant.geometry({rows, cols, tile, item_size, multiprocessors});
+    const ops::Launch l = variant.geometry({rows, cols, tile, item_size, multiprocessors, slices});
     return py::make_tuple(extent(l.grid), extent(l.block), l.shared_bytes);
 }
 
@@ -53,6 +53,7 @@ void add_ops(py::module_ m) {
             py::arg("tile") = 0, py::arg("item_size") = 4)
         .def("launch", &launch_of, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
              py::arg("item_size") = 4, py::arg("multiprocessors") = 132,
+             py::arg("slices") = 1,
              "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
 
     m.def(

@@ -62,9 +62,9 @@ Launch elements_by_four(const Shape& s) {
 Launch split_k_tiles(const Shape& s) {
     const uint32_t rows = s.tile, cols = s.tile == 32 ? 32 : 64, steps = 32;
     const uint32_t groups = s.tile == 128 ? 2 : 4, cluster = s.tile == 128 ? 1 : 2;
-    const uint32_t stages = s.tile == 128 ? 3 : 4;
+    const uint32_t stages = 4;
     const uint32_t ring = stages * steps * (rows + 4 + cols), sums = groups * rows * cols;
-    return {grid_of(ceil_div(s.cols, cols) * cluster, ceil_div(s.rows, rows)),
+    return {grid_of(ceil_div(s.cols, cols) * cluster * s.slices, ceil_div(s.rows, rows)),
             {s.tile == 32 ? 128u : 256u},
             4 * std::max(ring, sums)};
 }

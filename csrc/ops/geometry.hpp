@@ -36,6 +36,7 @@ struct Shape {
     uint32_t tile = 32;              // the kernel's TILE
     uint32_t item_size = 4;          // bytes of an element
     uint32_t multiprocessors = 132;  // of the GPU, for kernels that stay until all is done
+    uint32_t slices = 1;             // of K, for kernels that cut it
 };
 
 // Throws std::invalid_argument for an empty shape: there is nothing to launch.
@@ -51,7 +52,7 @@ Launch block_for_each_multiprocessor(const Shape&);  // 256 threads that walk th
 Launch warpgroups_for_each_multiprocessor(const Shape&);
 Launch elements_by_four(const Shape&);  // 256 threads per block, four elements of a row each
 Launch split_k_tiles(
-    const Shape&);  // a tile per cluster of 1 or 2 blocks; its shape goes with TILE
+    const Shape&);  // a cluster of 1 or 2 blocks per tile and slice; TILE says the tile's shape
 Launch tiles_of_32_by_8(const Shape&);      // 32 x 8 threads, four elements each; columns on x
 Launch tiles_of_64(const Shape&);           // 256 threads for 64 x 64 elements; columns on x
 Launch strips_of_128_by_32(const Shape&);   // 256 threads for 128 rows x 32 columns; all on x

@@ -8,8 +8,14 @@
 // sums of the other block directly: the blocks of a cluster can read each other's shared memory
 // (distributed shared memory). The order of additions is always the same.
 //
-// Copies run ahead as in 15_pipelined. TILE chooses the shape: 32 is a tile of 32 x 32 and 8 parts
-// of K, 64 of 64 x 64 and 8 parts, 128 of 128 x 64 and 2 parts in one block.
+// If K is large and the result small, even that leaves multiprocessors idle. Then K is also cut
+// into `slices`. Each slice is a product of its own, in a matrix of its own (out + slice * M * N);
+// another launch (layout/05_add_slices) adds them up.
+//
+// Copies run ahead as in 15_pipelined, but a step starts only one or two of them: if every warp
+// started all copies of a stage at once, loads from shared memory would wait behind them. TILE
+// chooses the shape: 32 is a tile of 32 x 32 and 8 parts of K, 64 of 64 x 64 and 8 parts, 128 of
+// 128 x 64 and 2 parts in one block.
 
 #ifndef INDEX  // counts the elements of a matrix: size_t where there are 2^31 or more
 #define INDEX int
@@ -20,7 +26,10 @@
 #define BLOCK_ROWS TILE
 #define BLOCK_COLS (TILE == 32 ? 32 : 64)
 #define STAGE 32  // steps of k
-#define STAGES (TILE == 128 ? 3 : 4)
+#define STAGES 4
+#ifndef BATCHES
+#define BATCHES 4  // in which a stage's copies start
+#endif
 #define GROUPS (TILE == 128 ? 2 : 4)
 #define CLUSTER (TILE == 128 ? 1 : 2)
 #define WARP_ROWS (TILE == 32 ? 32 : 64)  // the tile of a warp
@@ -61,102 +70,163 @@ __device__ float read_from_block(const float* address, unsigned rank) {
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
+// The copies of one thread: elements of A that lie `a_rows` rows or 8 steps apart, and of rows of B
+// 16 bytes at a time (ALIGNED), or single elements where these are not at multiples of 16 bytes.
+template <bool ALIGNED>
+struct Copies {
+    static constexpr int a_rows = THREADS / 8, a_count = BLOCK_ROWS * STAGE / THREADS;
+    static constexpr int a_across = BLOCK_ROWS / a_rows;  // rows of a thread
+    static constexpr int b_width = ALIGNED ? 4 : 1, b_lanes = BLOCK_COLS / b_width;
+    static constexpr int b_rows = THREADS / b_lanes, b_count = STAGE / b_rows;
+    static constexpr int count = a_count + b_count;  // of a stage
+
+    const float* a_from[a_across];
+    const float* b_from;
+    size_t b_stage, b_pitch;  // from one stage of B to the next, from one copy to the next
+    float *a_ring, *b_ring;   // where the thread's first elements go
+    int rows_left, cols_left, a_steps_left, b_steps_left;
+
+    // Of a block's tile, for the stages from `first` on; what lies at `end` or behind is zero.
+    __device__ Copies(
+        const float* a, const float* b, int M, int N, int K, int block_row, int block_col,
+        int first, int end, float* a_ring, float* b_ring)
+        : b_stage(size_t(STAGE) * N), b_pitch(size_t(b_rows) * N) {
+        const int t = threadIdx.x, a_step = t % 8, b_step = t / b_lanes;
+        const int row = block_row + t / 8, col = block_col + t % b_lanes * b_width;
+#pragma unroll
+        for (int i = 0; i < a_across; ++i) {
+            a_from[i] = a + INDEX(row + i * a_rows) * K + first + a_step;
+        }
+        b_from = b + INDEX(first + b_step) * N + col;
+        this->a_ring = a_ring + a_step * PITCH + t / 8;
+        this->b_ring = b_ring + b_step * BLOCK_COLS + t % b_lanes * b_width;
+        rows_left = M - row, cols_left = N - col;
+        a_steps_left = end - first - a_step, b_steps_left = end - first - b_step;
+    }
+    // Starts the i-th copy of this stage.
+    __device__ void start(int i, int slot) const {
+        if (i < a_count) {
+            const int r = i % a_across, k = i / a_across * 8;
+            copy<4>(
+                a_ring + (slot * STAGE + k) * PITCH + r * a_rows, a_from[r] + k,
+                r * a_rows < rows_left && k < a_steps_left);
+        } else {
+            const int k = (i - a_count) * b_rows;
+            copy<4 * b_width>(
+                b_ring + (slot * STAGE + k) * BLOCK_COLS, b_from + (i - a_count) * b_pitch,
+                cols_left > 0 && k < b_steps_left);
+        }
+    }
+    // Goes on to the next stage.
+    __device__ void advance() {
+        asm volatile("cp.async.commit_group;" ::: "memory");
+        // Hidden from the compiler, which would add up the address of each copy anew.
+#pragma unroll
+        for (int i = 0; i < a_across; ++i) {
+            asm volatile("add.s64 %0, %0, %1;" : "+l"(a_from[i]) : "n"(4 * STAGE));
+        }
+        asm volatile("add.s64 %0, %0, %1;" : "+l"(b_from) : "l"(4 * b_stage));
+        a_steps_left -= STAGE, b_steps_left -= STAGE;
+    }
+};
+
+// Adds the products of this group's steps to `sum`. The operands of a thread begin at a_own and
+// b_own in the first slot of the ring.
+template <bool ALIGNED>
+__device__ void multiply(
+    float (&sum)[ROWS][COLS], Copies<ALIGNED> copies, int stages, const float* a_own,
+    const float* b_own) {
+    // The operands of step k and of step k + 1, by turns.
+    float4 a_values[2][ROWS / 4], b_values[2][COLS / 4];
+    const auto read_step = [&](int slot, int k, int into) {
+#pragma unroll
+        for (int x = COLS / 4 - 1; x >= 0; --x) {
+            b_values[into][x] = *reinterpret_cast<const float4*>(
+                b_own + (slot * STAGE + k) * BLOCK_COLS + col_of(4 * x));
+        }
+#pragma unroll
+        for (int x = ROWS / 4 - 1; x >= 0; --x) {
+            a_values[into][x] = *reinterpret_cast<const float4*>(
+                a_own + (slot * STAGE + k) * PITCH + row_of(4 * x));
+        }
+    };
+    const auto word = [](const float4& v, int i) {
+        return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+    };
+
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+#pragma unroll
+        for (int i = 0; i < copies.count; ++i) copies.start(i, s);
+        copies.advance();
+    }
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    __syncthreads();
+    read_step(0, 0, 0);
+    // The copies of a stage that begin before step k.
+    const auto batch = [&](int k) {
+        return copies.count * ((k + STEPS / BATCHES - 1) / (STEPS / BATCHES)) / BATCHES;
+    };
+    int slot = 0;
+#pragma unroll 1
+    for (int stage = 0; stage < stages; ++stage) {
+        // The next stage is there for all threads, whose last step reads its first operands; the
+        // slot of the stage before this one is free.
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
+        __syncthreads();
+        const int next = (slot + 1) % STAGES, ahead = (slot + STAGES - 1) % STAGES;
+#pragma unroll
+        for (int k = 0; k < STEPS; ++k) {
+            if (k + 1 < STEPS) {
+                read_step(slot, k + 1, (k + 1) % 2);
+            } else {
+                read_step(next, 0, 0);
+            }
+#pragma unroll
+            for (int i = batch(k); i < batch(k + 1); ++i) copies.start(i, ahead);
+#pragma unroll
+            for (int n = 0; n < ROWS * COLS; ++n) {
+                const int j = COLS - 1 - n / ROWS, i = j % 2 ? ROWS - 1 - n % ROWS : n % ROWS;
+                sum[i][j] = fmaf(
+                    word(a_values[k % 2][i / 4], i % 4), word(b_values[k % 2][j / 4], j % 4),
+                    sum[i][j]);
+            }
+        }
+        copies.advance();
+        slot = next;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 1, 1) split_k(
     const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ c,
-    float* __restrict__ out, int M, int N, int K, float alpha, float beta) {
+    float* __restrict__ out, int M, int N, int K, float alpha, float beta, int slices) {
     const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
     extern __shared__ __align__(16) float shared[];
     float* const a_ring = shared;                           // [STAGES][STAGE][PITCH]
     float* const b_ring = shared + STAGES * STAGE * PITCH;  // [STAGES][STAGE][BLOCK_COLS]
     const int t = threadIdx.x, lane = t % 32, in_group = t % GROUP_THREADS;
     const int group = t / GROUP_THREADS, warp = in_group / 32, rank = blockIdx.x % CLUSTER;
-    const int block_row = block_y * BLOCK_ROWS, block_col = blockIdx.x / CLUSTER * BLOCK_COLS;
+    const int tile_cols = (N + BLOCK_COLS - 1) / BLOCK_COLS, cluster = blockIdx.x / CLUSTER;
+    const int slice = cluster / tile_cols, part = slice * CLUSTER + rank;
+    const int block_row = block_y * BLOCK_ROWS, block_col = cluster % tile_cols * BLOCK_COLS;
     const int row = warp / (BLOCK_COLS / WARP_COLS) * WARP_ROWS + lane / 4 * 4;
     const int col = warp % (BLOCK_COLS / WARP_COLS) * WARP_COLS + lane % 4 * 4;
-    const bool b_aligned = N % 4 == 0 && size_t(b) % 16 == 0;
-    const int stages = (K + STAGE - 1) / STAGE;
-    const int first = int((long long)stages * rank / CLUSTER);
-    const int last = int((long long)stages * (rank + 1) / CLUSTER);
 
-    // What this thread copies of a stage: elements of A `a_rows` rows and 8 steps apart, and 16
-    // bytes of rows of B. Addresses move on by whole stages; there is little to compute.
-    constexpr int a_rows = THREADS / 8, a_copies = BLOCK_ROWS * STAGE / THREADS;
-    constexpr int b_lanes = BLOCK_COLS / 4, b_rows = THREADS / b_lanes;
-    const float* const a_own = a + INDEX(block_row + t / 8) * K + t % 8;
-    const float* const b_own = b + INDEX(t / b_lanes) * N + block_col + t % b_lanes * 4;
-    const int rows_left = M - block_row - t / 8;
-    const int cols_left = N - block_col - t % b_lanes * 4;
-    const auto start_stage = [&](int stage, int slot) {
-        const int k0 = stage * STAGE;
-        if (stage < last) {
-            float* const a_to = a_ring + (slot * STAGE + t % 8) * PITCH + t / 8;
-#pragma unroll
-            for (int i = 0; i < a_copies; ++i) {
-                constexpr int per_8 = BLOCK_ROWS / a_rows;
-                const int r = i % per_8 * a_rows, k = i / per_8 * 8;
-                copy<4>(
-                    a_to + k * PITCH + r, a_own + k0 + k + INDEX(r) * K,
-                    r < rows_left && k + k0 + t % 8 < K);
-            }
-            float* const b_to = b_ring + slot * STAGE * BLOCK_COLS;
-            if (b_aligned) {
-#pragma unroll
-                for (int k = 0; k < STAGE; k += b_rows) {
-                    copy<16>(
-                        b_to + k * BLOCK_COLS + 4 * t, b_own + INDEX(k0 + k) * N,
-                        cols_left > 0 && k0 + k + t / b_lanes < K);
-                }
-            } else {
-#pragma unroll 1
-                for (int i = t; i < STAGE * BLOCK_COLS; i += THREADS) {
-                    const int k = k0 + i / BLOCK_COLS, s = block_col + i % BLOCK_COLS;
-                    copy<4>(b_to + i, b + INDEX(k) * N + s, k < K && s < N);
-                }
-            }
-        }
-        asm volatile("cp.async.commit_group;" ::: "memory");
-    };
-
-    // The registers of step k and of step k + 1, by turns.
-    float a_values[2][ROWS], b_values[2][COLS];
-    const auto read_step = [&](int slot, int k) {
-        const int at = slot * STAGE + group * STEPS + k;
-#pragma unroll
-        for (int i = 0; i < ROWS; i += 4) {
-            const float4 v =
-                *reinterpret_cast<const float4*>(a_ring + at * PITCH + row + row_of(i));
-            float* to = &a_values[k % 2][i];
-            to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-        }
-#pragma unroll
-        for (int j = 0; j < COLS; j += 4) {
-            const float4 v =
-                *reinterpret_cast<const float4*>(b_ring + at * BLOCK_COLS + col + col_of(j));
-            float* to = &b_values[k % 2][j];
-            to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-        }
-    };
-
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) start_stage(first + s, s);
+    // The stages of this block.
+    const long long stages = (K + STAGE - 1) / STAGE, parts = CLUSTER * slices;
+    const int first = int(stages * part / parts), last = int(stages * (part + 1) / parts);
+    const int end = min(K, last * STAGE);
+    const float* const a_own = a_ring + group * STEPS * PITCH + row;
+    const float* const b_own = b_ring + group * STEPS * BLOCK_COLS + col;
     float sum[ROWS][COLS] = {};
-    int slot = 0;
-#pragma unroll 1
-    for (int stage = first; stage < last; ++stage) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-        __syncthreads();  // this stage is there for all threads; the one before it is free
-        read_step(slot, 0);
-        start_stage(stage + STAGES - 1, (slot + STAGES - 1) % STAGES);
-#pragma unroll
-        for (int k = 0; k < STEPS; ++k) {
-            if (k + 1 < STEPS) read_step(slot, k + 1);
-#pragma unroll
-            for (int n = 0; n < ROWS * COLS; ++n) {
-                const int i = n / COLS, j = i % 2 ? COLS - 1 - n % COLS : n % COLS;
-                sum[i][j] = fmaf(a_values[k % 2][i], b_values[k % 2][j], sum[i][j]);
-            }
-        }
-        slot = (slot + 1) % STAGES;
+    if (N % 4 == 0 && size_t(b) % 16 == 0) {
+        const Copies<true> copies(
+            a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring);
+        multiply<true>(sum, copies, last - first, a_own, b_own);
+    } else {
+        const Copies<false> copies(
+            a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring);
+        multiply<false>(sum, copies, last - first, a_own, b_own);
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
@@ -170,6 +240,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 
     } else {
         __syncthreads();
     }
+    out += slice * (size_t(M) * N);
     const bool aligned = N % 4 == 0 && (size_t(out) | size_t(c)) % 16 == 0;
     for (int n = 4 * (rank * GROUPS + group); n < ROWS * COLS; n += 4 * GROUPS * CLUSTER) {
         float v[4] = {};

@@ -35,6 +35,7 @@ class Variant:
         tile: int = 0,
         item_size: int = 4,
         multiprocessors: int = 132,
+        slices: int = 1,
     ) -> tuple[tuple[int, int, int], tuple[int, int, int], int]: ...
 
 def variants() -> list[Variant]: ...

@@ -26,6 +26,7 @@ from coalesce.common import checks
 Array = Any
 
 _MOST_INT = 2**31 - 1  # the number of elements that a 32-bit index can count
+_LEAST_DEPTH = 512  # of a slice of K; benchmarks/ladder.py measures it
 
 
 def run_matmul(
@@ -86,22 +87,41 @@ def run_matmul(
             factors = {"a": run.ready(left), "b": run.ready(right)}
         with np.errstate(over="ignore"):  # a scalar beyond float32 becomes an infinity, as in BLAS
             scalars = {"alpha": dtype.type(alpha), "beta": dtype.type(beta)}
+        rest = {
+            "c": unread if addend is None or beta == 0 else run.ready(addend),
+            "out": written,
+            **scalars,
+        }
+        slices = _slices(run, entry, tile or 0, (m, n, k))
+        sums = rest
+        if slices > 1:  # products of parts of K, which another launch adds up
+            one, zero = dtype.type(1), dtype.type(0)
+            parts = run.scratch((slices, m, n), dtype)
+            sums = {"c": unread, "out": parts, "alpha": one, "beta": zero}
         run.launch(
             entry,
             (m, n),
             {
                 **factors,
-                "c": unread if addend is None or beta == 0 else run.ready(addend),
-                "out": written,
+                **sums,
                 "M": np.int32(m),
                 "N": np.int32(n),
                 "K": np.int32(k),
-                **scalars,
+                "slices": np.int32(slices),
             },
             item_size=dtype.itemsize,
             tile=tile or 0,
+            slices=slices,
             defines=(f"REAL={REAL_NAME[dtype]}", f"INDEX={index}"),
         )
+        if slices > 1:
+            run.launch(
+                "layout",
+                "add_slices",
+                (m * n, 1),
+                {**rest, "x": parts, "n": np.uint64(m * n), "slices": np.int32(slices)},
+                item_size=dtype.itemsize,
+            )
     run.work = product_work(m, n, k, dtype.itemsize, adds=beta != 0)
     return run.deliver(written, operands, target), run
 
@@ -194,6 +214,15 @@ def _one_kernel(
             break
         given, rows = result, slices
     return run.deliver(written, [source], target), run
+
+
+def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]) -> int:
+    """Return into how many slices K is cut, so that no multiprocessor is idle."""
+    if "slices" not in entry.arguments:
+        return 1
+    m, n, k = shape
+    grid, _, _ = entry.launch(m, n, tile=tile)
+    return max(1, min(run.multiprocessors // math.prod(grid), k // _LEAST_DEPTH))
 
 
 def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:

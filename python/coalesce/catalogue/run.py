@@ -125,6 +125,7 @@ class Run:
         *,
         item_size: int,
         tile: int = 0,
+        slices: int = 1,
         defines: tuple[str, ...] = (),
     ) -> None:
         """Run a kernel of the catalogue; `values` are its arguments by name."""
@@ -132,7 +133,11 @@ class Run:
             defines = (*defines, f"TILE={tile}")
         kernel = compiled(entry, defines, self.device.name)
         grid, block, shared_bytes = entry.launch(
-            *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
+            *extents,
+            tile=tile,
+            item_size=item_size,
+            multiprocessors=self.multiprocessors,
+            slices=slices,
         )
         arguments = [values[name] for name in entry.arguments]
         launch = KernelLaunch(
