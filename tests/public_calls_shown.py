@@ -92,7 +92,7 @@ def _arrays() -> Iterator[Call]:
             huge,
         ],
     )
-    for name in ("empty", "zeros", "ones"):
+    for name in ("empty", "zeros", "ones", "pinned_empty"):
         yield Call(
             name, getattr(coalesce, name), {"*shape": shape, "dtype": dtype, "device": device()}
         )

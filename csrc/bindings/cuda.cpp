@@ -14,6 +14,7 @@
 #include "cuda/launch.hpp"
 #include "cuda/module.hpp"
 #include "cuda/nvrtc.hpp"
+#include "cuda/pinned.hpp"
 #include "cuda/tensor_map.hpp"
 
 namespace py = pybind11;
@@ -250,6 +251,16 @@ void add_devices(py::module_& m) {
                                [](const cuda::Memory& memory) { return memory.device().ordinal(); })
         .def_property_readonly("lost", &cuda::Memory::lost)
         .def("used_elsewhere", &cuda::Memory::used_elsewhere);
+    py::class_<cuda::PinnedMemory>(m, "PinnedMemory", py::buffer_protocol())
+        .def(py::init([](int ordinal, size_t bytes) {
+                 const ReleasedGil release;
+                 return std::make_unique<cuda::PinnedMemory>(cuda::Device::get(ordinal), bytes);
+             }),
+             py::arg("ordinal"), py::arg("size"))
+        .def_buffer([](cuda::PinnedMemory& memory) {
+            return py::buffer_info(reinterpret_cast<uint8_t*>(memory.data()),
+                                   static_cast<py::ssize_t>(memory.size()));
+        });
 }
 
 void add_launches(py::module_& m) {

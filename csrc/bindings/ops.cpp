@@ -52,8 +52,7 @@ void add_ops(py::module_ m) {
             },
             py::arg("tile") = 0, py::arg("item_size") = 4)
         .def("launch", &launch_of, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
-             py::arg("item_size") = 4, py::arg("multiprocessors") = 132,
-             py::arg("slices") = 1,
+             py::arg("item_size") = 4, py::arg("multiprocessors") = 132, py::arg("slices") = 1,
              "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
 
     m.def(

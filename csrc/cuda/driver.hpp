@@ -48,6 +48,8 @@ using Address = unsigned long long;  // in device memory
     X(memory_free, cuMemFree_v2, (Address))                                                  \
     X(host_allocate, cuMemHostAlloc, (void**, size_t, unsigned))                             \
     X(host_free, cuMemFreeHost, (void*))                                                     \
+    X(host_register, cuMemHostRegister_v2, (void*, size_t, unsigned))                        \
+    X(host_unregister, cuMemHostUnregister, (void*))                                         \
     X(copy_to_device, cuMemcpyHtoDAsync_v2, (Address, const void*, size_t, Stream))          \
     X(copy_to_host, cuMemcpyDtoHAsync_v2, (void*, Address, size_t, Stream))                  \
     X(copy_on_device, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))              \

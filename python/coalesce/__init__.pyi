@@ -15,6 +15,7 @@ from .arrays.device_array import DeviceArray as DeviceArray
 from .arrays.devices import Device as Device
 from .arrays.devices import devices as devices
 from .arrays.devices import gpu_status as gpu_status
+from .arrays.pinned import pinned_empty as pinned_empty
 from .benchmarking import Benchmark as Benchmark
 from .benchmarking import BenchmarkRow as BenchmarkRow
 from .benchmarking import benchmark as benchmark

@@ -54,7 +54,7 @@ struct State {
     std::mutex mutex;
     std::map<Address, size_t> allocations;
     std::map<std::string, Function> functions;
-    std::set<void*> pinned;
+    std::map<void*, size_t> pinned;
     std::set<Event*> events;
     size_t used = 0;
     int broken = ok;  // the sticky error of the context
@@ -180,13 +180,22 @@ FAKE cuMemFree_v2(Address address) {
 }
 FAKE cuMemHostAlloc(void** memory, size_t size, unsigned) {
     *memory = std::malloc(size);
-    state().pinned.insert(*memory);
+    state().pinned[*memory] = size;
     return state().broken;
 }
 FAKE cuMemFreeHost(void* memory) {
     state().pinned.erase(memory);
     std::free(memory);
     return ok;
+}
+FAKE cuMemHostRegister_v2(void* memory, size_t size, unsigned) {
+    if (size > (size_t{1} << 30)) return out_of_memory;
+    state().pinned[memory] = size;
+    return state().broken;
+}
+FAKE cuMemHostUnregister(void* memory) {
+    state().pinned.erase(memory);
+    return state().broken;
 }
 FAKE cuMemcpyHtoDAsync_v2(Address target, const void* source, size_t size, void*) {
     if (state().broken == ok) std::memcpy(reinterpret_cast<void*>(target), source, size);
@@ -204,7 +213,15 @@ FAKE cuMemsetD8Async(Address target, unsigned char value, size_t size, void*) {
     if (state().broken == ok) std::memset(reinterpret_cast<void*>(target), value, size);
     return state().broken;
 }
-FAKE cuPointerGetAttribute(void*, int, Address) { return invalid_value; }
+FAKE cuPointerGetAttribute(void* value, int, Address address) {
+    constexpr unsigned host_memory = 1;
+    const auto after = state().pinned.upper_bound(reinterpret_cast<void*>(address));
+    if (after == state().pinned.begin()) return invalid_value;
+    const auto& [memory, size] = *std::prev(after);
+    if (address - reinterpret_cast<Address>(memory) >= size) return invalid_value;
+    *static_cast<unsigned*>(value) = host_memory;
+    return ok;
+}
 FAKE cuStreamSynchronize(void*) { return state().broken; }
 FAKE cuStreamQuery(void*) {
     if (state().broken != ok) return state().broken;

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "cuda/device.hpp"
 #include "cuda/launch.hpp"
+#include "cuda/pinned.hpp"
 #include "cuda/workers.hpp"
 #include "errors.hpp"
 
@@ -78,6 +80,22 @@ TEST(Device, CopiesOfAnySizeArrive) {
         device().to_host(received.data(), memory->address(), bytes, nullptr);
         EXPECT_EQ(sent, received) << bytes << " bytes";
     }
+}
+
+TEST(Device, PinnedMemoryIsCopiedDirectly) {
+    constexpr size_t bytes = 3 * Staging::slot_bytes + 5;
+    const PinnedMemory sent(device(), bytes), received(device(), bytes);
+    for (size_t i = 0; i < bytes; ++i) sent.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
+    const auto memory = device().allocate(bytes, "test");
+    device().to_device(memory->address(), sent.data(), bytes, nullptr);
+    device().to_host(received.data(), memory->address(), bytes, nullptr);
+    EXPECT_EQ(std::memcmp(sent.data(), received.data(), bytes), 0);
+}
+
+TEST(Device, PinningTooMuchSaysHowMuch) {
+    const std::string message =
+        message_of([] { const PinnedMemory memory(device(), size_t{2} << 30); });
+    EXPECT_NE(message.find("pinning 2147483648 bytes"), std::string::npos) << message;
 }
 
 TEST(Device, FillsMemoryAndOrdersStreams) {

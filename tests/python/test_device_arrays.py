@@ -20,6 +20,12 @@ extern "C" __global__ void scale(float *x, float factor, int n) {
     if (i < n) x[i] *= factor;
 }
 """
+ADD = """
+extern "C" __global__ void add(const float *a, const float *b, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[i] + b[i];
+}
+"""
 POINTERS = """
 __device__ float *kept;
 extern "C" __global__ void keep(float *x) { kept = x; }
@@ -191,6 +197,23 @@ def test_invalid_arrays(
 ) -> None:
     with pytest.raises(error, match=message):
         coalesce.empty(shape, dtype, device)
+    with pytest.raises(error, match="pinning|" + message):
+        coalesce.pinned_empty(shape, dtype, device)
+
+
+def test_pinned_arrays_are_numpy_arrays(device: str) -> None:
+    random = np.random.default_rng(0)
+    a, b, out = (coalesce.pinned_empty((1500, 700), device=device) for _ in range(3))
+    a[:], b[:] = random.random(a.shape), random.random(b.shape)
+    add = coalesce.Kernel(ADD, device=device)
+    add[-(-a.size // 256), 256](a, b, out, a.size)
+    view = out[700:, ::3]
+    del out  # the view keeps the memory
+    gc.collect()
+    np.testing.assert_array_equal(view, (a + b)[700:, ::3])
+    assert (a.dtype, a.flags.c_contiguous, a.flags.writeable) == (np.float32, True, True)
+    assert coalesce.pinned_empty((0, 3), np.int8, device).shape == (0, 3)
+    assert coalesce.pinned_empty((), np.int8, device).shape == ()
 
 
 def test_pointers_outlive_the_launch(device: str) -> None:

@@ -95,11 +95,7 @@ class DeviceArray:
         chosen = devices.resolve(device)
         dims = checks.shape("shape", shape)
         dtype = dtypes.number(dtype)
-        size = math.prod(dims) * dtype.itemsize
-        if size >= 2**62:
-            raise LaunchError(
-                f"out of memory: an array of shape {dims}, dtype {dtype}, has {size} bytes"
-            )
+        size = dtypes.bytes_of(dims, dtype)
         if chosen.kind == "sim":
             memory = SimulatedMemory(dims, dtype, chosen.name)
             memory.forget()

@@ -79,8 +79,8 @@ def run_matmul(
         if not k:
             factors = {"a": unread, "b": unread}
         elif prepares:
-            rest = [x for x in (addend, target) if x is not None]
-            factors = pack.prepared(run, entry, left, right, rest)
+            others = [x for x in (addend, target) if x is not None]
+            factors = pack.prepared(run, entry, left, right, others)
         elif entry.preparation == "transpose_b":
             factors = {"a": run.ready(left), "b": _column_major(run, right)}
         else:

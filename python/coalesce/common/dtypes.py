@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from coalesce.common import checks
+from coalesce.common.errors import LaunchError
 
 
 def code_of(dtype: np.dtype[Any]) -> str:
@@ -39,3 +41,13 @@ def number(value: Any) -> np.dtype[Any]:
     if dtype.kind not in "biufc" or not dtype.isnative or dtype.itemsize > 16:
         raise TypeError(f"dtype must be a native number type; got {dtype!r}")
     return dtype
+
+
+def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Return the bytes of an array; LaunchError if no memory can hold so many."""
+    size = math.prod(shape) * dtype.itemsize
+    if size >= 2**62:
+        raise LaunchError(
+            f"out of memory: an array of shape {shape}, dtype {dtype}, has {size} bytes"
+        )
+    return size

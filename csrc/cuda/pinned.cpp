@@ -1,0 +1,37 @@
+#include "cuda/pinned.hpp"
+
+#include <sys/mman.h>
+
+#include <string>
+
+#include "errors.hpp"
+
+namespace coalesce::cuda {
+
+PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), bytes_(bytes) {
+    constexpr unsigned for_every_context = 1;
+    const std::string what = "pinning " + std::to_string(bytes) + " bytes of host memory";
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw LaunchError(what + ": the system has not so much memory");
+    try {
+        device.prefault(memory, bytes);  // with all workers; the driver does it with one
+        const Device::Scope scope(device);
+        device.check(device.driver().host_register(memory, bytes, for_every_context), what);
+    } catch (...) {
+        munmap(memory, bytes);
+        throw;
+    }
+    data_ = static_cast<std::byte*>(memory);
+}
+
+PinnedMemory::~PinnedMemory() {
+    // The driver cannot be used in a forked child, and knows nothing of a context that has ended.
+    try {
+        const Device::Scope scope(device_);
+        device_.driver().host_unregister(data_);
+    } catch (const LaunchError&) {
+    }
+    munmap(data_, bytes_);
+}
+
+}  // namespace coalesce::cuda
