@@ -24,7 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -163,17 +163,21 @@ WARM = [
 
 
 def ncu_launches(
-    name: str, only: str, metrics: Iterable[str], options: Iterable[str] = ()
+    program: Sequence[str], metrics: Iterable[str], options: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """Run a set of cases under ncu and return each launch: case, kernel, geometry, metrics."""
+    """Run a program under ncu; return each launch: what the program says of it, geometry, metrics.
+
+    The program writes to the file that follows ``--order`` a list of its launches, each a dict with
+    the name of its kernel.
+    """
     with tempfile.TemporaryDirectory() as folder:
         order = Path(folder) / "order.json"
         command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", *options]
         command += ["--print-units", "base", "--print-fp", "--metrics", ",".join(metrics)]
-        command += [sys.executable, __file__, "--run", name, "--only", only, "--order", str(order)]
+        command += [sys.executable, *program, "--order", str(order)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            sys.exit(f"ncu failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+            raise RuntimeError(f"ncu failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
         launches = json.loads(order.read_text())
     rows = parse(done.stdout)
     if len(rows) != len(launches):
@@ -257,9 +261,10 @@ def environment() -> dict[str, Any]:
 def record(name: str, only: str) -> dict[str, Any]:
     """Record the cases of a set whose names match `only`."""
     recording: dict[str, Any] = {**environment(), "set": name}
+    program = [__file__, "--run", name, "--only", only]
     if name == "models":
-        launches = ncu_launches(name, only, MODELLED)
-        warm = ncu_launches(name, only, WARM, ["--cache-control", "none"])
+        launches = ncu_launches(program, MODELLED)
+        warm = ncu_launches(program, WARM, ["--cache-control", "none"])
         for launch, other, timed in zip(launches, warm, times(name, only), strict=True):
             assert launch["case"] == other["case"] == timed["case"]
             launch["metrics"] |= {f"warm {key}": other["metrics"][key] for key in other["metrics"]}
@@ -272,9 +277,9 @@ def record(name: str, only: str) -> dict[str, Any]:
             "tensor_cores": [*COUNTS, *OF_TENSOR_CORES],
             "mma_counters": OF_TENSOR_CORES,
         }.get(name, COUNTS)
-        launches = ncu_launches(name, only, metrics, ["--cache-control", "none"])
+        launches = ncu_launches(program, metrics, ["--cache-control", "none"])
     if name in ("programs", "unseen"):  # for the models, too
-        for launch, cold in zip(launches, ncu_launches(name, only, MODELLED), strict=True):
+        for launch, cold in zip(launches, ncu_launches(program, MODELLED), strict=True):
             assert launch["case"] == cold["case"]
             launch["metrics"] |= cold["metrics"]
     recording["launches"] = launches

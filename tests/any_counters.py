@@ -1,0 +1,149 @@
+"""Holds the counts of any folder's kernels against a GPU's counters.
+
+    python tests/any_counters.py predict FOLDER... --out launches.json    # on any machine
+    python tests/any_counters.py measure launches.json                    # with a GPU and ncu
+
+`predict` launches each kernel as tests/any_files.py does, with the first block shape that ends
+without a fault, and keeps the launch with all metrics that the package calls exact. `measure`
+launches the same on a GPU under Nsight Compute and prints every metric that differs. Its exit
+status is 1 if there is one. A kernel that the check finds fault with, or that reads a clock, is
+left out: what it does may change from run to run. Both need the same compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import any_files
+import record_counters
+
+import coalesce
+from coalesce.compile import nvrtc
+from coalesce.profiling import exactness
+
+SIZE = 32  # the value of integers
+AT_ONCE = 40  # launches of one process on the GPU, which a fault would end
+
+
+def predicted(path: Path, how: any_files.How) -> Iterator[dict[str, Any]]:
+    """Yield a launch of each kernel of a file that can be compared."""
+    try:
+        with any_files._limited(300):
+            kernels = any_files.kernels(path)
+    except (coalesce.CoalesceError, ValueError, any_files._TooLong):
+        return
+    for kernel in kernels:
+        try:
+            launch = _launch_of(kernel, how)
+        except (coalesce.CoalesceError, TypeError, ValueError):
+            continue
+        if launch:
+            yield {"file": str(path), "entry": kernel.entry, "kernel": kernel.name, **launch}
+
+
+def _launch_of(kernel: coalesce.Kernel, how: any_files.How) -> dict[str, Any]:
+    if "%clock" in kernel.ptx or "globaltimer" in kernel.ptx:
+        return {}
+    for grid, block in any_files.SHAPES:
+        checked = any_files.outcome(kernel, "check", (grid, block), how)
+        if checked.error or checked.returned:
+            continue
+        given = any_files.arguments_of(kernel, how)
+        shared = any_files.kernel_shared(kernel)
+        try:
+            with any_files._limited(how.seconds):
+                record = kernel.launch(
+                    grid, block, *given, shared_bytes=shared, device="sim", counts=True
+                )
+        except any_files._TooLong:
+            continue
+        counts = record.counts
+        if not counts.machine_code:
+            return {}
+        inexact = exactness.inexact(counts)
+        exact = {name: v for name, v in counts.metrics().items() if name not in inexact}
+        return {"grid": grid, "block": block, "exact": exact}
+    return {}
+
+
+def measure(file: Path, launches: list[dict[str, Any]]) -> int:
+    """Compare with a GPU; return how many launches differ or could not be measured."""
+    wrong = compared = 0
+    for first in range(0, len(launches), AT_ONCE):
+        some = launches[first : first + AT_ONCE]
+        program = [__file__, "launch", str(file), "--first", str(first)]
+        try:
+            rows = record_counters.ncu_launches(
+                program, record_counters.COUNTS, ["--cache-control", "none"]
+            )
+        except RuntimeError as error:
+            wrong += len(some)
+            print(f"launches {first} to {first + len(some) - 1} were not measured: {error}")
+            continue
+        for launch, row in zip(some, rows, strict=True):
+            ours, theirs = launch["exact"], row["metrics"]
+            both = [name for name in ours if isinstance(theirs.get(name), int | float)]
+            unlike = {
+                name: (ours[name], theirs[name])
+                for name in both
+                if abs(ours[name] - theirs[name]) > (0.0051 if name.endswith(".pct") else 0)
+            }
+            compared += len(both)
+            wrong += bool(unlike)
+            if unlike:
+                print(launch["file"], launch["kernel"], launch["grid"], launch["block"], unlike)
+    print(f"{len(launches)} launches, {compared} metrics called exact, {wrong} launches differ")
+    return wrong
+
+
+def launch(launches: list[dict[str, Any]], how: any_files.How) -> None:
+    """Launch on the GPU what was predicted."""
+    for one in launches:
+        kernel = coalesce.Kernel(Path(one["file"]), one["entry"], device="cuda")
+        given = any_files.arguments_of(kernel, how)
+        shared = any_files.kernel_shared(kernel)
+        kernel.launch(one["grid"], one["block"], *given, shared_bytes=shared)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("action", choices=("predict", "measure", "launch"))
+    parser.add_argument("paths", nargs="+", type=Path, help="folders or files; a file of launches")
+    parser.add_argument("--out", type=Path, default=Path("launches.json"))
+    parser.add_argument("--seconds", type=float, default=5, help="for one launch (5)")
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--order", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    how = any_files.How(SIZE, any_files.ELEMENTS[0], options.seconds)
+    version = "{}.{}".format(*nvrtc.nvrtc().version)
+    if options.action == "predict":
+        found: list[dict[str, Any]] = []
+        for folder in options.paths:
+            for path in [folder] if folder.is_file() else sorted(folder.rglob("*.cu")):
+                found += predicted(path, how)
+                options.out.write_text(json.dumps({"nvrtc": version, "launches": found}))
+        print(f"{len(found)} launches in {options.out}")
+        return 0
+    (file,) = options.paths
+    made = json.loads(file.read_text())
+    if made["nvrtc"] != version:
+        parser.error(f"{file} was predicted with NVRTC {made['nvrtc']}, not {version}")
+    launches = made["launches"]
+    if options.action == "measure":
+        return 1 if measure(file, launches) else 0
+    launches = launches[options.first : options.first + AT_ONCE]
+    launch(launches, how)
+    order = [{"case": one["file"], "kernel": one["kernel"]} for one in launches]
+    options.order.write_text(json.dumps(order))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
