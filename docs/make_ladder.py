@@ -122,7 +122,7 @@ _LIMITS = """\
 ## What limits the top
 
 **`tensor_map`.** The main loop is bound by the issue of instructions
-(`python benchmarks/cost_model.py csrc/kernels/matmul/18_tensor_map.cu --arch sm_90a`). The copies
+(`python benchmarks/cost_model.py tensor_map`). The copies
 cost nothing any more. At 2048 the packing of A and the last round of tiles count for more.
 
 **`split_k`** copies A one element at a time, to transpose it on the way; copies and their addresses
