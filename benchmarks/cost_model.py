@@ -16,7 +16,7 @@ the order of the options. So give a variant of `matmul` by its name: then it is 
 `coalesce.matmul` does. Run this after changing compilers:
 
     python benchmarks/cost_model.py tensor_map
-    python benchmarks/cost_model.py split_k -DTILE=128 --least 0.75    # exit status 1 if it is worse
+    python benchmarks/cost_model.py split_k -DTILE=128 --least 0.75    # status 1 if it is worse
     python benchmarks/cost_model.py kernel.cu -DNAME=VALUE
     python benchmarks/cost_model.py kernel.cubin
 """
