@@ -2,8 +2,8 @@
 
 Gigabytes a second for arrays of several sizes: to the GPU, back into an array whose pages are
 already there, and back into a new array, whose pages the system has yet to supply. Median of
-several interleaved rounds. "pinned" is PyTorch between pinned memory and the GPU: the link's own
-speed.
+several interleaved rounds. "pinned" is between pinned memory (`coalesce.pinned_empty`, PyTorch's
+`pin_memory`) and the GPU: the link's own speed.
 
     python benchmarks/transfers.py
 """
@@ -38,15 +38,19 @@ def measure(size: int) -> dict[str, float]:
     back = np.ones_like(host)
     gpu = coalesce._core.cuda.Device(0)
     own = to_device(host)
+    own_pinned = coalesce.pinned_empty(host.shape, host.dtype, "cuda")
+    own_pinned[:] = host
 
-    def own_set() -> None:
-        own.set(host)
+    def own_set(source: np.ndarray = host) -> None:
+        own.set(source)
         gpu.synchronize()
 
     calls: dict[str, Callable[[], object]] = {
         "to: coalesce": own_set,
         "back: coalesce": lambda: own.get(back),
         "new: coalesce": own.get,
+        "pinned to: coalesce": lambda: own_set(own_pinned),
+        "pinned back: coalesce": lambda: own.get(own_pinned),
     }
     try:
         import cupy
@@ -68,8 +72,8 @@ def measure(size: int) -> dict[str, float]:
         tensor = torch.from_numpy(host).cuda()
         pinned = torch.from_numpy(host).pin_memory()
         calls["new: torch"] = lambda: tensor.cpu().numpy()
-        calls["pinned to"] = lambda: (tensor.copy_(pinned), torch.cuda.synchronize())
-        calls["pinned back"] = lambda: (pinned.copy_(tensor), torch.cuda.synchronize())
+        calls["pinned to: torch"] = lambda: (tensor.copy_(pinned), torch.cuda.synchronize())
+        calls["pinned back: torch"] = lambda: (pinned.copy_(tensor), torch.cuda.synchronize())
     except ImportError:
         pass
 

@@ -35,7 +35,6 @@ ACCESS: list[tuple[str, dict[str, Any]]] = [
 LATER = {
     ("matmul", "tma"),
     ("matmul", "split_k"),
-    ("transpose", "vectorized"),  # sixteen lanes a row since then
 }
 
 
