@@ -186,7 +186,8 @@ __device__ void multiply(
             for (int i = batch(k); i < batch(k + 1); ++i) copies.start(i, ahead);
 #pragma unroll
             for (int n = 0; n < ROWS * COLS; ++n) {
-                const int j = COLS - 1 - n / ROWS, i = j % 2 ? ROWS - 1 - n % ROWS : n % ROWS;
+                const int i = ROWS - 1 - n / COLS;
+                const int j = n / COLS % 2 == 0 ? COLS - 1 - n % COLS : n % COLS;
                 sum[i][j] = fmaf(
                     word(a_values[k % 2][i / 4], i % 4), word(b_values[k % 2][j / 4], j % 4),
                     sum[i][j]);

@@ -26,7 +26,7 @@ from coalesce.common import checks
 Array = Any
 
 _MOST_INT = 2**31 - 1  # the number of elements that a 32-bit index can count
-_LEAST_DEPTH = 512  # of a slice of K; benchmarks/ladder.py measures it
+_LEAST_DEPTH = 256  # of a slice of K; benchmarks/ladder.py measures it
 
 
 def run_matmul(
