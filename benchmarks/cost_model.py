@@ -192,12 +192,15 @@ def compiler() -> str:
 
 def of_variant(name: str, options: Sequence[str] = ()) -> str:
     """Return the listing of a variant of matmul as `coalesce.matmul` compiles it for an H200."""
+    from coalesce import catalogue
     from coalesce.arrays import devices
     from coalesce.catalogue import run
 
     defines = ("REAL=float", "INDEX=int", *(option.removeprefix("-D") for option in options))
     device = devices.resolve("sim:h200")
-    made = run.compiled("matmul", name, defines, device.name)._module.compiled(device)
+    made = run.compiled(catalogue.find("matmul", name), defines, device.name)._module.compiled(
+        device
+    )
     assert made.cubin is not None
     return disassembled(made.cubin)
 

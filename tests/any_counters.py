@@ -74,7 +74,7 @@ def _launch_of(kernel: coalesce.Kernel, how: any_files.How) -> dict[str, Any]:
 
 def measure(file: Path, launches: list[dict[str, Any]]) -> int:
     """Compare with a GPU; return how many launches differ or could not be measured."""
-    wrong = compared = 0
+    wrong = compared = made = 0
     for first in range(0, len(launches), AT_ONCE):
         some = launches[first : first + AT_ONCE]
         program = [__file__, "launch", str(file), "--first", str(first)]
@@ -86,7 +86,9 @@ def measure(file: Path, launches: list[dict[str, Any]]) -> int:
             wrong += len(some)
             print(f"launches {first} to {first + len(some) - 1} were not measured: {error}")
             continue
-        for launch, row in zip(some, rows, strict=True):
+        made += len(rows)
+        for row in rows:
+            launch = some[row["index"]]
             ours, theirs = launch["exact"], row["metrics"]
             both = [name for name in ours if isinstance(theirs.get(name), int | float)]
             unlike = {
@@ -98,17 +100,25 @@ def measure(file: Path, launches: list[dict[str, Any]]) -> int:
             wrong += bool(unlike)
             if unlike:
                 print(launch["file"], launch["kernel"], launch["grid"], launch["block"], unlike)
-    print(f"{len(launches)} launches, {compared} metrics called exact, {wrong} launches differ")
+    print(
+        f"{made} of {len(launches)} launches made; {compared} metrics called exact; "
+        f"{wrong} launches differ or failed"
+    )
     return wrong
 
 
-def launch(launches: list[dict[str, Any]], how: any_files.How) -> None:
-    """Launch on the GPU what was predicted."""
-    for one in launches:
-        kernel = coalesce.Kernel(Path(one["file"]), one["entry"], device="cuda")
+def launch(launches: list[dict[str, Any]], how: any_files.How) -> Iterator[dict[str, Any]]:
+    """Launch on the GPU what was predicted; yield which launches were made."""
+    for index, one in enumerate(launches):
+        try:
+            kernel = coalesce.Kernel(Path(one["file"]), one["entry"], device="cuda")
+        except (OSError, ValueError, coalesce.CoalesceError) as error:
+            print(f"{one['file']} {one['kernel']} cannot be launched: {error}", file=sys.stderr)
+            continue
         given = any_files.arguments_of(kernel, how)
         shared = any_files.kernel_shared(kernel)
         kernel.launch(one["grid"], one["block"], *given, shared_bytes=shared)
+        yield {"index": index, "kernel": one["kernel"]}
 
 
 def main() -> int:
@@ -139,9 +149,7 @@ def main() -> int:
     if options.action == "measure":
         return 1 if measure(file, launches) else 0
     launches = launches[options.first : options.first + AT_ONCE]
-    launch(launches, how)
-    order = [{"case": one["file"], "kernel": one["kernel"]} for one in launches]
-    options.order.write_text(json.dumps(order))
+    options.order.write_text(json.dumps(list(launch(launches, how))))
     return 0
 
 

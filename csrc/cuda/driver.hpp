@@ -54,7 +54,7 @@ using Address = unsigned long long;  // in device memory
     X(copy_to_host, cuMemcpyDtoHAsync_v2, (void*, Address, size_t, Stream))                  \
     X(copy_on_device, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))              \
     X(memory_set, cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                 \
-    X(pointer_attribute, cuPointerGetAttribute, (void*, int, Address))                       \
+    X(pointer_attributes, cuPointerGetAttributes, (unsigned, const int*, void**, Address))   \
     X(stream_synchronize, cuStreamSynchronize, (Stream))                                     \
     X(stream_query, cuStreamQuery, (Stream))                                                 \
     X(event_create, cuEventCreate, (EventHandle*, unsigned))                                 \

@@ -213,13 +213,13 @@ FAKE cuMemsetD8Async(Address target, unsigned char value, size_t size, void*) {
     if (state().broken == ok) std::memset(reinterpret_cast<void*>(target), value, size);
     return state().broken;
 }
-FAKE cuPointerGetAttribute(void* value, int, Address address) {
+FAKE cuPointerGetAttributes(unsigned, const int*, void** results, Address address) {
     constexpr unsigned host_memory = 1;
     const auto after = state().pinned.upper_bound(reinterpret_cast<void*>(address));
-    if (after == state().pinned.begin()) return invalid_value;
+    if (after == state().pinned.begin()) return ok;
     const auto& [memory, size] = *std::prev(after);
-    if (address - reinterpret_cast<Address>(memory) >= size) return invalid_value;
-    *static_cast<unsigned*>(value) = host_memory;
+    if (address - reinterpret_cast<Address>(memory) < size)
+        *static_cast<unsigned*>(results[0]) = host_memory;
     return ok;
 }
 FAKE cuStreamSynchronize(void*) { return state().broken; }
