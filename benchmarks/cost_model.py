@@ -198,9 +198,8 @@ def of_variant(name: str, options: Sequence[str] = ()) -> str:
 
     defines = ("REAL=float", "INDEX=int", *(option.removeprefix("-D") for option in options))
     device = devices.resolve("sim:h200")
-    made = run.compiled(catalogue.find("matmul", name), defines, device.name)._module.compiled(
-        device
-    )
+    kernel = run.compiled(catalogue.find("matmul", name), defines, device.name)
+    made = kernel._module.compiled(device)
     assert made.cubin is not None
     return disassembled(made.cubin)
 

@@ -122,15 +122,15 @@ _LIMITS = """\
 ## What limits the top
 
 **`tensor_map`.** The main loop is bound by the issue of instructions
-(`python benchmarks/cost_model.py tensor_map`). The copies cost nothing any more. At 2048 the packing
-of A and the last round of tiles count for more. Twelve other orders of its loads and multiply-adds,
-some with fewer bank conflicts in the model, were not faster.
+(`python benchmarks/cost_model.py tensor_map`). The copies cost nothing any more. At 2048 the
+packing of A and the last round of tiles count for more. Twelve other orders of its loads and
+multiply-adds, some with fewer bank conflicts in the model, were not faster.
 
 **`split_k`** copies A one element at a time, to transpose it on the way. A step of k starts only a
 few copies: when every warp started all copies of a stage at once, loads from shared memory waited
-behind them, and 1024 took 17 % longer. At 256 a block has so few stages that it mostly waits for the
-first. To be tried next: tiles of A through tensor maps, transposed in shared memory by the warps that
-copy.
+behind them, and 1024 took 17 % longer. At 256 a block has so few stages that it mostly waits for
+the first. To be tried next: tiles of A through tensor maps, transposed in shared memory by the
+warps that copy.
 
 **`bf16` and `tf32`** are bound by power at 4096 and 8192. Sharing copies in clusters of two blocks
 (multicast) did not change the rate.

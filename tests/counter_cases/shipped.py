@@ -36,6 +36,8 @@ LATER = {
     ("matmul", "tma"),
     ("matmul", "split_k"),
 }
+# Kernels that changed after they were recorded for the models; to be recorded anew, too.
+CHANGED = {("transpose", "vectorized")}
 
 
 def of_size(
@@ -100,7 +102,8 @@ def cases() -> Iterator[Case]:
 
 def model_cases() -> Iterator[Case]:
     """Every shipped kernel at the sizes that the models of caches and time are held against."""
+    changed = tuple(f"{operation}/{name} " for operation, name in CHANGED)
     for n in (512, 1024, 2048, 4096):
-        yield from of_size(n, n, n)
+        yield from (c for c in of_size(n, n, n) if not c.name.startswith(changed))
     for n in (1024, 2048):
         yield from (c for c in of_size(n, n, n, tiles=(16,)) if "tile=" in c.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import numpy as np
@@ -340,6 +341,17 @@ def hopper(device):
     if device != "cuda" or coalesce.devices()[0].compute_capability < (9, 0):
         pytest.skip("needs a GPU of compute capability 9.0")
     return device
+
+
+@pytest.mark.parametrize("tile", [32, 64, 128])
+@pytest.mark.parametrize("shape", [(33, 70, 1100), (64, 64, 2048), (130, 40, 65), (1, 1, 1)])
+def test_products_of_parts_of_k(tile, shape, random):
+    """The blocks of a cluster, and slices of a deep K, add up to the product."""
+    a, b = operands(random, *shape, np.float32)
+    c = random.normal(size=shape[:2]).astype(np.float32)
+    product = functools.partial(coalesce.matmul, a, b, variant="split_k", tile=tile, device="sim")
+    assert_product(product(c=np.full_like(c, np.nan)), a, b)
+    assert_product(product(alpha=-1.5, beta=0.25, c=c), a, b, -1.5, 0.25, c)
 
 
 HOPPER_SHAPES = [

@@ -116,8 +116,7 @@ def run_matmul(
         )
         if slices > 1:
             run.launch(
-                "layout",
-                "add_slices",
+                catalogue.find("layout", "add_slices"),
                 (m * n, 1),
                 {**rest, "x": parts, "n": np.uint64(m * n), "slices": np.int32(slices)},
                 item_size=dtype.itemsize,
