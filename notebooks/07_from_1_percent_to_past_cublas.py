@@ -654,7 +654,8 @@ lessons.predict(
 # ## Small products: `split_k` and `best`
 #
 # Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles, and divides the steps of `k` of each tile among groups of warps and the two blocks of a *cluster*, which
-# can read each other's shared memory. At the end they add up their parts:
+# can read each other's shared memory. At the end they add up their parts. If `k` is long and the result small, as in 64 x 64 x 8192, it also cuts `k` into slices, whose products another launch
+# adds up.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
@@ -694,8 +695,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Where we are behind: at 1000 and 1024, where copies and their addresses take instructions from the multiply-adds of `split_k`; for the tall product, 16384 x 128; and above all for 64 x 64 x 8192,
-# where `split_k` divides `k` into 8 parts and would need more. [The ladder, measured](../docs/ladder.md) says what limits each, and what would be tried next.
+# We are behind, by 1 %, where the result has few columns or rows for its `k`: 8192 x 512 x 4096 and 1024 x 1024 x 16384. `tensor_map` first packs `a`, which takes a time that depends on
+# `M` and `K` alone: it reads and writes `a` once. The fewer columns the result has, the larger is the share of this time. [The ladder, measured](../docs/ladder.md) says what limits the
+# rungs, and what would be tried next.
 #
 # ## Past the float32 pipes: tensor cores
 #
