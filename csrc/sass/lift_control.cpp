@@ -172,7 +172,8 @@ void Lifter::convergence(const Instruction& in) {
         op.run = engine_.ops->machine("nothing");
         op.set(sim::WarpSync{.splits = in.has("COLLECTIVE") || in.has("EXCLUSIVE")});
         op.operand[0] = in.has("ALL") ? constant(~0u) : word(operand(in, 0));
-        if (in.has("COLLECTIVE") && operand(in, 1).kind != Kind::label) unsupported();
+        const size_t label = in.has("ALL") ? 0 : 1;
+        if (in.has("COLLECTIVE") && operand(in, label).kind != Kind::label) unsupported();
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         append(op);
         return;
@@ -224,6 +225,15 @@ void Lifter::barrier(const Instruction& in) {
     }
     op.operand[1] = n == 0 ? constant(0) : word(operand(in, 0));
     if (n > 1) op.operand[2] = word(operand(in, 1));
+    if (n > 1 && is_register(in.operands[0]) && is_register(in.operands[1])) {
+        // One register for both: the number in its lowest bits, the threads from bit 16 on.
+        if (in.operands[0].number != in.operands[1].number) unsupported("two registers");
+        const Locator both = op.operand[1];
+        op.operand[1] = scratch();
+        op.operand[2] = scratch();
+        as_ptx("and.b32", {op.operand[1], both, constant(15)});
+        as_ptx("shr.u32", {op.operand[2], both, constant(16)});
+    }
     guarded_control(op);
 }
 

@@ -121,7 +121,8 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     const uint32_t id = barrier_number(w, op);
     Barrier& barrier = block.barriers[id];
     const auto& operand = op.get<BarrierOperand>();
-    const bool everyone = op.operand[2] == no_operand;
+    const bool everyone =
+        op.operand[2] == no_operand || w.lanes<const uint32_t>(op.operand[2])[lane] == 0;
 
     // A barrier of a given number of threads counts whole warps, also lanes that a warp lacks or
     // that have left.

@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -42,6 +44,8 @@ struct GridState {
     std::atomic<uint64_t> next_group{0};  // of the blocks, or clusters, to run
     std::atomic<uint64_t> finished_blocks{0};
     std::atomic<uint64_t> work{0};  // grows whenever a block has done more than wait
+    // Blocks that wait in grid.sync() for the highest bit of its barrier to change, by that bit.
+    std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
     std::mutex mutex;
@@ -184,6 +188,8 @@ class Worker {
             // Warps that only wait for each other never use up a slice.
             if (grid_.stop) throw Stopped{};
             bool progress = false, done = true, spins = true;
+            watching_warps_ = 0;
+            if (launch_.cooperative) bit_before_ = bit_of_grid_barrier();
             for (Warp& w : block.warps) {
                 if (w.done()) continue;
                 done = false;
@@ -193,6 +199,7 @@ class Worker {
                     spins = spins && spun_;
                 }
             }
+            if (!spins || done) leave_grid_barrier(block);
             if (!spins || done) grid_.work.fetch_add(1, std::memory_order_relaxed);
             if (done) {
                 block.ended = true;
@@ -205,7 +212,10 @@ class Worker {
                 block.fruitless_turns = 0;
                 return Ran::until_it_waits;
             }
-            if (spins) return set_aside(block);
+            if (spins) {
+                if (launch_.cooperative) wait_at_grid_barrier(block);
+                return set_aside(block);
+            }
             if (stalled_slices_ > most_stalled_slices) {
                 short_slices_ = true;
                 std::this_thread::yield();
@@ -229,6 +239,7 @@ class Worker {
         if (block.seen_work != work) {
             block.seen_work = work;
             block.fruitless_turns = 0;
+            idle_turns_ = 0;
         }
         // Each path of its warps has its turn; another host thread may have been busy meanwhile,
         // and says so once a slice.
@@ -238,8 +249,46 @@ class Worker {
             for (Warp& w : block.warps)
                 if (!w.done()) free_waiting_lanes(w);
         }
-        std::this_thread::yield();
+        // Only when all that wait have had their turn: another process may take its time.
+        if (++idle_turns_ > waiting_groups_ && !one_worker_) {
+            idle_turns_ = 0;
+            std::this_thread::yield();
+        }
         return Ran::until_it_watches;
+    }
+
+    // The block does nothing but wait in grid.sync(), which all blocks have to reach: if every
+    // other one waits there, too, or has ended, none ever goes on.
+    void wait_at_grid_barrier(const Block& block) {
+        const int bit = bit_of_grid_barrier();
+        if (!grid_barrier_ || watching_warps_ != 1 || bit != bit_before_) return;
+        const auto known = at_grid_barrier_.find(&block);
+        if (known == at_grid_barrier_.end() || known->second != bit) {
+            leave_grid_barrier(block);
+            at_grid_barrier_.emplace(&block, bit);
+            ++grid_.at_grid_barrier[bit];
+        }
+        const uint64_t ended = grid_.finished_blocks;
+        if (grid_.at_grid_barrier[bit] + ended < launch_.block_count()) return;
+        throw LaunchError("grid.sync() waits for " + std::to_string(ended) +
+                          " blocks that have ended without it; every block of the grid has to "
+                          "call it\n  " +
+                          where(program_, *grid_barrier_) + "\n  " +
+                          thread_name(block.warps[0], 0));
+    }
+
+    [[nodiscard]] int bit_of_grid_barrier() {
+        uint16_t hint = 0;
+        const Buffer* const workspace =
+            shared_.memory->find(grid_workspace, 2 * sizeof(uint32_t), hint);
+        return int(std::atomic_ref(reinterpret_cast<uint32_t*>(workspace->host)[1]).load() >> 31);
+    }
+
+    void leave_grid_barrier(const Block& block) {
+        const auto known = at_grid_barrier_.find(&block);
+        if (known == at_grid_barrier_.end()) return;
+        --grid_.at_grid_barrier[known->second];
+        at_grid_barrier_.erase(known);
     }
 
     // Runs paths of the warp until none can run or the slice is over.
@@ -408,6 +457,9 @@ class Worker {
         if (to.spins) {
             end_turn();
             spun_ = true;
+            const uint64_t watched = w.address[std::countr_zero(w.current.mask)];
+            grid_barrier_ = watched - grid_workspace < 2 * sizeof(uint32_t) ? &op : nullptr;
+            ++watching_warps_;
         }
         go_to(w, to.target);
     }
@@ -443,8 +495,15 @@ class Worker {
     O& observer_;
     Block shared_;  // what the blocks of this worker have in common
     uint64_t most_waiting_ = 1, waiting_groups_ = 1;
-    bool has_run_ = false;  // the block that run_block() ran
+    uint64_t idle_turns_ = 0;  // in a row in which blocks only watched, and nothing was done
+    bool has_run_ = false;     // the block that run_block() ran
     bool one_worker_ = true;
+    // Of the block that runs: the branch of the last loop that watched memory, if that was the
+    // barrier of the grid, and how many warps watched in this round.
+    const Op* grid_barrier_ = nullptr;
+    uint32_t watching_warps_ = 0;
+    int bit_before_ = 0;  // of the barrier of the grid, when this round began
+    std::map<const Block*, int> at_grid_barrier_;  // the bit that each waits to change
     int64_t slice_ = 0, left_ = 0;  // of the slice that runs: its operations, and those left
     int stalled_slices_ = 0;
     bool spun_ = false;          // the last warp's turn ended in a loop that only watches memory

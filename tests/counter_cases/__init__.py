@@ -14,6 +14,7 @@ from typing import Any
 
 from counter_cases import (
     awkward,
+    cooperative,
     many_lines,
     patterns,
     programs,
@@ -35,6 +36,7 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "tag_sets": many_lines.cases,
     "together": together.cases,
     "slow_paths": slow_paths.cases,
+    "cooperative": cooperative.cases,
     "matrices": tensor_cores.accesses,
     "tensor_cores": tensor_cores.cases,
     "mma_counters": tensor_cores.products,

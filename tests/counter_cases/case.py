@@ -47,7 +47,7 @@ def kernel_of(file: str, entry: str, device: Any) -> coalesce.Kernel:
 
 def launch(
     name: str, file: str, entry: str, grid: Any, block: Any, arguments: Any, shared: int = 0,
-    kernel: Callable[[Any], coalesce.Kernel] | None = None,
+    kernel: Callable[[Any], coalesce.Kernel] | None = None, cooperative: bool = False,
 ) -> Case:  # fmt: skip
     """Return the case of one launch of a kernel of tests/kernels, or of another by device."""
     of_device = kernel or partial(kernel_of, file, entry)
@@ -57,7 +57,13 @@ def launch(
         # The arguments are shared between cases, so what a launch writes goes to copies.
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         record = kernel.launch(
-            grid, block, *given, shared_bytes=shared, counts=counts, runs="auto" if timed else None
+            grid,
+            block,
+            *given,
+            shared_bytes=shared,
+            counts=counts,
+            runs="auto" if timed else None,
+            cooperative=cooperative,
         )
         return [(kernel.name, record)]
 

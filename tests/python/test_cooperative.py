@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import counter_cases
 import numpy as np
 import pytest
 
@@ -190,6 +191,18 @@ def test_a_sample_of_blocks_is_refused():
         kernel.profile(20, 128, *arrays, 5000, cooperative=True, sample=0.5)
 
 
+def test_a_block_that_skips_the_barrier():
+    source = ROUNDS.replace("SYNC", "if (blockIdx.x != 2) grid.sync();")
+    a = np.zeros(512, np.int32)
+    message = "grid.sync\\(\\) waits for 1 blocks that have ended without it"
+    with pytest.raises(coalesce.LaunchError, match=message):
+        coalesce.Kernel(source, device="sim").launch(4, 128, a, a.copy(), 512, 1, cooperative=True)
+    found = coalesce.Kernel(source, device="sim").check(
+        4, 128, a, a.copy(), 512, 1, cooperative=True
+    )
+    assert any(f.kind == "stopped" and "grid.sync()" in f.title for f in found)
+
+
 FLAGS = """
 // Each block adds what the blocks before it have, in the order of the blocks: a chained scan.
 __device__ volatile int ready[4096];
@@ -229,3 +242,26 @@ def test_blocks_that_wait_for_flags(backwards):
     out = np.zeros_like(x)
     kernel[600, 32](x, out, x.size)
     np.testing.assert_array_equal(out, np.cumsum(x, dtype=np.int32))
+
+
+TOGETHER = [pytest.param(launch, id=launch[0]) for launch in counter_cases.cooperative.launches()]
+
+
+@pytest.mark.parametrize("launch", TOGETHER)
+def test_all_devices_and_codes_agree(launch, device):
+    """The kernels of tests/kernels/cooperative.cu: on a GPU, as PTX and as machine code."""
+    entry, grid, block, (words, empty) = launch
+    source = (counter_cases.case.KERNELS / "cooperative.cu").read_text()
+    cooperative = entry.startswith("grid")
+    results = []
+    for where, counts in ((device, False), ("sim", False), ("sim", True)):
+        out = empty.copy()
+        kernel = coalesce.Kernel(source, entry, device=where)
+        record = kernel.launch(grid, block, words, out, counts=counts, cooperative=cooperative)
+        assert not counts or record.counts.machine_code
+        results.append(out & ~np.uint32(1) if entry == "heap_edges" else out)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[1], results[2])
+    assert entry == "heap_edges" or len(set(results[0])) > 5 or entry == "grid_sum"
+    kernel = coalesce.Kernel(source, entry, device="sim")
+    assert not kernel.check(grid, block, words, empty.copy(), cooperative=cooperative)

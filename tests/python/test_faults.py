@@ -229,14 +229,14 @@ def test_trap():
 
 
 def test_unsupported_instruction_is_named_before_anything_runs():
-    source = """extern "C" __global__ void cluster(int *a) {
+    source = """extern "C" __global__ void everywhere(int *a) {
         a[0] = 1;
-        asm volatile("barrier.cluster.arrive.aligned;");
+        asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" :: "l"(a));
     }"""
     a = np.zeros(1, np.int32)
     message = fault(source, a, error=coalesce.UnsupportedInstruction)
-    assert "barrier.cluster.arrive.aligned" in message
-    assert "kernel cluster, line 3 of the CUDA source" in message
+    assert "multimem.red.relaxed.sys.global.add.u32" in message
+    assert "kernel everywhere, line 3 of the CUDA source" in message
     assert a[0] == 0
 
 

@@ -588,3 +588,44 @@ def test_cooperative_launches_and_the_device_heap(tmp_path: Path) -> None:
     ]
     assert "265 blocks, and the NVIDIA H200 SXM holds 264" in done.stderr
     assert "grid.sync() needs a cooperative launch" in done.stderr
+
+
+def test_clusters_of_a_launch(tmp_path: Path) -> None:
+    kernels = """
+    #include <cooperative_groups.h>
+    __global__ void neighbours(int *out) {
+        __shared__ int own;
+        auto cluster = cooperative_groups::this_cluster();
+        if (threadIdx.x == 0) own = 100 * blockIdx.x;
+        cluster.sync();
+        int next = (cluster.block_rank() + 1) % cluster.num_blocks();
+        int value = *cluster.map_shared_rank(&own, next);
+        cluster.sync();
+        if (threadIdx.x == 0) out[blockIdx.x] = value + cluster.num_blocks();
+    }
+    """
+    body = """
+    int *out, n = 8, supported = 0;
+    cudaMallocManaged(&out, n * sizeof(int));
+    cudaDeviceGetAttribute(&supported, cudaDevAttrClusterLaunch, 0);
+    cudaLaunchAttribute attribute[1];
+    attribute[0].id = cudaLaunchAttributeClusterDimension;
+    attribute[0].val.clusterDim.x = 4;
+    attribute[0].val.clusterDim.y = attribute[0].val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(n);
+    config.blockDim = dim3(64);
+    config.attrs = attribute;
+    config.numAttrs = 1;
+    OK(cudaLaunchKernelEx(&config, neighbours, out));
+    OK(cudaDeviceSynchronize());
+    printf("%d", supported);
+    for (int i = 0; i < n; ++i) printf(" %d", out[i]);
+    config.gridDim = dim3(6);
+    printf("\\n%d\\n", cudaLaunchKernelEx(&config, neighbours, out) != cudaSuccess);
+    """
+    done = coalesce("run", written(tmp_path, main_of(body, kernels)))
+    assert done.stdout.splitlines() == [
+        "1 104 204 304 4 504 604 704 404",
+        "1",
+    ], done.stderr

@@ -79,14 +79,15 @@ def run(
     names = [parameter.name for parameter in signature.parameters]
     values = [value_of(argument, names, arguments, staged) for argument in arguments]
     launch = (function, grid, block, shared, values, stream)
-    how: dict[str, Any] = {"cooperative": cooperative}
     kernel_ms, spread, done = 0.0, 0.0, 0
-    cuda.launch(*launch, **how)
+    cuda.launch(*launch, cooperative=cooperative)
     if runs is not None:
         # The first launch computed the result. The timed ones may change it, so it is saved.
         kept = _Kept(gpu, signature, arguments, staged, stream)
         wait()
-        kernel_ms, spread, done = cuda.time(*launch, 0 if runs == "auto" else runs, **how)
+        kernel_ms, spread, done = cuda.time(
+            *launch, 0 if runs == "auto" else runs, cooperative=cooperative
+        )
         kept.restore()
 
     written = [h for h in hosts if h.written and h.array.size]

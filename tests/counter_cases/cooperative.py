@@ -1,0 +1,28 @@
+"""Kernels of blocks that work together, and with a heap; tests/kernels/cooperative.cu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from counter_cases.case import KERNELS, Case, launch, whole_numbers
+
+
+def cases() -> Iterator[Case]:
+    """Kernels of blocks that work together, and with a heap; tests/kernels/cooperative.cu."""
+    for entry, grid, block, arguments in launches():
+        cooperative = entry.startswith("grid")
+        yield launch(
+            entry, "cooperative.cu", entry, grid, block, arguments, cooperative=cooperative
+        )
+
+
+def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...]]]:
+    """Yield entry, grid, block and arguments of each of these kernels."""
+    source = (KERNELS / "cooperative.cu").read_text()
+    for entry in re.findall(r"^(?:KERNEL|CLUSTERS)\((\w+)\)", source, re.MULTILINE):
+        words = whole_numbers(7, 8 * 96, 1 << 32, "uint32")
+        yield entry, 8, 96, (words, np.zeros(8 * 96, np.uint32))
