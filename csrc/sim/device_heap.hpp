@@ -19,8 +19,9 @@
 
 namespace coalesce::sim {
 
-// Above all other memory, so that new buffers follow those that an address space has.
-inline constexpr uint64_t device_heap_base = 0x7ff0'0000'0000;
+// Above all other memory, also the host's that whole programs share with their kernels: so new
+// buffers follow those that an address space has.
+inline constexpr uint64_t device_heap_base = 0x8000'0000'0000;
 inline constexpr uint64_t device_heap_bytes = 8u << 20;  // unless cudaDeviceSetLimit changes it
 
 struct Warp;

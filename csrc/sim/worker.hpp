@@ -444,16 +444,16 @@ class Worker {
 
     void branch(Warp& w, const Op& op, uint32_t at) {
         const Branch& to = op.get<Branch>();
-        if (op.guard == no_operand) return go_back_or_on(w, to);
+        if (op.guard == no_operand) return go_back_or_on(w, op, to);
         const LaneMask p = w.predicate(op.guard);
         const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
-        if (taken == w.current.mask) return go_back_or_on(w, to);
+        if (taken == w.current.mask) return go_back_or_on(w, op, to);
         if (taken == 0) return go_to(w, at + 1);
         diverged(w, op);
         part(w, taken, to.target, at + 1, program_.reconvergence[at]);
     }
 
-    void go_back_or_on(Warp& w, const Branch& to) {
+    void go_back_or_on(Warp& w, const Op& op, const Branch& to) {
         if (to.spins) {
             end_turn();
             spun_ = true;
