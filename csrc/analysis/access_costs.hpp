@@ -36,7 +36,7 @@ class AccessCosts {
     }
 
     // Before a copy: the lanes that its guard leaves out. Nsight Compute's formula for copies past
-    // the first-level cache takes them for active ones that access what their registers hold.
+    // L1 takes them for active ones that access what their registers hold.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
 
     // What instruction `i` added up to; `executed` and `threads` are not counted here.

@@ -147,11 +147,11 @@ void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
 }
 
 // What a warp wrote of sectors last, and not all of them: what it writes of them at once after that
-// goes to the second level with it seven times of ten (of recorded kernels, none to 83 %);
+// goes to L2 with it seven times of ten (of recorded kernels, none to 83 %);
 // what it depends on is not known. What other warps write does not (`transpose/naive_read`).
 class PartialWrites {
   public:
-    // The sectors that go to the second level.
+    // The sectors that go to L2.
     uint8_t left_of(const LineAccess& a) {
         const uint8_t parts = a.sectors & ~a.whole;
         if (!parts) return a.sectors;
@@ -210,7 +210,7 @@ struct CacheReplay::Machine {
     model::RequestCoalescer coalescer;
     model::SecondLevel second;
     uint64_t merged = 0;         // sectors
-    std::vector<Misses> misses;  // by instruction, what the second level tells
+    std::vector<Misses> misses;  // by instruction, what L2 tells
     // Lines that DRAM brings; where two have one place the older is forgotten.
     struct Arrival {
         uint64_t line = ~uint64_t(0);
@@ -532,7 +532,7 @@ CacheResult CacheReplay::finish() {
     c.add(first_levels_);
     c.l2_merged = machine_->merged;
     if (retired_ == 0 || retired_ >= blocks_) return result;
-    // The rest is like the second half: a rate of the second level, a share of the first.
+    // The rest is like the second half: a rate of L2, a share of L1.
     const double left = double(blocks_ - retired_);
     const double later = left / double(std::max<uint64_t>(1, retired_ - retired_at_half_));
     const double whole = double(blocks_) / double(retired_);

@@ -2,14 +2,14 @@
 //
 // METHOD
 // While a block runs on the simulator its requests are kept, warp by warp. When it ends they are
-// replayed in turn, a request of each warp, through a first-level cache: the block's share of that
-// of its multiprocessor, as several blocks are there at once. What the first level asks the second
-// for, with the time in cycles of the first level, waits until the block's turn comes.
+// replayed in turn, a request of each warp, through an L1: the block's share of that
+// of its multiprocessor, as several blocks are there at once. The requests of L1 to
+// L2, with the time in cycles of L1, wait until the block's turn comes.
 //
 // Shared memory only takes its time. Where a kernel has barriers its warps stay together; else they
 // drift apart, so they start as many requests after each other as chance wants.
 //
-// The second level sees the grid as the GPU runs it (model/block_schedule.hpp), and of the reads of
+// L2 sees the grid as the GPU runs it (model/block_schedule.hpp), and of the reads of
 // neighbouring multiprocessors those that are not under way (model/request_coalescer.hpp).
 //
 // Where replaying the whole grid would take too long, its first blocks are replayed, at least two
@@ -34,14 +34,14 @@ struct Filtered;
 
 namespace coalesce::analysis {
 
-// How often an instruction's loads missed the first level.
+// How often an instruction's loads missed L1.
 struct Misses {
     uint64_t requests = 0;
     uint64_t missed = 0;  // of them, with at least one line that was not there
     uint64_t lines = 0;   // that were not there
-    uint64_t read = 0;    // of such lines, asked of the second level
+    uint64_t read = 0;    // of such lines, asked of L2
     uint64_t slow = 0;    // of them, answered by DRAM, or while DRAM was bringing them
-    uint64_t cycles = 0;  // of the first level, for all its requests
+    uint64_t cycles = 0;  // of L1, for all its requests
     void add(const Misses& other);
     [[nodiscard]] double cycles_a_request() const { return double(cycles) / double(requests); }
 };
@@ -53,7 +53,7 @@ struct CacheResult {
     // Operations that a warp executed, of the blocks that were replayed: on the average, of a
     // block's slowest on the average, and of the slowest of all.
     double operations = 0, most_in_block = 0, most = 0;
-    double atomics = 0;  // cycles that the second level takes for them
+    double atomics = 0;  // cycles that L2 takes for them
 
     // Of an instruction; null if no request of it was replayed.
     [[nodiscard]] const Misses* misses_of(size_t instruction) const {
@@ -157,7 +157,7 @@ class CacheReplay {
     std::vector<Misses> misses_;       // by instruction
     // Of the blocks in them: warps, what they executed, and the most of each block and of all.
     uint64_t blocks_ended_ = 0, warps_ended_ = 0, operations_ = 0, most_in_blocks_ = 0, most_ = 0;
-    model::CacheCounts at_half_;  // of the second level
+    model::CacheCounts at_half_;  // of L2
     uint64_t retired_at_half_ = 0;
 };
 

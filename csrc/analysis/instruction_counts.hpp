@@ -33,7 +33,7 @@ struct InstructionCounts {
     uint64_t parted = 0;     // branches: how often they parted lanes
     uint64_t unjoined = 0;   // memory: how often lanes parted that may still run it together
     uint64_t divided = 0;    // atomics: requests of which it may send a sector in two parts;
-                             // copies past the first level: those that are not in order
+                             // copies past L1: those that are not in order
     uint64_t contended = 0;  // atomics in a loop that lanes of another warp keep from succeeding
     // Of generic accesses that were to several spaces, one: global before shared before local.
     ptx::Space space = ptx::Space::generic;

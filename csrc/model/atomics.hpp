@@ -1,7 +1,7 @@
-// How long the second level is busy with atomics.
+// How long L2 is busy with atomics.
 //
 // METHOD
-// A slice of the second level takes the atomics of 512 bytes one after the other, a sector of a
+// A slice of L2 takes the atomics of 512 bytes one after the other, a sector of a
 // request at a time, and as often as its most wanted element is wanted; a sum of floats at one
 // place waits for the one before. All slices together take `a_cycle` sectors. The numbers are
 // cycles at 1.98 GHz of an H200 (`python benchmarks/atomics.py`, docs/measured/atomics_h200.txt).

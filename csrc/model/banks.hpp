@@ -177,7 +177,7 @@ inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm f
     return w;
 }
 
-// An asynchronous copy reads its source through the banks of the first-level cache, which are those
+// An asynchronous copy reads its source through the banks of L1, which are those
 // of shared memory, and passes a lane at a time in each bank on either side.
 inline Wavefronts copy_wavefronts(const sim::MemoryEvent& source, const sim::MemoryEvent& target) {
     Wavefronts w;

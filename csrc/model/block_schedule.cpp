@@ -9,7 +9,7 @@ namespace coalesce::model {
 
 namespace {
 
-constexpr double slice_cycles = 64;  // of a multiprocessor's first level
+constexpr double slice_cycles = 64;  // of a multiprocessor's L1
 constexpr double drift = 1.7;
 
 // From 0 to 1, of a block's number.

@@ -2,8 +2,8 @@
 //
 // METHOD
 // Each multiprocessor holds so many blocks. They are started in the order of their numbers, one a
-// multiprocessor in turn, and then wherever one ends. Time passes in slices of a first level's
-// cycles, and takes longer where the slice's requests are more than the second level answers. Of
+// multiprocessor in turn, and then wherever one ends. Time passes in slices of an L1's
+// cycles, and takes longer where the slice's requests are more than L2 answers. Of
 // the blocks of a multiprocessor the older ones get more of it, as its schedulers prefer older
 // warps.
 //
@@ -27,7 +27,7 @@
 
 namespace coalesce::model {
 
-// What a block's first level did.
+// What a block's L1 did.
 struct Filtered {
     CacheCounts counts;
     std::vector<Traffic> traffic;

@@ -1,16 +1,16 @@
 // The caches of a GPU, and DRAM behind them.
 //
 // METHOD
-// A request is taken apart into the lines it touches. The first level keeps sectors that were
-// loaded; a load's other sectors are fetched from the second level. Stores go on to the second
-// level at once. They give their line a place in the first level, but no data: counters call a
+// A request is taken apart into the lines it touches. L1 keeps sectors that were
+// loaded; a load's other sectors are fetched from L2. Stores go on to L2 at
+// once. They give their line a place in L1, but no data: counters call a
 // store a hit where the line has a place.
 //
-// The second level has one or two partitions. A line's home is in one of them, and so are its data
+// L2 has one or two partitions. A line's home is in one of them, and so are its data
 // that are not yet in DRAM. Multiprocessors ask the partition they are nearer to, which keeps a
 // copy of what it fetches from the home of a line: data that all multiprocessors read take twice
 // their room, and are looked up twice where they miss. DRAM is read in halves of a line, 64 bytes,
-// and written in sectors when a line leaves the second level.
+// and written in sectors when a line leaves L2.
 //
 // All of this was read off Nsight Compute's recordings on an H200 (tests/data/models_h200.json).
 #pragma once
@@ -50,18 +50,18 @@ struct CacheCounts {
     bool operator==(const CacheCounts&) const = default;
 };
 
-// What a first level asks the second for.
+// The requests of an L1 to L2.
 struct Traffic {
     enum class Kind : uint8_t { read, write, atomic };
     uint64_t line = 0;
-    uint32_t time = 0;  // cycles of the first level, from the block's start
+    uint32_t time = 0;  // cycles of L1, from the block's start
     uint8_t sectors = 0;
     uint8_t whole = 0;
     Kind kind = Kind::read;
     uint32_t pc = 0;  // the instruction
 };
 
-// The first-level cache as one block has it: a share of that of its multiprocessor.
+// L1 as one block has it: a share of that of its multiprocessor.
 class FirstLevel {
   public:
     explicit FirstLevel(uint32_t bytes) : cache_(bytes / 128) {}

@@ -1,6 +1,6 @@
 // How a GPU serves the addresses of one warp's global access: sectors and lines.
 //
-// The first-level cache works on 128-byte lines of four 32-byte sectors. A warp instruction is one
+// L1 works on 128-byte lines of four 32-byte sectors. A warp instruction is one
 // request; it moves the distinct sectors its active lanes touch, and looks up the distinct lines.
 // Atomics and reductions send a sector once for every lane that wants the same element of it, the
 // most wanted element deciding. Both rules reproduce the hardware counters
@@ -109,7 +109,7 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
     return footprint_of(addresses, n);
 }
 
-// What an asynchronous copy of 16 bytes a lane that passes by the first-level cache (cp.async.cg)
+// What an asynchronous copy of 16 bytes a lane that passes by L1 (cp.async.cg)
 // fetches: what goes from one line of the source to one sector of shared memory comes as one. Of
 // lanes with the same target the last one counts.
 struct BypassingCopy {

@@ -2,13 +2,13 @@
 //
 // SOURCES
 // The limits of a multiprocessor (warps, blocks, registers, shared memory) are those of the CUDA
-// C++ Programming Guide, "Technical Specifications per Compute Capability"; what part of the
-// first-level cache may be shared memory is from the same guide, "Shared Memory" of each compute
+// C++ Programming Guide, "Technical Specifications per Compute Capability"; how much of
+// L1 can be shared memory is from the same guide, "Shared Memory" of each compute
 // capability. gpu.cpp cites the rest, GPU by GPU.
 //
 // Some figures are in no publication: how long memory takes, what a level passes on in a cycle.
 // They were read off Nsight Compute's recordings on an H200 (tests/data/models_h200.json) and are
-// taken to hold, in cycles of a multiprocessor or a partition of the second level, for the others
+// taken to hold, in cycles of a multiprocessor or a partition of L2, for the others
 // too. Only the H200 is checked against hardware.
 #pragma once
 
@@ -30,9 +30,9 @@ struct Gpu {
     uint32_t fp32_lanes, fp64_lanes;  // of a multiprocessor
     uint32_t warps, blocks;           // that a multiprocessor holds
     uint32_t shared_kb;               // of a multiprocessor, at most
-    uint32_t first_level_kb;          // first-level cache and shared memory together
+    uint32_t first_level_kb;          // L1 and shared memory together
     double second_level_mb;
-    uint32_t partitions;  // of the second-level cache, each with the data its multiprocessors read
+    uint32_t partitions;  // of L2, each with the data its multiprocessors read
     double dram_gbps;
 
     [[nodiscard]] uint32_t max_block_shared_bytes() const {
@@ -59,7 +59,7 @@ inline constexpr uint32_t register_unit = 256;  // a warp's are allocated by so 
 struct Occupancy {
     uint32_t blocks = 0;       // a multiprocessor
     const char* limit = "";    // "warps", "blocks", "registers" or "shared memory"
-    uint32_t cache_bytes = 0;  // first-level cache
+    uint32_t cache_bytes = 0;  // L1
     uint32_t warps = 0;        // a block
 };
 

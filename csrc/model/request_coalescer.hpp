@@ -1,4 +1,4 @@
-// What lies between multiprocessors and the second level: reads under way are not asked for again.
+// What lies between multiprocessors and L2: reads under way are not asked for again.
 //
 // METHOD
 // From compute capability 9.0 on a read of a sector that another multiprocessor of the same cluster
@@ -11,7 +11,7 @@
 //   - `access/gather` reads sectors at random. How many of its reads are merged tells how many are
 //     under way in a cluster at once: about 1600 sectors at nine a cycle, and 2900 at four where
 //     DRAM answers most, which is 200 cycles and 700. Groups of two or six multiprocessors, or of
-//     half of them, would need times that the latencies of the second level and of DRAM exclude.
+//     half of them, would need times that the latencies of L2 and of DRAM exclude.
 //   - Of `matmul/coalesced` and `naive_2d` only the operand that blocks with neighbouring numbers
 //     share is merged, so here a run of blocks is in one cluster. That is not the whole truth: of
 //     `access/offset`, where a block shares one sector with the next, no read is merged.

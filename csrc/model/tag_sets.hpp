@@ -1,4 +1,4 @@
-// How many cycles the first level takes for a request: its tags are in four sets, its data in
+// How many cycles L1 takes for a request: its tags are in four sets, its data in
 // banks.
 //
 // METHOD

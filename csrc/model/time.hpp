@@ -7,11 +7,11 @@
 //   fp32, fp64, alu, xu
 //              warp instructions of the arithmetic pipes, which have fewer lanes than a warp
 //   requests   memory instructions, through the load-store unit
-//   data       the first level's tag lookups (a cycle a line of a request) and the wavefronts of
+//   data       L1's tag lookups (a cycle a line of a request) and the wavefronts of
 //              shared memory, which share one path
 //   constants  different addresses of a load from constant memory, one after the other
-//   l2         sectors through the second level; writes take longer, of part of a sector longest
-//   atomics    those of the second level, at the place most wanted
+//   l2         sectors through L2; writes take longer, of part of a sector longest
+//   atomics    those of L2, at the place most wanted
 //   dram       bytes
 //   latency    what a warp waits for when it has nothing else to do: blocks follow each other in as
 //              many slots as a multiprocessor has for them, and each takes at least its own latency
@@ -26,7 +26,7 @@
 
 namespace coalesce::model {
 
-// Sectors between a multiprocessor and the second level: 72 a cycle of all 132 together, and no
+// Sectors between a multiprocessor and L2: 72 a cycle of all 132 together, and no
 // more each where few are busy, in a copy: half are read and half written.
 inline constexpr double l2_sectors_a_cycle = 72.0 / 132;
 
@@ -40,14 +40,14 @@ struct Work {
     uint64_t xu = 0;        // conversions, bit counts, transcendental functions
     uint64_t requests = 0;  // global, local and shared
     uint64_t tag_lookups =
-        0;  // passes through the first level's tags and data, or lines where nothing was replayed
+        0;  // passes through L1's tags and data, or lines where nothing was replayed
     uint64_t shared_wavefronts = 0;
     uint64_t constant_lookups = 0;   // beyond the first of a request
     uint64_t l2_sectors = 0;         // read and written
     uint64_t l2_writes = 0;          // of them, written
     uint64_t l2_partial_writes = 0;  // of these, in part
     uint64_t dram_bytes = 0;
-    double atomics = 0;  // cycles that the second level takes for them (atomics.hpp)
+    double atomics = 0;  // cycles that L2 takes for them (atomics.hpp)
     // Of one warp, on the average: instructions, and how often it waits for a load from global
     // memory, for shared memory, at a barrier.
     double instructions_a_warp = 0;
@@ -56,7 +56,7 @@ struct Work {
     double latency = 0;
     // How much more than the average warp the slowest one of a block executes, and of the launch.
     double slowest_in_block = 1, slowest = 1;
-    // Of the loads it waits for, how many the second level and DRAM answer.
+    // Of the loads it waits for, how many L2 and DRAM answer.
     double from_l2 = 0, from_dram = 0;
 };
 

@@ -4,7 +4,7 @@
 // Each PTX instruction becomes one Op (a few become several), a record of fixed size: the function
 // that executes it for a warp, where its operands lie, and what else it has (payload.hpp). Virtual
 // registers whose live ranges do not overlap share a slot, so that a warp's registers stay in the
-// host's first-level cache. An operand is a locator: where a slot lies in the frame's registers,
+// host's L1 cache. An operand is a locator: where a slot lies in the frame's registers,
 // or, with the lowest bit set, in the table of constants, which are registers too (32 equal lanes).
 // So every form of an instruction, with registers or immediates, is executed by the same code.
 #pragma once
