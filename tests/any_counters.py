@@ -13,6 +13,8 @@ left out: what it does may change from run to run. Both need the same compiler.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import sys
 import warnings
@@ -57,7 +59,7 @@ def _launch_of(kernel: coalesce.Kernel, how: any_files.How) -> dict[str, Any]:
         given = any_files.arguments_of(kernel, how)
         shared = any_files.kernel_shared(kernel)
         try:
-            with any_files._limited(how.seconds):
+            with any_files._limited(how.seconds), contextlib.redirect_stdout(io.StringIO()):
                 record = kernel.launch(
                     grid, block, *given, shared_bytes=shared, device="sim", counts=True
                 )
