@@ -40,14 +40,14 @@ void Lifter::branch(const Instruction& in) {
         // The lanes that the guard leaves are compared with the named ones; all take the branch.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
-        help(in.has("CONV") ? "is_together" : "is_parted",
+        help(in.has("CONV") ? MachineOp::is_together : MachineOp::is_parted,
              {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)});
     } else if (conditional) {
         if (!is_predicate(operand(in, 0))) unsupported();
         op.guard = predicate(in.operands[0]);
         if (guarded) {
             const Locator both = scratch_predicate();
-            help_as_ptx("and.pred", {both, op.guard, predicate(in.guard)});
+            help_as_ptx(OpCode::and_, {"pred"}, {both, op.guard, predicate(in.guard)});
             op.guard = both;
         }
     } else if (guarded) {
@@ -122,7 +122,7 @@ void Lifter::return_address(const Instruction& in) {
     only(in, {});
     const Operand& label = operand(in, 1);
     if (label.kind != Kind::label) unsupported();
-    machine("move",
+    machine(MachineOp::move,
             {result(operand(in, 0), 2), constant_pair(uint64_t{label.target} * instruction_bytes)},
             sim::Registers{2});
 }
@@ -169,7 +169,7 @@ void Lifter::convergence(const Instruction& in) {
     if (in.opcode == "WARPSYNC") {
         only(in, {"ALL", "COLLECTIVE", "EXCLUSIVE"});
         op.control = Control::synchronize;
-        op.run = engine_.ops->machine("nothing");
+        op.run = engine_.ops->machine(MachineOp::nothing);
         op.set(sim::WarpSync{.splits = in.has("COLLECTIVE") || in.has("EXCLUSIVE")});
         op.operand[0] = in.has("ALL") ? constant(~0u) : word(operand(in, 0));
         const size_t label = in.has("ALL") ? 0 : 1;
@@ -250,8 +250,9 @@ void Lifter::barrier_result(const Instruction& in) {
     only(in, {"RESULT"});
     if (!in.has("RESULT")) unsupported();
     if (in.operands.size() > 1)
-        as_ptx("and.pred", {written_predicate(operand(in, 1)), voted_predicate_, truth(true)});
-    machine("move", {result(operand(in, 0)), voted_}, sim::Registers{1});
+        as_ptx(OpCode::and_, {"pred"},
+               {written_predicate(operand(in, 1)), voted_predicate_, truth(true)});
+    machine(MachineOp::move, {result(operand(in, 0)), voted_}, sim::Registers{1});
 }
 
 void Lifter::trap(const Instruction& in) {
@@ -270,7 +271,8 @@ void Lifter::special(const Instruction& in) {
     const std::string_view name = operand(in, 1).text;
     const Locator at = result(d, pair ? 2 : 1);
     if (name == "SRZ")
-        return void(machine("move", {at, constant(0)}, sim::Registers{uint8_t(pair ? 2 : 1)}));
+        return void(
+            machine(MachineOp::move, {at, constant(0)}, sim::Registers{uint8_t(pair ? 2 : 1)}));
     static constexpr struct {
         std::string_view sass, ptx;
     } registers[] = {{"SR_TID.X", "%tid.x"},
@@ -292,8 +294,8 @@ void Lifter::special(const Instruction& in) {
                      {"SR_GLOBALTIMERLO", "%globaltimer_lo"},
                      {"SR_GLOBALTIMERHI", "%globaltimer_hi"}};
     if (name == "SR_SWINHI")
-        return void(
-            machine("move", {at, constant(uint32_t(sim::shared_window >> 32))}, sim::Registers{1}));
+        return void(machine(MachineOp::move, {at, constant(uint32_t(sim::shared_window >> 32))},
+                            sim::Registers{1}));
     for (const auto& r : registers) {
         if (r.sass != name) continue;
         const sim::Selection s =
@@ -305,7 +307,7 @@ void Lifter::special(const Instruction& in) {
         op.payload() = s.payload;
         op.operand[0] = pair ? scratch() : at;
         emit(op);
-        if (pair) machine("split_pair", {at, op.operand[0]});
+        if (pair) machine(MachineOp::split_pair, {at, op.operand[0]});
         return;
     }
     unsupported("a special register");
@@ -324,19 +326,19 @@ void Lifter::vote(const Instruction& in) {
     const sim::VoteKind kind = in.has("ALL")  ? sim::VoteKind::all
                                : in.has("EQ") ? sim::VoteKind::uniform
                                               : sim::VoteKind::any;
-    machine("vote", {d, p, predicate(operand(in, n))},
+    machine(MachineOp::vote, {d, p, predicate(operand(in, n))},
             sim::VoteOperand{.kind = kind, .whole_warp = in.opcode == "VOTEU"});
 }
 
 // SHFL.DOWN PT, R5, R4, 0x10, 0x1f
 void Lifter::shuffle(const Instruction& in) {
     only(in, {"UP", "DOWN", "BFLY", "IDX"});
-    const std::string mode = in.has("UP")     ? "up"
-                             : in.has("DOWN") ? "down"
-                             : in.has("BFLY") ? "bfly"
-                                              : "idx";
+    const std::string_view mode = in.has("UP")     ? "up"
+                                  : in.has("DOWN") ? "down"
+                                  : in.has("BFLY") ? "bfly"
+                                                   : "idx";
     const Operand& d = operand(in, 1);
-    as_ptx("shfl." + mode + ".b32",
+    as_ptx(OpCode::shfl, {mode, "b32"},
            {d.number < 0 ? no_operand : result(d), predicate_result(operand(in, 0)),
             word(operand(in, 2)), word(operand(in, 3)), word(operand(in, 4))});
 }
@@ -349,29 +351,29 @@ void Lifter::match(const Instruction& in) {
     if (is_predicate(operand(in, n))) p = predicate_result(in.operands[n++]);
     const Locator d = result(operand(in, n++));
     const bool wide = in.has("U64");
+    const std::string_view type = wide ? "b64" : "b32";
     const Locator a = wide ? raw(operand(in, n), 2) : word(operand(in, n));
     const Locator all = constant(~0u);
-    if (in.has("ALL"))
-        return as_ptx(wide ? "match.all.sync.b64" : "match.all.sync.b32", {d, p, a, all});
-    as_ptx(wide ? "match.any.sync.b64" : "match.any.sync.b32", {d, a, all});
+    if (in.has("ALL")) return as_ptx(OpCode::match, {"all", "sync", type}, {d, p, a, all});
+    as_ptx(OpCode::match, {"any", "sync", type}, {d, a, all});
 }
 
 // REDUX.SUM UR5, R2
 void Lifter::redux(const Instruction& in) {
     only(in, {"SUM", "MIN", "MAX", "AND", "OR", "XOR", "S32", "U32"});
-    const std::string what = in.has("SUM")   ? "add"
-                             : in.has("MIN") ? "min"
-                             : in.has("MAX") ? "max"
-                             : in.has("OR")  ? "or"
-                             : in.has("XOR") ? "xor"
-                                             : "and";
-    const std::string type = what == "or" || what == "xor" || what == "and" ? "b32"
-                             : in.has("S32")                                ? "s32"
-                                                                            : "u32";
+    const std::string_view what = in.has("SUM")   ? "add"
+                                  : in.has("MIN") ? "min"
+                                  : in.has("MAX") ? "max"
+                                  : in.has("OR")  ? "or"
+                                  : in.has("XOR") ? "xor"
+                                                  : "and";
+    const std::string_view type = what == "or" || what == "xor" || what == "and" ? "b32"
+                                  : in.has("S32")                                ? "s32"
+                                                                                 : "u32";
     const Operand& d = operand(in, 0);
     const Locator value = scratch();
-    as_ptx("redux.sync." + what + "." + type, {value, word(operand(in, 1)), constant(~0u)});
-    machine("broadcast", {result(d), value});
+    as_ptx(OpCode::redux, {"sync", what, type}, {value, word(operand(in, 1)), constant(~0u)});
+    machine(MachineOp::broadcast, {result(d), value});
 }
 
 // R2UR UR4, R8; R2UR P0, URZ, R8: P0 where the lane's value is another than the one that was taken.
@@ -383,7 +385,7 @@ void Lifter::to_uniform(const Instruction& in) {
     const Operand& d = operand(in, compares ? 1 : 0);
     const Operand& a = operand(in, compares ? 2 : 1);
     if (!d.uniform || a.uniform) unsupported();
-    if (!compares) return void(machine("broadcast", {result(d), word(a)}));
+    if (!compares) return void(machine(MachineOp::broadcast, {result(d), word(a)}));
     const Operand& other = operand(in, 0);
     for (uint32_t at = pc_ + 1; at < code_.instructions.size(); ++at) {
         const Instruction& next = code_.instructions[at];
@@ -397,9 +399,10 @@ void Lifter::to_uniform(const Instruction& in) {
     }
     if (in.guard.kind == Kind::predicate) unsupported("a guard");
     const Locator taken = scratch();
-    machine("broadcast", {taken, word(a)});
-    as_ptx("setp.ne.and.u32", {predicate_result(other), no_operand, word(a), taken, truth(true)});
-    machine("move", {result(d), taken}, sim::Registers{1});
+    machine(MachineOp::broadcast, {taken, word(a)});
+    as_ptx(OpCode::setp, {"ne", "and", "u32"},
+           {predicate_result(other), no_operand, word(a), taken, truth(true)});
+    machine(MachineOp::move, {result(d), taken}, sim::Registers{1});
 }
 
 void Lifter::nothing(const Instruction& in) {
@@ -412,7 +415,7 @@ void Lifter::nothing(const Instruction& in) {
         only(in, {});
     }
     Op op;
-    op.run = engine_.ops->machine("nothing");
+    op.run = engine_.ops->machine(MachineOp::nothing);
     append(op);
 }
 

@@ -17,20 +17,25 @@ std::string lower(std::string_view s) {
     return name;
 }
 
-std::string rounding(const Instruction& in) {
-    return in.has("RM") ? ".rm" : in.has("RP") ? ".rp" : in.has("RZ") ? ".rz" : ".rn";
+// Modifiers in PTX's spelling; empty where there is none.
+std::string_view rounding(const Instruction& in) {
+    return in.has("RM") ? "rm" : in.has("RP") ? "rp" : in.has("RZ") ? "rz" : "rn";
 }
 
-std::string combination(const Instruction& in) {
-    return in.has("OR") ? ".or" : in.has("XOR") ? ".xor" : ".and";
+std::string_view combination(const Instruction& in) {
+    return in.has("OR") ? "or" : in.has("XOR") ? "xor" : "and";
 }
 
-// The comparison among the modifiers, in PTX's spelling; empty if there is none.
-std::string comparison(const Instruction& in) {
-    static constexpr std::string_view names[] = {"LT",  "EQ",  "LE",  "GT",  "NE",  "GE",  "NUM",
-                                                 "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"};
-    for (const std::string_view name : names) {
-        if (in.has(name)) return "." + lower(name);
+std::string_view flushing(const Instruction& in) { return in.has("FTZ") ? "ftz" : ""; }
+
+std::string_view comparison(const Instruction& in) {
+    static constexpr struct {
+        std::string_view sass, ptx;
+    } names[] = {{"LT", "lt"},   {"EQ", "eq"},   {"LE", "le"},   {"GT", "gt"},   {"NE", "ne"},
+                 {"GE", "ge"},   {"NUM", "num"}, {"NAN", "nan"}, {"LTU", "ltu"}, {"EQU", "equ"},
+                 {"LEU", "leu"}, {"GTU", "gtu"}, {"NEU", "neu"}, {"GEU", "geu"}};
+    for (const auto& name : names) {
+        if (in.has(name.sass)) return name.ptx;
     }
     return {};
 }
@@ -39,25 +44,25 @@ std::string comparison(const Instruction& in) {
 
 void Lifter::floating(const Instruction& in) {
     only(in, {"FTZ", "SAT", "RN", "RM", "RP", "RZ", "D2", "D4", "D8", "M2", "M4", "M8"});
-    std::string name = in.opcode == "FADD" ? "add" : in.opcode == "FMUL" ? "mul" : "fma";
-    name += rounding(in);
-    if (in.has("FTZ")) name += ".ftz";
-    if (in.has("SAT")) name += ".sat";
-    name += ".f32";
+    const std::string_view mode = rounding(in), ftz = flushing(in),
+                           sat = in.has("SAT") ? "sat" : "";
     const Locator d = result(operand(in, 0));
     const Locator a = real(operand(in, 1));
     Locator b = real(operand(in, 2));
-    if (in.opcode == "FFMA") return as_ptx(name, {d, a, b, real(operand(in, 3))});
+    if (in.opcode == "FFMA") {
+        return as_ptx(OpCode::fma, {mode, ftz, sat, "f32"}, {d, a, b, real(operand(in, 3))});
+    }
     for (const float by : {2.0f, 4.0f, 8.0f}) {  // a product divided or multiplied by that
         const std::string digit(1, char('0' + int(by)));
         if (!in.has("D" + digit) && !in.has("M" + digit)) continue;
         if (in.opcode != "FMUL") unsupported();
         const Locator scaled = scratch();
         const float factor = in.has("D" + digit) ? 1 / by : by;
-        help_as_ptx("mul.rn.f32", {scaled, b, constant(std::bit_cast<uint32_t>(factor))});
+        help_as_ptx(OpCode::mul, {"rn", "f32"},
+                    {scaled, b, constant(std::bit_cast<uint32_t>(factor))});
         b = scaled;
     }
-    as_ptx(name, {d, a, b});
+    as_ptx(in.opcode == "FADD" ? OpCode::add : OpCode::mul, {mode, ftz, sat, "f32"}, {d, a, b});
 }
 
 void Lifter::fsetp(const Instruction& in) {
@@ -67,7 +72,7 @@ void Lifter::fsetp(const Instruction& in) {
     const Locator a = real(operand(in, 2)), b = real(operand(in, 3));
     const Locator with = predicate(operand(in, 4));
     if (comparison(in).empty()) unsupported();
-    as_ptx("setp" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") + ".f32",
+    as_ptx(OpCode::setp, {comparison(in), combination(in), flushing(in), "f32"},
            {p, q, a, b, with});
 }
 
@@ -77,39 +82,40 @@ void Lifter::fset(const Instruction& in) {
     const Locator a = real(operand(in, 1)), b = real(operand(in, 2));
     const Locator with = predicate(operand(in, 3));
     if (comparison(in).empty()) unsupported();
-    as_ptx("set" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") +
-               (in.has("BF") ? ".f32" : ".u32") + ".f32",
+    as_ptx(OpCode::set,
+           {comparison(in), combination(in), flushing(in), in.has("BF") ? "f32" : "u32", "f32"},
            {result(operand(in, 0)), no_operand, a, b, with});
 }
 
 void Lifter::fsel(const Instruction& in) {
     only(in, {});
     const Locator p = predicate(operand(in, 3));
-    as_ptx("selp.b32", {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2)), p});
+    as_ptx(OpCode::selp, {"b32"},
+           {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2)), p});
 }
 
 void Lifter::fmnmx(const Instruction& in) {
     only(in, {"FTZ", "NAN"});
     const Locator d = result(operand(in, 0));
-    const std::string ftz = in.has("FTZ") ? ".ftz" : "";
+    const std::string_view ftz = flushing(in);
     if (in.has("NAN"))
-        return as_ptx(least_or_greatest(operand(in, 3)) + ftz + ".NaN.f32",
+        return as_ptx(least_or_greatest(operand(in, 3)), {ftz, "NaN", "f32"},
                       {d, real(operand(in, 1)), real(operand(in, 2))});
     const auto source = [&](const Operand& o) {
         const Locator at = real(o);
         if (ftz.empty()) return at;
         const Locator flushed = scratch();  // -0 added keeps signs
-        help_as_ptx("add.rn.ftz.f32", {flushed, at, constant(0x80000000)});
+        help_as_ptx(OpCode::add, {"rn", "ftz", "f32"}, {flushed, at, constant(0x80000000)});
         return flushed;
     };
     const Locator a = source(operand(in, 1)), b = source(operand(in, 2));
-    machine("extreme.f32", {d, a, b, predicate(operand(in, 3))});
+    machine(MachineOp::extreme_f32, {d, a, b, predicate(operand(in, 3))});
 }
 
 // Of MNMX instructions with a predicate that is always, or never, true.
-std::string Lifter::least_or_greatest(const Operand& o) const {
+OpCode Lifter::least_or_greatest(const Operand& o) const {
     if (!is_predicate(o) || o.number >= 0) unsupported("the choice between minimum and maximum");
-    return o.negated ? "max" : "min";
+    return o.negated ? OpCode::max : OpCode::min;
 }
 
 void Lifter::mufu(const Instruction& in) {
@@ -119,55 +125,56 @@ void Lifter::mufu(const Instruction& in) {
         only(in, {"RCP64H", "RSQ64H"});
         // The upper word of a double that approximates; its lower word is zero.
         const Locator whole = scratch(), approximate = scratch();
-        help("move", {whole, constant(0)}, sim::Registers{1});
+        help(MachineOp::move, {whole, constant(0)}, sim::Registers{1});
         // A number is that of the whole double.
         const auto number = uint32_t(std::bit_cast<uint64_t>(a.value) >> 32);
         const bool printed = a.kind == Operand::Kind::real;
-        help("move",
+        help(MachineOp::move,
              {whole + 2 * register_bytes, printed ? constant(immediate(a, number)) : real(a)},
              sim::Registers{1});
-        help_as_ptx(in.has("RCP64H") ? "rcp.approx.ftz.f64" : "rsqrt.approx.ftz.f64",
+        help_as_ptx(in.has("RCP64H") ? OpCode::rcp : OpCode::rsqrt, {"approx", "ftz", "f64"},
                     {approximate, whole});
-        return void(machine("move", {d, approximate + 2 * register_bytes}, sim::Registers{1}));
+        return void(
+            machine(MachineOp::move, {d, approximate + 2 * register_bytes}, sim::Registers{1}));
     }
     // Subnormals are zeros to this unit: the assembler scales what may be subnormal.
     static constexpr struct {
-        std::string_view modifier, ptx;
-    } functions[] = {{"RCP", "rcp.approx.ftz.f32"},   {"RSQ", "rsqrt.approx.ftz.f32"},
-                     {"SQRT", "sqrt.approx.ftz.f32"}, {"EX2", "ex2.approx.ftz.f32"},
-                     {"LG2", "lg2.approx.ftz.f32"},   {"TANH", "tanh.approx.f32"}};
+        std::string_view modifier;
+        OpCode code;
+    } functions[] = {{"RCP", OpCode::rcp}, {"RSQ", OpCode::rsqrt}, {"SQRT", OpCode::sqrt},
+                     {"EX2", OpCode::ex2}, {"LG2", OpCode::lg2},   {"TANH", OpCode::tanh}};
     for (const auto& f : functions) {
         if (!in.has(f.modifier)) continue;
         only(in, {f.modifier});
-        return as_ptx(f.ptx, {d, real(a)});
+        return as_ptx(f.code, {"approx", f.code == OpCode::tanh ? "" : "ftz", "f32"}, {d, real(a)});
     }
     // These take turns instead of radians.
     only(in, {"SIN", "COS"});
-    if (in.has("SIN")) return void(machine("sine_of_turns", {d, real(a)}));
-    if (in.has("COS")) return void(machine("cosine_of_turns", {d, real(a)}));
+    if (in.has("SIN")) return void(machine(MachineOp::sine_of_turns, {d, real(a)}));
+    if (in.has("COS")) return void(machine(MachineOp::cosine_of_turns, {d, real(a)}));
     unsupported();
 }
 
 void Lifter::fchk(const Instruction& in) {
     only(in, {"DIVIDE"});
     const Locator p = predicate_result(operand(in, 0));
-    machine("needs_slow_division", {p, real(operand(in, 1)), real(operand(in, 2))});
+    machine(MachineOp::needs_slow_division, {p, real(operand(in, 1)), real(operand(in, 2))});
 }
 
 void Lifter::doubles(const Instruction& in) {
     only(in, {"RN", "RM", "RP", "RZ"});
     const Locator d = result(operand(in, 0), 2);
     const Locator a = real_pair(operand(in, 1)), b = real_pair(operand(in, 2));
-    const std::string name = in.opcode == "DADD" ? "add" : in.opcode == "DMUL" ? "mul" : "fma";
-    const std::string mode = rounding(in);
-    if (mode == ".rn") {
+    const std::string_view mode = rounding(in);
+    if (mode == "rn") {
         if (in.opcode == "DFMA")
-            return void(machine("fma.f64", {d, a, b, real_pair(operand(in, 3))}));
-        return void(machine(name + ".f64", {d, a, b}));
+            return void(machine(MachineOp::fma_f64, {d, a, b, real_pair(operand(in, 3))}));
+        return void(
+            machine(in.opcode == "DADD" ? MachineOp::add_f64 : MachineOp::mul_f64, {d, a, b}));
     }
     if (in.opcode == "DFMA")
-        return as_ptx(name + mode + ".f64", {d, a, b, real_pair(operand(in, 3))});
-    as_ptx(name + mode + ".f64", {d, a, b});
+        return as_ptx(OpCode::fma, {mode, "f64"}, {d, a, b, real_pair(operand(in, 3))});
+    as_ptx(in.opcode == "DADD" ? OpCode::add : OpCode::mul, {mode, "f64"}, {d, a, b});
 }
 
 void Lifter::dsetp(const Instruction& in) {
@@ -177,10 +184,11 @@ void Lifter::dsetp(const Instruction& in) {
     const Locator a = real_pair(operand(in, 2)), b = real_pair(operand(in, 3));
     const Locator with = predicate(operand(in, 4));
     if (in.has("MIN") || in.has("MAX"))
-        return void(machine(in.has("MAX") ? "first_is_greatest.f64" : "first_is_least.f64",
-                            {p, q, a, b, with}));
+        return void(machine(
+            in.has("MAX") ? MachineOp::first_is_greatest_f64 : MachineOp::first_is_least_f64,
+            {p, q, a, b, with}));
     if (comparison(in).empty()) unsupported();
-    as_ptx("setp" + comparison(in) + combination(in) + ".f64", {p, q, a, b, with});
+    as_ptx(OpCode::setp, {comparison(in), combination(in), "f64"}, {p, q, a, b, with});
 }
 
 // Two halves from operand `n` on: a register, or two numbers, the upper first.
@@ -213,32 +221,31 @@ void Lifter::halves(const Instruction& in) {
         Locator half = word(whole);
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
-            help("shift_right.u32", {upper, half}, sim::ShiftOperand{.by = 16});
+            help(MachineOp::shift_right_u32, {upper, half}, sim::ShiftOperand{.by = 16});
             half = upper;
         }
         if (o.negated) {
             const Locator flipped = scratch();
-            help_as_ptx("xor.b32", {flipped, half, constant(0x8000)});
+            help_as_ptx(OpCode::xor_, {"b32"}, {flipped, half, constant(0x8000)});
             half = flipped;
         }
-        return as_ptx(bfloat ? "cvt.f32.bf16" : "cvt.f32.f16", {d, half});
+        return as_ptx(OpCode::cvt, {"f32", bfloat ? "bf16" : "f16"}, {d, half});
     }
     size_t n = 1;
     const size_t first = n;
     const Locator a = halves_of(in, n, bfloat);
     const size_t second = n;
     const Locator b = halves_of(in, n, bfloat);
-    const std::string type = bfloat ? ".bf16x2" : ".f16x2";
-    const std::string how = std::string(".rn") + (in.has("FTZ") ? ".ftz" : "") +
-                            (in.has("SAT") ? ".sat" : "") + (in.has("RELU") ? ".relu" : "");
-    if (in.opcode == "HADD2") return as_ptx("add" + how + type, {d, a, b});
-    if (in.opcode == "HMUL2") return as_ptx("mul" + how + type, {d, a, b});
+    const std::string_view type = bfloat ? "bf16x2" : "f16x2", ftz = flushing(in);
+    const std::string_view sat = in.has("SAT") ? "sat" : "", relu = in.has("RELU") ? "relu" : "";
+    if (in.opcode == "HADD2") return as_ptx(OpCode::add, {"rn", ftz, sat, type}, {d, a, b});
+    if (in.opcode == "HMUL2") return as_ptx(OpCode::mul, {"rn", ftz, sat, type}, {d, a, b});
     const bool no_product =
         is_zero(operand(in, first)) && is_zero(operand(in, second)) && !is_register(operand(in, n));
     const Locator c = halves_of(in, n, bfloat);
     // -RZ * RZ + constant is how the compiler spells a constant.
-    if (no_product) return void(machine("move", {d, c}, sim::Registers{1}));
-    as_ptx("fma" + how + type, {d, a, b, c});
+    if (no_product) return void(machine(MachineOp::move, {d, c}, sim::Registers{1}));
+    as_ptx(OpCode::fma, {"rn", ftz, sat, relu, type}, {d, a, b, c});
 }
 
 void Lifter::hsetp(const Instruction& in) {
@@ -250,8 +257,8 @@ void Lifter::hsetp(const Instruction& in) {
     size_t n = 2;
     const Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
     const Locator with = predicate(operand(in, n));
-    as_ptx("setp" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") +
-               (bfloat ? ".bf16x2" : ".f16x2"),
+    as_ptx(OpCode::setp,
+           {comparison(in), combination(in), flushing(in), bfloat ? "bf16x2" : "f16x2"},
            {p, q, a, b, with});
 }
 
@@ -266,13 +273,13 @@ void Lifter::hset(const Instruction& in) {
     const Locator with = predicate(operand(in, n));
     const Locator p = scratch_predicate(), q = scratch_predicate();
     const Locator lower = scratch(), upper = scratch();
-    help_as_ptx("setp" + comparison(in) + combination(in) + (in.has("FTZ") ? ".ftz" : "") +
-                    (bfloat ? ".bf16x2" : ".f16x2"),
+    help_as_ptx(OpCode::setp,
+                {comparison(in), combination(in), flushing(in), bfloat ? "bf16x2" : "f16x2"},
                 {p, q, a, b, with});
     const uint32_t yes = !in.has("BF") ? 0xffff : bfloat ? 0x3f80 : 0x3c00;
-    help_as_ptx("selp.b32", {lower, constant(yes), constant(0), p});
-    help_as_ptx("selp.b32", {upper, constant(yes << 16), constant(0), q});
-    as_ptx("or.b32", {result(operand(in, 0)), lower, upper});
+    help_as_ptx(OpCode::selp, {"b32"}, {lower, constant(yes), constant(0), p});
+    help_as_ptx(OpCode::selp, {"b32"}, {upper, constant(yes << 16), constant(0), q});
+    as_ptx(OpCode::or_, {"b32"}, {result(operand(in, 0)), lower, upper});
 }
 
 // HMNMX2 R0, R1, R2, !PT
@@ -281,8 +288,8 @@ void Lifter::hmnmx(const Instruction& in) {
     const bool bfloat = in.has("BF16_V2");
     size_t n = 1;
     const Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
-    as_ptx(least_or_greatest(operand(in, n)) + (in.has("FTZ") ? ".ftz" : "") +
-               (in.has("NAN") ? ".NaN" : "") + (bfloat ? ".bf16x2" : ".f16x2"),
+    as_ptx(least_or_greatest(operand(in, n)),
+           {flushing(in), in.has("NAN") ? "NaN" : "", bfloat ? "bf16x2" : "f16x2"},
            {result(operand(in, 0)), a, b});
 }
 
@@ -321,11 +328,6 @@ void Lifter::convert(const Instruction& in) {
     std::string mode = down ? "rm" : up ? "rp" : zero ? "rz" : "rn";
     if (rounds_to_integer) mode += 'i';
     if (in.opcode == "F2F" && to == "f64") mode.clear();
-    std::string name = "cvt";
-    if (!mode.empty()) name += "." + mode;
-    if (in.has("FTZ")) name += ".ftz";
-    if (in.has("SAT")) name += ".sat";
-    name += "." + to + "." + from;
     const Operand& o = operand(in, 1);
     Locator source = no_operand;
     if (from == "f64") {
@@ -343,7 +345,7 @@ void Lifter::convert(const Instruction& in) {
             unsupported("the part ." + std::string(o.part));
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
-            help("shift_right.u32", {upper, source}, sim::ShiftOperand{.by = 16});
+            help(MachineOp::shift_right_u32, {upper, source}, sim::ShiftOperand{.by = 16});
             source = upper;
         }
     } else {
@@ -351,7 +353,8 @@ void Lifter::convert(const Instruction& in) {
         type[0] = char(type[0] - 'a' + 'A');
         source = part(o, type);
     }
-    as_ptx(name, {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
+    as_ptx(OpCode::cvt, {mode, flushing(in), in.has("SAT") ? "sat" : "", to, from},
+           {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
 }
 
 // F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves, the first the upper one.
@@ -359,30 +362,31 @@ void Lifter::convert(const Instruction& in) {
 void Lifter::pack_fp8(const Instruction& in) {
     only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",
               "SATFINITE", "RELU"});
-    const std::string type = in.has("E4M3") ? "e4m3x2" : "e5m2x2";
-    const std::string relu = in.has("RELU") ? "relu." : "";
+    const std::string_view type = in.has("E4M3") ? "e4m3x2" : "e5m2x2";
+    const std::string_view relu = in.has("RELU") ? "relu" : "";
     const Locator d = result(operand(in, 0));
     if (in.has("UNPACK_B")) {
         if (!in.has("F16") || in.has("F32") || in.has("SATFINITE")) unsupported();
-        as_ptx("cvt.rn." + relu + "f16x2." + type, {d, part(operand(in, 1), "U16")});
+        as_ptx(OpCode::cvt, {"rn", relu, "f16x2", type}, {d, part(operand(in, 1), "U16")});
         return;
     }
     const bool floats = in.has("PACK_AB_MERGE_C");
     if (floats == in.has("UNPACK_B_MERGE_C") || floats != in.has("F32") || !in.has("SATFINITE"))
         unsupported();
     if (!is_zero(operand(in, floats ? 3 : 2))) unsupported("a result that is merged");
-    const std::string spelling = "cvt.rn.satfinite." + relu + type + (floats ? ".f32" : ".f16x2");
     if (floats)
-        as_ptx(spelling, {d, real(operand(in, 1)), real(operand(in, 2))});
+        as_ptx(OpCode::cvt, {"rn", "satfinite", relu, type, "f32"},
+               {d, real(operand(in, 1)), real(operand(in, 2))});
     else
-        as_ptx(spelling, {d, half_pair(operand(in, 1), false)});
+        as_ptx(OpCode::cvt, {"rn", "satfinite", relu, type, "f16x2"},
+               {d, half_pair(operand(in, 1), false)});
 }
 
 void Lifter::pack_floats(const Instruction& in) {
     if (in.has("E4M3") || in.has("E5M2")) return pack_fp8(in);
     only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});
     if (in.has("RELU") || in.has("RZ") || !in.has("F32") || !in.has("PACK_AB")) unsupported();
-    as_ptx(in.has("BF16") ? "cvt.rn.bf16x2.f32" : "cvt.rn.f16x2.f32",
+    as_ptx(OpCode::cvt, {"rn", in.has("BF16") ? "bf16x2" : "f16x2", "f32"},
            {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2))});
 }
 

@@ -23,18 +23,18 @@ void Lifter::iadd3(const Instruction& in) {
     const Operand* terms[3] = {a, b, c};
     const auto end = std::remove_if(terms, terms + 3, [](auto* o) { return is_zero(*o); });
     const auto count = end - terms;
-    if (count == 0) return void(machine("move", {d, constant(0)}, sim::Registers{1}));
-    if (count == 1) return void(machine("move", {d, word(*terms[0])}, sim::Registers{1}));
+    if (count == 0) return void(machine(MachineOp::move, {d, constant(0)}, sim::Registers{1}));
+    if (count == 1) return void(machine(MachineOp::move, {d, word(*terms[0])}, sim::Registers{1}));
     if (count == 2) {
         if (terms[0]->negated) std::swap(terms[0], terms[1]);
         if (!terms[0]->negated && terms[1]->negated) {
             Operand plain = *terms[1];
             plain.negated = false;
-            return as_ptx("sub.u32", {d, word(*terms[0]), word(plain)});
+            return as_ptx(OpCode::sub, {"u32"}, {d, word(*terms[0]), word(plain)});
         }
-        return as_ptx("add.u32", {d, word(*terms[0]), word(*terms[1])});
+        return as_ptx(OpCode::add, {"u32"}, {d, word(*terms[0]), word(*terms[1])});
     }
-    machine("add3", {d, word(*a), word(*b), word(*c)});
+    machine(MachineOp::add3, {d, word(*a), word(*b), word(*c)});
 }
 
 // IADD3 with carries out, and in behind the terms, which start at operand `first`.
@@ -66,7 +66,7 @@ void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator
                               : in_carries.empty() ? no_operand
                                                    : in_carries[0];
         const auto flips = [](const Term& t) { return int(t.negated || t.inverted); };
-        machine("add_carry", {d, terms[0].at, terms[1].at, no_operand, out[0], carry},
+        machine(MachineOp::add_carry, {d, terms[0].at, terms[1].at, no_operand, out[0], carry},
                 sim::CarryOperand{.inverted = uint8_t(flips(terms[0]) | flips(terms[1]) << 1)});
         return;
     }
@@ -77,7 +77,8 @@ void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator
         carry.negated |= uint8_t(terms[k].negated << k);
         carry.inverted |= uint8_t(terms[k].inverted << k);
     }
-    machine("add3_carry", {d, terms[0].at, terms[1].at, terms[2].at, out[0], out[1]}, carry);
+    machine(MachineOp::add3_carry, {d, terms[0].at, terms[1].at, terms[2].at, out[0], out[1]},
+            carry);
 }
 
 void Lifter::imad(const Instruction& in) {
@@ -93,16 +94,20 @@ void Lifter::imad(const Instruction& in) {
     if (in.has("WIDE") || in.has("HI")) {
         if (c.negated || c.inverted) unsupported("a negated pair");
         const Locator third = raw(c, 2);
-        const std::string type = is_unsigned ? ".u32" : ".s32";
+        const auto of_type = [&](MachineOp of_u32, MachineOp of_s32) {
+            return is_unsigned ? of_u32 : of_s32;
+        };
+        using enum MachineOp;
         const bool carries = out != no_operand || carry != no_operand;
         if (in.has("HI") || carries) {
-            const std::string name = in.has("HI") ? "multiply_high" : "multiply_wide_carry";
-            machine(name + type, {d, word(a), word(b), third, out, carry});
+            machine(in.has("HI") ? of_type(multiply_high_u32, multiply_high_s32)
+                                 : of_type(multiply_wide_carry_u32, multiply_wide_carry_s32),
+                    {d, word(a), word(b), third, out, carry});
         } else if (b.kind == Kind::integer && b.bits >> 31 == 0 && std::has_single_bit(b.bits)) {
-            machine("shift_add_wide" + type, {d, word(a), third},
+            machine(of_type(shift_add_wide_u32, shift_add_wide_s32), {d, word(a), third},
                     sim::ShiftOperand{.by = uint8_t(std::countr_zero(b.bits))});
         } else {
-            machine("multiply_wide" + type, {d, word(a), word(b), third});
+            machine(of_type(multiply_wide_u32, multiply_wide_s32), {d, word(a), word(b), third});
         }
         return;
     }
@@ -110,23 +115,24 @@ void Lifter::imad(const Instruction& in) {
     const auto is_one = [](const Operand& o) { return o.kind == Kind::integer && o.bits == 1; };
     if (carry != no_operand) {
         if (is_one(b))
-            machine("add_carry", {d, word(a), word(c), no_operand, no_operand, carry},
+            machine(MachineOp::add_carry, {d, word(a), word(c), no_operand, no_operand, carry},
                     sim::CarryOperand{});
         else
-            machine("multiply_add_carry", {d, word(a), word(b), word(c), carry});
+            machine(MachineOp::multiply_add_carry, {d, word(a), word(b), word(c), carry});
         return;
     }
-    if (is_zero(a) || is_zero(b)) return void(machine("move", {d, word(c)}, sim::Registers{1}));
+    if (is_zero(a) || is_zero(b))
+        return void(machine(MachineOp::move, {d, word(c)}, sim::Registers{1}));
     if (is_one(b)) {
         if (c.negated) {
             Operand plain = c;
             plain.negated = false;
-            return as_ptx("sub.u32", {d, word(a), word(plain)});
+            return as_ptx(OpCode::sub, {"u32"}, {d, word(a), word(plain)});
         }
-        return as_ptx("add.u32", {d, word(a), word(c)});
+        return as_ptx(OpCode::add, {"u32"}, {d, word(a), word(c)});
     }
-    if (is_zero(c)) return as_ptx("mul.lo.u32", {d, word(a), word(b)});
-    as_ptx("mad.lo.u32", {d, word(a), word(b), word(c)});
+    if (is_zero(c)) return as_ptx(OpCode::mul, {"lo", "u32"}, {d, word(a), word(b)});
+    as_ptx(OpCode::mad, {"lo", "u32"}, {d, word(a), word(b), word(c)});
 }
 
 void Lifter::lea(const Instruction& in) {
@@ -146,8 +152,9 @@ void Lifter::lea(const Instruction& in) {
     a.negated = false;
     const uint8_t by = uint8_t(shift.bits & 31);
     if (!high && out == no_operand && carry == no_operand && !negated)
-        return void(machine("shift_add", {d, word(a), word(b)}, sim::ShiftOperand{.by = by}));
-    machine("shift_add_carry", {d, word(a), word(b), c, out, carry},
+        return void(
+            machine(MachineOp::shift_add, {d, word(a), word(b)}, sim::ShiftOperand{.by = by}));
+    machine(MachineOp::shift_add_carry, {d, word(a), word(b), c, out, carry},
             sim::ShiftOperand{.by = by, .is_signed = sign, .upper = high, .negated = negated});
 }
 
@@ -165,15 +172,15 @@ void Lifter::lop3(const Instruction& in) {
         expect_constant(operand(in, n + 5), in.has("PAND"));
     const bool two = is_zero(c);
     if (two && table == 0xc0)
-        as_ptx("and.b32", {d, word(a), word(b)});
+        as_ptx(OpCode::and_, {"b32"}, {d, word(a), word(b)});
     else if (two && table == 0xfc)
-        as_ptx("or.b32", {d, word(a), word(b)});
+        as_ptx(OpCode::or_, {"b32"}, {d, word(a), word(b)});
     else if (two && table == 0x3c)
-        as_ptx("xor.b32", {d, word(a), word(b)});
+        as_ptx(OpCode::xor_, {"b32"}, {d, word(a), word(b)});
     else
-        as_ptx("lop3.b32", {d, word(a), word(b), word(c)}, table);
+        as_ptx(OpCode::lop3, {"b32"}, {d, word(a), word(b), word(c)}, table);
     if (tests && truth_of != no_operand)
-        machine(in.has("PAND") ? "not_zero.and" : "not_zero.or",
+        machine(in.has("PAND") ? MachineOp::not_zero_and : MachineOp::not_zero_or,
                 {truth_of, d, predicate(operand(in, n + 5))});
 }
 
@@ -182,7 +189,7 @@ void Lifter::plop3(const Instruction& in) {
     const Locator d = predicate_result(operand(in, 0)), e = predicate_result(operand(in, 1));
     const Locator a = predicate(operand(in, 2)), b = predicate(operand(in, 3)),
                   c = predicate(operand(in, 4));
-    machine("predicate_logic", {d, e, a, b, c},
+    machine(MachineOp::predicate_logic, {d, e, a, b, c},
             sim::TruthTables{uint8_t(operand(in, 5).bits), uint8_t(operand(in, 6).bits)});
 }
 
@@ -195,16 +202,16 @@ void Lifter::shf(const Instruction& in) {
     const bool is_signed = in.has("S32") || in.has("S64");
     if (by.kind == Kind::integer && by.bits < 32) {
         const sim::ShiftOperand amount{.by = uint8_t(by.bits)};
-        if (!right && !upper) return void(machine("shift_left", {d, word(low)}, amount));
+        if (!right && !upper) return void(machine(MachineOp::shift_left, {d, word(low)}, amount));
         if (right && upper)
-            return void(machine(is_signed ? "shift_right.s32" : "shift_right.u32", {d, word(high)},
-                                amount));
+            return void(machine(is_signed ? MachineOp::shift_right_s32 : MachineOp::shift_right_u32,
+                                {d, word(high)}, amount));
         // What is left are the word of a pair that the other word's bits are shifted into.
         if (!right || by.bits > 0)
-            return void(machine("shift_funnel", {d, word(low), word(high)},
+            return void(machine(MachineOp::shift_funnel, {d, word(low), word(high)},
                                 sim::ShiftOperand{.by = uint8_t(right ? 32 - by.bits : by.bits)}));
     }
-    machine("shift_pair", {d, word(low), word(by), word(high)},
+    machine(MachineOp::shift_pair, {d, word(low), word(by), word(high)},
             sim::ShiftOperand{.right = right,
                               .is_signed = is_signed,
                               .upper = upper,
@@ -215,16 +222,17 @@ void Lifter::shf(const Instruction& in) {
 void Lifter::isetp(const Instruction& in) {
     using namespace sim::relation;
     static constexpr struct {
-        std::string_view name;
+        std::string_view name, ptx;
         uint8_t relations;
-    } comparisons[] = {{"LT", less},    {"EQ", equal},          {"LE", less | equal},
-                       {"GT", greater}, {"NE", less | greater}, {"GE", greater | equal}};
+    } comparisons[] = {{"LT", "lt", less},           {"EQ", "eq", equal},
+                       {"LE", "le", less | equal},   {"GT", "gt", greater},
+                       {"NE", "ne", less | greater}, {"GE", "ge", greater | equal}};
     only(in, {"LT", "EQ", "LE", "GT", "NE", "GE", "U32", "S32", "AND", "OR", "XOR", "EX"});
     const Locator p = predicate_result(operand(in, 0)), q = predicate_result(operand(in, 1));
     const Locator a = word(operand(in, 2)), b = word(operand(in, 3));
     const Locator with = predicate(operand(in, 4));
-    const std::string type = in.has("U32") ? "u32" : "s32";
-    const std::string combine = in.has("OR") ? "or" : in.has("XOR") ? "xor" : "and";
+    const std::string_view type = in.has("U32") ? "u32" : "s32";
+    const std::string_view combine = in.has("OR") ? "or" : in.has("XOR") ? "xor" : "and";
     for (const auto& comparison : comparisons) {
         if (!in.has(comparison.name)) continue;
         if (in.has("EX")) {
@@ -233,12 +241,11 @@ void Lifter::isetp(const Instruction& in) {
                                              .combination = in.has("OR")    ? disjunction
                                                             : in.has("XOR") ? difference
                                                                             : conjunction};
-            machine("compare_upper." + type, {p, q, a, b, with, predicate(operand(in, 5))}, how);
+            machine(in.has("U32") ? MachineOp::compare_upper_u32 : MachineOp::compare_upper_s32,
+                    {p, q, a, b, with, predicate(operand(in, 5))}, how);
             return;
         }
-        std::string name(comparison.name);
-        for (char& c : name) c = char(c - 'A' + 'a');
-        return as_ptx("setp." + name + "." + combine + "." + type, {p, q, a, b, with});
+        return as_ptx(OpCode::setp, {comparison.ptx, combine, type}, {p, q, a, b, with});
     }
     unsupported();
 }
@@ -247,7 +254,7 @@ void Lifter::mov(const Instruction& in) {
     only(in, {"64"});
     const int registers = in.has("64") ? 2 : 1;
     const Operand& source = operand(in, 1);
-    machine("move",
+    machine(MachineOp::move,
             {result(operand(in, 0), registers), registers == 1 ? word(source) : raw(source, 2)},
             sim::Registers{uint8_t(registers)});
 }
@@ -255,13 +262,15 @@ void Lifter::mov(const Instruction& in) {
 void Lifter::sel(const Instruction& in) {
     only(in, {});
     const Locator p = predicate(operand(in, 3));
-    as_ptx("selp.b32", {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)), p});
+    as_ptx(OpCode::selp, {"b32"},
+           {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)), p});
 }
 
 void Lifter::prmt(const Instruction& in) {
     only(in, {});
-    as_ptx("prmt.b32", {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 3)),
-                        word(operand(in, 2))});
+    as_ptx(
+        OpCode::prmt, {"b32"},
+        {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 3)), word(operand(in, 2))});
 }
 
 void Lifter::viadd(const Instruction& in) {
@@ -270,18 +279,19 @@ void Lifter::viadd(const Instruction& in) {
         Operand a = operand(in, 1), b = operand(in, 2);
         if (a.negated) std::swap(a, b);
         if (a.negated) unsupported("two negated halves");
-        const std::string name = b.negated ? "sub.u16x2" : "add.u16x2";
+        const OpCode code = b.negated ? OpCode::sub : OpCode::add;
         b.negated = false;
-        return as_ptx(name, {result(operand(in, 0)), word(a), word(b)});
+        return as_ptx(code, {"u16x2"}, {result(operand(in, 0)), word(a), word(b)});
     }
-    as_ptx("add.u32", {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
+    as_ptx(OpCode::add, {"u32"},
+           {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
 }
 
 // VIMNMX R0, R1, R2, PT; VIMNMX3 R0, R1, R2, R3, PT; .RELU: nothing below zero
 void Lifter::extreme(const Instruction& in) {
     if (in.has("U16x2") || in.has("S16x2")) return extreme_of_halves(in);
     only(in, {"U32", "S32", "RELU"});
-    const char* const name = in.has("U32") ? "add_extreme.u32" : "add_extreme.s32";
+    const MachineOp name = in.has("U32") ? MachineOp::add_extreme_u32 : MachineOp::add_extreme_s32;
     const bool three = in.opcode == "VIMNMX3";
     const Locator d = result(operand(in, 0));
     const Locator p = predicate(operand(in, three ? 4 : 3));
@@ -302,21 +312,21 @@ void Lifter::extreme(const Instruction& in) {
 void Lifter::extreme_of_halves(const Instruction& in) {
     only(in, {"U16x2", "S16x2", "RELU"});
     const bool three = in.opcode == "VIMNMX3";
-    const std::string name = least_or_greatest(operand(in, three ? 4 : 3)) +
-                             (in.has("RELU") ? ".relu" : "") +
-                             (in.has("U16x2") ? ".u16x2" : ".s16x2");
+    const OpCode code = least_or_greatest(operand(in, three ? 4 : 3));
+    const std::string_view relu = in.has("RELU") ? "relu" : "",
+                           type = in.has("U16x2") ? "u16x2" : "s16x2";
     Locator value = word(operand(in, 1));
     if (three) {
         const Locator two = scratch();
-        help_as_ptx(name, {two, value, word(operand(in, 2))});
+        help_as_ptx(code, {relu, type}, {two, value, word(operand(in, 2))});
         value = two;
     }
-    as_ptx(name, {result(operand(in, 0)), value, word(operand(in, three ? 3 : 2))});
+    as_ptx(code, {relu, type}, {result(operand(in, 0)), value, word(operand(in, three ? 3 : 2))});
 }
 
 void Lifter::add_extreme(const Instruction& in) {
     only(in, {"U32", "S32", "RELU"});
-    const char* const name = in.has("U32") ? "add_extreme.u32" : "add_extreme.s32";
+    const MachineOp name = in.has("U32") ? MachineOp::add_extreme_u32 : MachineOp::add_extreme_s32;
     const Locator d = result(operand(in, 0)), p = predicate(operand(in, 4));
     const Locator a = word(operand(in, 1)), b = word(operand(in, 2)), c = word(operand(in, 3));
     if (!in.has("RELU")) return void(machine(name, {d, a, b, c, p}));
@@ -331,11 +341,12 @@ void Lifter::difference(const Instruction& in) {
                   c = word(operand(in, 3));
     if (in.opcode == "VABSDIFF") {
         only(in, {"U32", "S32"});
-        return as_ptx(in.has("U32") ? "sad.u32" : "sad.s32", {d, a, b, c});
+        return as_ptx(OpCode::sad, {in.has("U32") ? "u32" : "s32"}, {d, a, b, c});
     }
     only(in, {"U8", "ACC"});
     if (!in.has("ACC") && !is_zero(operand(in, 3))) unsupported("bytes to keep");
-    machine(in.has("ACC") ? "byte_differences.sum" : "byte_differences", {d, a, b, c});
+    machine(in.has("ACC") ? MachineOp::byte_differences_sum : MachineOp::byte_differences,
+            {d, a, b, c});
 }
 
 // IDP.4A.U8.S8 R0, R1, R2, R3; IDP.2A.LO.S16.U8
@@ -344,14 +355,12 @@ void Lifter::dot_product(const Instruction& in) {
     const bool four = in.has("4A");
     // The types come last: of the first factor, of the second.
     if (in.modifiers.size() < 3) unsupported();
-    const auto type = [](std::string_view m) { return m.starts_with('U') ? ".u32" : ".s32"; };
-    const std::string name = std::string(four           ? "dp4a"
-                                         : in.has("HI") ? "dp2a.hi"
-                                                        : "dp2a.lo") +
-                             type(in.modifiers[in.modifiers.size() - 2]) +
-                             type(in.modifiers.back());
-    as_ptx(name, {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)),
-                  word(operand(in, 3))});
+    const auto type = [](std::string_view m) { return m.starts_with('U') ? "u32" : "s32"; };
+    const std::string_view half = four ? "" : in.has("HI") ? "hi" : "lo";
+    const std::string_view first = type(in.modifiers[in.modifiers.size() - 2]);
+    as_ptx(
+        four ? OpCode::dp4a : OpCode::dp2a, {half, first, type(in.modifiers.back())},
+        {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2)), word(operand(in, 3))});
 }
 
 void Lifter::bits(const Instruction& in) {
@@ -366,34 +375,35 @@ void Lifter::bits(const Instruction& in) {
     const Locator a = word(operand(in, n));
     if (name == "POPC" || name == "BREV" || name == "IABS") {
         only(in, {});
-        return as_ptx(name == "POPC"   ? "popc.b32"
-                      : name == "BREV" ? "brev.b32"
-                                       : "abs.s32",
-                      {d, a});
+        return as_ptx(name == "POPC"   ? OpCode::popc
+                      : name == "BREV" ? OpCode::brev
+                                       : OpCode::abs,
+                      {name == "IABS" ? "s32" : "b32"}, {d, a});
     }
     if (name == "FLO") {
         only(in, {"U32", "SH"});
-        const std::string type = in.has("U32") ? "u32" : "s32";
-        return as_ptx((in.has("SH") ? "bfind.shiftamt." : "bfind.") + type, {d, a});
+        return as_ptx(OpCode::bfind,
+                      {in.has("SH") ? "shiftamt" : "", in.has("U32") ? "u32" : "s32"}, {d, a});
     }
     const Locator b = word(operand(in, n + 1));  // SGXT
     only(in, {"U32", "W"});
-    const std::string mode = in.has("W") ? "wrap" : "clamp";
-    as_ptx("szext." + mode + (in.has("U32") ? ".u32" : ".s32"), {d, a, b});
+    as_ptx(OpCode::szext, {in.has("W") ? "wrap" : "clamp", in.has("U32") ? "u32" : "s32"},
+           {d, a, b});
 }
 
 void Lifter::bmsk(const Instruction& in) {
     const Locator d = result(operand(in, 0));
     const Locator a = word(operand(in, 1)), b = word(operand(in, 2));
     only(in, {"W"});  // any other modifier is refused
-    as_ptx(in.has("W") ? "bmsk.wrap.b32" : "bmsk.clamp.b32", {d, a, b});
+    as_ptx(OpCode::bmsk, {in.has("W") ? "wrap" : "clamp", "b32"}, {d, a, b});
 }
 
 void Lifter::p2r(const Instruction& in) {
     const uint8_t shift = in.has("B1") ? 8 : in.has("B2") ? 16 : in.has("B3") ? 24 : 0;
     only(in, {"B1", "B2", "B3"});
     expect(in, 1, "PR");
-    machine("predicates_to_word", {result(operand(in, 0)), predicates_ << 1, word(operand(in, 2))},
+    machine(MachineOp::predicates_to_word,
+            {result(operand(in, 0)), predicates_ << 1, word(operand(in, 2))},
             sim::PredicateBits{uint32_t(operand(in, 3).bits), shift});
 }
 
@@ -405,7 +415,7 @@ void Lifter::r2p(const Instruction& in) {
     if (!source.part.empty() && !byte) unsupported("the part ." + std::string(source.part));
     const uint8_t shift = byte ? uint8_t((source.part[1] - '0') * 8) : uint8_t{0};
     source.part = {};
-    machine("word_to_predicates", {predicates_ << 1, word(source)},
+    machine(MachineOp::word_to_predicates, {predicates_ << 1, word(source)},
             sim::PredicateBits{uint32_t(operand(in, 2).bits), shift});
 }
 

@@ -59,12 +59,12 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
         Locator at = address.base >= 0 ? raw(base) : constant(0);
         if (address.scale != 1) {
             const Locator scaled = scratch();
-            help_as_ptx("mul.lo.u32", {scaled, at, constant(address.scale)});
+            help_as_ptx(OpCode::mul, {"lo", "u32"}, {scaled, at, constant(address.scale)});
             at = scaled;
         }
         if (address.uniform_base >= 0 && address.base >= 0) {
             const Locator sum = scratch();
-            help_as_ptx("add.u32", {sum, at, raw(uniform)});
+            help_as_ptx(OpCode::add, {"u32"}, {sum, at, raw(uniform)});
             at = sum;
         } else if (address.uniform_base >= 0) {
             at = raw(uniform);
@@ -82,7 +82,7 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     } else {
         const bool wide = address.wide || !address.wide_uniform;
         const Locator sum = scratch();
-        help(wide && address.wide_uniform ? "add_pairs" : "add_word_to_pair",
+        help(wide && address.wide_uniform ? MachineOp::add_pairs : MachineOp::add_word_to_pair,
              {sum, wide ? raw(base, 2) : raw(uniform, 2), wide ? raw(uniform, 2) : raw(base)});
         op.operand[5] = sum;
     }
@@ -172,7 +172,7 @@ void Lifter::atomic(const Instruction& in) {
     const auto source = [&](const Operand& o) {
         if (!wide) return raw(o);
         const Locator whole = scratch();
-        help("join_pair", {whole, raw(o, 2)});
+        help(MachineOp::join_pair, {whole, raw(o, 2)});
         return whole;
     };
     if (name == "cas") {
@@ -186,7 +186,8 @@ void Lifter::atomic(const Instruction& in) {
         // Only global memory can do it; the lanes of shared memory are told so and do it otherwise.
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         const Locator elsewhere = scratch_predicate();
-        help("in_window", {elsewhere, op.operand[5]}, sim::AddressWindow{sim::shared_window});
+        help(MachineOp::in_window, {elsewhere, op.operand[5]},
+             sim::AddressWindow{sim::shared_window});
         Op opposite;
         opposite.run = engine_.ops->predicate_not;
         opposite.operand[0] = done;
@@ -201,7 +202,7 @@ void Lifter::atomic(const Instruction& in) {
     }
     if (wanted && wide) {
         const Locator whole = op.operand[0];
-        machine("split_pair", {result(*d, 2), whole});
+        machine(MachineOp::split_pair, {result(*d, 2), whole});
     }
 }
 
@@ -214,7 +215,7 @@ void Lifter::load_constant(const Instruction& in) {
     if (from.kind != Kind::bank) unsupported();
     const bool narrow = in.has("U8") || in.has("S8") || in.has("U16") || in.has("S16");
     if (!narrow && from.base < 0 && from.uniform_base < 0) {
-        machine("move", {d, raw(from, registers)}, sim::Registers{uint8_t(registers)});
+        machine(MachineOp::move, {d, raw(from, registers)}, sim::Registers{uint8_t(registers)});
         return;
     }
     if (registers > 2) unsupported("a wide constant by an index");
@@ -242,12 +243,12 @@ void Lifter::load_constant(const Instruction& in) {
         emit(op);
         return;
     }
-    const char* name = in.has("U8")     ? "load_bank.u8"
-                       : in.has("S8")   ? "load_bank.s8"
-                       : in.has("U16")  ? "load_bank.u16"
-                       : in.has("S16")  ? "load_bank.s16"
-                       : registers == 2 ? "load_bank.b64"
-                                        : "load_bank.b32";
+    const MachineOp name = in.has("U8")     ? MachineOp::load_bank_u8
+                           : in.has("S8")   ? MachineOp::load_bank_s8
+                           : in.has("U16")  ? MachineOp::load_bank_u16
+                           : in.has("S16")  ? MachineOp::load_bank_s16
+                           : registers == 2 ? MachineOp::load_bank_b64
+                                            : MachineOp::load_bank_b32;
     machine(name, {d, raw(index)}, sim::ConstantBank{uint8_t(from.number), uint32_t(from.offset)});
 }
 
@@ -304,7 +305,7 @@ void Lifter::query_space(const Instruction& in) {
     Op address;
     address.set(sim::MemoryOperand{});
     set_address(address, operand(in, 2), Space::generic);
-    machine("in_window", {written_predicate(operand(in, 0)), address.operand[5]},
+    machine(MachineOp::in_window, {written_predicate(operand(in, 0)), address.operand[5]},
             sim::AddressWindow{sim::shared_window - uint64_t(address.memory().offset)});
 }
 

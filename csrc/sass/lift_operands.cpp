@@ -1,8 +1,10 @@
 // Operands of machine instructions: where a register, a constant or a predicate lies, its sign
 // applied; and how an operation is appended.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "errors.hpp"
 #include "sass/lifter.hpp"
@@ -127,8 +129,8 @@ Locator Lifter::bare(const Operand& o, int registers) {
                 index.kind = Kind::reg;
                 index.uniform = uniform;
                 index.number = uniform ? o.uniform_base : o.base;
-                help(registers == 2 ? "load_bank.b64" : "load_bank.b32", {d, raw(index)},
-                     sim::ConstantBank{uint8_t(o.number), uint32_t(o.offset)});
+                help(registers == 2 ? MachineOp::load_bank_b64 : MachineOp::load_bank_b32,
+                     {d, raw(index)}, sim::ConstantBank{uint8_t(o.number), uint32_t(o.offset)});
                 return d;
             }
             return bank_word(uint32_t(o.number), uint32_t(o.offset), registers);
@@ -145,7 +147,10 @@ Locator Lifter::word(const Operand& o) {
     if (o.absolute || (o.negated && o.inverted)) unsupported("the operand " + std::string(o.text));
     if (!o.negated && !o.inverted) return at;
     const Locator d = scratch();
-    help_as_ptx(o.negated ? "neg.s32" : "not.b32", {d, at});
+    if (o.negated)
+        help_as_ptx(OpCode::neg, {"s32"}, {d, at});
+    else
+        help_as_ptx(OpCode::not_, {"b32"}, {d, at});
     return d;
 }
 
@@ -154,12 +159,12 @@ Locator Lifter::real(const Operand& o) {
     Locator at = bare(o);
     if (o.absolute) {
         const Locator d = scratch();
-        help_as_ptx("and.b32", {d, at, constant(0x7fffffff)});
+        help_as_ptx(OpCode::and_, {"b32"}, {d, at, constant(0x7fffffff)});
         at = d;
     }
     if (o.negated) {
         const Locator d = scratch();
-        help_as_ptx("xor.b32", {d, at, constant(0x80000000)});
+        help_as_ptx(OpCode::xor_, {"b32"}, {d, at, constant(0x80000000)});
         at = d;
     }
     return at;
@@ -175,7 +180,7 @@ Locator Lifter::real_pair(const Operand& o) {
     const Locator at = bare(o, 2);
     if (!o.negated && !o.absolute) return at;
     const Locator d = scratch();
-    help("pair_sign", {d, at}, sim::SignOperand{o.negated, o.absolute});
+    help(MachineOp::pair_sign, {d, at}, sim::SignOperand{o.negated, o.absolute});
     return d;
 }
 
@@ -197,7 +202,8 @@ Locator Lifter::half_pair(const Operand& o, bool bfloat) {
     const std::string_view part = o.part;
     if (part == "H0_H0" || part == "H1_H1") {
         const Locator d = scratch();
-        help_as_ptx("prmt.b32", {d, at, at, constant(part == "H0_H0" ? 0x1010 : 0x3232)});
+        help_as_ptx(OpCode::prmt, {"b32"},
+                    {d, at, at, constant(part == "H0_H0" ? 0x1010 : 0x3232)});
         at = d;
     } else if (!part.empty() && part != "H1_H0") {
         unsupported("the halves ." + std::string(part));
@@ -205,12 +211,12 @@ Locator Lifter::half_pair(const Operand& o, bool bfloat) {
     (void)bfloat;
     if (o.absolute) {
         const Locator d = scratch();
-        help_as_ptx("and.b32", {d, at, constant(0x7fff7fff)});
+        help_as_ptx(OpCode::and_, {"b32"}, {d, at, constant(0x7fff7fff)});
         at = d;
     }
     if (o.negated) {
         const Locator d = scratch();
-        help_as_ptx("xor.b32", {d, at, constant(0x80008000)});
+        help_as_ptx(OpCode::xor_, {"b32"}, {d, at, constant(0x80008000)});
         at = d;
     }
     return at;
@@ -230,7 +236,8 @@ Locator Lifter::part(const Operand& o, std::string_view type) {
     else if (!o.part.empty())
         unsupported("the part ." + std::string(o.part));
     const Locator d = scratch();
-    help_as_ptx(is_signed ? "bfe.s32" : "bfe.u32", {d, at, constant(first), constant(width)});
+    help_as_ptx(OpCode::bfe, {is_signed ? "s32" : "u32"},
+                {d, at, constant(first), constant(width)});
     return d;
 }
 
@@ -273,7 +280,7 @@ Op& Lifter::append(Op op) {
     first_op_ = false;
     if (uniform_ && op.run && op.control == sim::Control::none && !op.inner) {
         op.inner = op.run;
-        op.run = engine_.ops->machine("whole_warp");
+        op.run = engine_.ops->machine(MachineOp::whole_warp);
     }
     program_.ops.push_back(op);
     program_.reconvergence.push_back(sim::no_op);
@@ -296,55 +303,49 @@ Op& Lifter::emit(Op op) {
     return append(op);
 }
 
-Op& Lifter::machine(std::string_view handler, std::initializer_list<Locator> operands,
+Op& Lifter::machine(MachineOp code, std::initializer_list<Locator> operands,
                     const sim::Payload& payload) {
     Op op;
-    op.run = engine_.ops->machine(handler);
-    if (!op.run) unsupported("no handler " + std::string(handler));
+    op.run = engine_.ops->machine(code);
     size_t n = 0;
     for (const Locator at : operands) op.operand[n++] = at;
     op.payload() = payload;
     return emit(op);
 }
 
-void Lifter::help(std::string_view handler, std::initializer_list<Locator> operands,
+void Lifter::help(MachineOp code, std::initializer_list<Locator> operands,
                   const sim::Payload& payload) {
     Op op;
-    op.run = engine_.ops->machine(handler);
-    if (!op.run) unsupported("no handler " + std::string(handler));
+    op.run = engine_.ops->machine(code);
     size_t n = 0;
     for (const Locator at : operands) op.operand[n++] = at;
     op.payload() = payload;
     append(op);
 }
 
-void Lifter::help_as_ptx(std::string_view spelling, std::initializer_list<Locator> operands) {
+void Lifter::help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands) {
     const Instruction* const whole = in_;
     Instruction unguarded = *in_;
     unguarded.guard = Operand{};
     in_ = &unguarded;
-    as_ptx(spelling, operands);
+    as_ptx(code, words, operands);
     in_ = whole;
 }
 
 // Operands of 64 bits are pairs here and one register there, those of 16 bits the lower half.
-void Lifter::as_ptx(std::string_view spelling, std::initializer_list<Locator> operands, int table) {
+void Lifter::as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table) {
+    const std::string_view spelling = sim::operation(code).spelling;
     ptx::Instruction in;
-    size_t at = spelling.find('.');
-    in.opcode = spelling.substr(0, at);
-    while (at != std::string_view::npos) {
-        const size_t next = spelling.find('.', at + 1);
-        in.modifiers.push_back(spelling.substr(at + 1, next - at - 1));
-        at = next;
-    }
+    in.opcode = spelling;
+    std::ranges::copy_if(words, std::back_inserter(in.modifiers),
+                         [](std::string_view word) { return !word.empty(); });
     in.operands.resize(operands.size());
     if (table >= 0) {
         in.operands.emplace_back().kind = ptx::Operand::Kind::integer;
         in.operands.back().bits = uint64_t(table);
     }
     sim::Modifiers modifiers(in);
-    const sim::Selection selection =
-        engine_.ops->select(sim::opcode_named(spelling), in, modifiers);
+    const sim::Selection selection = engine_.ops->select(code, in, modifiers);
     if (!selection.run || !modifiers.empty()) unsupported("no operation " + std::string(spelling));
     Op op;
     op.run = selection.run;
@@ -366,7 +367,7 @@ void Lifter::as_ptx(std::string_view spelling, std::initializer_list<Locator> op
         if (n < selection.destinations) {
             results.push_back({operand, narrow, bytes});
         } else if (bytes == 8) {
-            help("join_pair", {narrow, operand});
+            help(MachineOp::join_pair, {narrow, operand});
         } else {
             Op cut;
             cut.run = engine_.ops->resize(ptx::Type::u32, bytes);
@@ -379,7 +380,7 @@ void Lifter::as_ptx(std::string_view spelling, std::initializer_list<Locator> op
     emit(op);
     for (const Split& r : results) {
         Op widen;
-        widen.run = r.bytes == 8   ? engine_.ops->machine("split_pair")
+        widen.run = r.bytes == 8   ? engine_.ops->machine(MachineOp::split_pair)
                     : r.bytes == 2 ? engine_.ops->resize(ptx::Type::u16, 4)
                                    : engine_.ops->resize(ptx::Type::u8, 4);
         widen.operand[0] = r.pair;

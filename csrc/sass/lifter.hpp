@@ -17,8 +17,10 @@
 namespace coalesce::sass {
 
 using sim::Locator;
+using sim::MachineOp;
 using sim::no_operand;
 using sim::Op;
+using sim::OpCode;
 
 // An operand names the first of so many registers at most.
 inline constexpr int most_registers = 16;
@@ -68,7 +70,7 @@ class Lifter {
     static uint32_t half_bits(const Operand& o, bool bfloat);          // of a number
     Locator half_pair(const Operand& o, bool bfloat);                  // two halves, swizzled
     Locator halves_of(const Instruction& in, size_t& n, bool bfloat);  // or two numbers
-    [[nodiscard]] std::string least_or_greatest(const Operand& o) const;
+    [[nodiscard]] OpCode least_or_greatest(const Operand& o) const;
     Locator part(const Operand& o, std::string_view type);  // R1.B0, R1.H1 widened
     Locator result(const Operand& o, int registers = 1);
     Locator predicate(const Operand& o);          // a source, negated where it says so
@@ -92,14 +94,16 @@ class Lifter {
         return o.kind == Operand::Kind::predicate;
     }
 
-    // Operations: a handler by name, and a PTX instruction by its spelling. Both apply the guard.
-    Op& machine(std::string_view handler, std::initializer_list<Locator> operands,
+    // Operations of machine code alone, and those of PTX by their code with modifiers and types as
+    // PTX writes them (empty ones are left out). Both apply the guard.
+    using Words = std::initializer_list<std::string_view>;
+    Op& machine(MachineOp code, std::initializer_list<Locator> operands,
                 const sim::Payload& payload = {});
-    void as_ptx(std::string_view spelling, std::initializer_list<Locator> operands,
+    void as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands,
                 int table = -1);  // table: lop3's
-    void help(std::string_view handler, std::initializer_list<Locator> operands,
+    void help(MachineOp code, std::initializer_list<Locator> operands,
               const sim::Payload& payload = {});  // unguarded, into scratch registers
-    void help_as_ptx(std::string_view spelling, std::initializer_list<Locator> operands);
+    void help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands);
     Op& emit(Op op);
     Op& append(Op op);
     [[noreturn]] void unsupported(const std::string& why = "") const;

@@ -12,6 +12,7 @@
 
 #include "ptx/module.hpp"
 #include "sim/instruction_sets.hpp"
+#include "sim/machine_op.hpp"
 #include "sim/program.hpp"
 
 namespace coalesce::sim {
@@ -55,7 +56,7 @@ struct OpTable {
     Mover (*load_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*atomic_mover)(std::string_view operation, ptx::Type type);
-    Handler (*machine)(std::string_view name);  // operations of machine code: ops_machine.cpp
+    Handler (*machine)(MachineOp op);  // operations of machine code: ops_machine.cpp
     Mover (*machine_mover)(std::string_view name);
     Handler (*matrix)(MatrixKind kind);
 };

@@ -57,7 +57,7 @@ void local_address(Warp& warp, const Op& op);
 Mover load_mover(ptx::Type memory, uint32_t register_bytes, int elements);
 Mover store_mover(ptx::Type memory, uint32_t register_bytes, int elements);
 Mover atomic_mover(std::string_view operation, ptx::Type type);
-Handler select_machine(std::string_view name);
+Handler select_machine(MachineOp op);
 Mover machine_mover(std::string_view name);
 Handler select_matrix(MatrixKind kind);
 

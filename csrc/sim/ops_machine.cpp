@@ -1,12 +1,12 @@
 // What machine code has and PTX has not: sums of three with carries, shifts of register pairs,
 // words of predicates, votes of the uniform registers.
 //
-// Handlers are found by name; each says which operands it has. csrc/sass is what uses them.
+// Each handler says which operands it has. csrc/sass chooses them by MachineOp.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <string_view>
+#include <iterator>
 
 #include "sim/floats.hpp"
 #include "sim/ops.hpp"
@@ -386,57 +386,58 @@ struct byte_differences {
 
 void nothing(Warp&, const Op&) {}
 
-constexpr Named handlers[] = {
-    {"move", &move},
-    {"add3", &lanewise<add3, uint32_t, uint32_t, uint32_t, uint32_t>},
-    {"add_carry", &add_carry},
-    {"add3_carry", &add3_carry},
-    {"shift_add", &shift_add},
-    {"shift_add_carry", &shift_add_carry},
-    {"multiply_add_carry", &multiply_add_carry},
-    {"multiply_high.u32", &multiply_high<uint32_t>},
-    {"multiply_high.s32", &multiply_high<int32_t>},
-    {"shift_pair", &shift_pair},
-    {"shift_funnel", &shift_funnel},
-    {"shift_left", &shift_word<uint32_t, false>},
-    {"shift_right.u32", &shift_word<uint32_t, true>},
-    {"shift_right.s32", &shift_word<int32_t, true>},
-    {"compare_upper.u32", &compare_upper<uint32_t>},
-    {"compare_upper.s32", &compare_upper<int32_t>},
-    {"predicate_logic", &predicate_logic},
-    {"not_zero.or", &not_zero<false>},
-    {"not_zero.and", &not_zero<true>},
-    {"predicates_to_word", &predicates_to_word},
-    {"word_to_predicates", &word_to_predicates},
-    {"vote", &vote},
-    {"broadcast", &broadcast},
-    {"whole_warp", &whole_warp},
-    {"is_parted", &is_parted<false>},
-    {"is_together", &is_parted<true>},
-    {"load_bank.u8", &load_bank<uint8_t>},
-    {"load_bank.s8", &load_bank<int8_t>},
-    {"load_bank.u16", &load_bank<uint16_t>},
-    {"load_bank.s16", &load_bank<int16_t>},
-    {"load_bank.b32", &load_bank<uint32_t>},
-    {"load_bank.b64", &load_bank<uint64_t>},
-    {"needs_slow_division", &needs_slow_division},
-    {"add_extreme.s32", &add_extreme<int32_t>},
-    {"add_extreme.u32", &add_extreme<uint32_t>},
-    {"byte_differences",
+constexpr MachineHandler handlers[] = {
+    {MachineOp::move, &move},
+    {MachineOp::add3, &lanewise<add3, uint32_t, uint32_t, uint32_t, uint32_t>},
+    {MachineOp::add_carry, &add_carry},
+    {MachineOp::add3_carry, &add3_carry},
+    {MachineOp::shift_add, &shift_add},
+    {MachineOp::shift_add_carry, &shift_add_carry},
+    {MachineOp::multiply_add_carry, &multiply_add_carry},
+    {MachineOp::multiply_high_u32, &multiply_high<uint32_t>},
+    {MachineOp::multiply_high_s32, &multiply_high<int32_t>},
+    {MachineOp::shift_pair, &shift_pair},
+    {MachineOp::shift_funnel, &shift_funnel},
+    {MachineOp::shift_left, &shift_word<uint32_t, false>},
+    {MachineOp::shift_right_u32, &shift_word<uint32_t, true>},
+    {MachineOp::shift_right_s32, &shift_word<int32_t, true>},
+    {MachineOp::compare_upper_u32, &compare_upper<uint32_t>},
+    {MachineOp::compare_upper_s32, &compare_upper<int32_t>},
+    {MachineOp::predicate_logic, &predicate_logic},
+    {MachineOp::not_zero_or, &not_zero<false>},
+    {MachineOp::not_zero_and, &not_zero<true>},
+    {MachineOp::predicates_to_word, &predicates_to_word},
+    {MachineOp::word_to_predicates, &word_to_predicates},
+    {MachineOp::vote, &vote},
+    {MachineOp::broadcast, &broadcast},
+    {MachineOp::whole_warp, &whole_warp},
+    {MachineOp::is_parted, &is_parted<false>},
+    {MachineOp::is_together, &is_parted<true>},
+    {MachineOp::load_bank_u8, &load_bank<uint8_t>},
+    {MachineOp::load_bank_s8, &load_bank<int8_t>},
+    {MachineOp::load_bank_u16, &load_bank<uint16_t>},
+    {MachineOp::load_bank_s16, &load_bank<int16_t>},
+    {MachineOp::load_bank_b32, &load_bank<uint32_t>},
+    {MachineOp::load_bank_b64, &load_bank<uint64_t>},
+    {MachineOp::needs_slow_division, &needs_slow_division},
+    {MachineOp::add_extreme_s32, &add_extreme<int32_t>},
+    {MachineOp::add_extreme_u32, &add_extreme<uint32_t>},
+    {MachineOp::byte_differences,
      &lanewise<byte_differences<false>, uint32_t, uint32_t, uint32_t, uint32_t>},
-    {"byte_differences.sum",
+    {MachineOp::byte_differences_sum,
      &lanewise<byte_differences<true>, uint32_t, uint32_t, uint32_t, uint32_t>},
-    {"extreme.f32", &extreme_float},
-    {"sine_of_turns", &lanewise<sine_of_turns, float, float>},
-    {"cosine_of_turns", &lanewise<cosine_of_turns, float, float>},
-    {"nothing", &nothing},
+    {MachineOp::extreme_f32, &extreme_float},
+    {MachineOp::sine_of_turns, &lanewise<sine_of_turns, float, float>},
+    {MachineOp::cosine_of_turns, &lanewise<cosine_of_turns, float, float>},
+    {MachineOp::nothing, &nothing},
 };
+constexpr size_t pairs = size_t(MachineOp::join_pair);
+static_assert(are_in_order(handlers, 0) && std::size(handlers) == pairs);
 
 }  // namespace
 
-Handler select_machine(std::string_view name) {
-    const Handler run = handler_named(name, handlers);
-    return run ? run : select_pair(name);
+Handler select_machine(MachineOp op) {
+    return size_t(op) < pairs ? handlers[size_t(op)].run : select_pair(op);
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

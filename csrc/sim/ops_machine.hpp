@@ -1,4 +1,5 @@
-// What the operations of machine code share: 64-bit values in pairs of registers, handlers by name.
+// What the operations of machine code share: 64-bit values in pairs of registers, tables
+// of handlers.
 //
 // METHOD
 // Registers of machine code have 32 bits; a 64-bit value lies in two neighbours, the low words of
@@ -8,9 +9,9 @@
 
 #include <bit>
 #include <cstring>
-#include <string_view>
 
 #include "sim/lanewise.hpp"
+#include "sim/machine_op.hpp"
 #include "sim/predicates.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
@@ -63,20 +64,21 @@ inline void put_pairs(Warp& w, Locator at, F&& of) {
     }
 }
 
-struct Named {
-    std::string_view name;
+struct MachineHandler {
+    MachineOp op;
     Handler run;
 };
 
+// Whether a table has a handler for each operation from number `first` on.
 template <size_t n>
-Handler handler_named(std::string_view name, const Named (&handlers)[n]) {
-    for (const Named& h : handlers) {
-        if (h.name == name) return h.run;
+constexpr bool are_in_order(const MachineHandler (&handlers)[n], size_t first) {
+    for (size_t i = 0; i < n; ++i) {
+        if (handlers[i].op != MachineOp(first + i)) return false;
     }
-    return nullptr;
+    return true;
 }
 
 // ops_pairs.cpp: the operations on pairs.
-Handler select_pair(std::string_view name);
+Handler select_pair(MachineOp op);
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -1,6 +1,7 @@
 // Operations of machine code on 64-bit values in pairs of registers.
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include "sim/memory.hpp"
@@ -185,29 +186,31 @@ void compare_and_store(Warp& w, const Op& op, const Resolved& r) {
     });
 }
 
-constexpr Named handlers[] = {
-    {"join_pair", &join_pair},
-    {"split_pair", &split_pair},
-    {"pair_sign", &pair_sign},
-    {"shift_add_wide.u32", &shift_add_wide<uint32_t>},
-    {"shift_add_wide.s32", &shift_add_wide<int32_t>},
-    {"multiply_wide_carry.u32", &multiply_wide_carry<uint32_t>},
-    {"multiply_wide_carry.s32", &multiply_wide_carry<int32_t>},
-    {"multiply_wide.u32", &multiply_wide<uint32_t>},
-    {"multiply_wide.s32", &multiply_wide<int32_t>},
-    {"add.f64", &pairs2<add_f64>},
-    {"mul.f64", &pairs2<mul_f64>},
-    {"fma.f64", &fma_f64},
-    {"first_is_least.f64", &first_is_extreme<false>},
-    {"first_is_greatest.f64", &first_is_extreme<true>},
-    {"in_window", &in_window},
-    {"add_word_to_pair", &add_to_pair<false>},
-    {"add_pairs", &add_to_pair<true>},
+constexpr MachineHandler handlers[] = {
+    {MachineOp::join_pair, &join_pair},
+    {MachineOp::split_pair, &split_pair},
+    {MachineOp::pair_sign, &pair_sign},
+    {MachineOp::shift_add_wide_u32, &shift_add_wide<uint32_t>},
+    {MachineOp::shift_add_wide_s32, &shift_add_wide<int32_t>},
+    {MachineOp::multiply_wide_carry_u32, &multiply_wide_carry<uint32_t>},
+    {MachineOp::multiply_wide_carry_s32, &multiply_wide_carry<int32_t>},
+    {MachineOp::multiply_wide_u32, &multiply_wide<uint32_t>},
+    {MachineOp::multiply_wide_s32, &multiply_wide<int32_t>},
+    {MachineOp::add_f64, &pairs2<add_f64>},
+    {MachineOp::mul_f64, &pairs2<mul_f64>},
+    {MachineOp::fma_f64, &fma_f64},
+    {MachineOp::first_is_least_f64, &first_is_extreme<false>},
+    {MachineOp::first_is_greatest_f64, &first_is_extreme<true>},
+    {MachineOp::in_window, &in_window},
+    {MachineOp::add_word_to_pair, &add_to_pair<false>},
+    {MachineOp::add_pairs, &add_to_pair<true>},
 };
+constexpr size_t first = size_t(MachineOp::join_pair);
+static_assert(are_in_order(handlers, first) && first + std::size(handlers) == machine_ops);
 
 }  // namespace
 
-Handler select_pair(std::string_view name) { return handler_named(name, handlers); }
+Handler select_pair(MachineOp op) { return handlers[size_t(op) - first].run; }
 
 Mover machine_mover(std::string_view name) {
     if (name == "compare_and_store") return &compare_and_store<uint32_t>;
