@@ -3,61 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "sim_fixture.hpp"
+#include "analysis_fixture.hpp"
 
 namespace coalesce::analysis {
 namespace {
-
-// A kernel of one block of threads, or many that do the same, and its memory.
-class Kernel {
-  public:
-    explicit Kernel(const std::string& body, uint32_t threads = 32)
-        : module_(ptx::parse(sim::kernel_text(body))),
-          variables_(sim::lay_out_memory(module_)),
-          in_(threads),
-          out_(threads) {
-        sim::Buffer in, out;
-        in.name = "in";
-        in.bytes = in_.size() * sizeof in_[0];
-        in.host = reinterpret_cast<std::byte*>(in_.data());
-        out.name = "out";
-        out.bytes = out_.size() * sizeof out_[0];
-        out.host = reinterpret_cast<std::byte*>(out_.data());
-        const uint64_t values[] = {memory_.add(in), memory_.add(out), threads};
-        parameters_.resize(20);
-        std::memcpy(parameters_.data(), values, parameters_.size());
-    }
-
-    Request request(uint32_t blocks, const char* gpu = "h200") const {
-        Request r;
-        r.launch.grid = {blocks, 1, 1};
-        r.launch.block = {uint32_t(in_.size()), 1, 1};
-        r.launch.parameters = parameters_;
-        r.gpu = model::find_gpu(gpu);
-        return r;
-    }
-
-    sim::Program program(const Request& r) const {
-        return sim::decode(module_, *module_.find_function("k"), variables_,
-                           sim::engine(watch_for(purpose_of(r))));
-    }
-
-    Result launch(Request r) {
-        const sim::Program p = program(r);
-        prepare(p, r);
-        return analysis::launch(p, r, memory_, listing_of(p));
-    }
-
-    [[nodiscard]] uint64_t out(size_t n) const { return out_[n]; }
-
-  private:
-    ptx::Module module_;
-    std::shared_ptr<sim::ModuleMemory> variables_;
-    std::vector<sim::Words> in_;
-    std::vector<uint64_t> out_;
-    sim::AddressSpace memory_;
-    std::vector<std::byte> parameters_;
-};
 
 TEST(Launch, OfNothingButTheRun) {
     Kernel k("mov.u32 %r0, 7;");
