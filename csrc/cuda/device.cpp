@@ -214,19 +214,19 @@ bool Device::finishes_within(Stream stream, std::chrono::milliseconds time,
 
 void Device::give_back_later(const Pool::Block& block) {
     const Scope scope(*this);
-    if (driver_.context_record_event == nullptr) {
-        if (driver_.context_synchronize() == success) pool_.give_back(block);
-        return;
-    }
     EventHandle idle = nullptr;
-    if (driver_.event_create(&idle, disable_timing) != success) return;
-    if (driver_.context_record_event(context_, idle) != success) {
-        // A stream is being captured, say. The block is not reused, because nothing tells when.
+    if (driver_.context_record_event != nullptr &&
+        driver_.event_create(&idle, disable_timing) == success) {
+        if (driver_.context_record_event(context_, idle) == success) {
+            const std::lock_guard lock(busy_mutex_);
+            busy_.push_back({block, idle});
+            return;
+        }
         driver_.event_destroy(idle);
-        return;
     }
-    const std::lock_guard lock(busy_mutex_);
-    busy_.push_back({block, idle});
+    // An older driver, or a stream that is being captured. If waiting fails, too, nothing tells
+    // when the block is free, and it is not reused.
+    if (driver_.context_synchronize() == success) pool_.give_back(block);
 }
 
 void Device::give_back_idle() {

@@ -119,7 +119,7 @@ class Device {
     void free_memory(size_t& free, size_t& total) const;  // bytes
 
     // Gives the block back to the pool when everything has ended that the GPU has to do now. Does
-    // not wait for it.
+    // not wait for it where the driver can record that.
     void give_back_later(const Pool::Block& block);
 
   private:
