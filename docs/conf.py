@@ -42,7 +42,7 @@ html_theme_options = {"navigation_with_keys": True}
 
 # A broken reference is an error (-W).
 nitpicky = True
-nitpick_ignore = [("py:obj", "array"), ("py:obj", "index")]  # attributes of Trace, told in place
+nitpick_ignore = [("py:obj", "array"), ("py:obj", "index")]  # attributes of Trace, described there
 suppress_warnings = [
     "mystnb.unknown_mime_type",
 ]

@@ -93,7 +93,7 @@ better = coalesce.profile("matmul", a, b, variant="coalesced", device="sim")
 coalesce.compare(p, better)
 
 # %% [markdown]
-# The requests are as many as before, which says that no work was saved; each takes fewer sectors. The rest is left to
+# The number of requests is the same, so no work was saved. But each request takes fewer sectors. The rest is left to
 # [the lessons](../notebooks/README.md): tiles make the requests fewer, and bring bank conflicts with them.
 #
 # The same numbers under Nsight Compute's names are in `p.metrics()`, so that what you learn here is what you will read there.

@@ -48,7 +48,7 @@ class Row:
     """A launch: what was predicted, and what was measured."""
 
     case: str
-    hit_rate: tuple[float, float]  # first level, percent
+    hit_rate: tuple[float, float]  # of L1, percent
     l2_sectors: tuple[float, float]  # read and written
     dram_bytes: tuple[float, float]
     us: tuple[float, float]
@@ -112,9 +112,9 @@ def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> 
 
 
 def first_rounds(rounds: int) -> Launcher:
-    """Return what launches only the first blocks: so many rounds of as many as the GPU holds.
+    """Return a launcher that runs only the first blocks: `rounds` times as many as the GPU holds.
 
-    What is modelled is of the whole grid, by what the last of these rounds did; results are wrong.
+    The model extrapolates from the last round to the whole grid. The results of the kernel are wrong.
     """
 
     def launch(kernel: Any, grid: Any, block: Any, arguments: Any, **how: Any) -> LaunchRecord:

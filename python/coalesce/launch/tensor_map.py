@@ -21,7 +21,7 @@ class TensorMap:
         ``"bfloat16"``, ``"float32"``, ``"float64"``, or ``"tfloat32"``: float32 in memory, rounded
         to TF32 by the copy.
     shape : tuple of int
-        Rows and columns. What a copy reads beyond them is zero.
+        Rows and columns. A copy reads zeros beyond them.
     row_bytes : int
         The distance of rows, a multiple of 16.
     box : tuple of int

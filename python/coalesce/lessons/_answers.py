@@ -20,7 +20,7 @@ class Answer:
 
 _LESSON_0 = {
     "next thread": Answer(
-        "x runs fastest: after (3, 0) the row is full, and the line goes on at (0, 1), which has "
+        "x runs fastest: after (3, 0) the row is full, and the line continues at (0, 1), which has "
         "t = 0 + 1 · 4 = 4. These 16 threads are half a warp. The other 16 lanes exist and idle.",
         {
             "(4, 0)": "A row of this block ends at x = 3; there is no thread (4, 0).",
@@ -261,7 +261,7 @@ _LESSON_3 = {
         "a warp stores the next tile while another still reads this one. The check reports both "
         "as data races, whatever the run at hand computed.",
         {
-            "only the first": "The loop goes on: the next tile is stored into the same memory.",
+            "only the first": "The loop continues: the next tile is stored into the same memory.",
             "only the second": "A thread uses elements that other threads load.",
         },
     ),

@@ -37,7 +37,7 @@ class Case:
     arguments: tuple[Any, ...]
     out: Array
     expected: Array
-    elements: int = 0  # that must be read; by default as many as `out` has
+    elements: int = 0  # that must be read; by default the size of `out`
     mistakes: tuple[tuple[str, Array], ...] = ()  # sentences with the wrong results they explain
 
 
