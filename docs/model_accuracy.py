@@ -114,7 +114,7 @@ def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> 
 def first_rounds(rounds: int) -> Launcher:
     """Return a launcher that runs only the first blocks: `rounds` times as many as the GPU holds.
 
-    The model extrapolates from the last round to the whole grid. The results of the kernel are wrong.
+    The model extrapolates from the last round to the whole grid. The kernel's results are wrong.
     """
 
     def launch(kernel: Any, grid: Any, block: Any, arguments: Any, **how: Any) -> LaunchRecord:
