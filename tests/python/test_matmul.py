@@ -354,6 +354,15 @@ def test_products_of_parts_of_k(tile, shape, random):
     assert_product(product(alpha=-1.5, beta=0.25, c=c), a, b, -1.5, 0.25, c)
 
 
+def test_the_profile_is_that_of_the_product(random):
+    """Not of the kernel that adds up its slices."""
+    a, b = operands(random, 33, 70, 1100, np.float32)
+    profile = coalesce.profile("matmul", a, b, variant="split_k", tile=32)
+    assert "split_k" in profile.title
+    assert [other.kernel for other in profile.preparation] == ["add_slices"]
+    assert "The call also ran layout" in str(profile)
+
+
 HOPPER_SHAPES = [
     *SHAPES,
     (128, 256, 32),

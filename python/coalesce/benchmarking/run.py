@@ -105,7 +105,7 @@ def _row(
             shapes = ", ".join(str(o.shape) for o in given)
             raise ValueError(f"{operation} of arrays of shape {shapes} launches no kernel to time")
         result, timing = _host(array), run.timing()
-        modelled = run.records[-1][1].modelled
+        modelled = run.own.modelled
         bound = None if modelled is None else modelled.why
     peaks = None if name == "numpy" else peaks_of(device, given[0].dtype)
     shares = (

@@ -121,7 +121,9 @@ def notes(benchmark: Benchmark) -> list[str]:
     lines = [*_of_times(benchmark)]
     prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
     if prepared:
-        lines.append(f"ms of {', '.join(prepared)}: this includes transposing b or packing a.")
+        lines.append(
+            f"ms of {', '.join(prepared)}: this includes launches that prepare operands or add up parts."
+        )
     if "speedup" in shown:
         lines.append(f"speedup: over {benchmark.names[0]}.")
     lines += _of_peaks(benchmark)

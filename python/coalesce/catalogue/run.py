@@ -116,6 +116,7 @@ class Run:
         self._counts = counts
         self._launcher = launcher
         self.records: list[tuple[str, LaunchRecord]] = []
+        self._own = 0
 
     def launch(
         self,
@@ -158,7 +159,17 @@ class Run:
                 counts=self._counts,
                 write_only=[name for name in entry.arguments if name in ("out", "sums")],
             )
+        if entry.operation != "layout":
+            self._own = len(self.records)
         self.records.append((entry.entry, record))
+
+    @property
+    def own(self) -> LaunchRecord:
+        """The launch of the operation's own kernel.
+
+        Others before it prepare operands, and others after it add up parts.
+        """
+        return self.records[self._own][1]
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """Return uninitialised memory on the device of the kernels."""

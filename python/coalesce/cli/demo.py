@@ -110,7 +110,7 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Ro
             return row
         small = [m[:COUNTED_SIZE, :COUNTED_SIZE] for m in (a, b)]
         _, counted = run_matmul(*small, variant=name, device="sim", counts=True)
-    counts = counted.records[-1][1].counts
+    counts = counted.own.counts
     shared_requests = counts.shared_load_requests + counts.shared_store_requests
     wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
     return replace(
@@ -183,7 +183,9 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
         notes.append(f"ms: modelled on a {device.description}, an estimate; nothing was measured.")
     prepared = [row.variant for row in rows if len(row.timing.parts) > 1]
     if prepared:
-        notes.append(f"ms of {', '.join(prepared)}: this includes transposing b or packing a.")
+        notes.append(
+            f"ms of {', '.join(prepared)}: this includes launches that prepare operands or add up parts."
+        )
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
     by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
     names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))

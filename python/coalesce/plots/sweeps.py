@@ -147,7 +147,7 @@ def _sectors(pattern: str, value: Any, itemsize: int) -> float:
     x = np.zeros(elements[pattern], _ELEMENTS[itemsize])
     asked = {"pattern": pattern, option: value}
     _, run = OPERATIONS["access"].run([x], asked, device="sim", counts=True)
-    counts = run.records[-1][1].counts
+    counts = run.own.counts
     return float(counts.global_load_sectors / counts.global_load_requests)
 
 

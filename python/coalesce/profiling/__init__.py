@@ -76,7 +76,7 @@ def profile(
     -------
     Profile
         The profile of the operation's own kernel. `Profile.preparation` has the profiles of
-        kernels that ran before it, such as the transposition of a matrix.
+        the other kernels of the call: one that transposes a matrix first, or adds up parts after.
 
     Raises
     ------

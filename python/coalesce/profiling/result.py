@@ -79,7 +79,8 @@ class Profile(Assertions):
     measured_ms : float or None
         If `device` is a GPU, milliseconds on it: the median, timed by CUDA events.
     preparation : tuple of Profile
-        Profiles of the kernels that the operation launched before this one.
+        Profiles of the other kernels that the operation launched: before this one, to prepare
+        operands, or after it, to add up parts.
     estimate : Estimate or None
         With a sample, the part of the blocks that was simulated: ``estimate.share``. All counts are
         then estimates.

@@ -56,6 +56,7 @@ def of_operation(
     if "return_timing" in options:
         raise TypeError("profile takes no return_timing: a profile has the times")
     taken: list[Profile] = []
+    own: list[Profile] = []
 
     def launch(k: KernelLaunch) -> LaunchRecord:
         # A preparation is simulated whole and in this process, because the kernel reads its result.
@@ -66,11 +67,13 @@ def of_operation(
             k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device, how, title
         )
         taken.append(profile)
+        if k.operation == asked.name:
+            own.append(profile)
         return record
 
     asked.launch_with(launch, arrays, options, device, "profile")
-    taken[-1].preparation = tuple(taken[:-1])
-    return taken[-1]
+    own[-1].preparation = tuple(profile for profile in taken if profile is not own[-1])
+    return own[-1]
 
 
 def of_kernel(

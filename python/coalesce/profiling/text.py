@@ -102,7 +102,7 @@ def notes(profile: Profile) -> list[str]:
     if times:
         sentences.append(f"Time: {', '.join(times)}.")
     sentences += [
-        f"{other.title} ran before this kernel; see `preparation`." for other in profile.preparation
+        f"The call also ran {other.title}; see `preparation`." for other in profile.preparation
     ]
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
         sentences.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
