@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -115,15 +115,18 @@ def _table(benchmark: Benchmark) -> Table:
     return table
 
 
+def of_several_launches(variants: Sequence[str]) -> str:
+    """Say what the times of variants that launch several kernels include."""
+    return f"ms of {', '.join(variants)}: with launches that prepare operands or add up parts."
+
+
 def notes(benchmark: Benchmark) -> list[str]:
     """Say what the numbers mean and where they come from."""
     shown = columns(benchmark)
     lines = [*_of_times(benchmark)]
     prepared = [row.variant for row in benchmark if len(row.timing.parts) > 1]
     if prepared:
-        lines.append(
-            f"ms of {', '.join(prepared)}: this includes launches that prepare operands or add up parts."
-        )
+        lines.append(of_several_launches(prepared))
     if "speedup" in shown:
         lines.append(f"speedup: over {benchmark.names[0]}.")
     lines += _of_peaks(benchmark)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from coalesce import catalogue
 from coalesce.arrays import devices
+from coalesce.benchmarking import text as benchmark_text
 from coalesce.catalogue.products import run_matmul
 from coalesce.catalogue.reference import operand_rounding
 from coalesce.common.timing import Timing, milliseconds
@@ -183,9 +184,7 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
         notes.append(f"ms: modelled on a {device.description}, an estimate; nothing was measured.")
     prepared = [row.variant for row in rows if len(row.timing.parts) > 1]
     if prepared:
-        notes.append(
-            f"ms of {', '.join(prepared)}: this includes launches that prepare operands or add up parts."
-        )
+        notes.append(benchmark_text.of_several_launches(prepared))
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
     by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
     names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
