@@ -55,6 +55,7 @@ struct State {
     std::map<Address, size_t> allocations;
     std::map<std::string, Function> functions;
     std::map<void*, size_t> pinned;
+    std::set<void*> host_allocations;  // of what is pinned; the rest is the caller's
     std::set<Event*> events;
     size_t used = 0;
     int broken = ok;  // the sticky error of the context
@@ -136,10 +137,11 @@ FAKE cuDevicePrimaryCtxReset_v2(int) {
     const std::lock_guard lock(state().mutex);
     for (const auto& [address, size] : state().allocations)
         std::free(reinterpret_cast<void*>(address));
-    for (void* memory : state().pinned) std::free(memory);
+    for (void* memory : state().host_allocations) std::free(memory);
     for (Event* event : state().events) delete event;
     state().events.clear();
     state().allocations.clear();
+    state().host_allocations.clear();
     state().pinned.clear();
     state().used = 0;
     if (std::getenv("FAKE_DRIVER_NO_RECOVERY") == nullptr) state().broken = ok;
@@ -181,10 +183,12 @@ FAKE cuMemFree_v2(Address address) {
 FAKE cuMemHostAlloc(void** memory, size_t size, unsigned) {
     *memory = std::malloc(size);
     state().pinned[*memory] = size;
+    state().host_allocations.insert(*memory);
     return state().broken;
 }
 FAKE cuMemFreeHost(void* memory) {
     state().pinned.erase(memory);
+    state().host_allocations.erase(memory);
     std::free(memory);
     return ok;
 }
