@@ -231,8 +231,8 @@ void Lifter::barrier(const Instruction& in) {
         const Locator both = op.operand[1];
         op.operand[1] = scratch();
         op.operand[2] = scratch();
-        as_ptx("and.b32", {op.operand[1], both, constant(15)});
-        as_ptx("shr.u32", {op.operand[2], both, constant(16)});
+        as_ptx(OpCode::and_, {"b32"}, {op.operand[1], both, constant(15)});
+        as_ptx(OpCode::shr, {"u32"}, {op.operand[2], both, constant(16)});
     }
     guarded_control(op);
 }
