@@ -373,7 +373,7 @@ def test_slices(rows, arrays):
         ({"lines": [2.0]}, TypeError, "lines must be an integer; got float"),
         ({"limit": 0}, ValueError, "limit must be a positive int, or None"),
         ({"limit": True}, ValueError, "limit must be a positive int"),
-        ({"progress": 3}, TypeError, "progress must be True, False, None or a function"),
+        ({"progress": 3}, TypeError, "progress must be True, False, None, or a function"),
     ],
 )
 def test_wrong_arguments_are_reported(rows, arrays, options, error, message):
