@@ -177,7 +177,7 @@ lessons.predict(
 # %% [markdown]
 # ## What the GPU's counters say
 #
-# A kernel cannot pass its ceiling. Whether it gets there, the GPU's counters say. They were recorded for products of 4096, with Nsight Compute
+# A kernel cannot pass its ceiling. The GPU's counters say whether it reaches the ceiling. They were recorded for products of 4096, with Nsight Compute
 # (`tests/data/models_h200.json`): how busy the units were, and what a warp was doing on average.
 
 # %% tags=["hide-input"]

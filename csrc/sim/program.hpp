@@ -105,7 +105,7 @@ struct InstructionInfo {
     ptx::Space space = ptx::Space::reg;
     Access access = Access::load;
     uint8_t bytes = 0;  // of a lane's access, all its elements
-    // Where its address comes from; the parameter is the kernel's.
+    // The origin of its address; `parameter` numbers the kernel's parameters.
     ptx::Origin origin;
     bool operator==(const InstructionInfo&) const = default;
     void set_opcode(std::string name) {
