@@ -122,7 +122,7 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
                 load->memory().same_address = load->memory().form == before.memory().form &&
                                               names_same_address(before, *load);
             }
-            ops[i].memory().loads_factor = true;
+            ops[i].loads_factor = true;
             last = i;
             end = i += 3;
             ++products;

@@ -148,7 +148,7 @@ inline void multiply_chain(Warp& w, const Op& op) {
         FactorFinder x, y;
         const Op* product = nullptr;  // the last of them
         while (at != end) {
-            if (!at->has_memory() || !at->memory().loads_factor) {
+            if (!at->loads_factor) {
                 at->run(w, *at);
                 ++at;
                 continue;

@@ -40,8 +40,7 @@ struct MemoryOperand {
     bool frame_relative = false;  // to the frame's local memory
     bool in_cluster = false;      // in the cluster's shared memory
     // Of a plain run; see multiply_chain.hpp.
-    bool loads_factor : 1 = false;  // the first of two loads whose multiply-add follows
-    bool read_once : 1 = false;     // of such loads: nothing else reads what they load
+    bool read_once : 1 = false;  // a chain's load: nothing else reads what it loads
     bool same_address : 1 =
         false;  // and its address register holds what it held for the load before
 };

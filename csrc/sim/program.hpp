@@ -72,6 +72,7 @@ enum class Control : uint8_t {
 // Op has the payload as its base so that its small members lie in the padding behind it: the loop
 // over a segment's ops reads little memory.
 struct Op : Payload {
+    bool loads_factor = false;      // the first of two loads whose multiply-add follows
     OpCode code = OpCode::unknown;  // of the instruction it belongs to
     Control control = Control::none;
     bool guard_negated = false;
