@@ -145,7 +145,10 @@ void Lifter::atomic(const Instruction& in) {
                                    : Type::u32;
     if (name == "and" || name == "or" || name == "xor" || name == "exch" || name == "cas")
         type = wide ? Type::b64 : Type::b32;
-    if (counts_lanes) name = "add";
+    if (counts_lanes) {
+        if (name != "inc" || type != Type::u32) unsupported("a counting atomic of another type");
+        name = "add";
+    }
 
     size_t n = 0;
     const bool reduces = in.opcode.starts_with("RED");

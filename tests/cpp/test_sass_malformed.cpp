@@ -73,6 +73,7 @@ TEST(SassLift, RefusesWhatItCannotRead) {
         "LDC R0, c[0x9][R2]",
         "LDC.128 R0, c[0x3][R2]",
         "ATOMS.ADD R0",
+        "ATOMS.POPC.INC.64 RZ, [R2]",
         "ATOMG.E.FROB PT, R0, desc[UR4][R2.64], R4",
         "RED.E.MUL desc[UR4][R2.64], R4",
         "LDGSTS [R2]",
