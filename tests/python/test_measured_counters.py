@@ -148,12 +148,20 @@ def test_no_ncu(p, monkeypatch, tmp_path):
     assert profiling_ncu.find() == str(tmp_path / "2025.3" / "ncu")
 
 
+def test_without_a_gpu_nothing_is_kept_for_another_launch(monkeypatch):
+    monkeypatch.setattr(devices, "gpu_status", lambda: GpuStatus("no driver", "there is none"))
+    x = np.ones(32, np.float32)
+    source = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+    assert coalesce.Kernel(source, device="sim").profile(1, 32, x)._launch is None
+
+
 def test_no_gpu(p, monkeypatch):
     monkeypatch.setattr(devices, "gpu_status", lambda: GpuStatus("no driver", "there is none"))
     with pytest.raises(coalesce.DeviceUnavailable, match=r"no driver(.|\n)*counts of the profile"):
         p.measured_counters()
 
 
+@pytest.mark.usefixtures("a_gpu")
 def test_the_launch_can_be_repeated_elsewhere():
     source = '#include "by.h"\ntemplate <int n> __global__ void add(float* x, float by) {\n'
     source += "    if (threadIdx.x < n) x[threadIdx.x] += TIMES * by;\n}"
@@ -168,6 +176,7 @@ def test_the_launch_can_be_repeated_elsewhere():
     assert x.sum() == 16 * 6
 
 
+@pytest.mark.usefixtures("a_gpu")
 def test_only_arrays_that_are_read_and_written_are_kept_for_another_launch():
     source = """extern "C" __global__ void step(float* sum, const float* x, float* out) {
         sum[threadIdx.x] += x[threadIdx.x];
@@ -181,8 +190,8 @@ def test_only_arrays_that_are_read_and_written_are_kept_for_another_launch():
     np.testing.assert_array_equal(arrays[0], 3)
 
 
-def test_ncu_that_does_not_end(p, a_gpu, tmp_path):
-    del a_gpu
+@pytest.mark.usefixtures("a_gpu")
+def test_ncu_that_does_not_end(p, tmp_path):
     ncu = fake_ncu(tmp_path, "import time; time.sleep(60)\n")
     with pytest.raises(coalesce.LaunchError, match=r"longer than 0\.5 seconds"):
         p.measured_counters(ncu=ncu, timeout=0.5)

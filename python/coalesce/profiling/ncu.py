@@ -69,16 +69,21 @@ class Launch:
 
 
 def measure(
-    launch: Launch, metrics: Iterable[str], ncu: str | os.PathLike[str] | None, timeout: float
+    launch: Launch | None,
+    metrics: Iterable[str],
+    ncu: str | os.PathLike[str] | None,
+    timeout: float,
 ) -> dict[str, float]:
     """Return the counters of a launch by name, without those that this GPU does not have.
 
-    Raises DeviceUnavailable if ncu, a GPU or the permission to read counters is missing, and
-    LaunchError if ncu fails for another reason.
+    Raises DeviceUnavailable if ncu, a GPU or the permission to read counters is missing, ValueError
+    if there is no launch that can be repeated, and LaunchError if ncu fails for another reason.
     """
     timeout = checks.positive("timeout", timeout)
     if not (status := devices.gpu_status()):
         raise DeviceUnavailable(f"counters are read from a GPU. {status}\n  {_WHY_NOT_NEEDED}")
+    if launch is None:
+        raise ValueError("this profile does not come from a launch that can be repeated")
     command = find(ncu)
     wanted = list(metrics)
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:

@@ -327,8 +327,6 @@ class Profile(Assertions):
         from coalesce.profiling.counters import MeasuredCounters
         from coalesce.profiling.ncu import measure
 
-        if self._launch is None:
-            raise ValueError("this profile does not come from a launch that can be repeated")
         measured = measure(self._launch, self._metrics, ncu, timeout)
         name = self.device.description.removeprefix("simulated ")
         return MeasuredCounters(measured, self.metrics(), self.inexact, name)
