@@ -162,7 +162,9 @@ def counted() -> Iterator[str]:
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"
     yield ""
-    yield "Launches in which a metric is not 0, where it is equal, and the largest difference."
+    yield "Each set of launches has three columns. The first is the number of launches in which the"
+    yield "metric is not 0. *equal* is the number of these in which prediction and measurement are"
+    yield "equal. *off by* is the largest difference, relative to the measurement."
     yield ""
     metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
     rows = []

@@ -342,13 +342,13 @@ lessons.predict(
 )
 
 # %% [markdown]
-# To find the share of the memory's peak, divide the bytes that *the memory* delivered (`dram__bytes_read.sum`) by the time, not the
-# bytes that the source reads.
+# To find the share of the memory's peak, start from the bytes that *the memory* delivered (`dram__bytes_read.sum`), not from the bytes
+# that the source reads. Divide them by the time, and the result by the peak bandwidth.
 #
 # ## Shared memory has banks
 #
 # Shared memory has 32 banks, and word w (4 bytes) is in bank w mod 32. A bank serves one word at a time. If the lanes of a warp
-# want different words of one bank, the load takes several **wavefronts**: a bank conflict. Begin with one column of words:
+# want different words of one bank, the load takes several **wavefronts**. This is a bank conflict. In the first example, a warp reads one column of words:
 
 # %%
 column = """

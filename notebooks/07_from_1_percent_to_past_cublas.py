@@ -10,8 +10,8 @@
 # # 7. From 1 % to past cuBLAS
 #
 # **The question.** The tiled kernel of lesson 3 reaches a sixth of the speed of cuBLAS, NVIDIA's library. What does the library do that we do not?
-# Seven more kernels lead from there to one that is faster than cuBLAS. Each changes one idea. Predict what the idea gains, count what it costs, and
-# compare with the clock.
+# Seven more kernels lead from there to one that is faster than cuBLAS. Each brings one new idea. Predict how much the idea gains, count what it costs, and
+# compare with the measured times.
 #
 # **Time:** 100 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb). No GPU: the times were recorded on one.
 # Terms: [glossary](glossary.md).
@@ -384,8 +384,8 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 3: 16 bytes per load
 #
-# `vectorized`: a load may bring 16 bytes to each lane. The words of `b` are neighbours already, so the compiler merged four of their loads into one in `blocktiled_2d`. The
-# words of `a` become neighbours if the tile of `a` is stored transposed, `a_tile[k][row]`. A multiplication then waits for four loads, not for ten.
+# `vectorized`: one load can read 16 bytes per lane. In `blocktiled_2d`, the words of `b` that a thread needs are already adjacent in shared memory, so the compiler merged four loads into
+# one. The words of `a` become adjacent if the tile of `a` is stored transposed, `a_tile[k][row]`. For each `k`, a thread then needs four loads, not ten.
 
 # %%
 lessons.code(
@@ -917,7 +917,7 @@ print(lessons.exercise("turned_tile").check(turned_tile))
 # %% [markdown]
 # **To remember**
 # - Count what one multiply-add costs: instructions, requests, wavefronts. Each unit of a multiprocessor sets a ceiling.
-# - Register tiles save words of shared memory, wide loads save requests, compact warp tiles save wavefronts. Copies that run ahead save waiting.
+# - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests, and compact warp tiles save wavefronts. If copies start early, warps wait less.
 # - Relieving a unit that is not the bound gains little. Look at what the warps wait for, then choose the next idea.
 # - The fastest float32 kernel has few warps and much work in each: occupancy is a means, not an end.
 

@@ -58,8 +58,9 @@ struct GroupedCounts {
     std::vector<Counts> groups;
     std::mutex mutex;
 
-    // What an observer has counted since the last block ended is this block's: blocks of a launch
-    // with groups do not wait for each other.
+    // Adds the observer's counts to the group of `block`. All of them belong to this block: in a
+    // launch with groups, no block waits for another, so each worker ends a block before it starts
+    // the next.
     template <class O>
     void take(const sim::Block& block, O& observer) {
         {

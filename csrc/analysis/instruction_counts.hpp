@@ -17,8 +17,8 @@ struct InstructionCounts {
     uint64_t sectors = 0;     // global, local
     uint64_t lines = 0;       // global, local
     uint64_t wavefronts = 0;  // shared, and the shared side of asynchronous copies
-    // Sectors, or of shared memory wavefronts, that the same lanes' elements would take packed, or
-    // that the access took where that is less.
+    // Sectors (for shared memory, wavefronts) that the access would take if the elements of its
+    // active lanes were packed. If the access itself took fewer, that smaller number.
     uint64_t ideal = 0;
     // As Nsight Compute's source page computes them from the addresses; model/banks.hpp says where
     // that is not what the hardware does.

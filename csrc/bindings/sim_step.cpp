@@ -43,7 +43,11 @@ constexpr uint64_t instructions_at_once = 1 << 14;
 class Turn {
   public:
     explicit Turn(StepSession& s) : lock_(s.running, std::try_to_lock) {
-        if (!lock_) throw LaunchError("another thread is stepping through this block");
+        if (!lock_)
+            throw LaunchError(
+                "another thread of the Python program is using this stepper; use a stepper from "
+                "one "
+                "thread at a time");
     }
 
   private:

@@ -86,8 +86,9 @@ class FirstLevel {
         counts_.l1_loads += sectors;
         counts_.l1_load_hits += sectors;
     }
-    // The same sectors of `lines` lines, each `step` after the one before, if all are there and at
-    // their places; else does nothing and returns false.
+    // Loads the same sectors of `lines` lines again; each line is `step` after the one before. Each
+    // line must still be at its place in `places`, with these sectors. Otherwise the function does
+    // nothing and returns false.
     bool load_again(const LineAccess& first, uint64_t step, uint32_t lines, const Place* places) {
         if (!cache_.touch_again(first.line, step, lines, first.sectors, places)) return false;
         load_again(lines * sectors_in(first.sectors));

@@ -109,9 +109,9 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
     return footprint_of(addresses, n);
 }
 
-// What an asynchronous copy of 16 bytes a lane that passes by L1 (cp.async.cg)
-// fetches: what goes from one line of the source to one sector of shared memory comes as one. Of
-// lanes with the same target the last one counts.
+// The sectors that an asynchronous copy fetches if it bypasses L1 (cp.async.cg, 16 bytes per lane).
+// All data from one line of the source to one sector of shared memory count as one sector. If
+// several lanes have the same target, only the last lane counts.
 struct BypassingCopy {
     uint32_t sectors = 0;      // on the hardware
     uint32_t theoretical = 0;  // by Nsight Compute's source page

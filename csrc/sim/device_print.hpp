@@ -32,8 +32,8 @@ class Printed {
 // number of arguments, as the device function does; -1 for a format that is not readable.
 int32_t device_printf(const Warp& warp, int lane, uint64_t format, uint64_t arguments);
 
-// A failed assert: LaunchError with the expression, the line and the first thread. The addresses
-// are those of strings.
+// Throws the LaunchError of a failed assert. Its message has the expression, the function, the line
+// and the first thread. `expression` and `function` are addresses of strings.
 [[noreturn]] void throw_assertion(const Warp& warp, const Op& op, uint64_t expression,
                                   uint64_t function);
 

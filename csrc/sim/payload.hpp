@@ -130,9 +130,9 @@ struct VoteOperand {
     bool whole_warp = false;  // VOTEU: also inactive lanes get the result
 };
 
-// Comparisons. How two values may relate: a comparison is the set of relations for which it is
-// true. Ordered comparisons are false, unordered ones (the u of equ, ...) true if an operand is a
-// NaN.
+// Comparisons. Two values have one of four relations: less, equal, greater, or unordered (an
+// operand is a NaN). A comparison is the set of relations for which it is true. For a NaN, an
+// ordered comparison (eq, ...) is false, and an unordered comparison (equ, ...) is true.
 namespace relation {
 inline constexpr uint8_t less = 1, equal = 2, greater = 4, unordered = 8;
 }

@@ -127,8 +127,9 @@ extern "C" __global__ void wmma_doubles(const double* a, const double* b, double
     wmma::store_matrix_sync(c + row * n + column, sum, n, wmma::mem_row_major);
 }
 
-// Where 16 bytes lie in a tile of rows of 64 bytes: swizzled, so that the 8 rows of a matrix, and
-// the 8 chunks that neighbouring threads copy, are in different banks.
+// Returns the byte offset of a 16-byte chunk in a tile with rows of 64 bytes. The chunks are
+// swizzled: the 8 rows of a matrix are in different banks, and so are the 8 chunks that
+// neighbouring threads copy.
 __device__ int swizzled(int row, int chunk) {
     return row * 64 + (chunk ^ (row / 2 % 4)) * 16;
 }

@@ -99,7 +99,11 @@ def _error(row: BenchmarkRow) -> str:
 
 
 def fastest(benchmark: Benchmark) -> BenchmarkRow | None:
-    """Return the fastest of the rows that were timed in the same way as the first, or None."""
+    """Return the fastest row, or None if fewer than two rows can be compared.
+
+    Rows can be compared if their times have the same source as the first row's, measured or
+    modelled, and their results are not wrong.
+    """
     first = benchmark.rows[0].timing.source
     rows = [r for r in benchmark if r.timing.source == first and r.correct is not False]
     return min(rows, key=lambda r: r.timing.kernel_ms) if len(rows) > 1 else None

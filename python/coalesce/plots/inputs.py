@@ -118,7 +118,10 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     metrics = profile.metrics()
     traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]
     if None in traffic:
-        raise ValueError(f"{name!r} has no dram__bytes_read.sum and dram__bytes_write.sum")
+        raise ValueError(
+            f"{name!r} has no dram__bytes_read.sum or no dram__bytes_write.sum; a roofline needs "
+            "both. Profile the kernel with caches=True and without a sample"
+        )
     ms, modelled = _time(name, profile)
     return Work(
         checks.number("flops", count), float(sum(part or 0 for part in traffic)), ms, not modelled

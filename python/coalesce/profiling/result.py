@@ -302,7 +302,8 @@ class Profile(Assertions):
         Parameters
         ----------
         ncu : str or Path, optional
-            The command line of Nsight Compute; by default the ``ncu`` on the PATH.
+            The path or name of Nsight Compute's program ``ncu``. By default the one on the PATH,
+            else the one in a usual installation folder.
         timeout : float
             The longest time to wait, in seconds.
 

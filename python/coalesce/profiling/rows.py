@@ -218,7 +218,7 @@ class Access:
 
     @property
     def needed(self) -> int:
-        """Sectors or wavefronts that would suffice; below the ideal if lanes share addresses."""
+        """The smaller of `cost` and `ideal`; lanes that share addresses can cost less."""
         return min(self.cost, self.ideal)
 
     @property
