@@ -22,6 +22,7 @@ import os
 import platform
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -184,20 +185,22 @@ def run(case: Case, seconds: float) -> dict[str, object]:
             *("--json", str(report), "--", *case.arguments),
         ]
         start = time.perf_counter()
+        started = subprocess.Popen(
+            command,
+            cwd=case.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
         try:
-            done = subprocess.run(
-                command,
-                cwd=case.folder,
-                capture_output=True,
-                text=True,
-                timeout=seconds,
-                errors="replace",
-                check=False,
-            )
-        except subprocess.TimeoutExpired as late:
-            text = late.stderr or b""
-            why = text.decode(errors="replace") if isinstance(text, bytes) else text
-            return {"outcome": "time", "why": why[-300:], "seconds": seconds}
+            stdout, stderr = started.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)  # the program, too
+            _, stderr = started.communicate()
+            return {"outcome": "time", "why": stderr[-300:], "seconds": seconds}
+        done = subprocess.CompletedProcess(command, started.returncode, stdout, stderr)
         took = round(time.perf_counter() - start, 1)
         found = {"seconds": took, "status": done.returncode, "arguments": " ".join(case.arguments)}
         own = [line for line in done.stderr.splitlines() if line.startswith("coalesce: ")]

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the fuzz targets under AddressSanitizer and
 # UndefinedBehaviorSanitizer for ten minutes each, launches beside launches under ThreadSanitizer and,
-# where the package is installed, 5,000 wrong calls and a soak of SOAK_MINUTES (60). Each ends after a
-# time by the clock, so that a hang is found, too. The last lines are the report;
-# docs/reliability.md has those of the last run.
+# where the package is installed, 5,000 wrong calls and a soak of SOAK_MINUTES (60). Then the tests of
+# tests/versions.sh with every Python that is installed. Each ends after a time by the clock, so that
+# a hang is found, too. The last lines are the report; docs/reliability.md has those of the last run.
 #
 #   tests/nightly.sh [SECONDS] [SEED] [FOLDER]
 #
@@ -50,6 +50,11 @@ if python -c 'import coalesce' 2>/dev/null; then
 else
     printf '\nno wrong calls and no soak: coalesce is not installed\n' | tee -a "$report"
 fi
+for minor in 10 11 12 13 14; do  # every Python that is installed, with the newest packages
+    if "python3.$minor" -c '' 2>/dev/null; then
+        run 3600 tests/versions.sh "$(command -v "python3.$minor")" highest
+    fi
+done
 
 printf '\ncommit %s, %s, %s cores, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" \
     "$(uname -m)" "$(nproc)" "$(date -u +%Y-%m-%d)"
