@@ -308,7 +308,10 @@ def main() -> None:
                 continue
             if options.only and case.key not in options.only:
                 continue
-            known[case.key] = run(case, options.seconds)
+            result = run(case, options.seconds)
+            for root in filter(None, (options.samples, options.rodinia, options.hecbench)):
+                result["why"] = str(result["why"]).replace(f"{root.resolve()}/", "")
+            known[case.key] = result
             print(f"{case.key}: {known[case.key]['outcome']}", flush=True)
             options.json.write_text(json.dumps(found, indent=1) + "\n")
 
