@@ -105,11 +105,11 @@ def test_a_grid_that_does_not_fit_is_refused():
         rounds_of(device="sim").launch(265, 1024, a, a.copy(), 32, 1, cooperative=True)
 
 
-def test_without_the_launch_there_is_no_grid_sync():
-    """On a GPU the kernel traps there, which ends the process's use of the GPU."""
+def test_without_the_launch_there_is_no_grid_sync(device):
+    """Refused before the launch: a trap on a GPU would end the process's use of the GPU."""
     a = np.arange(256, dtype=np.int32)
     with pytest.raises(coalesce.LaunchError, match="cooperative=True"):
-        rounds_of(device="sim")[2, 128](a, a.copy(), 256, 1)
+        rounds_of(device=device)[2, 128](a, a.copy(), 256, 1)
 
 
 def test_what_else_the_grid_group_tells_needs_no_cooperative_launch(device):

@@ -373,13 +373,21 @@ class BaseKernel:
             cooperative,
         )
 
+    @functools.cached_property
+    def _waits_for_the_grid(self) -> bool:
+        """Whether the kernel contains grid.sync(), which traps in an ordinary launch.
+
+        Looked for once: every launch on a GPU asks, and the PTX can be megabytes long.
+        """
+        after = self.ptx.partition(f".entry {self.entry}")[2].partition(".entry ")[0]
+        return "%envreg2" in after and re.search(r"\btrap;", after) is not None
+
     def _check_alone(self) -> None:
         """Raise LaunchError if the kernel can only be launched cooperatively.
 
         On a GPU, grid.sync() in another launch is a trap, after which the context is lost.
         """
-        after = self.ptx.partition(f".entry {self.entry}")[2].partition(".entry ")[0]
-        if "%envreg2" in after and re.search(r"\btrap;", after):
+        if self._waits_for_the_grid:
             raise LaunchError(
                 f"{self.name}: grid.sync() needs a cooperative launch: "
                 "kernel.launch(grid, block, ..., cooperative=True)"
