@@ -1,10 +1,12 @@
-// How long L2 is busy with atomics.
+// How long L2 is busy with the atomics of a launch.
 //
 // METHOD
-// A slice of L2 takes the atomics of 512 bytes one after the other, a sector of a
-// request at a time, and as often as its most wanted element is wanted; a sum of floats at one
-// place waits for the one before. All slices together take `a_cycle` sectors. The numbers are
-// cycles at 1.98 GHz of an H200 (`python benchmarks/atomics.py`, docs/measured/atomics_h200.txt).
+// L2 consists of slices. Each slice serves 512 consecutive bytes, and executes their atomics one
+// after another. A request occupies a slice once for each sector that it touches. If several lanes
+// access the same element of the sector, the sector is processed as often as the most frequent
+// element occurs. Floating-point additions to the same address also wait for each other. All slices
+// together process at most `sectors_per_cycle`. The constants are in cycles of an H200 at 1.98 GHz.
+// They were measured with `python benchmarks/atomics.py` (docs/measured/atomics_h200.txt).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +20,7 @@ namespace coalesce::model {
 
 class AtomicUnits {
   public:
-    // A request; `floats` if it adds floating-point numbers.
+    // Adds a request. `floats` says whether it adds floating-point numbers.
     template <class Address>
     void add(sim::LaneMask mask, bool floats, Address&& address) {
         std::array<uint64_t, sim::warp_size> wanted;
@@ -35,20 +37,23 @@ class AtomicUnits {
                 if (floats) count(places_, wanted[i], next - i);
                 i = next;
             }
-            count(slices_, sector / sectors_of_a_slice, most);
+            count(slices_, sector / sectors_per_slice, most);
             sectors_.fetch_add(most, std::memory_order_relaxed);
         }
     }
 
     [[nodiscard]] double cycles() const {
-        return std::max({double(most(slices_)) * a_sector, double(most(places_)) * a_sum,
-                         double(sectors_.load()) / a_cycle});
+        return std::max({double(most(slices_)) * cycles_per_sector,
+                         double(most(places_)) * cycles_per_float_sum,
+                         double(sectors_.load()) / sectors_per_cycle});
     }
 
   private:
-    static constexpr double a_sector = 1.45, a_sum = 3.48, a_cycle = 50;
-    static constexpr uint64_t sector_bytes = 32, sectors_of_a_slice = 512 / sector_bytes;
-    // Counts by hash: where many places are wanted, which of them share one does not matter.
+    static constexpr double cycles_per_sector = 1.45, cycles_per_float_sum = 3.48,
+                            sectors_per_cycle = 50;
+    static constexpr uint64_t sector_bytes = 32, sectors_per_slice = 512 / sector_bytes;
+    // Counts by the hash of the address. A collision does not matter: only the largest count is
+    // used, and it is large only where one address is accessed very often.
     using Table = std::array<std::atomic<uint64_t>, 1 << 14>;
 
     static void count(Table& table, uint64_t key, uint64_t times) {

@@ -1,14 +1,19 @@
 // How a GPU serves the addresses of one warp's shared access: wavefronts over 32 banks.
 //
-// Shared memory has 32 banks of 4-byte words. One wavefront serves each bank one word, to as many
-// lanes as want it; an access of 4 bytes or less a lane takes as many wavefronts as the most
-// distinct words any bank must serve. Accesses of 8 and 16 bytes are served half a warp and a
-// quarter of a warp at a time. Loads have an exception: where lanes that are neighbours, or lanes
-// that are two apart, read the same address throughout the warp, two such groups are served
-// together. An atomic serves each bank one *lane* at a time, a compare-and-swap at twice the price.
+// Shared memory has 32 banks of 4-byte words. In one wavefront, each bank delivers one word, to any
+// number of lanes. If no lane accesses more than 4 bytes, the number of wavefronts is the largest
+// number of distinct words in any bank.
 //
-// The rules reproduce l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st,atom} of compute
-// capability 9.0 for every one of some 1700 patterns recorded (tests/data/patterns_h200.json).
+// Accesses of 8 bytes are served for half a warp at a time, accesses of 16 bytes for a quarter of a
+// warp at a time. Loads have an exception. Suppose that in the whole warp, neighbouring lanes read
+// the same address, or lanes that are two apart do. Then two halves or quarters are served
+// together.
+//
+// For an atomic, a bank serves one *lane* at a time, not one word. A compare-and-swap takes twice
+// as many wavefronts as other atomics.
+//
+// These rules reproduce l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st,atom} of compute
+// capability 9.0 for each of about 1700 recorded patterns (tests/data/patterns_h200.json).
 #pragma once
 
 #include <algorithm>
@@ -24,26 +29,29 @@ inline constexpr int banks = 32;
 inline constexpr uint32_t word_bytes = 4;
 inline constexpr uint32_t wavefront_bytes = banks * word_bytes;
 
-// What an access of shared memory costs.
+// The cost of an access to shared memory.
 struct Wavefronts {
     uint32_t taken = 0;  // on the hardware
-    // By the formula of Nsight Compute's source page (memory_l1_wavefronts_shared), which merges
-    // groups of lanes only where that leaves no conflict, but also in one half of the warp alone.
+    // The formula of Nsight Compute's source page (memory_l1_wavefronts_shared). It merges groups
+    // of lanes only if the merged group has no conflict. It also merges groups in one half of the
+    // warp only.
     uint32_t theoretical = 0;
-    uint32_t ideal = 0;  // with the lanes' elements packed, or `theoretical` where that is less
+    uint32_t ideal = 0;  // Of the same elements without gaps, or `theoretical` if that is less.
 };
 
-// Lanes that are served together: a half or a quarter of a warp for 8 or 16 bytes.
+// The number of groups of lanes that are served one after another: halves of a warp for accesses of
+// 8 bytes, quarters for 16 bytes.
 inline int groups_of(uint8_t bytes) { return std::max(1, bytes / int(word_bytes)); }
 
 inline sim::LaneMask group_mask(int group, int lanes) {
     return (lanes == sim::warp_size ? sim::all_lanes : (1u << lanes) - 1) << (group * lanes);
 }
 
-// The most distinct words any bank must serve the lanes of `mask`.
+// The largest number of distinct words that any bank delivers to the lanes of `mask`.
 inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
     const int words_a_lane = groups_of(e.bytes);
-    uint32_t served[sim::warp_size * 4][banks];  // the distinct words of each bank, `load` of them
+    // The distinct words of each bank; the first `load` entries are used.
+    uint32_t served[sim::warp_size * 4][banks];
     uint8_t load[banks] = {};
     uint8_t most = 0;
     sim::for_each_lane(mask, [&](int lane) {
@@ -60,7 +68,7 @@ inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return most;
 }
 
-// The most lanes of `mask` that any bank must serve.
+// The largest number of lanes of `mask` that access the same bank.
 inline uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask) {
     uint8_t load[banks] = {};
     uint8_t most = 0;
@@ -72,7 +80,7 @@ inline uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return most;
 }
 
-// `cost` of each group of the lanes, added up.
+// The sum of `cost` over the groups of lanes.
 template <class Cost>
 uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     uint32_t total = 0;
@@ -81,7 +89,7 @@ uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     return total;
 }
 
-// Whether active lanes of `mask` that are `apart` lanes apart (1 or 2) always have the same
+// Whether active lanes of `mask` that are `apart` lanes apart (1 or 2) always access the same
 // address.
 inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     const sim::LaneMask firsts = apart == 1 ? 0x55555555 : 0x33333333;
@@ -95,7 +103,7 @@ inline bool alike(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return alike(e, 1, mask) || alike(e, 2, mask);
 }
 
-// In how many groups of neighbouring lanes an access is served, one group after the other.
+// The number of groups of neighbouring lanes, after merging, that are served one after another.
 inline int turns_of(const sim::MemoryEvent& e) {
     const int groups = groups_of(e.bytes);
     const bool merged =
@@ -104,12 +112,12 @@ inline int turns_of(const sim::MemoryEvent& e) {
     return merged ? groups / 2 : groups;
 }
 
-// The fewest wavefronts that bring this many lanes their elements, all of them different.
+// The fewest wavefronts that can deliver one distinct element to each active lane.
 inline uint32_t packed_wavefronts(const sim::MemoryEvent& e) {
     return (uint32_t(std::popcount(e.mask)) * e.bytes + wavefront_bytes - 1) / wavefront_bytes;
 }
 
-// Of a load of 8 or 16 bytes by scattered addresses; `apart` is what its groups take one by one.
+// For a load of 8 or 16 bytes from scattered addresses. `apart` is the cost without merging.
 inline void merge_groups(const sim::MemoryEvent& e, int groups, uint32_t apart, Wavefronts& w) {
     w.taken = w.theoretical = apart;
     const int lanes = 2 * sim::warp_size / groups;
@@ -132,7 +140,7 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
     } else if (e.shape == sim::Shape::consecutive) {
         w.taken = uint32_t(groups);
     } else if (const int64_t stride = sim::stride_of(e); stride != 0 && e.bytes >= word_bytes) {
-        // Elements a stride of m elements apart lie m groups of banks apart.
+        // Addresses a + m * lane elements: gcd(m, lanes of a group) lanes share a bank.
         w.taken = uint32_t(groups * std::gcd(stride / e.bytes, int64_t(sim::warp_size / groups)));
     } else {
         w.taken = by_groups(e, groups, most_words);
@@ -147,9 +155,9 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
     return w;
 }
 
-// ldmatrix and stmatrix serve one matrix after the other: 8 rows of 16 bytes, whose addresses come
-// from 8 lanes. No matrices are merged, whatever their rows share. As recorded for 401 patterns on
-// compute capability 9.0 (tests/data/matrices_h200.json).
+// ldmatrix and stmatrix serve one matrix after another. A matrix has 8 rows of 16 bytes; 8 lanes
+// supply their addresses. Matrices are never merged, even if they share rows. Recorded for 401
+// patterns on compute capability 9.0 (tests/data/matrices_h200.json).
 inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     Wavefronts w;
     w.taken = w.theoretical = by_groups(e, groups_of(e.bytes), most_words);
@@ -157,9 +165,9 @@ inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     return w;
 }
 
-// An atomic takes a lane at a time in each bank; those that count take lanes that want the same
-// word together. Compare-and-swap takes two passes, and a spinning one lets a lane of each bank
-// have its turn.
+// A bank serves one lane of an atomic at a time. Counting atomics are an exception: lanes that
+// access the same word are served together. Compare-and-swap takes two passes. In a
+// compare-and-swap that spins, each bank serves only one lane; the others repeat the instruction.
 inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm form) {
     using enum sim::AtomicForm;
     Wavefronts w;
@@ -177,8 +185,8 @@ inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm f
     return w;
 }
 
-// An asynchronous copy reads its source through the banks of L1, which are those
-// of shared memory, and passes a lane at a time in each bank on either side.
+// An asynchronous copy reads its source through the banks of L1, which are also the banks of shared
+// memory. On both sides, a bank serves one lane at a time.
 inline Wavefronts copy_wavefronts(const sim::MemoryEvent& source, const sim::MemoryEvent& target) {
     Wavefronts w;
     const int groups = groups_of(target.bytes);

@@ -9,10 +9,10 @@ namespace coalesce::model {
 
 namespace {
 
-constexpr double slice_cycles = 64;  // of a multiprocessor's L1
+constexpr double slice_cycles = 64;  // cycles of a multiprocessor's L1
 constexpr double drift = 1.7;
 
-// From 0 to 1, of a block's number.
+// A pseudo-random number from 0 to 1 that depends only on the block's number.
 double at_random(uint64_t block) {
     uint64_t x = block + 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -46,7 +46,7 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     ended_.clear();
     for (uint32_t sm = 0; sm < running_.size(); ++sm)
         if (!running_[sm].empty()) run(sm);
-    // Requests have their place in the slice; now it is known how long that is.
+    // The times of requests are relative to the slice so far. Now the slice's duration is known.
     uint64_t sectors = 0;
     for (const Request& r : slice_.requests) sectors += sectors_in(r.traffic->sectors);
     const double duration = std::max(slice_cycles, double(sectors) / sectors_a_cycle_);

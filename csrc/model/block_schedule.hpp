@@ -1,20 +1,22 @@
-// The blocks of a launch on their multiprocessors: which runs when, and how time passes.
+// Which block runs on which multiprocessor and when, and how time passes.
 //
 // METHOD
-// Each multiprocessor holds so many blocks. They are started in the order of their numbers, one a
-// multiprocessor in turn, and then wherever one ends. Time passes in slices of an L1's
-// cycles, and takes longer where the slice's requests are more than L2 answers. Of
-// the blocks of a multiprocessor the older ones get more of it, as its schedulers prefer older
+// Each multiprocessor holds a fixed number of blocks. Blocks start in the order of their numbers,
+// one on each multiprocessor in turn. When a block ends, the next one takes its place. Time passes
+// in slices of L1 cycles. A slice lasts longer if L2 cannot answer its requests in that time. Among
+// the blocks of a multiprocessor the older ones get more time, because schedulers prefer older
 // warps.
 //
-// Blocks that do the same do not take the same time: the more of them share a multiprocessor, the
-// less. Each starts late by a part at random (of its number: all runs are equal) of
+// Blocks that do the same work do not take the same time. The differences are smaller if more
+// blocks share a multiprocessor. Therefore the start of each block is delayed by a random fraction
+// of
 //
-//     1.7 x (blocks of a multiprocessor) x sqrt(cycles in which it works them off once)
+//    1.7 x (blocks per multiprocessor) x sqrt(cycles in which it executes them once)
 //
-// so that they drift apart as in a random walk. The shape and the number are those that explain the
-// reads that an H200 merges (model/request_coalescer.hpp) in tiled matrix products of 512 to 4096:
-// 36, 26, 16 and 6 % with two blocks a multiprocessor, 35, 27, 16 and 4 % with one, 18 and 12 % of
+// and blocks drift apart as in a random walk. The fraction depends only on the block's number, so
+// that all runs are equal. The form of the term and the factor 1.7 were fitted to the reads that an
+// H200 merges (model/request_coalescer.hpp) in tiled matrix products of sizes 512 to 4096: 36, 26,
+// 16 and 6 % with two blocks per multiprocessor, 35, 27, 16 and 4 % with one, 18 and 12 % for sizes
 // 1024 and 2048 with eight.
 #pragma once
 
@@ -27,7 +29,7 @@
 
 namespace coalesce::model {
 
-// What a block's L1 did.
+// What the L1 passed on for one block.
 struct Filtered {
     CacheCounts counts;
     std::vector<Traffic> traffic;
@@ -37,18 +39,18 @@ struct Filtered {
 
 class BlockSchedule {
   public:
-    // Of multiprocessors that hold `resident` blocks each.
+    // `resident` is the number of blocks that a multiprocessor holds.
     BlockSchedule(const Gpu& gpu, uint32_t resident);
 
-    // Of the grid so many rounds are left out, of as many blocks as the GPU holds: from the start
-    // the blocks are as far apart as at its end.
+    // Omits `rounds` rounds of the grid from the start. A round is as many blocks as the GPU holds.
+    // The remaining blocks start as far apart as the blocks after the omitted rounds would be.
     void leave_out(double rounds) { left_out_ = rounds; }
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }
     [[nodiscard]] bool is_empty() const { return held_ == 0; }
     void start(uint64_t block, std::shared_ptr<const Filtered> filtered);
 
-    // What happens in a slice of time.
+    // What happens in one slice of time.
     struct Request {
         const Traffic* traffic;
         uint32_t multiprocessor;
@@ -58,7 +60,7 @@ class BlockSchedule {
         std::vector<Request> requests;
         std::vector<std::shared_ptr<const Filtered>> ended;
     };
-    // Lets time pass. What is returned holds until the next call.
+    // Advances by one slice. The result is valid until the next call.
     const Slice& run_slice();
 
   private:
@@ -66,7 +68,7 @@ class BlockSchedule {
     struct Running {
         std::shared_ptr<const Filtered> filtered;
         size_t next = 0;
-        double time = 0;  // of its cycles; less than 0 before it starts
+        double time = 0;  // cycles of the block; negative before it starts
     };
     struct Ended {
         double ago;
@@ -80,7 +82,7 @@ class BlockSchedule {
     double left_out_ = 0;
     double now_ = 0;
     uint64_t held_ = 0;
-    std::deque<uint32_t> places_;                // that are free, by multiprocessor
+    std::deque<uint32_t> places_;                // the multiprocessors of free slots
     std::vector<std::vector<Running>> running_;  // by multiprocessor, oldest first
     std::vector<Ended> ended_;
     Slice slice_;

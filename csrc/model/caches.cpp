@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint64_t sector_size = 32;
 
-// The sectors of the half lines that these are in.
+// All sectors of the half lines that contain these sectors.
 uint8_t halves(uint8_t sectors) { return uint8_t((sectors & 3 ? 3 : 0) | (sectors & 12 ? 12 : 0)); }
 
 }  // namespace
@@ -31,7 +31,7 @@ SecondLevel::SecondLevel(const Gpu& gpu)
                                                 gpu.partitions)) {}
 
 uint32_t SecondLevel::home_of(uint64_t line) const {
-    // Addresses change partition every few kilobytes.
+    // The home partition changes every few kilobytes of addresses.
     return uint32_t(((line >> 5) * 0xd6e8feb86659fd93) >> 40) % uint32_t(partitions_.size());
 }
 
@@ -55,7 +55,7 @@ bool SecondLevel::handle(const Traffic& t, uint32_t from) {
     return from_dram;
 }
 
-// Brings the sectors in; returns those that were not there.
+// Adds the sectors to a partition. Returns those that were missing.
 uint8_t SecondLevel::look_up(uint32_t partition, uint64_t line, uint8_t sectors) {
     const uint8_t there = partitions_[partition]
                               .touch(line, sectors, 0,
@@ -74,7 +74,7 @@ bool SecondLevel::read(uint64_t line, uint8_t sectors, uint32_t near) {
     uint8_t missing = look_up(near, line, sectors);
     if (missing && near != home) missing = look_up(home, line, missing);
     if (!missing) return false;
-    // The neighbours in the half line come along, to the line's home.
+    // DRAM returns the whole half line. The neighbouring sectors stay in the line's home partition.
     const uint8_t there = partitions_[home].look(line).valid;
     const uint8_t fetched = uint8_t(missing | (halves(missing) & ~there));
     partitions_[home].touch(line, fetched, 0, [](const SectoredCache::Line&) {});
@@ -89,7 +89,7 @@ void SecondLevel::write(const Traffic& t, uint32_t near) {
     partitions_[home].touch(t.line, t.sectors, t.sectors, [this](const SectoredCache::Line& gone) {
         counts_.dram_written_bytes += sector_size * sectors_in(gone.dirty);
     });
-    // A write needs nothing of what was there: it always hits.
+    // A write needs no old data, so it always hits.
     counts_.l2_lookups += passes * sectors_in(t.sectors);
     counts_.l2_hits += passes * sectors_in(t.sectors);
 }

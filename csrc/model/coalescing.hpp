@@ -1,12 +1,17 @@
 // How a GPU serves the addresses of one warp's global access: sectors and lines.
 //
-// L1 works on 128-byte lines of four 32-byte sectors. A warp instruction is one
-// request; it moves the distinct sectors its active lanes touch, and looks up the distinct lines.
-// Atomics and reductions send a sector once for every lane that wants the same element of it, the
-// most wanted element deciding. Both rules reproduce the hardware counters
+// L1 has 128-byte lines of four 32-byte sectors. A warp instruction is one request. It moves the
+// distinct sectors that its active lanes touch, and looks up the distinct lines.
+//
+// Atomics and reductions may send a sector several times. If several lanes access the same element
+// of the sector, the sector is sent once for each of these lanes; the most frequent element
+// decides.
+//
+// Both rules reproduce the hardware counters
 // l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st,red,atom} and memory_l1_tag_requests_global of
-// compute capability 9.0 for accesses of 1 to 16 bytes (tests/data/patterns_h200.json). Scattered
-// atomics of 8 bytes the hardware itself counts differently from run to run, by a sector or two.
+// compute capability 9.0 for accesses of 1 to 16 bytes (tests/data/patterns_h200.json). For
+// scattered atomics of 8 bytes, the hardware's own counts differ from run to run by one or two
+// sectors.
 #pragma once
 
 #include <algorithm>
@@ -25,11 +30,11 @@ struct Footprint {
     uint32_t elements = 0;  // distinct addresses
     uint32_t sectors = 0;   // distinct
     uint32_t lines = 0;     // distinct
-    uint32_t repeated = 0;  // sectors, counted as often as their most wanted element is wanted
+    uint32_t repeated = 0;  // sectors, each counted as often as its most frequent element occurs
 };
 
-// The first bytes of the sectors that accesses of `bytes` bytes touch, ascending. Lanes that touch
-// the same sector share it. `size` makes sectors of another size, or lines.
+// The addresses of the distinct sectors that the accesses touch, in ascending order. Each access
+// has `bytes` bytes. With another `size`, the function returns units of that size, such as lines.
 inline std::vector<uint64_t> sectors_of(const std::vector<uint64_t>& addresses, uint32_t bytes,
                                         uint32_t size = sector_bytes) {
     std::vector<uint64_t> sectors;
@@ -41,7 +46,7 @@ inline std::vector<uint64_t> sectors_of(const std::vector<uint64_t>& addresses, 
     return sectors;
 }
 
-// Of addresses in ascending order.
+// `addresses` must be in ascending order.
 inline Footprint footprint_of(const uint64_t* addresses, int n) {
     Footprint f;
     uint64_t element = ~uint64_t(0), sector = element, line = element;
@@ -72,14 +77,15 @@ inline Footprint footprint_of(const uint64_t* addresses, int n) {
     return f;
 }
 
-// Whether the hardware may send a sector that lanes of an atomic share in two parts, which differs
-// from run to run. Recorded: atomics of 8 bytes and reductions of 4, over 7 lines and more.
+// Whether the hardware may split a sector that several lanes of an atomic share. Whether it does
+// differs from run to run. Recorded for atomics of 8 bytes and reductions of 4 bytes that touch at
+// least 7 lines.
 inline bool may_be_divided(const Footprint& f, int lanes) {
     constexpr uint32_t surely_together = 6;  // lines
     return f.lines > surely_together && uint32_t(lanes) > f.sectors;
 }
 
-// Aligned accesses of at most 16 bytes touch one sector a lane.
+// Accesses are aligned and have at most 16 bytes, so each lane touches one sector.
 inline Footprint footprint(const sim::MemoryEvent& e) {
     switch (e.shape) {
         case sim::Shape::uniform:
@@ -96,25 +102,25 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
     if (const int64_t stride = sim::stride_of(e); stride != 0) {
         const uint64_t one = e.addresses[0], other = e.addresses[sim::warp_size - 1];
         const uint64_t low = std::min(one, other), high = std::max(one, other);
-        const auto units = [&](uint64_t bytes) {  // every one between, or one a lane
+        const auto units = [&](uint64_t bytes) {  // all units in the range, or one per lane
             return uint32_t(std::min<uint64_t>(high / bytes - low / bytes + 1, sim::warp_size));
         };
         return {sim::warp_size, units(sector_bytes), units(line_bytes), units(sector_bytes)};
     }
     uint64_t addresses[sim::warp_size];
     int n = 0;
-    // Neighbouring lanes mostly follow each other upwards.
+    // Addresses usually ascend with the lane. Then they need not be sorted.
     sim::for_each_lane(e.mask, [&](int lane) { addresses[n++] = e.addresses[lane]; });
     if (!std::is_sorted(addresses, addresses + n)) std::sort(addresses, addresses + n);
     return footprint_of(addresses, n);
 }
 
 // The sectors that an asynchronous copy fetches if it bypasses L1 (cp.async.cg, 16 bytes per lane).
-// All data from one line of the source to one sector of shared memory count as one sector. If
-// several lanes have the same target, only the last lane counts.
+// All data that go from one line of the source to one sector of shared memory count as one sector.
+// If several lanes have the same target, only the last lane counts.
 struct BypassingCopy {
     uint32_t sectors = 0;      // on the hardware
-    uint32_t theoretical = 0;  // by Nsight Compute's source page
+    uint32_t theoretical = 0;  // as Nsight Compute's source page has it
 };
 
 inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
@@ -140,7 +146,7 @@ inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
     return {distinct(lines), distinct(sectors)};
 }
 
-// The fewest sectors that hold this many lanes' elements, all of them different.
+// The fewest sectors that can hold one distinct element for each active lane.
 inline uint32_t packed_sectors(const sim::MemoryEvent& e) {
     return (uint32_t(std::popcount(e.mask)) * e.bytes + sector_bytes - 1) / sector_bytes;
 }

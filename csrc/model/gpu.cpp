@@ -6,11 +6,12 @@ namespace coalesce::model {
 
 namespace {
 
-// When the table was made, reprints of these documents confirmed multiprocessors, cache sizes,
-// shared memory and bandwidth of the A100, V100 and H100, clock, L2 and bandwidth of the L4 (whose
-// number of multiprocessors follows from its TFLOPS), all of the RTX 4090 but its L2, and the cache
-// sizes of the RTX 3090. Multiprocessors, clock, L2 and bandwidth of the T4 and the RTX 3090 were
-// found in the tables of others that their sources name.
+// The figures were compared with these documents, partly in reprints, when the table was made:
+// - A100, V100, H100: multiprocessors, cache sizes, shared memory and bandwidth were confirmed.
+// - L4: clock, L2 and bandwidth were confirmed; the multiprocessors follow from its TFLOPS.
+// - RTX 4090: all figures except L2 were confirmed. RTX 3090: the cache sizes were confirmed.
+// - T4, RTX 3090: multiprocessors, clock, L2 and bandwidth are from the other tables that the entry
+//   names.
 // clang-format off
 constexpr Gpu table[] = {
     {"h200", "NVIDIA H200 SXM",
@@ -83,7 +84,7 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_a_threa
     };
     limit(gpu.warps / o.warps, "warps");
     if (registers_a_thread) {
-        // A scheduler's quarter of the registers holds whole warps.
+        // Each scheduler has a quarter of the registers, and this quarter holds whole warps.
         const uint32_t a_warp = up_to(registers_a_thread * 32, register_unit);
         const uint32_t warps = registers / schedulers / a_warp * schedulers;
         limit(warps / o.warps, "registers");
@@ -92,7 +93,7 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_a_threa
     if (shared) limit(gpu.shared_kb * 1024 / shared, "shared memory");
     o.blocks = std::max(1u, o.blocks);
 
-    // The driver sets aside the least that the blocks need.
+    // The driver reserves the smallest shared memory that is large enough for the blocks.
     uint32_t carveout = gpu.shared_kb;
     for (const uint32_t kb : gpu.carveouts_kb()) {
         if (kb * 1024 < o.blocks * shared) continue;

@@ -1,20 +1,21 @@
-// What lies between multiprocessors and L2: reads under way are not asked for again.
+// The unit between multiprocessors and L2 that merges reads of a sector that is already requested.
 //
 // METHOD
-// From compute capability 9.0 on a read of a sector that another multiprocessor of the same cluster
-// (GPC, 16 to 18 multiprocessors) has asked for and not got yet waits for that answer. Nsight
-// Compute's Profiling Guide names the unit, L2 Request Coalescer (LRC), but neither whose requests
-// it merges nor how long it waits. Both are read off an H200's counters
-// (tests/data/models_h200.json), where it shows as lts__t_sectors_srcunit_tex_op_read below
-// l1tex__m_xbar2l1tex_read_sectors:
+// From compute capability 9.0 on, some reads do not reach L2. If another multiprocessor of the same
+// cluster (GPC, 16 to 18 multiprocessors) has requested the sector and still waits for it, the read
+// waits for the same answer. Nsight Compute's Profiling Guide names the unit, L2 Request Coalescer
+// (LRC). It says neither which multiprocessors share a unit nor how long a request can be merged.
+// Both were derived from an H200's counters (tests/data/models_h200.json): a merged read is missing
+// in lts__t_sectors_srcunit_tex_op_read, but counted in l1tex__m_xbar2l1tex_read_sectors.
 //
-//   - `access/gather` reads sectors at random. How many of its reads are merged tells how many are
-//     under way in a cluster at once: about 1600 sectors at nine a cycle, and 2900 at four where
-//     DRAM answers most, which is 200 cycles and 700. Groups of two or six multiprocessors, or of
-//     half of them, would need times that the latencies of L2 and of DRAM exclude.
-//   - Of `matmul/coalesced` and `naive_2d` only the operand that blocks with neighbouring numbers
-//     share is merged, so here a run of blocks is in one cluster. That is not the whole truth: of
-//     `access/offset`, where a block shares one sector with the next, no read is merged.
+// - `access/gather` reads sectors at random. The share of merged reads shows how many reads are
+//   pending in a cluster at once: about 1600 sectors at nine per cycle, and 2900 at four per cycle
+//   if DRAM answers most of them. This means waiting times of about 200 and 700 cycles. If a unit
+//   served two or six multiprocessors, or half a cluster, the waiting times would contradict the
+//   latencies of L2 and DRAM.
+// - In `matmul/coalesced` and `naive_2d`, only the operand that blocks with neighbouring numbers
+//   share is merged. Therefore the model places neighbouring blocks in one cluster. This is not the
+//   whole rule: in `access/offset` each block shares a sector with the next, but no read is merged.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class RequestCoalescer {
         return multiprocessor * clusters_ / multiprocessors_;
     }
 
-    // The sectors of a read that are not under way.
+    // Returns the sectors of a read that are not pending.
     [[nodiscard]] uint8_t missing(uint32_t cluster, uint64_t line, uint8_t sectors, double now) {
         if (!merges_) return sectors;
         const Pending& p = of(cluster, line);
@@ -49,7 +50,7 @@ class RequestCoalescer {
         return left;
     }
 
-    // They are under way now.
+    // Marks these sectors as pending.
     void ask(uint32_t cluster, uint64_t line, uint8_t sectors, double now, bool from_dram) {
         if (!merges_) return;
         Pending& p = of(cluster, line);
@@ -64,10 +65,11 @@ class RequestCoalescer {
   private:
     static constexpr double second_level = 200, dram = 600;  // cycles
     static constexpr double never = -1e30;
-    static constexpr uint32_t entries = 1 << 14;  // of a cluster; as if it forgot none
+    // per cluster; so many that almost no request is forgotten
+    static constexpr uint32_t entries = 1 << 14;
 
-    // Of a line, when its sectors were asked for and when they come. Requests are not told quite in
-    // the order of time.
+    // When each sector of a line was requested, and when it arrives. Requests do not arrive here
+    // exactly in the order of time, so both are checked.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};

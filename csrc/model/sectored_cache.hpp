@@ -1,11 +1,11 @@
-// A cache of 128-byte lines whose four 32-byte sectors come and go one by one.
+// A cache of 128-byte lines with four 32-byte sectors, which are filled one by one.
 //
 // METHOD
-// Lines are spread over sets by a hash, as strides of a power of two would otherwise meet in a few;
-// of a set the line that was not used for longest goes. A place holds a word, which is the number
-// of the line and four bits each for sectors that are there and that are not yet written back, and
-// the time of its last use. A caller that remembers where a line was can look there first, without
-// a search.
+// A hash of the line number selects the set. (Without a hash, strides of a power of two would fall
+// into few sets.) If a set is full, the least recently used line is evicted. Each place stores a
+// word and the time of its last use. The word has the line number, four bits for valid sectors and
+// four bits for dirty sectors. A caller can remember the place of a line and pass it as a hint,
+// which may save the search.
 #pragma once
 
 #include <algorithm>
@@ -20,22 +20,22 @@ class SectoredCache {
     struct Line {
         uint64_t number = 0;
         uint8_t valid = 0, dirty = 0;  // sectors
-        bool fresh = false;            // was not there before
+        bool fresh = false;            // the line was not in the cache before
     };
 
-    // Where a line was found. It may be elsewhere by now: any number below lines() will do.
+    // Where a line was found. The line may have moved since; any number below lines() is allowed.
     using Place = uint32_t;
 
-    // Of at least one set of so many lines.
+    // Rounded to whole sets, at least one.
     explicit SectoredCache(uint64_t lines, uint32_t ways = 16)
         : ways_(ways),
           sets_(std::max<uint64_t>(1, lines / ways)),
           words_(sets_ * ways, empty),
           used_(words_.size()) {}
 
-    // Adds sectors to a line, which becomes the last used one, and returns what it had before.
-    // Tells `evicted(line)` what had to go for it. Looks at `place` first, and leaves the line's
-    // place there.
+    // Adds sectors to a line, marks the line as most recently used, and returns its state before.
+    // If another line is evicted, it is passed to `evicted`. The search begins at `place`, which is
+    // updated.
     template <class Evicted>
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
         const uint64_t sectors = uint64_t(dirty) << 4 | valid;
@@ -62,8 +62,9 @@ class SectoredCache {
         return touch(number, valid, dirty, std::forward<Evicted>(evicted), anywhere);
     }
 
-    // Uses `count` different lines again, each `step` after the one before, if they are at these
-    // places and have the sectors; else does nothing and returns false.
+    // Marks `count` lines as used; consecutive lines are `step` apart. Each line must be at its
+    // place in `places`, with the sectors `valid`. Otherwise the function does nothing and returns
+    // false.
     bool touch_again(uint64_t number, uint64_t step, uint32_t count, uint8_t valid,
                      const Place* places) {
         if (words_[places[0]] >> 8 != number) return false;
@@ -77,7 +78,7 @@ class SectoredCache {
         return true;
     }
 
-    // What is there of a line, without using it.
+    // The state of a line. This does not count as a use.
     [[nodiscard]] Line look(uint64_t number) const {
         const uint64_t* const set = words_.data() + index_of(number) * ways_;
         for (uint32_t way = 0; way < ways_; ++way)
@@ -85,7 +86,7 @@ class SectoredCache {
         return {number, 0, 0, true};
     }
 
-    // Takes sectors of a line away, if they are there.
+    // Invalidates sectors of a line, if they are present.
     void drop(uint64_t number, uint8_t sectors) {
         uint64_t* const set = words_.data() + index_of(number) * ways_;
         for (uint32_t way = 0; way < ways_; ++way)
@@ -121,7 +122,7 @@ class SectoredCache {
     uint32_t ways_;
     uint64_t sets_;
     std::vector<uint64_t> words_;
-    std::vector<uint64_t> used_;  // when, of each place; 0: never
+    std::vector<uint64_t> used_;  // time of the last use of each place; 0: never used
     uint64_t now_ = 0;
 };
 

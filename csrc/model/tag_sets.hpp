@@ -1,13 +1,13 @@
-// How many cycles L1 takes for a request: its tags are in four sets, its data in
+// How many cycles L1 takes for a request, given that its tags are in four sets and its data in
 // banks.
 //
 // METHOD
-// A cycle looks up one line in each of the four sets, and then each of the 32 banks gives one word:
-// lanes whose line or word has to wait take another. Nsight Compute counts the lookups beyond the
-// first as l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld. Which set a line is in is not
-// published: it was solved from what an H200 counted of single loads
-// (tests/data/tag_sets_h200.json) and explains all of them. Each bit of a line's number that is set
-// changes one bit of the set, or both.
+// In each cycle, L1 looks up one line in each of the four sets, and each of the 32 banks delivers
+// one word. Lanes whose line or word is not served wait for another cycle. Nsight Compute counts
+// lookups beyond the first as l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld. NVIDIA does not
+// publish which set a line is in. The mapping was solved from an H200's counters of single loads
+// (tests/data/tag_sets_h200.json), and explains all of them: the two bits of the set are parities
+// of bits of the line number.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ inline constexpr uint32_t tag_sets = 4;
 
 inline constexpr uint32_t tag_bits = 14;
 
-// Of a line's number the lower bits; what those above do is not known.
+// Uses the lowest `tag_bits` bits of the line number. The effect of higher bits is not known.
 inline uint32_t tag_set(uint64_t line) {
     constexpr uint64_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
-    // Whether the number of bits is odd: halves until one bit is left.
+    // Whether the number of set bits is odd.
     const auto odd = [](uint64_t bits) {
         bits ^= bits >> 8;
         bits ^= bits >> 4;
@@ -39,13 +39,13 @@ struct FirstLevelCycles {
     uint32_t data = 0;     // wavefronts
 };
 
-// Of the lanes of `mask`, which access `bytes` each; `address(lane)`.
+// `address(lane)` returns the address of a lane; each lane of `mask` accesses `bytes` bytes.
 template <class Address>
 FirstLevelCycles first_level_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     constexpr uint32_t word_bytes = 4, line_bytes = 128;
     struct Wanted {
         uint64_t line;
-        uint32_t banks;  // a bit each
+        uint32_t banks;  // one bit for each bank
     };
     std::array<std::array<Wanted, sim::warp_size>, tag_sets> wanted;
     std::array<uint32_t, tag_sets> count{};
@@ -62,7 +62,7 @@ FirstLevelCycles first_level_cycles(sim::LaneMask mask, uint32_t bytes, Address&
     FirstLevelCycles total;
     total.lookups = *std::max_element(count.begin(), count.end());
     for (uint32_t k = 0; k < total.lookups; ++k) {
-        // Banks that one, two, three and four of the lines need.
+        // Banks that at least one, two, three or four of the lines need.
         std::array<uint32_t, tag_sets> by_at_least{};
         for (uint32_t set = 0; set < tag_sets; ++set) {
             uint32_t more = k < count[set] ? wanted[set][k].banks : 0;

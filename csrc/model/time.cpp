@@ -8,27 +8,30 @@ namespace coalesce::model {
 
 namespace {
 
-// Recorded on an H200 (tests/data/models_h200.json), in cycles unless said otherwise.
-constexpr double launch_us = 1.65;  // elapsed less active time, of every launch
-constexpr double startup = 480;     // before the first load of a launch: cold caches for its code
-constexpr double turnover = 500;    // between a block's end and its successor's first load
-constexpr double request_cycles = 1.25;  // lsuin_requests stay below 0.8 a cycle
-constexpr double constant_cycles = 2.3;  // an address of a load from constant memory
-// From the first arrival at a barrier to the next instruction; with each warp of the block later.
+// Recorded on an H200 (tests/data/models_h200.json), in cycles if no unit is named.
+constexpr double launch_us = 1.65;  // difference of elapsed and active time, equal for all launches
+// before the first load of a launch, because its code is not in any cache
+constexpr double startup = 480;
+constexpr double turnover = 500;  // from the end of a block to the first load of its successor
+constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay below 0.8 per cycle
+constexpr double constant_cycles = 2.3;  // for each address of a load from constant memory
+// From the first arrival at a barrier to the next instruction. Each warp of the block adds some
+// time.
 constexpr double barrier_cycles = 20, barrier_cycles_a_warp = 5;
 constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
-// Like l2_sectors_a_cycle, which is between them: of reads (`access/gather`), of writes, of writes
-// of part of a sector.
+// Like l2_sectors_a_cycle, which is the value for a mixture: reads (`access/gather`), whole writes,
+// partial writes.
 constexpr double l2_reads_a_cycle = 80.0 / 132, l2_writes_a_cycle = 65.0 / 132;
 constexpr double l2_partial_a_cycle = 33.0 / 132;
-// Results a cycle of a multiprocessor, of every compute capability from 7.0 to 9.0: CUDA C++
+// Results per cycle of a multiprocessor, for compute capabilities 7.0 to 9.0. Source: CUDA C++
 // Programming Guide, Throughput of Native Arithmetic Instructions.
 constexpr double alu_lanes = 64, xu_lanes = 16;
-constexpr double dram_efficiency = 0.92;  // of the published bandwidth
+constexpr double dram_efficiency = 0.92;  // share of the published bandwidth that is reached
 
-// Of what goes on at once: where several take about as long, each makes the others longer.
+// The time of concurrent activities. If several take about as long, the result is somewhat longer
+// than the longest.
 double at_once(std::initializer_list<double> cycles) {
-    constexpr double apart = 4;  // infinite if they never did
+    constexpr double apart = 4;  // infinity would mean that they never delay each other
     double sum = 0;
     for (const double c : cycles) sum += std::pow(c, apart);
     return std::pow(sum, 1 / apart);
@@ -87,7 +90,7 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
         t.ms = launch_us / 1e3;
         return t;
     }
-    // The busiest multiprocessor has a whole number of blocks.
+    // A multiprocessor executes whole blocks only.
     const double most = std::ceil(double(work.blocks) / gpu.multiprocessors);
     const double share = most / double(work.blocks);
     const auto at = [&t](Bound b) -> double& { return t.cycles[int(b)]; };
@@ -115,18 +118,19 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     const double alone =
         (work.latency > 0 ? work.latency : work.instructions_a_warp * instruction_latency + waits) +
         barriers;
-    // Blocks that find a slot at once, and those that wait for one.
+    // Blocks that start at once, and blocks that wait for a slot.
     const double rounds = std::max(1.0, most / occupancy.blocks);
     at(Bound::latency) =
         ((rounds - 1) * work.slowest_in_block + work.slowest) * alone + (rounds - 1) * turnover;
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
-    // A multiprocessor's own resources follow each other as in a pipeline; those that it shares are
-    // not always there when it asks.
+    // Within a multiprocessor the work flows through its own resources as through a pipeline, so
+    // only the slowest counts. Shared resources (L2, DRAM) are sometimes busy with other
+    // multiprocessors.
     const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
     const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
-    // The first load of a launch is answered before anything is busy; and of blocks that started
-    // together none has work while all are at their barriers.
+    // Two intervals overlap with no other work: the first load of a launch, and the time in which
+    // all blocks that started together wait at their barriers.
     const double meetings = barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
     const double busy = together + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
     const double cycles = at_once({busy, at(Bound::latency)});
