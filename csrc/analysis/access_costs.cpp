@@ -34,8 +34,8 @@ void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.distinct_bytes += uint64_t(f.elements) * e.bytes;
 }
 
-// A thread's local memory is interleaved with that of its warp by words, so equal offsets are
-// neighbours.
+// The local memory of the threads of a warp is interleaved by words: equal offsets in neighbouring
+// lanes are neighbouring words.
 void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     uint64_t addresses[sim::warp_size];
     sim::MemoryEvent interleaved = e;
@@ -50,11 +50,11 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.theoretical_sectors += f.sectors * words;
     c.lines += f.lines * words;
     c.ideal += std::min(f.sectors * words, model::packed_sectors(e));
-    // Nsight Compute takes the same offset of two threads for one address.
+    // Nsight Compute takes equal offsets of two threads for the same address.
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
-// Whether lanes access one element after the other, and lane 0 the first of a line.
+// Whether lane i accesses element i, counted from the start of a line.
 bool in_order(const sim::MemoryEvent& e) {
     bool all = true;
     const int first = std::countr_zero(e.mask);
@@ -65,7 +65,7 @@ bool in_order(const sim::MemoryEvent& e) {
     return all && start % model::line_bytes == 0;
 }
 
-// Of the lanes that write one place, the last one.
+// If several lanes write the same address, only the last of them is returned.
 sim::LaneMask last_writers(const sim::MemoryEvent& e) {
     sim::LaneMask last = e.mask;
     sim::for_each_lane(e.mask, [&](int lane) {
@@ -113,7 +113,7 @@ void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) co
     c.ideal += w.ideal;
     ++c.shared_requests;
     if (program_.instructions[e.pc].space ==
-        ptx::Space::generic)  // whose bytes Nsight Compute counts as of global memory
+        ptx::Space::generic)  // Nsight Compute counts the bytes of generic accesses as global
         c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
@@ -156,13 +156,13 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         if (!traits(e).passes_l1) add_global(c, e);
         return;
     }
-    // Where no lane read anything (all zero fill), no source was announced.
+    // If all lanes fill with zeros and none reads, no source was announced.
     if (source_.pc != e.pc) source_.mask = 0;
     c.sourceless += source_.mask == 0;
     if (!traits(e).passes_l1 || !source_.mask) {
         add_wavefronts(c, model::copy_wavefronts(source_, e));
     } else {
-        sim::MemoryEvent from = source_, to = e;  // as Nsight Compute's formula sees them
+        sim::MemoryEvent from = source_, to = e;  // as in Nsight Compute's formula
         to.mask |= left_out_;
         to.mask = from.mask = last_writers(to);
         add_wavefronts(c, model::copy_wavefronts(from, to));

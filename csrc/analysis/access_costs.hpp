@@ -1,4 +1,4 @@
-// What each access of a warp adds to the counts of its instruction, by the rules of the model.
+// The cost of each memory access of a warp, added to the counts of its instruction.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,8 @@
 
 namespace coalesce::analysis {
 
-// How many lanes: mostly all, and counting bits is a call where the host's baseline cannot.
+// The number of active lanes. Tests the most frequent case first, because std::popcount is a
+// function call if the host's baseline instruction set has no bit count.
 [[nodiscard]] inline uint32_t count_lanes(sim::LaneMask mask) {
     return mask == sim::all_lanes ? uint32_t(sim::warp_size) : uint32_t(std::popcount(mask));
 }
@@ -20,14 +21,14 @@ class AccessCosts {
   public:
     explicit AccessCosts(const sim::Program& program);
 
-    // Returns the wavefronts of shared memory that the access takes.
+    // Returns the number of wavefronts of shared memory.
     uint32_t add(const sim::MemoryEvent& e) {
-        // Most accesses, and all of the same cost: only their number is kept.
+        // Regular accesses all have the same cost, and are frequent. Only their number is kept.
         const bool global = e.space == ptx::Space::global;
         const bool uniform = e.shape == sim::Shape::uniform;
         const bool regular =
             uniform || (e.shape == sim::Shape::consecutive &&
-                        (!global || e.first % model::line_bytes == 0));  // a line starts with them
+                        (!global || e.first % model::line_bytes == 0));  // aligned to a line
         if (regular && (global || e.space == ptx::Space::shared) && !is_copy(e)) {
             ++regular_[e.pc].times[global][uniform];
             return global ? 0 : uniform ? 1 : uint32_t(model::groups_of(e.bytes));
@@ -35,17 +36,18 @@ class AccessCosts {
         return add_irregular(e);
     }
 
-    // Before a copy: the lanes that its guard leaves out. Nsight Compute's formula for copies past
-    // L1 takes them for active ones that access what their registers hold.
+    // Called before a copy, with the lanes that its guard excludes. For copies that bypass L1,
+    // Nsight Compute's formula counts these lanes as active, with the addresses that their
+    // registers hold.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
 
-    // What instruction `i` added up to; `executed` and `threads` are not counted here.
+    // The counts of instruction `i`, without `executed` and `threads`.
     [[nodiscard]] InstructionCounts of(size_t i) const;
-    // Starts anew.
+    // Sets all counts to zero.
     void clear();
 
   private:
-    // Accesses by all lanes, [of shared or global memory][consecutive or uniform].
+    // Numbers of accesses by all lanes, as [shared, global][consecutive, uniform].
     struct Regular {
         uint64_t times[2][2] = {};
     };
@@ -55,7 +57,7 @@ class AccessCosts {
 
     static bool is_copy(const sim::MemoryEvent& e) { return e.access == sim::Access::async_copy; }
     void add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const;
-    // An asynchronous copy is announced twice: what is read and then what is written.
+    // An asynchronous copy is announced as two events: first the read, then the write.
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
 
     [[nodiscard]] const sim::Traits& traits(const sim::MemoryEvent& e) const {
@@ -65,8 +67,8 @@ class AccessCosts {
     const sim::Program& program_;
     std::vector<Regular> regular_;          // by instruction
     std::vector<InstructionCounts> sites_;  // by instruction: all other accesses
-    sim::LaneMask left_out_ = 0;            // of the copy that comes next
-    sim::MemoryEvent source_;               // of the copy that is being announced
+    sim::LaneMask left_out_ = 0;            // for the next copy
+    sim::MemoryEvent source_;               // the first event of the current copy
     uint64_t source_addresses_[sim::warp_size];
 };
 

@@ -22,24 +22,25 @@ using sim::Access;
 
 namespace {
 
-// Threads' local memory lies interleaved, a word of each lane of a warp in a line; far from what
-// arrays have for addresses.
+// Local memory of threads is interleaved: a line holds one word of each lane of a warp. The base is
+// far from the addresses of arrays.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
-// Before its first request, of a warp that no barrier holds back: at random, but of its number. So
-// far warps drift apart in naive_2d and untiled, judging by the reads of `a` that are merged.
+// The number of rounds that a warp waits before its first request if no barrier holds it back. It
+// is pseudo-random, and depends only on the numbers of block and warp. The maximum of 64 fits how
+// far warps drift apart in naive_2d and untiled, judged by the merged reads of `a`.
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     constexpr uint64_t most = 64;
     const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
     return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
 }
 
-// Adds an access of `bytes` to the lines of a request, of which `highest` is; `covered` counts each
-// sector's bytes.
+// Adds an access of `bytes` to the lines of a request. `highest` is the highest line so far;
+// `covered` counts the bytes of each sector.
 void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
                 uint64_t& highest) {
     const uint64_t line = address / model::line_bytes;
-    int at = n - 1;  // lanes that are neighbours mostly touch one line, or follow each other
+    int at = n - 1;  // neighbouring lanes usually access the same line or the next one
     if (n == 0 || lines[at].line != line) {
         at = n && line > highest ? n : 0;
         while (at < n && lines[at].line != line) ++at;
@@ -55,14 +56,14 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
         uint8_t(std::min<uint32_t>(model::sector_bytes, covered[at][sector] + bytes));
 }
 
-// The cycles that L1 takes for a request, by the stride of its addresses: the same for each such
-// request.
+// The cycles that L1 takes for a request with a given stride. Requests with the same stride and the
+// same position take equally long.
 class CyclesByStride {
   public:
     template <class Compute>
     uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute) {
-        // Tags depend on the lower bits of lines. Where all lanes are at one place of their lines,
-        // it does not matter which.
+        // Tag sets depend on the lower bits of the line number. If all lanes have the same offset
+        // within their lines, the offset does not matter.
         constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
         const bool one_place = stride % int32_t(model::line_bytes) == 0;
         const uint64_t place = first % bits & ~uint64_t(one_place ? model::line_bytes - 1 : 0);
@@ -74,7 +75,7 @@ class CyclesByStride {
 
   private:
     struct Entry {
-        uint64_t key = 0;  // of no request: each accesses some bytes
+        uint64_t key = 0;  // no request has this key, because each accesses at least one byte
         uint32_t cycles = 0;
     };
     std::array<Entry, 256> entries_;
@@ -82,10 +83,12 @@ class CyclesByStride {
 
 constexpr int requests_ahead = 12;
 
-// Requests whose lines' places are kept: warps and the copies of an unrolled loop ask for the same.
+// The places in L1 are kept for this many requests, because other warps and the copies of an
+// unrolled loop access the same lines.
 constexpr uint32_t most_places = 256;
 
-// Lines of which the same sectors are accessed, each `step` after the one before; 0: it is not so.
+// Lines in which the same sectors are accessed; consecutive lines are `step` apart. If the request
+// does not have this form, `count` is 0.
 struct AlikeLines {
     LineAccess first;
     uint64_t step = 0;
@@ -146,12 +149,13 @@ void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
     own.requests.push_back(r);
 }
 
-// What a warp wrote of sectors last, and not all of them: what it writes of them at once after that
-// goes to L2 with it seven times of ten (of recorded kernels, none to 83 %);
-// what it depends on is not known. What other warps write does not (`transpose/naive_read`).
+// L1 merges some partial writes: writes of some bytes of a sector that the same warp wrote last.
+// They go to L2 together. The rule is not known. In recorded kernels, none to 83 % of such writes
+// are merged; the model merges 70 %. Writes of different warps are not merged
+// (`transpose/naive_read`).
 class PartialWrites {
   public:
-    // The sectors that go to L2.
+    // Returns the sectors that go to L2.
     uint8_t left_of(const LineAccess& a) {
         const uint8_t parts = a.sectors & ~a.whole;
         if (!parts) return a.sectors;
@@ -170,7 +174,7 @@ class PartialWrites {
     }
 
   private:
-    static constexpr size_t most = sim::warp_size;  // lines of a request
+    static constexpr size_t most = sim::warp_size;  // lines of one request
     std::vector<LineAccess> lines_;
     size_t oldest_ = 0;
     uint32_t writes_ = 0;
@@ -210,8 +214,8 @@ struct CacheReplay::Machine {
     model::RequestCoalescer coalescer;
     model::SecondLevel second;
     uint64_t merged = 0;         // sectors
-    std::vector<Misses> misses;  // by instruction, what L2 tells
-    // Lines that DRAM brings; where two have one place the older is forgotten.
+    std::vector<Misses> misses;  // by instruction, as L2 reports them
+    // Lines that DRAM is fetching. If two lines share an entry, the older one is forgotten.
     struct Arrival {
         uint64_t line = ~uint64_t(0);
         double time = 0;
@@ -287,7 +291,7 @@ void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
     advance(false);
 }
 
-// The lines of a request, in the order of its lanes; returns how many.
+// Computes the lines of a request, in the order of its lanes. Returns their number.
 int CacheReplay::lines_of(const sim::Block& block, uint32_t warp, const BlockRequests& requests,
                           const BlockRequests::Request& r, LineAccess* lines) const {
     const sim::InstructionInfo& info = program_.instructions[r.pc];
@@ -314,7 +318,7 @@ int CacheReplay::lines_of(const sim::Block& block, uint32_t warp, const BlockReq
         const uint64_t* address = &requests.addresses_[r.first];
         sim::for_each_lane(uint32_t(r.stride),
                            [&](int) { add_access(*address++, bytes, lines, covered, n, highest); });
-    } else if (r.stride == int32_t(bytes)) {  // all bytes between the first and the last
+    } else if (r.stride == int32_t(bytes)) {  // a contiguous range
         const uint64_t end = r.first + uint64_t(sim::warp_size) * bytes;
         for (uint64_t sector = r.first / model::sector_bytes; sector * model::sector_bytes < end;
              ++sector) {
@@ -327,7 +331,8 @@ int CacheReplay::lines_of(const sim::Block& block, uint32_t warp, const BlockReq
         }
         return n;
     } else if (r.stride == 0 || std::abs(r.stride) >= int(model::line_bytes)) {
-        const int most = r.stride == 0 ? 1 : sim::warp_size;  // one address, or a line a lane
+        // a single address, or one line per lane
+        const int most = r.stride == 0 ? 1 : sim::warp_size;
         for (; n < most; ++n) {
             const uint64_t address = r.first + uint64_t(int64_t(n) * r.stride);
             const auto sector = uint8_t(1u << (address / model::sector_bytes % 4));
@@ -372,9 +377,11 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
     LineAccess lines[sim::warp_size];
     CyclesByStride cycles_by_stride;
     requests.places_.resize(most_places * sim::warp_size);
-    // Where the lines are few they cannot have displaced each other.
+    // If the cache is large compared with a request, the lines of one request cannot evict each
+    // other.
     const bool keeps_a_request = share_bytes_ >= 8 * model::line_bytes * sim::warp_size;
-    // The last request, if it was a regular load: others of the same lines follow in many kernels.
+    // The last request, if it was a regular load. In many kernels the next request loads the same
+    // lines.
     BlockRequests::Request last{};
     uint64_t last_sectors = 0;
     uint32_t last_lines = 0, last_cycles = 0;
@@ -386,7 +393,8 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
             any = true;
             if (idle[warp] && idle[warp]--) continue;
             const BlockRequests::Request& r = own[next[warp]++];
-            __builtin_prefetch(&r + requests_ahead);  // the warps' requests are far apart
+            // the requests of different warps are far apart in memory
+            __builtin_prefetch(&r + requests_ahead);
             if (r.pc == BlockRequests::pause) {
                 result.cycles += uint32_t(r.first);
                 continue;
@@ -409,7 +417,7 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
             const uint64_t loads_before = cache.counts().l1_loads;
             const size_t traffic_before = result.traffic.size();
             int n = alike.count;
-            // Mostly all are where they were found before.
+            // Usually all lines are where they were found last.
             const bool again = effect == Effect::load && n && info.space != Space::local &&
                                cache.load_again(alike.first, alike.step, uint32_t(n), places);
             if (!again) n = lines_of(block, warp, requests, r, lines);
@@ -470,7 +478,7 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
     return result;
 }
 
-// The first round is complete: is there time for all of them?
+// The first round is complete. Decides whether there is time to replay the whole grid.
 void CacheReplay::decide() {
     const double of_a_block = double(first_round_lines_) / double(first_round_);
     const auto affordable = uint64_t(double(most_lines_) / std::max(1.0, of_a_block));
@@ -480,22 +488,22 @@ void CacheReplay::decide() {
     waiting_.erase(waiting_.lower_bound(limit_), waiting_.end());
 }
 
-// Runs the multiprocessors as far as the blocks they need next are there.
+// Runs the multiprocessors until they need a block that has not been simulated yet.
 void CacheReplay::advance(bool ended) {
     if (!ended && first_round_ended_ < first_round_) return;
     machine_->schedule.leave_out(double(blocks_ - limit_) / double(first_round_));
     while (fill(ended)) run_slice();
 }
 
-// Gives free places to the next blocks. False if one of them has not been simulated yet, or none
-// is left.
+// Starts blocks in free slots. Returns false if the next block has not been simulated yet, or if no
+// block is left.
 bool CacheReplay::fill(bool ended) {
-    // While all are full nothing is needed.
+    // As long as all slots are in use, no further block is needed.
     while (next_block_ < limit_ && machine_->schedule.has_place()) {
         const auto found = waiting_.find(next_block_);
         if (found == waiting_.end()) {
             if (!ended) return false;
-            ++next_block_;  // it never ended
+            ++next_block_;  // this block never ended
             continue;
         }
         machine_->schedule.start(next_block_++, std::move(found->second));
@@ -532,7 +540,8 @@ CacheResult CacheReplay::finish() {
     c.add(first_levels_);
     c.l2_merged = machine_->merged;
     if (retired_ == 0 || retired_ >= blocks_) return result;
-    // The rest is like the second half: a rate of L2, a share of L1.
+    // The remaining blocks behave like the second half: the same rates in L2, the same shares in
+    // L1.
     const double left = double(blocks_ - retired_);
     const double later = left / double(std::max<uint64_t>(1, retired_ - retired_at_half_));
     const double whole = double(blocks_) / double(retired_);

@@ -1,19 +1,20 @@
-// The caches of a GPU fed with what the blocks of a launch access, in the order a GPU starts them.
+// Replays the accesses of a launch through models of the caches.
 //
 // METHOD
-// While a block runs on the simulator its requests are kept, warp by warp. When it ends they are
-// replayed in turn, a request of each warp, through an L1: the block's share of that
-// of its multiprocessor, as several blocks are there at once. The requests of L1 to
-// L2, with the time in cycles of L1, wait until the block's turn comes.
+// While a block runs on the simulator, the requests of each warp are recorded. When the block ends,
+// they are replayed through an L1, one request of each warp in turn. A multiprocessor holds several
+// blocks, so each block gets a share of its L1. The requests from L1 to L2 are kept, with their
+// times in L1 cycles, until the schedule reaches the block.
 //
-// Shared memory only takes its time. Where a kernel has barriers its warps stay together; else they
-// drift apart, so they start as many requests after each other as chance wants.
+// Accesses to shared memory only take time. If a kernel has barriers, its warps stay close
+// together. Otherwise each warp starts after a random number of requests of the others.
 //
-// L2 sees the grid as the GPU runs it (model/block_schedule.hpp), and of the reads of
-// neighbouring multiprocessors those that are not under way (model/request_coalescer.hpp).
+// L2 sees the blocks in the order in which a GPU runs them (model/block_schedule.hpp). A read that
+// repeats a pending read of a neighbouring multiprocessor does not reach L2
+// (model/request_coalescer.hpp).
 //
-// Where replaying the whole grid would take too long, its first blocks are replayed, at least two
-// rounds of as many as the GPU holds, and what the second half of them did stands for the rest.
+// If replaying the whole grid would take too long, only its first blocks are replayed. These are at
+// least twice as many as the GPU holds at once. Their second half represents the rest of the grid.
 #pragma once
 
 #include <cstdint>
@@ -34,28 +35,28 @@ struct Filtered;
 
 namespace coalesce::analysis {
 
-// How often an instruction's loads missed L1.
+// How often the loads of an instruction missed L1.
 struct Misses {
     uint64_t requests = 0;
-    uint64_t missed = 0;  // of them, with at least one line that was not there
-    uint64_t lines = 0;   // that were not there
-    uint64_t read = 0;    // of such lines, asked of L2
-    uint64_t slow = 0;    // of them, answered by DRAM, or while DRAM was bringing them
-    uint64_t cycles = 0;  // of L1, for all its requests
+    uint64_t missed = 0;  // requests with at least one line that was not in L1
+    uint64_t lines = 0;   // lines that were not in L1
+    uint64_t read = 0;    // such lines whose read reached the L2 model
+    uint64_t slow = 0;    // such lines that DRAM answered, or that DRAM was already fetching
+    uint64_t cycles = 0;  // of L1, for all requests of the instruction
     void add(const Misses& other);
     [[nodiscard]] double cycles_a_request() const { return double(cycles) / double(requests); }
 };
 
-// What the replay found, of the whole grid.
+// The result of the replay, for the whole grid.
 struct CacheResult {
     model::CacheCounts counts;
-    std::vector<Misses> misses;  // by instruction, of the blocks that were replayed
-    // Operations that a warp executed, of the blocks that were replayed: on the average, of a
-    // block's slowest on the average, and of the slowest of all.
+    std::vector<Misses> misses;  // by instruction, for the replayed blocks
+    // Operations per warp in the replayed blocks: the average over all warps, the average of each
+    // block's slowest warp, and the slowest warp of all.
     double operations = 0, most_in_block = 0, most = 0;
-    double atomics = 0;  // cycles that L2 takes for them
+    double atomics = 0;  // cycles that L2 needs for atomics
 
-    // Of an instruction; null if no request of it was replayed.
+    // Returns null if no request of the instruction was replayed.
     [[nodiscard]] const Misses* misses_of(size_t instruction) const {
         const bool known = instruction < misses.size() && misses[instruction].requests;
         return known ? &misses[instruction] : nullptr;
@@ -67,13 +68,13 @@ struct CacheResult {
 class BlockRequests {
   public:
     explicit BlockRequests(uint32_t warps) : warps_(warps) {}
-    // Of shared memory only how many wavefronts it takes is kept.
+    // Of accesses to shared memory, only the number of wavefronts is kept.
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
         if (e.space != ptx::Space::shared) add(own, e);
     }
-    // So many operations were executed.
+    // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
         warps_[warp.index].operations += operations;
     }
@@ -81,41 +82,42 @@ class BlockRequests {
   private:
     friend class CacheReplay;
     struct Request {
-        // The address of lane 0 or, of some lanes or scattered ones, their place; of a pause its
-        // cycles.
+        // For a regular request, the address of lane 0. For a scattered one, the index of its first
+        // address in `addresses_`. For a pause, its cycles.
         uint64_t first;
-        int32_t stride;  // of all lanes, or the mask
+        int32_t stride;  // distance between neighbouring lanes; for a scattered request, its mask
         uint32_t pc : 31;
         uint32_t scattered : 1;
     };
-    static constexpr uint32_t pause = (1u << 31) - 1;  // pc of what is no request
+    // the pc of a pause, which stands for accesses to shared memory
+    static constexpr uint32_t pause = (1u << 31) - 1;
     struct OfWarp {
         std::vector<Request> requests;
-        uint64_t wavefronts = 0;  // of shared memory, since the last of them
+        uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
         uint64_t operations = 0;
     };
     void add(OfWarp& own, const sim::MemoryEvent& e);
     void clear();
     std::vector<OfWarp> warps_;
     std::vector<uint64_t> addresses_;
-    std::vector<model::FirstLevel::Place> places_;  // of lines, a row for a request
+    std::vector<model::FirstLevel::Place> places_;  // of lines in L1; one row for each request
 };
 
-// One a launch, shared by its host threads.
+// One object for each launch. Its host threads share it.
 class CacheReplay {
   public:
-    // `most_lines` bounds the lines that are looked up in first-level caches, roughly.
+    // `most_lines` is an approximate limit on the lines that are looked up in L1 caches.
     CacheReplay(const sim::Program& program, const sim::Launch& launch, const model::Gpu& gpu,
                 const model::Occupancy& occupancy, uint64_t most_lines = 300'000'000);
     ~CacheReplay();
 
-    // The place for a block's requests, or null where it is not replayed. `spare` is that of a
-    // block that has ended, if there is one.
+    // Returns the object that records a block's requests, or null if the block is not replayed.
+    // `spare` is the object of a finished block, to be reused; it may be null.
     [[nodiscard]] std::unique_ptr<BlockRequests> begin(const sim::Block& block,
                                                        std::unique_ptr<BlockRequests> spare);
     void end(const sim::Block& block, BlockRequests& requests);
 
-    // Once, after the last block.
+    // Call once, after the last block.
     [[nodiscard]] CacheResult finish();
 
   private:
@@ -124,7 +126,7 @@ class CacheReplay {
     [[nodiscard]] int lines_of(const sim::Block& block, uint32_t warp,
                                const BlockRequests& requests, const BlockRequests::Request& r,
                                model::LineAccess* lines) const;
-    // Calls `use(mask, address of a lane)`, of the lanes of a request.
+    // Calls `use(mask, address)` for a request. `address(lane)` returns the address of a lane.
     template <class Use>
     auto with_lanes(const BlockRequests& requests, const BlockRequests::Request& r,
                     Use&& use) const;
@@ -133,16 +135,17 @@ class CacheReplay {
     bool fill(bool ended);
     void run_slice();
 
-    // What an instruction does to the caches.
+    // How an instruction acts on the caches.
     enum class Effect : uint8_t { load, load_past, store, atomic };
 
     const sim::Program& program_;
     const uint64_t blocks_;
-    const uint32_t resident_;  // blocks of a multiprocessor
+    const uint32_t resident_;  // blocks that a multiprocessor holds
     const uint32_t share_bytes_;
     const uint64_t most_lines_;
-    std::vector<Effect> effects_;       // by instruction
-    std::vector<uint8_t> adds_floats_;  // by instruction: an atomic that does
+    std::vector<Effect> effects_;  // by instruction
+    // by instruction: an atomic that adds floating-point numbers
+    std::vector<uint8_t> adds_floats_;
     bool has_barriers_ = false;
 
     std::mutex mutex_;
@@ -150,19 +153,19 @@ class CacheReplay {
     uint64_t first_round_ = 0, first_round_ended_ = 0, first_round_lines_ = 0;
     std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;  // by block
     std::unique_ptr<model::AtomicUnits> atomics_;
-    struct Machine;  // the multiprocessors and what they share
+    struct Machine;  // the multiprocessors and what they share: L2 and the coalescer
     std::unique_ptr<Machine> machine_;
     uint64_t next_block_ = 0, retired_ = 0;
     model::CacheCounts first_levels_;  // of the blocks that have retired
     std::vector<Misses> misses_;       // by instruction
-    // Of the blocks in them: warps, what they executed, and the most of each block and of all.
+    // Ended blocks and their warps; operations: all, the sum of each block's maximum, the maximum.
     uint64_t blocks_ended_ = 0, warps_ended_ = 0, operations_ = 0, most_in_blocks_ = 0, most_ = 0;
-    model::CacheCounts at_half_;  // of L2
+    model::CacheCounts at_half_;  // of L2, when half of the blocks had retired
     uint64_t retired_at_half_ = 0;
 };
 
-// Keeps what the blocks access for the replay. CountObserver stands before it in the list: its
-// wavefronts are the time that accesses to shared memory take.
+// Records accesses for the replay. CountObserver must precede this observer in the list, because it
+// counts the wavefronts of each access to shared memory.
 class CacheObserver {
   public:
     static constexpr sim::Hooks hooks =
@@ -174,7 +177,7 @@ class CacheObserver {
     void start(sim::Block& block) {
         if (auto requests = replay_.begin(block, std::move(spare_)))
             requests_[&block] = std::move(requests);
-        turn_to(&block);
+        select(&block);
     }
 
     void finish(const sim::Block& block) {
@@ -183,23 +186,24 @@ class CacheObserver {
         replay_.end(block, *found->second);
         spare_ = std::move(found->second);
         requests_.erase(found);
-        turn_to(nullptr);
+        select(nullptr);
     }
 
     void segment(const sim::Warp& w, uint32_t op, sim::LaneMask) {
-        if (w.block != current_) turn_to(w.block);
+        if (w.block != current_) select(w.block);
         if (current_requests_) current_requests_->execute(w, program_.segment_end[op] - op);
     }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
         if (e.space == ptx::Space::constant || e.of) return;
-        if (w.block != current_) turn_to(w.block);
+        if (w.block != current_) select(w.block);
         if (current_requests_) current_requests_->add(w, e, counts_.wavefronts());
     }
 
   private:
-    // The block whose requests come now: some that wait for each other take turns.
-    void turn_to(const sim::Block* block) {
+    // Selects the requests of another block. The blocks of a worker may alternate if they wait for
+    // each other.
+    void select(const sim::Block* block) {
         const auto found = requests_.find(block);
         current_ = block;
         current_requests_ = found == requests_.end() ? nullptr : found->second.get();

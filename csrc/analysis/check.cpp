@@ -1,4 +1,4 @@
-// The memory side of the checker: shadow memory asked and kept at every access.
+// The part of the checker that tests accesses to memory and updates shadow memory.
 #include "analysis/check.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using sim::Warp;
 
 namespace {
 
-// The shortest access to a space, as a power of two: the granule.
+// The granule: the shortest access to the memory space, as a power of two.
 uint32_t granule_bits(const sim::Program& program, Space space) {
     uint32_t shortest = 16;
     for (const sim::Op& op : program.ops) {
@@ -30,7 +30,7 @@ uint32_t granule_bits(const sim::Program& program, Space space) {
     return uint32_t(std::countr_zero(std::bit_floor(shortest)));
 }
 
-// What messages call an access.
+// The word for an access in messages.
 const char* verb_of(const sim::InstructionInfo& in) {
     const sim::Traits& traits = in.traits;
     if (traits.atomic) return "atomic update";
@@ -127,8 +127,8 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::local) return check_local(w, e);
 }
 
-// Whether a plain read of a cell neither can be at fault nor tells anything new: nearly always, and
-// soon told.
+// Whether a plain read of a cell can neither be an error nor change the cell. This fast test
+// succeeds for nearly every read.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
     const BlockOrder& order = at.block.order;
     const Stamp& w = cell.write;
@@ -141,7 +141,8 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
                r.lane == at.me.lane && r.extra == other;
     };
     if (same(a) || same(b)) return true;
-    // Two reads that any write that races with this one would race with, too.
+    // Both kept reads are of other warps or blocks. A write that races with this read also races
+    // with one of them.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
@@ -167,7 +168,8 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     const bool copies = shared && e.access == Access::async_copy;
     const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
     LaneMask lanes = e.mask;
-    // Lanes that read the same need to be looked at once: the first, and another in its name.
+    // If all lanes read the same address, one check suffices: for the first lane, with the last
+    // lane as a second reader.
     const bool one_for_all = reads && !in.traits.strong && e.shape == Shape::uniform;
     if (one_for_all) lanes &= -lanes;
     sim::for_each_lane(lanes, [&](int lane) {
@@ -278,14 +280,15 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
             return;
         }
         if (r.block == me.block && r.warp == me.warp) {
-            // Lanes of one warp: two of them are kept, from the earlier time on.
+            // Reads by the same warp: two lanes and the later time are kept.
             if (me.extra == me.lane) me.extra = r.lane != me.lane ? r.lane : r.extra;
             me.time = r.time;
             r = me;
             return;
         }
     }
-    // Two others. Reads of different blocks say more than those of different warps.
+    // Both kept reads are of other warps. Reads of two different blocks detect more races than
+    // reads of two warps.
     const bool replace_first =
         me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
     cell.read[replace_first ? 0 : 1] = me;
@@ -293,7 +296,7 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
 
 void CheckObserver::write(const Place& at, Cell& cell) {
     const Stamp w = cell.write;
-    // What is there is what `w` wrote, unless atomics or volatile writes came between.
+    // The memory still holds what `w` wrote, unless atomics or volatile writes changed it since.
     const bool untouched = !cell.is(Cell::has_strong);
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
         conflict(at, w, w.lane, untouched);
@@ -356,7 +359,8 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     }
     check_strong(at, l.write.last, l.block_scope, l.atomic_write);
     check_strong(at, l.read.last, false, false);
-    // What a plain strong write replaces is no longer there to be read.
+    // A strong write that is not an atomic replaces the value. Later readers no longer see what
+    // earlier writers published.
     if (!atomic) l.published = {};
     at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
                            at.instruction.traits.releases);

@@ -1,11 +1,11 @@
-// Checking a kernel while it runs: races, uninitialised reads, accesses outside arrays, barriers
-// and warp operations used wrongly.
+// Checks a kernel while it runs: races, reads of uninitialized memory, accesses outside arrays,
+// wrong use of barriers and warp operations.
 //
 // METHOD
-// The observer keeps shadow memory (shadow.hpp) and the order of events (order.hpp), and asks at
-// every access whether the last conflicting ones happen before it. What the simulator's own order
-// was plays no part, so that a barrier that is missing is found even if the answer came out right.
-// Blocks run one after the other on one host thread: findings are the same in every run.
+// The observer keeps shadow memory (shadow.hpp) and the order of events (order.hpp). At each access
+// it tests whether the last conflicting accesses happen before this one. The order in which the
+// simulator executes does not matter. Therefore a missing barrier is found even if the result is
+// right. Blocks run one after another on one host thread, so that every run has the same findings.
 #pragma once
 
 #include <map>
@@ -20,28 +20,31 @@
 
 namespace coalesce::analysis {
 
-// How the source declares a shared variable, where that is known.
+// How the source declares a shared variable, if this is known.
 struct ArrayShape {
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;
 };
 
-// What a checked run needs to know of an instruction.
+// The properties of an instruction that the checker needs.
 struct CheckedInstruction {
     sim::Traits traits;
     const char* verb = "";  // "write"
-    uint16_t copied = 0;    // which bytes of a lane's read are stored and otherwise not used
-    bool guesses = false;   // a plain read of where the same thread then compares and swaps
+    uint16_t copied = 0;    // bit mask: bytes of a lane's read that are only stored elsewhere
+    // a plain read of an address on which the same thread then uses compare-and-swap
+    bool guesses = false;
 };
 
-// Of each instruction of a program, the bytes that it only copies: those of registers that nothing
-// but a store reads. Structures are copied with the padding between their members.
+// For each instruction, the bytes that the kernel reads only to copy them: nothing but a store
+// reads their register. Copied structures include the padding between their members, which may be
+// uninitialized.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
-// Of each instruction, whether it is a plain load from the very address of a compare-and-swap in
-// the same function: the first value of a loop such as the CUDA C++ Programming Guide's
-// atomicAdd() of a double. A stale one costs another round, or is as good as the newest.
+// For each instruction, whether it is a plain load from exactly the address of a compare-and-swap
+// in the same function. Such a load provides the first value of a loop, as in the atomicAdd() for
+// double of the CUDA C++ Programming Guide. An outdated value does no harm: the compare-and-swap
+// fails, and the loop repeats.
 [[nodiscard]] std::vector<bool> guessing_loads(const sim::Program& program);
 
 class CheckObserver {
@@ -70,30 +73,31 @@ class CheckObserver {
 
     void misuse(const sim::Warp& w, const sim::Op& op, int lane, const std::string& wrong);
 
-    // The run has ended: what malloc gave it and nobody can free.
+    // Called after the run. Reports memory of malloc() to which the kernel kept no pointer.
     void lost_memory();
-    // The run ended with this error.
+    // Called if the run ended with this error.
     void stopped(const std::string& message, FindingKind kind);
 
     [[nodiscard]] Findings& findings() { return findings_; }
 
   private:
     struct BlockState;
-    struct Place;  // of the granule under the hand
+    struct Place;  // the granule that is being checked
 
     static BlockState& state(const sim::Warp& w);
 
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
-    // Whether a lane's access to shared memory leaves the variable its address is made from.
+    // Whether a lane's access to shared memory is outside the variable from which its address is
+    // computed.
     [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
     void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
                           uint64_t address);
-    // A frame of local memory starts for these lanes: its variables hold nothing yet.
+    // Starts a frame of local memory for these lanes. Its variables are uninitialized.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
-    // Threads that have left before a barrier: whether one of them had gone past it.
+    // Whether a thread that has ended had passed the barrier before.
     [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
     [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
 
@@ -103,18 +107,18 @@ class CheckObserver {
     void read_strong(const Place& at, Cell& cell);
     void write_strong(const Place& at, Cell& cell);
     void check_initialised(const Place& at, const Cell& cell);
-    // Whether what nobody wrote is only copied, together with bytes that somebody wrote.
+    // Whether the uninitialized bytes are only copied, together with initialized ones.
     [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
     void keep_read(const Place& at, Cell& cell, uint32_t other);
     Location& location(const Place& at);
 
-    // A plain access against the strong ones before it.
+    // Compares a plain access with the strong accesses before it.
     void conflict_with(const Place& at, const Recent& recent, bool both_write);
-    // Two accesses that nothing orders.
+    // Reports two accesses that are not ordered.
     void conflict(const Place& at, const Stamp& then, uint32_t lane_then, bool both_write);
-    // Two strong accesses do not race, unless one's scope leaves the other out; but their order may
-    // be lockstep's.
+    // Two strong accesses do not race unless the scope of one does not include the other's thread.
+    // But their order may hold only if the warp runs in lockstep.
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
     void stale(const Place& at, const Stamp& then);
@@ -127,7 +131,7 @@ class CheckObserver {
     [[nodiscard]] Actor actor(const std::string& what, const sim::Warp& w, uint32_t pc,
                               int lane) const;
     void find_shared_variables(const std::map<std::string, ArrayShape>& shapes);
-    // The array a place is in, as messages and groups know it.
+    // The array that contains a place, for messages, and its number, for groups of findings.
     [[nodiscard]] const sim::Buffer* array_of(const Place& at) const;
     [[nodiscard]] uint32_t array_number(const Place& at) const;
 
@@ -137,10 +141,11 @@ class CheckObserver {
     std::vector<uint32_t> buffer_hints_;  // by instruction
     uint32_t shared_bits_ = 4, global_bits_ = 4;
     std::vector<sim::Buffer> shared_variables_;  // by offset
-    std::vector<int> home_;  // by instruction: the one its address is made from, or -1
+    // by instruction: the shared variable from which its address is computed, or -1
+    std::vector<int> home_;
     GlobalShadow global_;
     Findings findings_;
-    // What the threads that arrived at the barrier of a cluster have made visible.
+    // What the threads that arrived at a cluster's barrier have made visible.
     struct ClusterArrivals {
         ClockPtr known;
         bool complete = false;
@@ -150,16 +155,16 @@ class CheckObserver {
     std::vector<BlockState*> free_states_;
     uint64_t faults_ = 0;
     bool has_barriers_ = false;
-    std::map<std::pair<uint32_t, uint32_t>, bool> past_;  // is_past
+    std::map<std::pair<uint32_t, uint32_t>, bool> past_;  // results of is_past
 };
 
 static_assert(sim::Observer<CheckObserver>);
 
-// Runs a program decoded for Watch::faults on one host thread. What stops the kernel is a finding
-// too.
+// Runs a program that was decoded for Watch::faults, on one host thread. An error that ends the
+// kernel is reported as a finding, too.
 struct Checked {
     std::vector<Finding> findings;
-    uint64_t left_out = 0;  // findings in further groups
+    uint64_t left_out = 0;  // findings beyond the limit on groups
 };
 [[nodiscard]] Checked run_checked(const sim::Program& program, sim::Launch launch,
                                   sim::AddressSpace& memory,

@@ -1,4 +1,4 @@
-// The control side of the checker: barriers, fences, warp operations, faults and the end.
+// The part of the checker for barriers, fences, warp operations, faults and the end of the kernel.
 #include <algorithm>
 #include <bit>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t most_faults = 1'000'000;
 constexpr uint32_t no_array = UINT32_MAX;
 
-// The first line of a message, and the others.
+// Splits a message into its first line and the other lines.
 std::pair<std::string, std::vector<std::string>> split(const std::string& message) {
     std::vector<std::string> lines;
     for (size_t at = 0; at <= message.size();) {
@@ -112,7 +112,8 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
                                    [&](const Actor& a) { return a.pc == op.pc; });
     if (!known && everyone) barrier.arrivals.push_back(here);
     if (op.operand[2] != sim::no_operand) barrier.counts = true;
-    // Lanes that the scheduler let go on by themselves would have waited on a GPU.
+    // `unbound` lanes arrive alone only because the scheduler released them. On a GPU they would
+    // have waited.
     const bool part = w.current.mask != w.live && !w.unbound;
     if (instructions_[op.pc].traits.aligned && part)
         barrier.parts.push_back({w.index, w.current.mask, here});
@@ -198,8 +199,9 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
     return false;
 }
 
-// Whether all threads that pass the barrier come to this op afterwards, and none from it to a
-// barrier: whoever was there has the barrier behind, unlike one that returned early.
+// Whether a thread that ended after this op must have passed the barrier. This is the case if all
+// threads that pass the barrier later reach the op, and no path leads from the op to a barrier. A
+// thread that returned early is therefore told apart.
 bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];
@@ -219,7 +221,7 @@ bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
                 visit(at + 1);
         }
     };
-    // What can be reached behind `from` without `without`.
+    // The ops that can be reached from `from` without passing `without`.
     const auto reached = [&](uint32_t from, uint32_t without) {
         std::vector<bool> seen(program_.ops.size());
         std::vector<uint32_t> open{from};

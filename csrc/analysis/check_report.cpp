@@ -1,4 +1,4 @@
-// The words of the checker's findings about memory.
+// The texts of the checker's findings about memory.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,7 +15,7 @@ using sim::Warp;
 
 namespace {
 
-// "tile" of "_ZZ1kPiE4tile".
+// Returns "tile" for "_ZZ1kPiE4tile".
 std::string plain_name(const std::string& mangled) {
     const std::string name = ptx::demangled(mangled);
     const size_t colons = name.rfind("::");
@@ -42,7 +42,8 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
             v.type = known->second.type;
             uint64_t whole = v.item_bytes;
             for (int64_t& n : v.shape) {
-                if (n < 0) n = int64_t(bytes / v.item_bytes);  // as many as the launch gives
+                // as many elements as the launch provides
+                if (n < 0) n = int64_t(bytes / v.item_bytes);
                 whole *= uint64_t(n);
             }
             if (whole > bytes || whole + v.item_bytes <= bytes) v.shape.clear();
@@ -60,7 +61,7 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
     for (const auto& [offset, mangled] : mangled_at) number.emplace(mangled, int(number.size()));
     for (const sim::InstructionInfo& in : program_.instructions) {
         const auto known = number.find(in.origin.variable);
-        // A copy into shared memory is described by where it reads.
+        // A copy into shared memory is described by its source.
         const bool is_there = known != number.end() && in.access != Access::async_copy;
         home_.push_back(is_there ? known->second : -1);
     }
@@ -79,7 +80,7 @@ void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes,
     Finding* const f = findings_.group(FindingKind::out_of_bounds, pc, pc,
                                        (1u << 20) + uint32_t(home_[pc]), fresh);
     if (!f || !fresh) return;
-    // Addresses of shared memory have 32 bits, so that one before its start is a large one.
+    // Addresses of shared memory have 32 bits: an address before its start is a very large number.
     const int64_t offset = int32_t(uint32_t(address - home.address));
     const std::string verb = instructions_[pc].verb;
     f->title = verb + " of " + std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") +
@@ -175,7 +176,7 @@ bool CheckObserver::same_instruction(const Place& at, const Stamp& then, uint32_
 }
 
 bool CheckObserver::same_value(const Place& at, uint32_t lane_then, bool same_instruction) const {
-    // What the lanes store, by storing it elsewhere.
+    // Finds the values that the lanes store by executing the store with other targets.
     alignas(16) std::byte stored[sim::warp_size][16];
     sim::Resolved elsewhere;
     elsewhere.mask = 1u << at.lane | (same_instruction ? 1u << lane_then : 0u);

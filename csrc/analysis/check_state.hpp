@@ -1,4 +1,4 @@
-// What the files of the checker share: the state of a block under check, and the place of an
+// Types that the files of the checker share: the state of a checked block, and the place of an
 // access.
 #pragma once
 
@@ -9,14 +9,14 @@ namespace coalesce::analysis {
 struct CheckObserver::BlockState {
     BlockOrder order;
     SharedShadow shared;
-    // Bytes of .local variables that were not written yet: [warp][lane][offset].
+    // Whether each byte of .local variables is still unwritten: [warp][lane][offset].
     std::vector<uint8_t> unwritten;
-    // Of barriers under way: where the first and another path reached it, and whether in divergent
+    // Barriers that threads wait at: where each path reached the barrier, and whether in divergent
     // code.
     struct Barrier {
-        std::vector<Actor> arrivals;  // the first at each instruction
-        bool counts = false;          // is one of a given number of threads
-        // Parts of warps; the other lanes may yet leave the kernel.
+        std::vector<Actor> arrivals;  // the first arrival at each instruction
+        bool counts = false;          // the barrier is for a given number of threads
+        // Parts of warps that arrived. Their other lanes may still leave the kernel.
         struct Part {
             uint32_t warp;
             sim::LaneMask lanes;
@@ -25,7 +25,7 @@ struct CheckObserver::BlockState {
         std::vector<Part> parts;
     };
     std::array<Barrier, 16> barriers;
-    // Of each thread the op before the last that it left the kernel by, or no_op.
+    // For each thread, the op before the exit by which it ended, or no_op.
     std::vector<uint32_t> last_op;
 };
 
@@ -34,14 +34,15 @@ struct CheckObserver::Place {
     const sim::MemoryEvent& event;
     const CheckedInstruction& instruction;
     BlockState& block;
-    SharedShadow* memory = &block.shared;  // of the block whose shared memory it is
+    SharedShadow* memory = &block.shared;  // of the block that owns the shared memory
     bool shared = false;
-    bool* undefined = nullptr;  // of global memory: a bool for each of its bytes, if there is one
+    // for global memory: one bool for each byte, or null if all are initialized
+    bool* undefined = nullptr;
     uint32_t lane = 0;
-    uint32_t buffer = 0;   // of global memory
+    uint32_t buffer = 0;   // for global memory
     uint64_t granule = 0;  // its number in the buffer or in shared memory
-    uint64_t offset = 0;   // its first byte, from there
-    uint64_t end = 0;      // one past its last byte that is accessed
+    uint64_t offset = 0;   // the first accessed byte, from the same start
+    uint64_t end = 0;      // one past the last accessed byte of the granule
     Stamp me = {};
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then) const {
         return block.order.ordered(then, lane_then, me.warp, lane);

@@ -1,4 +1,4 @@
-// Running a program under the checker.
+// Runs a program under the checker.
 #include "analysis/check_state.hpp"
 #include "errors.hpp"
 #include "sim/device_heap.hpp"

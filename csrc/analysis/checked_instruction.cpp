@@ -1,4 +1,4 @@
-// What the checker makes of instructions and their operands: once, before a checked run.
+// Properties of instructions and operands that the checker determines once, before a run.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -14,7 +14,7 @@ using sim::Access;
 
 namespace {
 
-// The names of registers in a part of an instruction's text, in order.
+// The names of registers in a part of an instruction, in order.
 std::vector<std::string_view> registers(std::string_view text) {
     std::vector<std::string_view> names;
     for (size_t at = text.find('%'); at < text.size(); at = text.find('%', at + 1)) {
@@ -25,7 +25,7 @@ std::vector<std::string_view> registers(std::string_view text) {
     return names;
 }
 
-// An integer at the end of a text such as "%rd1, 8;" or "[%rd1+8]", or 0.
+// The integer at the end of a text such as "%rd1, 8;" or "[%rd1+8]", or 0.
 int64_t last_integer(std::string_view text) {
     const size_t end = text.find_last_of("0123456789");
     if (end == std::string_view::npos) return 0;
@@ -36,8 +36,8 @@ int64_t last_integer(std::string_view text) {
     return std::strtoll(std::string(text.substr(start)).c_str(), nullptr, 10);
 }
 
-// Where the addresses of a program's instructions point: a register and an offset from it, seen
-// through sums with constants and changes of the address space.
+// Expresses the address of each instruction as a register and an offset. Follows additions of
+// constants and conversions between address spaces.
 class Addresses {
   public:
     explicit Addresses(const sim::Program& program) {
@@ -47,8 +47,8 @@ class Addresses {
             const bool sum = code == add && in.traits.pipe == sim::Pipe::other;
             const bool same = code == cvta || code == mov;
             const auto names = registers(in.text);
-            // A guarded instruction names its predicate first, and may leave the register alone;
-            // a store names its address first.
+            // The first name in a guarded instruction is its predicate, and the instruction may not
+            // write its register. The first name in a store is the address.
             const bool stores = code == st || code == red;
             if (names.empty() || in.text[0] == '@' || stores) continue;
             const Register written{in.function, names[0]};
@@ -87,7 +87,8 @@ class Addresses {
 
 std::vector<uint16_t> copied_bytes(const sim::Program& program) {
     using enum sim::OpCode;
-    // A load writes what stands before its address, a store stores what stands behind it.
+    // In a load, the written registers precede the address. In a store, the stored registers follow
+    // it.
     std::set<std::pair<uint32_t, std::string_view>> used;  // by function
     for (const sim::InstructionInfo& in : program.instructions) {
         std::string_view text = in.text;

@@ -16,8 +16,8 @@ bool implies(const Knowledge& a, const Knowledge& b) {
            (b.lanes & ~a.lanes) == 0 && a.time >= b.time;
 }
 
-// Drops what is implied by other entries of the same block; `entries` are sorted. The entry of a
-// whole block is its last.
+// Removes entries that other entries of the same block imply. `entries` must be sorted; the entry
+// of a whole block is the last one of the block.
 void simplify(std::vector<Knowledge>& entries) {
     size_t kept = 0;
     for (size_t first = 0; first < entries.size();) {
@@ -28,7 +28,7 @@ void simplify(std::vector<Knowledge>& entries) {
             const Knowledge e = entries[i];
             const Knowledge& whole = entries[last - 1];
             if (i != last - 1 && implies(whole, e)) continue;
-            // Against the entries of its warp that are kept already.
+            // Compare with the entries of the same warp that are already kept.
             bool known = false;
             size_t from = kept;
             while (from > start && entries[from - 1].warp == e.warp) --from;
@@ -104,7 +104,7 @@ ClockPtr join(const ClockPtr& a, std::vector<Knowledge> more) {
 ClockPtr join(const ClockPtr& a, const ClockPtr& b) {
     if (!b || a == b) return a;
     if (!a) return b;
-    // The larger one stays as it is, if it already says everything.
+    // If the larger clock already includes the smaller one, it is returned unchanged.
     const bool swap = b->entries().size() > a->entries().size();
     return join(swap ? b : a, swap ? a->entries() : b->entries());
 }

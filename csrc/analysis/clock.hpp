@@ -1,12 +1,13 @@
-// What one thread knows of the others: how far each had come when it last heard of them.
+// Vector clocks: which events of other threads are known to have happened before.
 //
 // METHOD
-// A block counts its own time: it moves on at every event that can order something (a barrier, a
-// warp's synchronisation, a fence). "Lane 3 of warp 2 of block 5 up to time 9" means that whatever
-// that thread did at time 9 or before happens before what the knower does next. A vector clock with
-// an entry a thread would have a million entries; here an entry speaks of a whole block, or of the
-// lanes of a warp, and most kernels never make one (order.hpp keeps what barriers say in a number).
-// A clock is immutable, so that threads share it.
+// Each block counts its own time. The time advances at each event that can order accesses: a
+// barrier, a synchronization of a warp, a fence. An entry "lane 3 of warp 2 of block 5, time 9"
+// means: all that this thread did up to time 9 happens before what the owner of the clock does
+// next. A clock with one entry per thread could have a million entries. Here an entry stands for a
+// whole block, or for some lanes of a warp. Most kernels never need a clock, because order.hpp
+// stores the effect of barriers in one number. Clocks are immutable, so that threads can share
+// them.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,9 @@ class Clock {
   public:
     explicit Clock(std::vector<Knowledge> entries);
 
-    // Whether what this thread did at `time` is known.
+    // Whether the clock includes what this thread did at `time`.
     [[nodiscard]] bool covers(uint32_t block, uint32_t warp, uint32_t lane, uint32_t time) const;
-    // Whether that is known of some lane of its warp.
+    // Whether the clock includes what any lane of the warp did at `time`.
     [[nodiscard]] bool covers_warp(uint32_t block, uint32_t warp, uint32_t time) const;
 
     [[nodiscard]] const std::vector<Knowledge>& entries() const { return entries_; }
@@ -44,10 +45,10 @@ class Clock {
     template <class F>
     bool any_of_block(uint32_t block, F&& holds) const;
 
-    std::vector<Knowledge> entries_;  // by block and warp, none implied by another
+    std::vector<Knowledge> entries_;  // sorted by block and warp; no entry implies another
 };
 
-// What both know.
+// The union of what both clocks include.
 [[nodiscard]] ClockPtr join(const ClockPtr& a, const ClockPtr& b);
 [[nodiscard]] ClockPtr join(const ClockPtr& a, std::vector<Knowledge> more);
 

@@ -1,10 +1,10 @@
-// Who notes which warps of a block compare and swap at one address of shared memory.
+// Finds warps of a block that compete with compare-and-swap for the same address of shared memory.
 //
 // METHOD
-// The assembler makes a loop of compare-and-swap of some atomics (ATOMS.CAST.SPIN). How often it
-// turns depends on the other warps of the block that swap at the same address, and so differs from
-// run to run; so does what it makes of memory that nobody wrote. Counts of such a kernel are not
-// called exact (Python's _exactness).
+// The assembler implements some atomics as a loop around a compare-and-swap (ATOMS.CAST.SPIN). The
+// number of iterations depends on other warps of the block that use the same address. It therefore
+// differs from run to run. This is also true for the effect on uninitialized memory. The counts of
+// such kernels are not called exact (python/coalesce/profiling/exactness.py).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class ContentionObserver {
 
     void finish(const sim::Block& block);
 
-    // As of CountObserver.
+    // See CountObserver::add_to.
     void add_to(Counts& counts) const;
     void clear();
 

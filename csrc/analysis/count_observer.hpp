@@ -1,4 +1,4 @@
-// Who counts: what each instruction of a kernel executed and what its accesses cost.
+// Counts what each instruction of a kernel executes and what its accesses cost.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class CountObserver {
     static constexpr sim::Hooks hooks =
         sim::Hook::segment | sim::Hook::diverged | sim::Hook::access | sim::Hook::finish;
 
-    // What `groups`, if there are any, has a place for is added up there.
+    // If `groups` is not null, the counts of each block are added to its group there.
     explicit CountObserver(const sim::Program& program, GroupedCounts* groups = nullptr)
         : program_(program),
           groups_(groups),
@@ -32,19 +32,19 @@ class CountObserver {
         runs_[op].threads += count_lanes(mask);
     }
 
-    // Lanes that leave (@P0 EXIT: a branch around it) meet nobody any more.
+    // A branch around an EXIT does not count: lanes that exit never reconverge.
     void diverged(const sim::Warp&, const sim::Op& op) { parted_[op.pc] += !op.skips_guarded(); }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
-        if (e.of) return;  // what the hardware counts there is not known
+        if (e.of) return;  // what the hardware counts in this case is not known
         if (e.access == sim::Access::async_copy) costs_.leave_out(w.current.mask & ~e.mask);
         wavefronts_ = costs_.add(e);
     }
 
-    // Of shared memory, that the last access took: for observers that come behind this one.
+    // The wavefronts of shared memory of the last access, for observers later in the list.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
-    // Adds what this thread saw since the last clear() to the counts.
+    // Adds what was counted since the last clear().
     void add_to(Counts& counts) const;
     void clear();
 
@@ -55,8 +55,8 @@ class CountObserver {
 
     const sim::Program& program_;
     GroupedCounts* groups_;
-    std::vector<Runs> runs_;        // by op at which a segment starts
-    std::vector<uint64_t> parted_;  // by instruction, as InstructionCounts has it
+    std::vector<Runs> runs_;        // by the op at which a segment starts
+    std::vector<uint64_t> parted_;  // by instruction; see InstructionCounts
     AccessCosts costs_;
     uint32_t wavefronts_ = 0;
 };

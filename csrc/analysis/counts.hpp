@@ -1,8 +1,9 @@
-// Counting: what each instruction of a kernel executed and moved.
+// Counts: what each instruction of a kernel executed, and which data it moved.
 //
-// The numbers have Nsight Compute's names and meaning. They are of the instructions of the program
-// that ran: the machine code where it could be lifted (csrc/sass), else the PTX, whose instructions
-// the assembler merges and drops. docs/accuracy.md sets them beside a GPU's.
+// The counts have Nsight Compute's names and meaning. They are counted on the code that ran. This
+// is the machine code if it could be lifted (csrc/sass). Otherwise it is the PTX, in which the
+// assembler would still merge and remove instructions. docs/accuracy.md compares the counts with a
+// GPU's.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,11 @@ namespace coalesce::analysis {
 
 struct CacheResult;
 
-// The kernel that was counted, as tables of counts show it.
+// The counted kernel, as tables of counts show it.
 struct Listing {
     std::string kernel;
-    uint32_t source_file = 0;               // key of `files`: the file the kernel is in
-    std::map<uint32_t, std::string> files;  // of SourceLine
+    uint32_t source_file = 0;               // the file that contains the kernel: a key of `files`
+    std::map<uint32_t, std::string> files;  // names of files, by SourceLine::file
     std::vector<sim::InstructionInfo> instructions;
     bool operator==(const Listing&) const = default;
 };
@@ -34,25 +35,26 @@ struct Listing {
 
 struct Counts {
     std::vector<InstructionCounts> instructions;  // by instruction
-    std::shared_ptr<const Listing> listing;       // of the same instructions
-    // Adds the counts of other blocks or launches of the same kernel; LaunchError if it is another.
+    std::shared_ptr<const Listing> listing;       // describes the same instructions
+    // Adds the counts of other blocks or launches. Throws LaunchError if they are of another
+    // kernel.
     void add(const Counts& other);
     bool operator==(const Counts& other) const;
-    // Sums over the instructions of a space and kind.
+    // The sum over the instructions with this space and kind of access.
     [[nodiscard]] InstructionCounts sum(ptx::Space space, sim::Access access) const;
     [[nodiscard]] uint64_t executed() const;
     [[nodiscard]] uint64_t threads() const;
-    // What the time model needs, of a grid of `blocks` of `warps` on buffers of `buffer_bytes`
-    // (work.cpp).
+    // The input of the time model, for `blocks` blocks with `warps` warps each. The arrays have
+    // `buffer_bytes` in total. Defined in work.cpp.
     [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
                                    const sim::MachineCode* machine = nullptr,
                                    const CacheResult* caches = nullptr) const;
-    // By Nsight Compute's names.
+    // The counts under Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
     void add_tensor_cores(std::map<std::string, double>& metrics) const;
 };
 
-// The counts of blocks that are added up apart.
+// Counts of groups of blocks.
 struct GroupedCounts {
     std::unordered_map<uint64_t, uint32_t> group_of;  // by linear block number
     std::vector<Counts> groups;

@@ -1,9 +1,10 @@
-// What a checked run found: groups of like findings, one example of each.
+// The findings of a checked run, merged into groups with one example each.
 //
-// Findings are alike if they are of one kind, at the same source lines (in either order) and in the
-// same array. The first of them is kept, the others are counted; after `most_groups` groups new
-// ones are only counted. In the end a race takes with it the warnings between its lines, and the
-// reads of what was not written yet that are one of its sides: they are the same mistake.
+// Findings belong to one group if they have the same kind, the same array, and the same source
+// lines in either order. The first finding of a group is kept, the others are counted. After
+// `most_groups` groups, findings of new groups are only counted. At the end, some findings are
+// merged into a race because they have the same cause: warnings between the same lines, and reads
+// of uninitialized memory by one side of the race.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +24,19 @@ enum class FindingKind : uint8_t {
     use_after_free,
     uninitialized,
     race,
-    same_value,  // a race of two writes of one value
-    lockstep,    // ordered only if a warp's lanes move together
+    same_value,  // a race in which two threads write the same value
+    lockstep,    // ordered only if the lanes of a warp run in lockstep
     barrier,     // reached by some threads only, or in divergent code
-    warp_mask,   // of shfl, vote, match
-    heap,        // free() used wrongly, or memory of malloc() that nobody can free
-    stale_read,  // through the read-only path, of what the kernel writes
-    stopped,     // the kernel could not go on: trap, assertion, limit
+    warp_mask,   // of a shuffle, vote or match
+    heap,        // wrong use of free(), or memory of malloc() to which no pointer is left
+    stale_read,  // a read through the read-only path of data that the kernel writes
+    stopped,     // the kernel was stopped by a trap, an assertion or a limit
 };
 [[nodiscard]] const char* name_of(FindingKind kind);
 
-// One side of a finding: what was done, by which instruction and thread.
+// One of the two accesses of a finding: what it did, and its instruction and thread.
 struct Actor {
-    std::string what;  // "write"; empty: there is no such side
+    std::string what;  // such as "write"; empty if the finding has no such access
     uint32_t pc = 0;
     uint32_t thread[3] = {};
     uint64_t block[3] = {};
@@ -46,8 +47,8 @@ struct Finding {
     bool warning = false;
     std::string title;
     std::vector<std::string> details;
-    std::string space;  // "global", "shared", "local"; empty: no memory
-    std::string array;  // empty: no array
+    std::string space;  // "global", "shared", "local"; empty if the finding is not about memory
+    std::string array;  // empty if there is no array
     std::vector<int64_t> index;
     int64_t offset = 0;  // bytes from the start of the array
     uint32_t bytes = 0;  // of the access
@@ -59,8 +60,9 @@ class Findings {
   public:
     explicit Findings(const sim::Program& program) : program_(program) {}
 
-    // Where findings of a kind, at these instructions and in this array, are collected. If the
-    // group is new, `fresh` is set and the caller fills it in. Null: there are too many groups.
+    // Returns the finding that represents the group of this kind, array and pair of instructions.
+    // If the group is new, sets `fresh`, and the caller fills in the finding. Returns null if there
+    // are too many groups.
     Finding* group(FindingKind kind, uint32_t first_pc, uint32_t second_pc, uint32_t array,
                    bool& fresh);
 
@@ -70,13 +72,13 @@ class Findings {
 
   private:
     static constexpr size_t most_groups = 100;
-    using Place = std::pair<uint32_t, uint32_t>;  // file and line, or an instruction of no line
+    using Place = std::pair<uint32_t, uint32_t>;  // file and line, or an instruction without a line
     using Group = std::tuple<FindingKind, Place, Place, uint32_t>;
     [[nodiscard]] Place place_of(uint32_t pc) const;
 
     const sim::Program& program_;
     std::vector<Finding> findings_;
-    // By instructions, which is quick to know, and by lines.
+    // The groups by instruction, which is the fast test, and by line.
     std::map<std::tuple<FindingKind, uint32_t, uint32_t, uint32_t>, int> by_instruction_;
     std::map<Group, int> by_line_;
     uint64_t left_out_ = 0;

@@ -1,4 +1,4 @@
-// What is counted of one instruction.
+// The counts of one instruction.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +10,42 @@ namespace coalesce::analysis {
 
 struct InstructionCounts {
     uint64_t executed = 0;    // warp instructions
-    uint64_t threads = 0;     // of them, active threads
-    uint64_t requests = 0;    // memory: executed with at least one active thread
-    uint64_t accesses = 0;    // memory: lanes that accessed
-    uint64_t bytes = 0;       // memory: requested by lanes
-    uint64_t sectors = 0;     // global, local
-    uint64_t lines = 0;       // global, local
-    uint64_t wavefronts = 0;  // shared, and the shared side of asynchronous copies
-    // Sectors (for shared memory, wavefronts) that the access would take if the elements of its
-    // active lanes were packed. If the access itself took fewer, that smaller number.
+    uint64_t threads = 0;     // the sum of active threads over these
+    uint64_t requests = 0;    // accesses to memory with at least one active thread
+    uint64_t accesses = 0;    // active lanes of these requests
+    uint64_t bytes = 0;       // requested by the lanes
+    uint64_t sectors = 0;     // of global and local memory
+    uint64_t lines = 0;       // of global and local memory
+    uint64_t wavefronts = 0;  // of shared memory, including the shared side of asynchronous copies
+    // Sectors (for shared memory, wavefronts) that the access would need if the elements of its
+    // active lanes were packed. If the access itself needed fewer, that smaller number.
     uint64_t ideal = 0;
-    // As Nsight Compute's source page computes them from the addresses; model/banks.hpp says where
-    // that is not what the hardware does.
+    // Computed from the addresses as on Nsight Compute's source page. model/banks.hpp says where
+    // this differs from the hardware.
     uint64_t theoretical_sectors = 0;
     uint64_t theoretical_wavefronts = 0;
-    uint64_t ideal_wavefronts = 0;  // `ideal` of shared memory, also of asynchronous copies
-    uint64_t distinct_bytes = 0;    // requested, those that several lanes want once a request
-    uint64_t shared_requests = 0;   // of `requests`, those to shared memory
+    uint64_t ideal_wavefronts = 0;  // `ideal` for shared memory, also for asynchronous copies
+    // requested bytes, where bytes that several lanes of a request share count once
+    uint64_t distinct_bytes = 0;
+    uint64_t shared_requests = 0;  // those of `requests` that are to shared memory
     uint64_t sourceless =
-        0;  // asynchronous copies of which no lane reads anything: not in `requests`
-    // What the hardware may count otherwise, from run to run.
-    uint64_t parted = 0;     // branches: how often they parted lanes
-    uint64_t unjoined = 0;   // memory: how often lanes parted that may still run it together
-    uint64_t divided = 0;    // atomics: requests of which it may send a sector in two parts;
-                             // copies past L1: those that are not in order
-    uint64_t contended = 0;  // atomics in a loop that lanes of another warp keep from succeeding
-    // Of generic accesses that were to several spaces, one: global before shared before local.
+        0;  // asynchronous copies in which no lane reads; not included in `requests`
+    // Cases in which the hardware's own counts may differ from run to run.
+    uint64_t parted = 0;    // branches: how often lanes diverged
+    uint64_t unjoined = 0;  // memory: divergences whose lanes may or may not execute it together
+    // atomics: requests with a sector that may be sent in two parts; copies that bypass L1:
+    // requests whose addresses are not consecutive
+    uint64_t divided = 0;
+    // atomics in a loop: cases in which another warp may cause further iterations
+    uint64_t contended = 0;
+    // Generic accesses may reach several spaces. Then one is kept: global, else shared, else local.
     ptx::Space space = ptx::Space::generic;
     sim::Access access = sim::Access::load;
     void add(const InstructionCounts& other);
     bool operator==(const InstructionCounts&) const = default;
 };
 
-// The numbers of an InstructionCounts by name, for tables and files.
+// The names of the counts, for tables and files.
 struct Counter {
     const char* name;
     uint64_t InstructionCounts::* value;

@@ -14,12 +14,12 @@ using sim::Schedule;
 
 namespace {
 
-// Cycles until an instruction that is not a memory access has its late result: conversions,
+// Cycles until the result of a slow instruction that is not a memory access: conversions,
 // transcendental functions, special registers.
 constexpr double late_result = 20;
-constexpr double operands_read = 12;  // of a memory access
+constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
-constexpr uint64_t most_steps = 32;  // for each instruction: loops five deep
+constexpr uint64_t most_steps = 32;  // limit of steps per instruction; enough for five nested loops
 
 class Walk {
   public:
@@ -52,10 +52,10 @@ class Walk {
         std::array<double, Schedule::no_scoreboard + 1> clear{};  // by scoreboard
         double copied = 0, group = 0;  // asynchronous copies: the last one, the last group
     };
-    // A branch forward that is under way.
+    // A forward branch whose target is still ahead.
     struct Aside {
         uint32_t target;
-        double executed;  // of the branch
+        double executed;  // how often the branch was executed
         State before;
     };
 
@@ -65,7 +65,8 @@ class Walk {
 
     // Returns the next instruction.
     size_t step(size_t i) {
-        // Those of one target from the latest on; an `else` begins while a later one is under way.
+        // Ends the asides that lead here, the latest first. They need not be nested: an `else` part
+        // begins while a later aside is still open.
         for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
             const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
             if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
@@ -86,7 +87,8 @@ class Walk {
         if (s.target > i) {
             asides_.push_back({s.target, executed(i), now_});
         } else if (!repeated_[i]) {
-            // Loops in it begin anew, unless code jumps back and forth too much for that.
+            // Inner loops are walked again, unless the code has so many backward jumps that this
+            // takes too long.
             if (steps_ < most_steps * schedule_.size())
                 std::fill(repeated_.begin() + s.target, repeated_.begin() + int64_t(i), false);
             repeated_[i] = true;
@@ -118,7 +120,7 @@ class Walk {
         clear = std::max(clear, until);
     }
 
-    // Of a request, on the average.
+    // Average over the requests.
     [[nodiscard]] double first_level_cycles(size_t i, const InstructionCounts& c) const {
         if (const Misses* m = misses(i)) return m->cycles_a_request();
         return double(c.lines) / double(c.requests);
@@ -141,14 +143,14 @@ class Walk {
             lines = double(m->lines) / double(std::max<uint64_t>(1, m->missed));
             if (m->read) dram = double(m->slow) / double(m->read);
         }
-        // The request is answered when the last of its lines is.
+        // A request is complete when the last of its lines has arrived.
         dram = 1 - std::pow(1 - dram, std::max(1.0, lines));
         const double chance = at_random();
         if (chance >= miss) return model::l1_latency;
         return chance < miss * dram ? model::dram_latency : model::l2_latency;
     }
 
-    // From 0 to 1; the same in every run.
+    // A pseudo-random number from 0 to 1, the same in every run.
     double at_random() {
         random_ = random_ * 6364136223846793005 + 1442695040888963407;
         return double(random_ >> 11) * 0x1p-53;
@@ -161,8 +163,8 @@ class Walk {
     State now_;
     std::vector<Aside> asides_;
     std::vector<double> spent_;   // by instruction
-    std::vector<bool> repeated_;  // by branch back
-    uint64_t steps_ = 0;          // of this warp
+    std::vector<bool> repeated_;  // by backward branch
+    uint64_t steps_ = 0;          // of the current warp
     uint64_t random_ = 1;
 };
 

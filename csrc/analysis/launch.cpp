@@ -16,7 +16,7 @@ namespace {
 // CUDA C++ Programming Guide, "Thread Block Clusters".
 constexpr uint64_t most_blocks_of_cluster = 8;
 
-// Makes the observers of each host thread, runs the grid, and hands them to `take` one by one.
+// Makes the observers of each host thread, runs the grid, and passes them to `take` one by one.
 template <sim::Observer O, class Make, class Take>
 void observe(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
              Make&& make, Take&& take) {
@@ -81,7 +81,7 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         FirstEventObserver firsts;
         Profiling all{counts, contention, caches, trace, firsts};
     };
-    // A trace with caches keeps first events that nobody asks for.
+    // A trace with caches also uses this combination, and ignores the first events.
     if (recorder && replay) {
         observe<Profiling>(
             program, launch, memory,
@@ -113,7 +113,7 @@ void run_plainly(const sim::Program& program, const sim::Launch& launch,
     sim::run_grid<sim::NoObserver>(program, launch, memory, observers);
 }
 
-// The groups that the blocks to run belong to.
+// Makes the groups to which the blocks of the request belong.
 std::unique_ptr<GroupedCounts> grouped(const Request& request) {
     if (!request.groups) return nullptr;
     auto result = std::make_unique<GroupedCounts>();
@@ -132,8 +132,8 @@ model::Occupancy occupancy_of(const sim::Program& program, const Request& reques
                             program.shared_bytes + request.launch.shared_bytes);
 }
 
-// The clusters of a launch: as the kernel declares them, or else as the launch says. Chosen blocks
-// become their clusters, whole.
+// Sets the clusters of a launch: those that the kernel declares, or else those of the launch. If
+// blocks were chosen, they are extended to whole clusters.
 void choose_clusters(const sim::Program& program, Request& request) {
     sim::Launch& launch = request.launch;
     const auto text = [](const sim::Dim3& d) {
@@ -231,7 +231,7 @@ void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& la
                           " threads is larger than the kernel's __launch_bounds__ of " +
                           std::to_string(program.max_block_threads));
     }
-    // malloc changes the address space, in which other host threads would look meanwhile.
+    // malloc changes the address space, while other host threads would search it.
     if (program.allocates) launch.workers = 1;
     launch.gpu = {gpu.multiprocessors, gpu.warps * uint32_t(sim::warp_size)};
 }

@@ -1,12 +1,11 @@
-// A launch on the simulator with all that may be wanted of it: plain, counted, traced, profiled or
-// checked.
+// Runs a launch on the simulator: plain, counted, traced, profiled or checked.
 //
 // METHOD
-// A Request says what to run and what to find out. purpose_of() tells which kind of program that
-// takes, which the caller decodes once and keeps; prepare() checks the request and chooses blocks;
-// launch() brings together the observers that the request needs (observers.hpp), runs the grid and
-// makes counts, cache results and a modelled time of what they saw. Python's bindings translate
-// arguments into a Request and a Result into objects, and decide nothing.
+// A Request says what to run and what to find out. purpose_of() returns which kind of program the
+// request needs; the caller decodes this program once and keeps it. prepare() checks the request
+// and chooses the blocks. launch() composes the observers that the request needs (observers.hpp),
+// runs the grid, and computes counts, cache results and a modelled time from what they observed.
+// Python's bindings only translate arguments into a Request, and a Result into objects.
 #pragma once
 
 #include <cstdint>
@@ -26,29 +25,31 @@
 
 namespace coalesce::analysis {
 
-// What a program is decoded for. Counting is of the machine code where there is some that can be
-// executed; the others are of the PTX.
+// The purpose for which a program is decoded. Counted launches execute the machine code if
+// possible; all others execute the PTX.
 enum class Purpose : uint8_t { run, count, trace, check, step };
 
-// What the memory instructions of such a program announce.
+// Which events the memory instructions of such a program announce.
 [[nodiscard]] sim::Watch watch_for(Purpose purpose);
 
 struct Request {
-    sim::Launch launch;  // its geometry, parameters and blocks
+    sim::Launch launch;  // with grid, block, parameters and chosen blocks
     const model::Gpu* gpu = nullptr;
-    uint32_t registers = 0;     // of a thread; 0: not known
-    uint64_t buffer_bytes = 0;  // of the arrays: without `caches`, no more comes from DRAM
+    uint32_t registers = 0;  // per thread; 0: not known
+    // total size of the arrays; without `caches`, the limit of the bytes from DRAM
+    uint64_t buffer_bytes = 0;
 
     bool counts = false;
-    bool caches = false;  // replayed; needs the whole grid, or its first rounds
-    // Only so many times as many blocks as the GPU holds at once are run, and the modelled time is
-    // that of the whole grid; 0: all blocks.
+    bool caches = false;  // replay the caches; needs the whole grid or its first rounds
+    // If not 0, runs only this many rounds of the grid, where a round is as many blocks as the GPU
+    // holds at once. The modelled time is still that of the whole grid.
     uint32_t first_rounds = 0;
-    // The group that each of launch.blocks belongs to; each is counted apart.
+    // The group of each of launch.blocks. Each group is counted separately.
     std::optional<std::vector<uint32_t>> groups;
     std::optional<Recording> record;  // which events to keep
-    uint32_t exemplars = 0;           // instead of `record`: so many events of each instruction
-    // A checked run: how the source declares the shared variables.
+    // if not 0, `record` is made to keep this many events of each instruction
+    uint32_t exemplars = 0;
+    // For a checked run: how the source declares the shared variables.
     std::optional<std::map<std::string, ArrayShape>> check;
 
     [[nodiscard]] bool counting() const { return counts || groups || exemplars || record; }
@@ -64,19 +65,20 @@ struct Result {
     std::optional<CacheResult> caches;
     model::Occupancy occupancy;
     model::Work work;                 // of the whole grid
-    std::optional<model::Time> time;  // modelled, where it was counted
+    std::optional<model::Time> time;  // modelled, if the launch was counted
 };
 
-// Gives the launch the GPU's figures, and chooses the blocks to run and the events to keep. Throws
-// LaunchError where the GPU could not make the launch, naming what is too large, and where a part
-// of the request contradicts another.
+// Sets the GPU's properties in the launch, and chooses the blocks to run and the events to keep.
+// Throws LaunchError if the GPU could not run the launch (the message names what is too large), or
+// if parts of the request contradict each other.
 void prepare(const sim::Program& program, Request& request);
 
-// Maps what a launch has besides its arrays: the device heap, a cooperative launch's workspace.
+// Maps the memory that a launch has besides its arrays: the device heap and the workspace of a
+// cooperative launch.
 void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory);
 
-// Runs a prepared request. The program was decoded for watch_for(purpose_of(request)); `listing` is
-// the program's, which all counts of a kernel share.
+// Runs a prepared request. The program must be decoded for watch_for(purpose_of(request)).
+// `listing` describes the program; all counts of a kernel share it.
 [[nodiscard]] Result launch(const sim::Program& program, const Request& request,
                             sim::AddressSpace& memory, std::shared_ptr<const Listing> listing);
 

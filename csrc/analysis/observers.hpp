@@ -1,6 +1,6 @@
-// The list of what observes a counted launch, in the combinations that are compiled.
+// The combinations of observers for counted launches. Each combination is compiled separately.
 //
-// To add an observer: write its file, add a member to Observation and a combination below.
+// To add an observer: write its file, then add a member to Observation and a combination below.
 #pragma once
 
 #include "analysis/cache_replay.hpp"
@@ -11,7 +11,7 @@
 
 namespace coalesce::analysis {
 
-// In each list an observer stands behind those it asks: CacheObserver asks CountObserver.
+// An observer must follow the observers that it queries: CacheObserver queries CountObserver.
 using Counting = sim::Observers<CountObserver, ContentionObserver>;
 using Tracing = sim::Observers<CountObserver, ContentionObserver, TraceObserver>;
 using Replaying = sim::Observers<CountObserver, ContentionObserver, CacheObserver>;

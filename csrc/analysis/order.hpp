@@ -1,25 +1,27 @@
-// What happens before what in one block: the memory model, not the order the simulator ran in.
+// The happens-before order of a block's accesses: by the memory model, not by the simulator's own
+// order.
 //
 // METHOD
-// Threads are ordered by what the PTX memory model orders them by, and by nothing else (PTX ISA,
-// "Memory Consistency Model"):
-//   bar.sync           orders all threads of the block that take part, named barriers those alone;
-//   bar.warp.sync      orders the lanes of its mask. shfl, vote and match order nothing;
-//   barrier.cluster    orders what a thread did before it arrived before what the threads of the
-//                      cluster do once all have arrived;
-//   a fence, then a strong write or atomic, that another thread's strong read sees: orders what
-//   came
-//                      before the fence before what comes after the read. So do .release and
-//                      .acquire. A fence that a thread made before a barrier counts for those
-//                      behind the barrier, and none is asked for after the read: so the documented
-//                      last- block pattern (CUDA C++ Programming Guide, "Memory Fence Functions")
-//                      is clean.
-// Blocks are otherwise concurrent. What a full barrier says of the threads of a block is one
-// number, `floor`: nearly every question ends there. For a warp there is another; only kernels with
-// partial synchronisation, fences and flags need more (pairs of lanes, and clocks).
+// Threads are ordered only by what the PTX memory model requires (PTX ISA, "Memory Consistency
+// Model"):
+// - bar.sync orders the threads that take part: the whole block, or the threads of a named barrier.
+// - bar.warp.sync orders the lanes of its mask. shfl, vote and match order nothing.
+// - barrier.cluster orders what a thread did before it arrived, before what the threads of the
+//   cluster do after all have arrived.
+// - A fence, followed by a strong write or atomic that a strong read of another thread sees, orders
+//   accesses before the fence before accesses after the read. So do .release and .acquire.
 //
-// Lanes that execute together are not ordered by that; `lockstep` tells what would be ordered if
-// they were, as on GPUs before compute capability 7.0.
+// Two rules make the documented last-block pattern clean (CUDA C++ Programming Guide, "Memory Fence
+// Functions"). A fence before a barrier also counts for the other threads after the barrier. After
+// the read, no fence is required.
+//
+// Otherwise blocks run concurrently. One number, `floor`, stores the effect of the last barrier of
+// the block, and nearly every query needs nothing else. Each warp has a second such number. Only
+// kernels with partial synchronization, fences and flags need more: times for pairs of lanes, and
+// clocks.
+//
+// Lanes that execute an instruction together are not ordered by it. `lockstep` tells what would be
+// ordered if they were, as on GPUs before compute capability 7.0.
 #pragma once
 
 #include <array>
@@ -33,10 +35,10 @@
 
 namespace coalesce::analysis {
 
-// An access as shadow memory remembers it: who, by which instruction, when. Time 0: none.
+// An access in shadow memory: its thread, instruction and time. Time 0: no access.
 struct Stamp {
     uint32_t block : 27 = 0;  // from 1
-    uint32_t extra : 5 = 0;   // reads: another lane that read the same; writes: flags
+    uint32_t extra : 5 = 0;   // for a read, another lane that read the same; for a write, flags
     uint32_t time = 0;
     uint32_t pc : 20 = 0;
     uint32_t warp : 5 = 0;
@@ -48,10 +50,10 @@ inline constexpr uint64_t most_instructions = 1u << 20;
 
 using sim::Scope;
 
-// What the writers of a location made visible to whoever reads it.
+// What a reader of a location learns: the accesses that its writers made visible.
 struct Published {
     ClockPtr to_device;  // to any block
-    ClockPtr to_block;   // to block `block` besides
+    ClockPtr to_block;   // in addition, to block `block`
     uint32_t block = 0;
 };
 
@@ -62,7 +64,7 @@ class BlockOrder {
     [[nodiscard]] uint32_t block() const { return block_; }
     [[nodiscard]] uint32_t now() const { return now_; }
 
-    // Whether the access of `lane_then` happens before what `lane` of `warp` does now.
+    // Whether the earlier access by `lane_then` happens before what `lane` of `warp` does now.
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                uint32_t lane) const {
         if (then.block == block_) {
@@ -75,34 +77,34 @@ class BlockOrder {
         }
         return has_flags() && heard_of(then, lane_then, warp, lane);
     }
-    // Whether the last barrier of all threads came between.
+    // Whether a barrier of all threads came after the access.
     [[nodiscard]] bool before_barrier(const Stamp& then) const {
         return then.block == block_ && then.time <= floor_;
     }
-    // Whether fences and flags may order what barriers do not.
+    // Whether the block has used fences or flags, which may order more than barriers do.
     [[nodiscard]] bool has_flags() const { return known_ || !threads_.empty(); }
-    // Whether it would, were the lanes of a warp to move together.
+    // Whether the access would be ordered if the lanes of a warp ran in lockstep.
     [[nodiscard]] bool lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
 
-    // These lanes of a warp now execute together, without the others.
+    // From now on these lanes of a warp execute together, without the others.
     void converge(uint32_t warp, sim::LaneMask lanes) {
         if (warps_[warp].together != lanes) part(warp, lanes);
     }
 
     void synchronize(uint32_t warp, sim::LaneMask lanes);
-    // `everyone`: the barrier is one of all threads, and these wait for it.
+    // `everyone`: the barrier is for all threads of the block. `waits`: these threads wait for it.
     void arrive(uint32_t warp, sim::LaneMask lanes, uint32_t barrier, bool everyone, bool waits);
     void complete(uint32_t barrier);
 
-    // What these lanes make visible to their cluster by arriving at its barrier; `relaxed`: only
-    // what fences have.
+    // What these lanes make visible when they arrive at their cluster's barrier. If `relaxed`, only
+    // what fences have already made visible.
     [[nodiscard]] ClockPtr release(uint32_t warp, sim::LaneMask lanes, bool relaxed);
-    // All threads of the block know this.
+    // Adds this to what all threads of the block know.
     void learn(const ClockPtr& clock) { known_ = join(known_, clock); }
 
     void fence(uint32_t warp, sim::LaneMask lanes, Scope scope);
-    // A strong write or atomic of scope `scope`; `releases`: with .release.
+    // A strong write or atomic with this scope. `releases`: it has .release.
     void publish(Published& at, uint32_t warp, uint32_t lane, Scope scope, bool releases);
     void acquire(const Published& at, uint32_t warp, uint32_t lane, Scope scope);
 
@@ -117,11 +119,11 @@ class BlockOrder {
         uint32_t floor = 0;
         sim::LaneMask existing = 0;
         sim::LaneMask together = 0;
-        std::unique_ptr<Pairs> pairs;  // [i][j]: lane i knows what j did up to then
+        std::unique_ptr<Pairs> pairs;  // [i][j]: lane i knows what lane j did up to this time
         std::array<Together, most_together> recent;
-        uint32_t parted = 0;  // how often
+        uint32_t parted = 0;  // number of entries written to `recent`
     };
-    // What a thread has made visible by fences: its own accesses up to `time`, and a clock.
+    // What a thread has made visible with fences: its own accesses up to `time`, and a clock.
     struct Fenced {
         uint32_t time = 0;
         ClockPtr clock;
@@ -144,7 +146,8 @@ class BlockOrder {
     [[nodiscard]] bool heard_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
     Thread& thread(uint32_t warp, uint32_t lane);
-    // What these lanes know together of the others; and their own accesses up to now.
+    // What these lanes together know of other threads; with snapshot(), also their own accesses up
+    // to now.
     [[nodiscard]] ClockPtr heard(uint32_t warp, sim::LaneMask lanes) const;
     [[nodiscard]] ClockPtr snapshot(uint32_t warp, sim::LaneMask lanes) const {
         return join(heard(warp, lanes), {{block_, warp, lanes, now_}});
@@ -153,7 +156,7 @@ class BlockOrder {
 
     uint32_t block_ = 0, now_ = 1, floor_ = 0, warp_count_ = 0;
     std::vector<Lanes> warps_;
-    std::vector<Thread> threads_;  // empty until a fence or flag is met
+    std::vector<Thread> threads_;  // empty until the first fence or flag
     ClockPtr known_, fenced_[2];   // what all threads know, and have made visible
     std::array<Arrivals, 16> arrivals_;
 };

@@ -1,15 +1,18 @@
-// Shadow memory: for each granule of memory, who wrote it last and who has read it since.
+// Shadow memory: for each granule of memory, the last writer and later readers.
 //
 // METHOD
-// A granule is as long as the shortest access of the kernel to its space (1 to 16 bytes, a power of
-// two), so that an access covers whole granules and neighbours that different threads write never
-// share one. Its cell keeps the last plain write and two reads, of different blocks if there are
-// such, else of different warps: a write that races with any of the reads then races with one of
-// the two (unless flags order it after exactly those). Atomics and volatile accesses are rare and
-// lie in a table beside, with what the writers of such a location have made visible (order.hpp).
+// A granule is as large as the shortest access of the kernel to the memory space: 1 to 16 bytes, a
+// power of two. Each access therefore covers whole granules, and a granule never contains two
+// elements that different threads write.
 //
-// A cell has 36 bytes. Cells of global memory are made where it is touched, 1024 at a time, so the
-// shadow of an array of 4-byte elements takes up to nine times its bytes.
+// The cell of a granule keeps the last plain write and two reads. The reads are of different blocks
+// if possible, else of different warps. Then a write that races with any read also races with one
+// of these two, unless flags order it after exactly these. Atomics and volatile accesses are rare.
+// A separate table has them, together with what the writers of the location made visible
+// (order.hpp).
+//
+// A cell has 36 bytes. Cells of global memory are allocated on first use, 1024 at a time. The
+// shadow of an array with 4-byte elements takes up to nine times its size.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,7 @@
 namespace coalesce::analysis {
 
 struct Cell {
-    Stamp write;  // extra: Flag
+    Stamp write;  // its `extra` holds a set of Flag
     Stamp read[2];
     enum Flag : uint8_t { has_strong = 1, initialised = 2, copying = 4 };
     [[nodiscard]] bool is(Flag flag) const { return write.extra & flag; }
@@ -31,12 +34,12 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 36);
 
-// The last strong access to a location and, where nothing orders it before that one, an earlier
-// one by another thread; best one of another block. A reader that updates the location itself must
-// not hide what others did.
+// The last strong access to a location. If an earlier access by another thread is not ordered
+// before it, that access is kept too, preferably one of another block. So a thread that reads and
+// then updates the location does not hide accesses of others.
 struct Recent {
     Stamp last, other;
-    // `ordered`: whether an access happens before the new one.
+    // `ordered` returns whether an access happens before the new one.
     template <class Ordered>
     void keep(const Stamp& now, Ordered&& ordered) {
         if (other.time && ordered(other)) other = {};
@@ -47,18 +50,18 @@ struct Recent {
     }
 };
 
-// What is kept of a location that atomics, volatile or otherwise strong accesses touch.
+// The state of a location that is accessed by atomics, volatile or other strong accesses.
 struct Location {
     Recent write, read;
     bool atomic_write = false;  // the last write was an atomic
-    bool block_scope = false;   // it was of block scope
+    bool block_scope = false;   // the last write had block scope
     Published published;
 };
 
-// The cells of one block's shared memory; those of an earlier block count as untouched.
+// The cells of one block's shared memory. Cells that an earlier block left count as untouched.
 class SharedShadow {
   public:
-    // `is_shared`: other blocks of the cluster may write there, too.
+    // `is_shared`: other blocks of the cluster may write to this memory, too.
     void start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared);
     [[nodiscard]] Cell& cell(uint64_t granule) {
         Cell& c = cells_[granule];
@@ -82,7 +85,7 @@ class GlobalShadow {
   public:
     GlobalShadow(const sim::AddressSpace& memory, uint32_t granule_bits);
 
-    // The buffer that holds an address, by its number in memory.buffers().
+    // The number, in memory.buffers(), of the buffer that contains an address.
     [[nodiscard]] uint32_t buffer_of(uint64_t address) const;
     [[nodiscard]] Cell& cell(uint32_t buffer, uint64_t granule) {
         if (buffer >= pages_.size()) add_buffers();
@@ -96,7 +99,7 @@ class GlobalShadow {
     [[nodiscard]] const sim::AddressSpace& memory() const { return memory_; }
 
   private:
-    void add_buffers();  // those that came since: memory of malloc
+    void add_buffers();  // adds buffers that malloc() created since
 
     static constexpr uint64_t page_cells = 1024;
     using Page = std::unique_ptr<Cell[]>;

@@ -1,4 +1,5 @@
-// Compiled once: a step's cost is not the operation's.
+// This file is compiled for the baseline instruction set only: most of the time of a step is not
+// spent in the operation.
 #include "analysis/step.hpp"
 
 #include <algorithm>
@@ -20,8 +21,8 @@ using sim::Warp;
 
 namespace {
 
-// Instructions of one warp in a row after which another has its turn, so that threads that spin do
-// not keep those they wait for from running.
+// After this many instructions in a row, another warp runs. Otherwise a thread that spins could
+// keep the thread for which it waits from running.
 constexpr uint64_t most_in_a_row = 1 << 12;
 
 class StepObserver {
@@ -79,7 +80,7 @@ class StepObserver {
 
 using Worker = sim::Worker<StepObserver>;
 
-// The worker with its steps in the hands of a caller.
+// A worker whose steps the caller controls.
 class OneBlock : public Worker {
   public:
     OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
@@ -89,21 +90,21 @@ class OneBlock : public Worker {
         observer.prepare(program, block);
     }
 
-    // Executes the op that the running path of the warp is at.
+    // Executes the op at which the running path of the warp is.
     void execute(Warp& w) {
         left_ = slice_ = 1;
         const uint32_t at = w.current.pc;
         step(w, program_.ops[at], at);
     }
 
-    // Whether it has gone round a loop that only watches memory, since this was asked.
+    // Whether a warp has executed a loop that only reads memory since the last call.
     bool has_spun() { return std::exchange(spun_, false); }
 
     sim::Block block;
 };
 
-// The blocks for which the block that is stepped may wait: the others of a cooperative launch, or
-// of its cluster.
+// The blocks for which the stepped block may wait: all others of a cooperative launch, or of its
+// cluster.
 class OtherBlocks : public sim::Worker<sim::NoObserver> {
   public:
     OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
@@ -118,9 +119,9 @@ class OtherBlocks : public sim::Worker<sim::NoObserver> {
         }
     }
 
-    // Runs each to its end, or until it waits for others; false if none could run.
+    // Runs each block until it ends or waits for others. Returns false if none could run.
     bool run() {
-        ++grid_.work;  // the stepped block may have written since
+        ++grid_.work;  // the stepped block may have written something since
         has_run_ = false;
         for (const auto& block : blocks_)
             if (!block->ended) static_cast<void>(run_block(*block));
@@ -163,10 +164,10 @@ struct Stepper::Impl {
     std::unique_ptr<OtherBlocks> others;
     uint32_t current = 0;  // warp
     uint64_t steps = 0;
-    uint64_t in_a_row = 0;   // of `current`
-    std::vector<bool> told;  // by warp: run_to() has stopped where it stands
-    uint32_t stalled = 0;    // turns that ended with nobody waiting, in a row
-    // Lanes that have written a register: by warp, then by the place of the frame.
+    uint64_t in_a_row = 0;       // of `current`
+    std::vector<bool> reported;  // by warp: run_to() has stopped where it stands
+    uint32_t stalled = 0;        // consecutive slices in which no warp had to wait
+    // Lanes that have written each register, by warp and by the position of the frame.
     std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<LaneMask>>> known;
 
     Impl(const sim::Program& p, const sim::RegisterMap& r, sim::Launch l, sim::AddressSpace& memory,
@@ -181,7 +182,7 @@ struct Stepper::Impl {
         if (launch.cooperative || launch.has_clusters)
             others = std::make_unique<OtherBlocks>(program, launch, memory, grid, block());
         known.resize(block().warp_count);
-        told.resize(block().warp_count);
+        reported.resize(block().warp_count);
         if (program.instructions.empty()) {  // there is nothing to stop at
             for (uint32_t n = 0; n < block().warp_count; ++n)
                 while (ready(n)) worker->execute(warp(n));
@@ -191,7 +192,7 @@ struct Stepper::Impl {
     sim::Block& block() { return worker->block; }
     Warp& warp(uint32_t n) { return block().warps.at(n); }
 
-    // Whether the warp has a path to run; it is then the running one.
+    // Whether the warp has a path to run. If so, this becomes the running path.
     bool ready(uint32_t n) {
         Warp& w = warp(n);
         return w.running || sim::next_path(w);
@@ -202,7 +203,7 @@ struct Stepper::Impl {
                            [](const Warp& w) { return w.done(); });
     }
 
-    // The warp whose turn it is; throws where none of those left can go on.
+    // Returns the warp that runs next. Throws if no remaining warp can run.
     uint32_t turn() {
         if (in_a_row >= most_in_a_row) {
             in_a_row = 0;
@@ -229,7 +230,7 @@ struct Stepper::Impl {
         return lanes;
     }
 
-    // The lanes that execute an op: the path's, less those that its guard leaves out.
+    // The lanes that execute an op: those of the path, without those that its guard excludes.
     static LaneMask executing(Warp& w, const Op& op) {
         if (op.guard == sim::no_operand) return w.current.mask;
         const LaneMask p = w.predicate(op.guard);
@@ -240,13 +241,14 @@ struct Stepper::Impl {
         Warp& w = warp(n);
         Executed result{n, 0, 0};
         LaneMask writes = 0;
-        bool met = false;  // an instruction, and not only the places where paths meet
+        bool executed_one =
+            false;  // an instruction was executed, not only a point of reconvergence
         sim::Frame frame = w.current.frame;
         while (w.running) {
             const Op& op = program.ops[w.current.pc];
-            if (met && op.starts) break;
+            if (executed_one && op.starts) break;
             if (op.starts) {
-                met = true;
+                executed_one = true;
                 frame = w.current.frame;
                 result.pc = op.pc;
                 result.mask = w.current.mask;
@@ -254,17 +256,18 @@ struct Stepper::Impl {
             }
             worker->execute(w);
             if (w.running && w.current.frame.depth > frame.depth) {
-                // A call: the registers of the function hold nothing yet for these lanes.
+                // A call: the registers of the function hold no values yet for these lanes.
                 for (LaneMask& lanes : known_of(n, w.current.frame)) lanes &= ~w.current.mask;
             }
-            if (!w.running && !met && !sim::next_path(w)) break;
+            if (!w.running && !executed_one && !sim::next_path(w)) break;
         }
         if (worker->has_spun() && others) static_cast<void>(others->run());
-        if (!met) return result;
+        if (!executed_one) return result;
         const sim::FunctionRegisters& f = registers[frame.function];
         std::vector<LaneMask>& lanes = known_of(n, frame);
         for (const uint32_t written : f.effects[result.pc - f.first].writes) {
-            for (uint32_t r = 0; r < lanes.size(); ++r) {  // what had the slot before is gone
+            // the other registers of this slot lose their values
+            for (uint32_t r = 0; r < lanes.size(); ++r) {
                 if (f.registers[r].slot == f.registers[written].slot) lanes[r] &= ~writes;
             }
             lanes[written] |= writes;
@@ -279,7 +282,7 @@ struct Stepper::Impl {
         return result;
     }
 
-    // Runs a warp until it is at none of the instructions.
+    // Runs a warp until it leaves the given instructions.
     Outcome run_off(uint32_t n, const Until& until, uint64_t most) {
         while (most-- > 0) {
             if (position(n).state != Position::State::ready)
@@ -293,23 +296,23 @@ struct Stepper::Impl {
         return Outcome::paused;
     }
 
-    // Runs all warps in turn until one comes to one of the instructions, or a barrier opens.
+    // Runs all warps in turn until one arrives at one of the instructions, or a barrier opens.
     Outcome run_to(const Until& until, uint64_t most) {
         const uint64_t barriers = observer.barriers;
         while (most-- > 0) {
             if (all_ended()) return Outcome::ended;
             const uint32_t n = turn();
             const bool watched = !until.instructions.empty() && (!until.warp || *until.warp == n);
-            if (watched && !told[n] && until.instructions[position(n).pc]) {
-                told[n] = true;
+            if (watched && !reported[n] && until.instructions[position(n).pc]) {
+                reported[n] = true;
                 return Outcome::reached;
             }
             const Executed done = execute(n);
             if (until.barrier && observer.barriers > barriers) return Outcome::reached;
             if (!watched) continue;
-            // It comes to them anew from an instruction that is none of them, and by a loop.
+            // A warp arrives again if it comes from another instruction, or in a loop.
             const Position next = position(n);
-            if (!until.instructions[done.pc] || next.pc <= done.pc) told[n] = false;
+            if (!until.instructions[done.pc] || next.pc <= done.pc) reported[n] = false;
         }
         return Outcome::paused;
     }
@@ -324,7 +327,7 @@ struct Stepper::Impl {
         if (w.done()) {
             p.state = Position::State::ended;
         } else if (ready(n)) {
-            // Past the places where paths meet, to the instruction behind.
+            // Skip points of reconvergence; show the instruction after them.
             sim::Path path = w.current;
             while (program.ops[path.pc].control == sim::Control::join &&
                    path.pc + 1 < program.ops.size())
@@ -371,7 +374,7 @@ std::optional<Executed> Stepper::step(std::optional<uint32_t> warp) {
     if (impl_->all_ended()) return std::nullopt;
     if (!warp) return impl_->execute(impl_->turn());
     if (!impl_->ready(*warp)) {
-        (void)impl_->turn();  // a block that can never go on
+        (void)impl_->turn();  // throws if the block can never continue
         return std::nullopt;
     }
     if (*warp != impl_->current) impl_->in_a_row = 0;
@@ -401,7 +404,7 @@ std::vector<Stepper::Register> Stepper::registers(uint32_t warp) {
         const sim::RegisterPlace& place = f.registers[r];
         const LaneMask lanes = known[r] & at.mask;
         if (!lanes || place.slot == sim::no_operand) continue;
-        // Behind its last use the slot may be another's.
+        // After its last use, the slot may belong to another register.
         if (at.pc <= place.first || at.pc > place.last) continue;
         result.push_back({&place, lanes, w.registers.data() + frame.registers + (place.slot >> 1)});
     }

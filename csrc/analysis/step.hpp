@@ -1,11 +1,11 @@
-// Walking one block of a launch instruction by instruction.
+// Steps through one block of a launch, instruction by instruction.
 //
 // METHOD
-// The engine runs segments of operations in a loop of its own; here the loop is the caller's. A
-// Stepper is a worker of the engine that owns one block and executes one PTX instruction of one
-// warp at a time, through the same operations and the same scheduler. Nothing runs in between, so
-// that a stepper may be left at any instruction: there is no thread to end. Only this block runs;
-// of a cooperative launch the others, too, while this one waits for them.
+// In a normal run, the engine executes operations in a loop of its own. Here the caller has the
+// loop. A Stepper is a worker of the engine that owns one block. Each call executes one PTX
+// instruction of one warp, with the same operations and the same scheduler. Between calls nothing
+// runs, so the caller may stop at any instruction: there is no thread to end. Only this block runs.
+// If it waits for other blocks of a cooperative launch, they run while it waits.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace coalesce::analysis {
 
-// What a warp is about to do.
+// The state of a warp before its next step.
 struct Position {
     enum class State : uint8_t {
         ready,
@@ -29,7 +29,7 @@ struct Position {
         at_lanes,    // waits for other lanes, in a warp operation
         ended        // all its threads have left
     } state = State::ready;
-    uint32_t pc = 0;  // the next instruction; of a warp that waits, the one that it waits at
+    uint32_t pc = 0;  // the next instruction; for a waiting warp, the one at which it waits
     sim::LaneMask mask = 0;
 };
 
@@ -37,17 +37,18 @@ struct Position {
 struct Executed {
     uint32_t warp = 0;
     uint32_t pc = 0;
-    sim::LaneMask mask = 0;  // of the path; a guard may leave fewer
+    sim::LaneMask mask = 0;  // of the path; a guard may exclude some lanes
 };
 
-// When run() is to stop.
+// When run() stops.
 struct Until {
-    // A warp, or this one, comes to one of them: from an instruction that is none, or by a loop.
-    // Where the last call stopped for that reason does not count again.
+    // Stop if a warp (or `warp` only) arrives at one of these instructions, from another
+    // instruction or in a loop. The instruction at which the last call stopped counts only when the
+    // warp arrives there again.
     std::vector<bool> instructions;
     std::optional<uint32_t> warp;
-    bool barrier = false;  // a barrier of the block opens
-    // Only this warp runs, and is to stop where it is at none of `instructions`, waits or ends.
+    bool barrier = false;  // stop when a barrier of the block opens
+    // Run only this warp, until it is at none of `instructions`, waits or ends.
     std::optional<uint32_t> off_lines;
 };
 
@@ -55,8 +56,8 @@ class Stepper {
   public:
     enum class Outcome : uint8_t { reached, ended, paused };
 
-    // The program is decoded for Watch::accesses. Keeps references to all but the launch;
-    // `most_events` are kept between two take_events().
+    // The program must be decoded for Watch::accesses. Keeps references to all arguments except the
+    // launch. Between two calls of take_events(), at most `most_events` events are kept.
     Stepper(const sim::Program& program, const sim::RegisterMap& registers, sim::Launch launch,
             sim::AddressSpace& memory, uint64_t block, size_t most_events);
     ~Stepper();
@@ -65,27 +66,27 @@ class Stepper {
 
     [[nodiscard]] uint32_t warps() const;
     [[nodiscard]] bool ended() const;
-    // The warp whose turn it is: the last one, while it can go on.
+    // The warp that runs next: the last one, as long as it can run.
     [[nodiscard]] uint32_t warp() const;
     [[nodiscard]] Position position(uint32_t warp);
-    [[nodiscard]] uint64_t barriers() const;  // that have opened
+    [[nodiscard]] uint64_t barriers() const;  // barriers that have opened
     [[nodiscard]] uint64_t steps() const;     // instructions executed
 
-    // Executes an instruction of the warp, or of the one whose turn it is. Nothing if that warp
-    // waits or has ended, or if all have. Throws what a kernel can do wrong; the block then stays
-    // as it is.
+    // Executes one instruction of `warp`, or of the warp that runs next. Returns nothing if this
+    // warp waits or has ended, or if all warps have ended. Throws the errors of the kernel; the
+    // block then stays as it is.
     std::optional<Executed> step(std::optional<uint32_t> warp);
 
-    // Executes instructions, of all warps in turn, at most so many (`paused`).
+    // Executes at most `most` instructions, of all warps in turn. Returns `paused` at this limit.
     Outcome run(const Until& until, uint64_t most);
 
-    // A register of the function that a warp's path is in, for the lanes of that path.
+    // A register of the function that a warp is in, for the lanes of the running path.
     struct Register {
         const sim::RegisterPlace* place;
         sim::LaneMask known;  // lanes that hold a value
         const std::byte* bytes;
     };
-    // Those that hold something in some lane.
+    // The registers that hold a value in at least one lane.
     [[nodiscard]] std::vector<Register> registers(uint32_t warp);
 
     [[nodiscard]] const std::byte* shared() const;

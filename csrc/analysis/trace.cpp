@@ -59,7 +59,7 @@ void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
     const Recording& wanted = recorder_.recording_;
     const uint32_t step = steps_[warp.index]++;
     uint32_t& executions = executions_[warp.index * recorder_.wanted_.size() + e.pc];
-    // The shared side of an asynchronous copy belongs to the global one before it.
+    // The shared side of an asynchronous copy has the same number as the global side before it.
     const bool second = e.access == sim::Access::async_copy && e.space == ptx::Space::shared;
     const uint32_t execution = second && executions > 0 ? executions - 1 : executions++;
     if (!recorder_.wanted_[e.pc]) return;
@@ -74,7 +74,7 @@ void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
     if (wanted.sink && events_.size() >= wanted.batch) recorder_.stream(std::move(events_));
 }
 
-// The first four executions, then those at powers of two.
+// The first four executions, then those whose number is a power of two.
 bool BlockTrace::is_spread(uint32_t execution) const {
     const uint32_t most = recorder_.recording_.exemplars_a_warp;
     if (execution < 4) return execution < most;
@@ -127,7 +127,7 @@ void Recorder::end(uint64_t block) {
     running_.erase(found);
 }
 
-// A block in the middle of its run has a whole batch.
+// A block has filled a batch while it still runs.
 void Recorder::stream(std::vector<TraceEvent>&& events) {
     const std::lock_guard lock(mutex_);
     recording_.sink(std::move(events));
@@ -191,7 +191,7 @@ Trace Recorder::finish() {
     return trace;
 }
 
-// Leaves each instruction its first exemplars.
+// Keeps only the first exemplars of each instruction.
 void Recorder::thin_out(Trace& trace) const {
     std::vector<uint32_t> count(wanted_.size());
     std::erase_if(trace.events,

@@ -1,11 +1,11 @@
-// Traces: the memory events of chosen blocks and warps, kept.
+// Traces: a record of the memory events of chosen blocks and warps.
 //
 // METHOD
-// A block to be recorded gets a BlockTrace when it starts (Block::observed), so that all others pay
-// a test of a pointer. It numbers the events of each warp and keeps those that are wanted. When the
-// block ends they go to the Recorder, which keeps the events of the lowest-numbered blocks up to
-// the limit and counts what it leaves out: what is kept does not depend on the number of host
-// threads.
+// When a block to be recorded starts, it gets a BlockTrace (Block::observed). All other blocks only
+// pay for the test of a pointer. The BlockTrace numbers the events of each warp and keeps the
+// requested ones. When the block ends, its events go to the Recorder. The Recorder keeps the events
+// of the blocks with the lowest numbers, up to the limit, and counts the others. The result does
+// not depend on the number of host threads.
 #pragma once
 
 #include <cstdint>
@@ -22,45 +22,47 @@ namespace coalesce::analysis {
 
 struct TraceEvent {
     static constexpr uint32_t unknown_step = UINT32_MAX;
-    uint64_t block = 0;      // linear
-    uint32_t warp = 0;       // of the block
-    uint32_t step = 0;       // the warp's memory events before this one
-    uint32_t execution = 0;  // the warp's executions of this instruction before this one
+    uint64_t block = 0;      // linear number
+    uint32_t warp = 0;       // number in the block
+    uint32_t step = 0;       // memory events of the warp before this one
+    uint32_t execution = 0;  // executions of this instruction by the warp before this one
     uint32_t pc = 0;         // instruction
     ptx::Space space = ptx::Space::global;
     sim::Access access = sim::Access::load;
-    uint8_t bytes = 0;  // of a lane's access
+    uint8_t bytes = 0;  // per lane
     sim::LaneMask mask = 0;
-    uint64_t addresses[sim::warp_size] = {};  // 0 for lanes that do not access
+    uint64_t addresses[sim::warp_size] = {};  // 0 for inactive lanes
 };
 
 [[nodiscard]] TraceEvent trace_event(const sim::Warp& warp, const sim::MemoryEvent& event);
 
-// Of at most `limit` events, in the order of their blocks, warps and steps.
+// At most `limit` events, ordered by block, warp and step.
 struct Trace {
     std::vector<TraceEvent> events;
-    uint64_t omitted = 0;  // wanted, but over the limit
+    uint64_t omitted = 0;  // requested events beyond the limit
 };
 
 // Which events to keep.
 struct Recording {
-    std::optional<std::vector<uint64_t>> blocks;  // linear numbers; all if there is no list
-    std::optional<std::vector<uint32_t>> warps;   // of a block
-    std::optional<std::vector<uint32_t>> lines;   // of the kernel's source file
+    std::optional<std::vector<uint64_t>> blocks;  // linear numbers; all blocks if there is no list
+    std::optional<std::vector<uint32_t>> warps;   // numbers in the block
+    std::optional<std::vector<uint32_t>> lines;   // lines of the kernel's source file
     uint64_t limit = UINT64_MAX;
 
-    // Exemplars: so many events of each instruction, of them so many of each warp, spread over its
-    // executions, and at least one of each instruction that any block executes. 0: all events.
+    // If `exemplars` is not 0, only this many events of each instruction are kept, and at most
+    // `exemplars_a_warp` of each warp, distributed over its executions. Every instruction that any
+    // block executes has at least one event.
     uint32_t exemplars = 0;
     uint32_t exemplars_a_warp = 0;
 
-    // Instead of keeping events: receives them in batches of at most so many, in each block's order
-    // of execution. Called by the host threads, one at a time; may throw to end the launch.
+    // If set, events are not kept, but passed to this function in batches of at most `batch`. The
+    // events of each block are in the order of execution. The host threads call the function, one
+    // at a time. An exception that it throws ends the launch.
     std::function<void(std::vector<TraceEvent>&&)> sink;
     size_t batch = 1 << 16;
 
-    // Exemplars of the first, the middle and the last warp of the first, the middle and the last
-    // block that the launch runs.
+    // Keeps events of the first, middle and last warp of the first, middle and last block that the
+    // launch runs.
     [[nodiscard]] static Recording of_exemplars(uint32_t count, const sim::Launch& launch);
 };
 
@@ -77,7 +79,7 @@ class BlockTrace {
     [[nodiscard]] bool is_spread(uint32_t execution) const;
 
     Recorder& recorder_;
-    bool keeps_;  // false: only counts what is left out
+    bool keeps_;  // false: only counts the omitted events
     uint64_t omitted_ = 0;
     std::vector<TraceEvent> events_;
     std::vector<uint8_t> wants_;        // by warp
@@ -85,19 +87,19 @@ class BlockTrace {
     std::vector<uint32_t> executions_;  // by warp and instruction
 };
 
-// One a launch, shared by its host threads.
+// One object for each launch. Its host threads share it.
 class Recorder {
   public:
     Recorder(Recording recording, const sim::Program& program);
 
-    // What to keep of a block, or null; end() takes its events.
+    // Returns the trace of a block, or null if the block is not recorded. end() takes its events.
     BlockTrace* begin(const sim::Block& block);
     void end(uint64_t block);
 
-    // The first event that a host thread saw of each instruction.
+    // Adds the first event of each instruction that a host thread saw.
     void add_firsts(const std::map<uint32_t, TraceEvent>& by_instruction);
 
-    // What was kept; hands the last batch to the sink.
+    // Returns the kept events. If there is a sink, passes the last batch to it.
     [[nodiscard]] Trace finish();
 
   private:
@@ -116,7 +118,7 @@ class Recorder {
     std::vector<TraceEvent> pending_;        // for the sink
 };
 
-// Records the events of blocks that the recorder wants.
+// Passes events to the BlockTrace of each recorded block.
 class TraceObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::start | sim::Hook::finish | sim::Hook::access;
@@ -137,8 +139,8 @@ class TraceObserver {
 };
 static_assert(sim::Observer<TraceObserver>);
 
-// Keeps the first event of each instruction that a host thread sees, so that exemplars have one of
-// each, whichever blocks execute it.
+// Keeps the first event of each instruction that a host thread sees. So exemplars have an event of
+// each instruction, whichever block executes it.
 class FirstEventObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::access;

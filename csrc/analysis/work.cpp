@@ -1,13 +1,14 @@
-// What the time model needs, from the counts.
+// Computes the input of the time model from the counts.
 //
 // METHOD
-// Everything but the latency is a sum over the instructions. For the latency we need how often a
-// warp waits: for loads from memory once in each stretch of instructions that are executed equally
-// often and have no barrier between them, as the GPU's assembler issues the loads of a stretch
-// before the first use of one. In machine code a store to global memory ends a wait: loads behind
-// it are waited for anew. Each turn of a loop is a stretch, but one without barriers is
-// unrolled until eight loads are under way (seen in recordings of the sums); an `if` that most
-// warps take does not end a stretch.
+// Everything except the latency is a sum over the instructions. The latency depends on how often a
+// warp waits. The code is divided into stretches of instructions that are executed equally often
+// and have no barrier between them. A warp waits for memory once per stretch, because the GPU's
+// assembler issues all loads of a stretch before the first use. There are three refinements:
+// - In machine code a store to global memory ends a wait. Later loads are waited for separately.
+// - Each iteration of a loop is a stretch. But a loop without barriers is unrolled until eight
+//   loads are pending, as seen in recordings of the sums.
+// - An `if` that most warps take does not end a stretch.
 #include <algorithm>
 
 #include "analysis/cache_replay.hpp"
@@ -26,7 +27,7 @@ constexpr uint64_t loads_under_way = 8;
 // Whether two instructions are executed about equally often.
 bool alike(uint64_t a, uint64_t b) { return 2 * std::min(a, b) > std::max(a, b); }
 
-// The part of the work that is done in a pipe; null if the model does not know it.
+// The part of the work that a pipe executes; null if the model does not have the pipe.
 uint64_t* part_of(model::Work& work, sim::Pipe pipe) {
     switch (pipe) {
         case sim::Pipe::fp32:
@@ -42,17 +43,17 @@ uint64_t* part_of(model::Work& work, sim::Pipe pipe) {
     }
 }
 
-// The waits of all warps, added up.
+// The sum over all warps.
 struct Waits {
     uint64_t memory = 0, shared = 0, barriers = 0;
 };
 
 Waits waits_of(const Counts& counts, uint64_t warps) {
     Waits total;
-    // Of the stretch: executions, those of its loads at most, and how many loads it has.
+    // For the current stretch: executions, executions of its most frequent load, number of loads.
     uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
     bool after_barrier = false;
-    bool machine_code = false;  // unrolled by the assembler, or else it will be
+    bool machine_code = false;  // already unrolled by the assembler
     for (const sim::InstructionInfo& info : counts.listing->instructions)
         machine_code = machine_code || info.traits.machine_code;
     const auto end = [&](bool at_barrier) {
@@ -74,7 +75,7 @@ Waits waits_of(const Counts& counts, uint64_t warps) {
         executed = std::max(executed, c.executed);
         if (info.space == Space::reg || !c.requests) continue;
         if (machine_code && info.access == Access::store && c.space == Space::global) {
-            total.memory += memory;  // the store needs what was loaded
+            total.memory += memory;  // the store needs the loaded value
             memory = 0;
         }
         if (info.access != Access::load && info.access != Access::atomic) continue;
@@ -124,10 +125,10 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const double loads = std::max(1.0, double(c.l1_loads));
         const double from_dram = double(c.dram_read_bytes) / model::sector_bytes;
         work.from_dram = std::min(1.0, from_dram / loads);
-        // Reads that were merged on the way wait for L2, too.
+        // Merged reads also wait for L2.
         const double reads = double(c.l2_reads + c.l2_merged);
         work.from_l2 = std::clamp((reads - from_dram) / loads, 0.0, 1.0);
-    } else {  // as if every line came from DRAM once
+    } else {  // assume that each line comes from DRAM once
         work.dram_bytes = std::min(sectors * model::sector_bytes, buffer_bytes);
         work.l2_sectors = work.dram_bytes / model::sector_bytes;
         work.from_dram = sectors ? double(work.l2_sectors) / double(sectors) : 0;
