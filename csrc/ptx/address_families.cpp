@@ -8,7 +8,7 @@
 namespace coalesce::ptx {
 namespace {
 
-// Whether the result depends on the operands alone.
+// Whether the result depends only on the operands.
 bool is_pure(std::string_view opcode) {
     static constexpr std::string_view pure[] = {"mov", "add", "sub", "mul", "mad", "shl",  "shr",
                                                 "and", "or",  "xor", "not", "neg", "min",  "max",
@@ -16,13 +16,13 @@ bool is_pure(std::string_view opcode) {
     return std::find(std::begin(pure), std::end(pure), opcode) != std::end(pure);
 }
 
-// Special registers that are one value in a whole block.
+// Special registers that have the same value in all threads of a block.
 bool is_of_block(std::string_view special) {
     const std::string_view name = special.substr(0, special.find('.'));
     return name == "%ctaid" || name == "%nctaid" || name == "%ntid";
 }
 
-// The sums that move all lanes alike: those of whole integers of one width.
+// Whether the instruction adds integers of 32 or 64 bits, so that all lanes move alike.
 bool adds_integers(const Instruction& in) {
     if (in.opcode == "cvta") return true;
     const bool low = in.opcode == "mad" && in.modifiers.size() == 2 && in.modifiers[0] == "lo";
@@ -60,8 +60,8 @@ class FamilyFinder {
     }
 
   private:
-    // Integers of 32 or 64 bits that no lane reads before it has written them (as it would if only
-    // a guarded instruction wrote them).
+    // Registers with 32-bit or 64-bit integers that no lane reads before it writes them. (If only a
+    // guarded instruction wrote a register, some lanes would read it unwritten.)
     void find_eligible() {
         for (size_t r = 0; r < eligible_.size(); ++r) {
             const Type type = function_.registers[r].type;
@@ -74,7 +74,7 @@ class FamilyFinder {
         }
     }
 
-    // Whether the first instruction writes the register and does not read it.
+    // Whether the first instruction of the function writes the register without reading it.
     [[nodiscard]] bool begins_with(size_t reg) const {
         const auto names = [&](const std::vector<uint32_t>& registers) {
             return std::find(registers.begin(), registers.end(), reg) != registers.end();
@@ -96,7 +96,7 @@ class FamilyFinder {
         }
     }
 
-    // Marks registers with a single value for the block; whether there are more than before.
+    // Marks uniform registers. Returns whether it found new ones.
     bool find_constants() {
         bool changed = false;
         for (const Instruction& in : function_.body) {
@@ -104,7 +104,7 @@ class FamilyFinder {
             const auto r = size_t(in.operands[0].reg);
             if (!eligible_[r] || constant_[r] || writes_[r] != 1) continue;
             const Operand& address = in.operands[1];
-            // Of the kernel; what a call returns differs from lane to lane.
+            // A parameter of the kernel. The result of a call may differ between lanes.
             const bool parameter = in.opcode == "ld" && in.has("param") &&
                                    address.kind == Operand::Kind::address && address.reg < 0 &&
                                    address.variable < 0;
@@ -117,7 +117,7 @@ class FamilyFinder {
         return changed;
     }
 
-    // The register whose lanes the result's lanes lie like, or -1.
+    // The register whose differences between lanes the result has, too; -1 if there is none.
     [[nodiscard]] int64_t moved_from(const Instruction& in) const {
         if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in)) return -1;
         const Operand& d = in.operands[0];
@@ -185,7 +185,7 @@ class FamilyFinder {
         return families;
     }
 
-    // Whether a register of them other than `renewed` must keep its value over the instruction.
+    // Whether a register of the list other than `renewed` is live across the instruction.
     [[nodiscard]] bool is_another_needed(const std::vector<uint32_t>& registers, uint32_t renewed,
                                          uint32_t instruction) const {
         return std::any_of(registers.begin(), registers.end(), [&](uint32_t r) {
@@ -198,9 +198,10 @@ class FamilyFinder {
     std::vector<Effects> effects_;  // by instruction
     std::vector<uint32_t> writes_;  // by register: instructions that write it
     std::vector<bool> eligible_;    // by register: may be a constant or a member
-    std::vector<bool> constant_;    // by register: one value in the block
-    std::vector<bool> moved_;       // by instruction: its result lies like an operand
-    std::vector<uint32_t> parent_;  // by register: of a disjoint-set forest
+    std::vector<bool> constant_;    // by register: whether it is uniform
+    // by instruction: whether its result differs between lanes as an operand does
+    std::vector<bool> moved_;
+    std::vector<uint32_t> parent_;  // by register: parent in a disjoint-set forest
 };
 
 }  // namespace

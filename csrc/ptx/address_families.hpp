@@ -1,19 +1,19 @@
-// Addresses that lie alike in a warp: known beforehand to differ between its lanes in the same way.
+// Registers whose lanes differ in the same way, so that facts about one address hold for another.
 //
 // METHOD
-// A value that depends on nothing but the launch and the block (parameters, block index, constants)
-// is one in all lanes, whenever it is computed. Adding it to an address moves the addresses of all
-// lanes alike: how they differ from lane to lane stays. So registers connected by such sums form a
-// family, and who has looked at the addresses of one member (are they equal? consecutive?) knows
-// those of all.
+// A value is uniform if it depends only on the launch and the block: parameters, block index,
+// constants. All lanes then have the same value, whenever it is computed. The sum of an address and
+// a uniform value differs between lanes exactly as the address does. Registers that such sums
+// connect form a family. If one member has equal or consecutive addresses, all members do.
 //
-// A family's lanes differ anew where a member gets a value in another way. No other member may be
-// needed at that instruction, or it would still have the old differences; a family for which that
-// cannot be shown is given up. Everything holds for warps whose lanes execute together: where only
-// some of them change a member, whoever uses the families has to give this one up (`changed`).
+// If a member gets its value in another way, the differences of the family change. Every other
+// member would still have the old differences, so none may be live at that instruction. If this
+// cannot be shown, the family is dropped. All this holds for warps whose lanes execute together. If
+// only some lanes change a member, the user of the families must no longer rely on this family
+// (`changed`).
 //
-// Known in the literature as affine or uniform values of SIMT programs (Collange, Defour and Zhang,
-// "Dynamic detection of uniform and affine vectors in GPGPU computations", 2009).
+// The literature calls these values affine or uniform (Collange, Defour and Zhang, "Dynamic
+// detection of uniform and affine vectors in GPGPU computations", 2009).
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ namespace coalesce::ptx {
 
 struct AddressFamilies {
     static constexpr uint8_t none = UINT8_MAX, most = 64;
-    std::vector<uint8_t> of_register;  // its family, or none
-    // By instruction, sets of families: those of which it changes a member, and among them those
-    // whose lanes may differ in another way from then on.
+    std::vector<uint8_t> of_register;  // the family of each register, or none
+    // For each instruction, two sets of families: those of which it changes a member, and the
+    // subset whose differences between lanes may change.
     std::vector<uint64_t> changed, renewed;
 };
 
-// Of a kernel; of any other function there are none. Families of no address are left out.
+// The families of a kernel that contain an address. Functions that are not kernels have none.
 [[nodiscard]] AddressFamilies address_families(const Function& function,
                                                const std::vector<LiveRange>& ranges);
 

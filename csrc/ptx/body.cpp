@@ -1,4 +1,4 @@
-// A function's body: statements, instructions, operands.
+// Parses the body of a function: statements, instructions, operands.
 #include <algorithm>
 #include <utility>
 
@@ -85,7 +85,8 @@ void Parser::body() {
     }
 }
 
-// The scope's views of the names hold: the header is complete, and the scope ends with the body.
+// The scope keeps views of the parameters' names. They stay valid: the header is complete, and the
+// scope ends with the body.
 void Parser::bind_parameters(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) {
         Binding binding{Binding::Kind::parameter, 0, 1};
@@ -205,7 +206,7 @@ void Parser::instruction() {
     result.text = {first.text.data(),
                    static_cast<size_t>(tokens_.end_of_last() - first.text.data())};
     tokens_.expect(";", "after the instruction");
-    // From here on the operands stay where they are, also when `body` grows.
+    // From here on the operands do not move, even if `body` grows.
     function_->body.push_back(std::move(result));
     for (Operand& operand : function_->body.back().operands) refer(operand);
 }
@@ -222,7 +223,7 @@ int32_t Parser::guard_register() {
     return static_cast<int32_t>(binding.index);
 }
 
-// Operands up to `close`, which stays.
+// Parses operands up to `close`, which is not consumed.
 std::vector<Operand> Parser::operand_list(std::string_view close, int depth) {
     std::vector<Operand> result;
     if (tokens_.at(close)) return result;
@@ -286,7 +287,7 @@ Operand Parser::name_operand() {
     if (token.is("_")) return result;
     result.name = token.text;
     result.kind = Operand::Kind::symbol;
-    if (opcode_ == "bra") return result;  // a label, even where a register has its name
+    if (opcode_ == "bra") return result;  // always a label, even if a register has the same name
     const Binding binding = scopes_.find(token.text);
     if (binding.kind == Binding::Kind::reg) return register_operand(token, binding);
     if (token.text.starts_with('%')) {
@@ -373,7 +374,7 @@ Operand Parser::address(int depth) {
     return result;
 }
 
-// Remembers the names whose meaning is not known yet: labels, and names of the module.
+// Keeps names that cannot be resolved yet: labels and names of the module.
 void Parser::refer(Operand& operand) {
     for (Operand& element : operand.elements) refer(element);
     const bool named = operand.kind == Operand::Kind::symbol ||

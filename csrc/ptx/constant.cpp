@@ -8,7 +8,7 @@ namespace coalesce::ptx {
 namespace {
 
 constexpr int deepest = 64;
-constexpr int of_terms = 10;  // the precedence of '*', one above '+' and '-'
+constexpr int of_terms = 10;  // the precedence of '*', one above that of '+' and '-'
 
 int precedence_of(const Token& token) {
     if (token.kind != Token::Kind::punctuation) return 0;

@@ -1,4 +1,4 @@
-// Basic blocks, immediate post-dominators and the registers an instruction touches.
+// Basic blocks, immediate post-dominators, and the registers that an instruction reads and writes.
 #include "ptx/control_flow.hpp"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ bool ends_block(const Instruction& i) {
                    at.line, at.column);
 }
 
-// Where a branch may go, as indices into the body; the body's size is its end.
+// The possible targets of a branch, as indices into the body. The size of the body stands for its
+// end.
 std::vector<uint32_t> targets_of(const Function& function, const Instruction& instruction) {
     const auto check = [&](uint32_t target) {
         if (target > function.body.size()) fail(instruction, "the label is not of this function");
@@ -55,7 +56,7 @@ std::vector<uint32_t> targets_of(const Function& function, const Instruction& in
     return list->second;
 }
 
-// METHOD: block starts are marked on the body, then each run between starts is a block.
+// METHOD: marks the instructions at which blocks start; each range between two starts is a block.
 void find_blocks(const Function& function, ControlFlow& flow) {
     const auto size = static_cast<uint32_t>(function.body.size());
     std::vector<bool> starts(size + 1, false);
@@ -80,7 +81,8 @@ void find_blocks(const Function& function, ControlFlow& flow) {
 
 void link_blocks(const Function& function, ControlFlow& flow) {
     const auto size = static_cast<uint32_t>(function.body.size());
-    std::vector<uint32_t> listed_by(flow.blocks.size(), no_block);  // a successor is listed once
+    // so that each successor is listed once
+    std::vector<uint32_t> listed_by(flow.blocks.size(), no_block);
     for (uint32_t b = 0; b < flow.blocks.size(); ++b) {
         Block& block = flow.blocks[b];
         const Instruction& last = function.body[block.last - 1];
@@ -101,8 +103,9 @@ void link_blocks(const Function& function, ControlFlow& flow) {
     }
 }
 
-// METHOD: Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is its root; blocks
-// are numbered in post-order of a walk from there, and a block's parent always has a higher number.
+// METHOD: Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is its root. Blocks
+// are numbered in post-order of a traversal from the root, so a block's parent always has a higher
+// number.
 class PostDominators {
   public:
     explicit PostDominators(std::vector<Block>& blocks)
@@ -169,7 +172,7 @@ class PostDominators {
     std::vector<Block>& blocks_;
     uint32_t exit_;
     std::vector<std::vector<uint32_t>> predecessors_;
-    std::vector<uint32_t> number_;  // block -> its place in order_
+    std::vector<uint32_t> number_;  // block -> its index in order_
     std::vector<uint32_t> order_;   // post-order; the exit is last
 };
 
@@ -180,7 +183,7 @@ void collect(const Operand& operand, std::vector<uint32_t>& registers) {
 
 enum class Destination : uint8_t { written, only_read, accumulated };
 
-// What operand 0 is. The address of a store needs no entry here: addresses are always read.
+// The role of operand 0. The address of a store needs no entry, because addresses are always read.
 Destination destination_of(const Instruction& i) {
     constexpr std::string_view read_only[] = {
         "st",        "red",        "brx",          "ret",     "exit",          "trap",

@@ -1,11 +1,11 @@
-// Where control goes: basic blocks, reconvergence points and how long each register lives.
+// Control flow: basic blocks, points of reconvergence, and the live range of each register.
 //
 // METHOD
 // A block ends at a branch, a return, an exit, a barrier or a call, and before a label that is a
-// target. Lanes that part at a branch meet again at its immediate post-dominator: the first block
-// that every path from the branch to the end of the function passes (Cooper, Harvey, Kennedy, "A
+// target. Lanes that diverge at a branch reconverge at its immediate post-dominator: the first
+// block on every path from the branch to the end of the function (Cooper, Harvey, Kennedy, "A
 // Simple, Fast Dominance Algorithm", on the reversed graph with a virtual exit). A guarded `ret` or
-// `exit` is a branch to that virtual exit.
+// `exit` is a branch to the virtual exit.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace coalesce::ptx {
 inline constexpr uint32_t no_block = UINT32_MAX;
 
 struct Block {
-    uint32_t first = 0;                 // index of its first instruction in Function::body
-    uint32_t last = 0;                  // one past its last instruction; never empty
-    std::vector<uint32_t> successors;   // blocks; a path that leaves the function is not listed
-    bool leaves = false;                // may go to the virtual exit (ret, exit, trap, end of body)
+    uint32_t first = 0;                // index of its first instruction in Function::body
+    uint32_t last = 0;                 // one past its last instruction; blocks are never empty
+    std::vector<uint32_t> successors;  // does not include the virtual exit
+    bool leaves = false;  // may go to the virtual exit (ret, exit, trap, end of the body)
     uint32_t reconvergence = no_block;  // immediate post-dominator; no_block: the virtual exit
 };
 
@@ -33,16 +33,16 @@ struct ControlFlow {
 // Throws PtxError for a branch whose target is not a label of the function.
 [[nodiscard]] ControlFlow control_flow(const Function& function);
 
-// Which registers an instruction writes and reads. A guarded write leaves the other lanes' values,
-// so it also counts as a read.
+// The registers that an instruction writes and reads. A guarded write keeps the values of inactive
+// lanes, so the register also counts as read.
 struct Effects {
     std::vector<uint32_t> writes;
     std::vector<uint32_t> reads;
 };
 [[nodiscard]] Effects effects(const Instruction& instruction);
 
-// The stretch of instructions, in text order, over which a register's value must be kept: the
-// smallest interval that covers every instruction at which it is live, written or read.
+// The range of instructions, in the order of the text, in which a register must keep its value: the
+// smallest interval that contains all instructions at which it is live, written or read.
 struct LiveRange {
     uint32_t first = UINT32_MAX;  // first > last: the register is never used
     uint32_t last = 0;            // inclusive

@@ -1,4 +1,4 @@
-// Variables, parameters, registers, initialisers.
+// Parses variables, parameters, registers and initializers.
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +10,13 @@ namespace {
 
 constexpr uint64_t most_global_bytes = uint64_t{1}
                                        << 36;  // more than any GPU's memory for one array
-constexpr uint64_t most_local_bytes = uint64_t{1} << 24;  // local memory is 512 KiB a thread
+// a thread has at most 512 KiB of local memory
+constexpr uint64_t most_local_bytes = uint64_t{1} << 24;
 constexpr uint64_t most_dimensions = 16;
 constexpr uint64_t most_padding = uint64_t{1} << 20;
-constexpr uint64_t most_registers = uint64_t{1} << 20;  // a function's
+constexpr uint64_t most_registers = uint64_t{1} << 20;  // of a function
 constexpr uint64_t most_module_registers = uint64_t{1} << 22;
-constexpr uint64_t most_name_bytes = uint64_t{1} << 26;  // of one range of registers
+constexpr uint64_t most_name_bytes = uint64_t{1} << 26;  // names of one range of registers together
 
 uint64_t most_bytes(Space space) {
     return space == Space::global || space == Space::constant ? most_global_bytes
@@ -52,7 +53,7 @@ Parser::Declaration Parser::declaration(Space space) {
         }
         tokens_.take();
         if (token.is(".align")) {
-            // Behind .ptr it is the alignment of what the parameter points to.
+            // After .ptr, this is the alignment of the memory that the parameter points to.
             const Token number = tokens_.peek();
             const uint64_t alignment = integer_constant(tokens_, "the alignment", 1 << 20);
             if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
@@ -88,7 +89,7 @@ void Parser::skip_attribute() {  // .attribute(.unified(1, 2)), .attribute(.mana
     }
 }
 
-// name, its dimensions, and its initial value if it has one
+// A name, its dimensions, and its initial value if there is one.
 Variable Parser::variable(const Declaration& head) {
     const Token name = tokens_.expect(Token::Kind::identifier, "a name");
     Variable result;
@@ -103,7 +104,7 @@ Variable Parser::variable(const Declaration& head) {
     while (tokens_.at("[")) {
         const Token open = tokens_.take();
         if (dimensions.size() == most_dimensions) tokens_.fail(open, "too many dimensions");
-        uint64_t extent = 0;  // [] takes its extent from the initialiser, or is dynamic
+        uint64_t extent = 0;  // []: the initializer determines the extent, or it is dynamic
         if (!tokens_.at("]")) {
             extent = integer_constant(tokens_, "the array's extent", UINT64_MAX);
             if (extent > most || (result.count > 0 && extent > most / result.count)) {
@@ -126,8 +127,8 @@ Variable Parser::variable(const Declaration& head) {
     return result;
 }
 
-// METHOD: the values lie in `initial` in memory order. An inner brace that lists fewer values than
-// its row holds is filled up with zeros once another row follows; zeros at the end are left out.
+// METHOD: `initial` has the values in memory order. If an inner brace lists fewer values than its
+// row holds, zeros are added when another row follows. Zeros at the end are omitted.
 void Parser::initializer(Variable& variable, const std::vector<uint64_t>& dimensions) {
     if (!tokens_.at("{")) {
         variable.initial.push_back(initial_value(variable.type));
@@ -207,7 +208,7 @@ Initializer Parser::initial_value(Type type) {
     return result;
 }
 
-// Behind '(': the parameters up to and with ')'.
+// Parses the parameters after '(', including the ')'.
 std::vector<Parameter> Parser::parameters(std::string_view what) {
     std::vector<Parameter> result;
     if (tokens_.accept(")")) return result;

@@ -8,7 +8,8 @@
 namespace coalesce::ptx {
 
 std::string demangled(const std::string& name) {
-    if (!name.starts_with("_Z")) return name;  // "f" would be a float
+    // the demangler would also accept a type such as "f" (float)
+    if (!name.starts_with("_Z")) return name;
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> text(
         abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);

@@ -1,11 +1,11 @@
-// The C++ that a mangled name stands for.
+// Demangles C++ names.
 #pragma once
 
 #include <string>
 
 namespace coalesce::ptx {
 
-// "k(float const*)" of "_Z1kPKf"; any other name as it is.
+// Returns "k(float const*)" for "_Z1kPKf". Names that are not mangled are returned unchanged.
 std::string demangled(const std::string& name);
 
 }  // namespace coalesce::ptx

@@ -1,4 +1,4 @@
-// A module as text that a test can compare: what the parser understood, not what it read.
+// Prints a module as text that tests can compare. It shows what the parser understood.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -101,7 +101,7 @@ class FunctionDump {
     }
 
   private:
-    // Names that several scopes declare get their index.
+    // Names that are declared in several scopes are followed by their index.
     std::string tag(const std::string& name, size_t index) const {
         return uses_.at(name) > 1 ? "#" + std::to_string(index) : "";
     }

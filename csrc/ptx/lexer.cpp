@@ -59,7 +59,8 @@ size_t Lexer::end_of_number(size_t i) const {
             if (is_digit(at(i + 1 + sign))) i += 1 + sign;
         }
     }
-    while (is_word(at(i))) ++i;  // also what does not belong, so that the message shows it
+    // include characters that do not belong to a number, to show them in the message
+    while (is_word(at(i))) ++i;
     return i;
 }
 
@@ -82,7 +83,7 @@ Token Lexer::next() {
     }
     using Kind = Token::Kind;
     const char c = text_[start];
-    // A modifier follows its word directly; ".5" after anything else is a number.
+    // A modifier follows a word without a space. In any other position, ".5" is a number.
     const bool after_word = start > 0 && is_word(text_[start - 1]);
     size_t end = start + 1;
     if (!closed) {
@@ -122,7 +123,7 @@ PtxError error_at(std::string_view text, Position position, std::string_view mes
     }
     std::string_view line = text.substr(start, text.find('\n', start) - start);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    // A line of a table can have thousands of columns; show the part around the place.
+    // A line of a table can have thousands of columns. Only the part around the position is shown.
     size_t caret = std::min<size_t>(position.column - 1, line.size());
     const size_t skipped = caret > 80 ? caret - 60 : 0;
     line = line.substr(skipped, 100);

@@ -1,11 +1,12 @@
-// PTX text as tokens, and the messages that point into it.
+// Splits PTX text into tokens, and writes error messages that point into the text.
 //
 // METHOD
-// The lexer is a cursor over the text; a token is a view of it and is never copied. A word after a
-// dot is one token with its dot (".reg", ".L1::evict_last", ".2d"), so that opcodes, types and
-// directives read the same way. Numbers are only delimited here; constant.cpp gives them a value.
-// `Tokens` adds one token of look-ahead and the errors: what was expected, what came, and the line
-// of the text with a caret under the place.
+// The lexer is a cursor over the text. A token is a view of the text; the text is never copied. A
+// word after a dot is one token with its dot (".reg", ".L1::evict_last", ".2d"), so that opcodes,
+// types and directives are read in the same way. The lexer only finds the ends of numbers;
+// constant.cpp computes their values. `Tokens` adds one token of look-ahead and the errors. A
+// message has what was expected, what was found, and the line of the text with a caret below the
+// position.
 #pragma once
 
 #include <string>
@@ -24,7 +25,7 @@ struct Token {
         number,       // 12, 0x7fU, 0f3F800000, 1.5e-3
         string,       // "nounroll", with its quotes
         punctuation,  // ; , { } [ ] ( ) < > << ...
-        invalid,      // a byte that starts no token, an open string or comment
+        invalid,      // a byte that starts no token; a string or comment that is not closed
     };
     Kind kind = Kind::end;
     std::string_view text;
@@ -44,7 +45,7 @@ class Lexer {
 
   private:
     [[nodiscard]] char at(size_t index) const { return index < text_.size() ? text_[index] : '\0'; }
-    bool skip_space();  // also comments; false: a comment is not closed
+    bool skip_space();  // skips comments, too; returns false if a comment is not closed
     size_t end_of_number(size_t i) const;
     size_t end_of_punctuation(size_t i) const;
 
@@ -54,11 +55,11 @@ class Lexer {
     size_t line_start_ = 0;
 };
 
-// "line 12, column 8: <message>", the line of the text, and a caret. Only printable ASCII comes
-// out, whatever went in.
+// The error "line 12, column 8: <message>" with the line of the text and a caret. The message has
+// only printable ASCII characters, even if the text has others.
 [[nodiscard]] PtxError error_at(std::string_view text, Position position, std::string_view message);
 
-// Where a view of `text` begins.
+// The position at which `part`, a view of `text`, begins.
 [[nodiscard]] Position position_of(std::string_view text, std::string_view part);
 
 class Tokens {
@@ -74,10 +75,10 @@ class Tokens {
 
     Token take();
     bool accept(std::string_view text);
-    // `where` completes the message: "expected ';' after the instruction, got '}'".
+    // `where` completes the message, as in "expected ';' after the instruction, got '}'".
     Token expect(std::string_view text, std::string_view where);
     Token expect(Token::Kind kind, std::string_view what);
-    void skip_braces();  // at '{': past its '}', without a look at what is between
+    void skip_braces();  // at '{': skips to the matching '}', without parsing
 
     [[noreturn]] void fail(const Token& token, std::string_view message) const;
     [[noreturn]] void fail_expected(std::string_view what) const;  // "expected <what>, got ..."

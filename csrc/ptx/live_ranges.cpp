@@ -1,12 +1,12 @@
-// How long each register's value must be kept.
+// Computes how long each register must keep its value.
 //
 // METHOD
-// Backward dataflow over blocks, with one bit for each register. Only a register that some block
-// reads before it writes it can be live between blocks, so only those get a bit (in a kernel of
-// 10,000 registers they are a few hundred). A block's live-in set is what it reads first, and what
-// its successors need and it does not write. Registers do not influence each other, so they are
-// solved a batch at a time, which bounds the memory however many there are. Instructions extend the
-// intervals that the sets give.
+// Backward dataflow over blocks, with one bit for each register. A register can be live between
+// blocks only if some block reads it before writing it. Only such registers get a bit (a few
+// hundred in a kernel with 10,000 registers). The live-in set of a block has the registers that it
+// reads first, and those that its successors need and it does not write. Registers are independent
+// of each other, so they are processed in batches, which limits the memory. Finally, the
+// instructions of each block extend the intervals that the sets give.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -17,7 +17,7 @@ namespace coalesce::ptx {
 namespace {
 
 constexpr uint32_t no_bit = UINT32_MAX;
-constexpr size_t words = 8;  // of one block's set: a batch is 512 registers
+constexpr size_t words = 8;  // of the set of one block: a batch has 512 registers
 constexpr size_t batch = words * 64;
 
 class Liveness {
@@ -70,7 +70,7 @@ class Liveness {
         ranges_[reg].last = std::max(ranges_[reg].last, instruction);
     }
 
-    // The registers that some block reads before it writes them.
+    // Returns the registers that some block reads before it writes them.
     std::vector<uint32_t> crossing_registers() const {
         std::vector<uint32_t> result;
         std::vector<bool> listed(ranges_.size(), false);

@@ -1,12 +1,11 @@
-// A PTX module as parsed: functions, variables and instructions, with every name resolved.
+// A parsed PTX module: functions, variables and instructions, with all names resolved.
 //
 // METHOD
-// The parser keeps an instruction the way PTX writes it: an opcode ("ld"), its modifiers in order
-// ("global", "nc", "v4", "f32"), a guard and operands. It does not know which combinations exist;
-// that is the business of whoever gives instructions a meaning (csrc/sim). So any instruction of
-// any PTX ISA parses, and an unknown one can be reported with its source line instead of as a
-// syntax error. Scopes are resolved here: a register is an index into Function::registers, a label
-// is an index into Function::body.
+// The parser keeps an instruction as PTX writes it: an opcode ("ld"), its modifiers in order
+// ("global", "nc", "v4", "f32"), a guard and operands. It does not know which combinations exist.
+// csrc/sim defines what instructions do. Therefore any instruction of any PTX ISA can be parsed,
+// and an unknown one is reported with its source line and not as a syntax error. Names are resolved
+// here: a register is an index into Function::registers, a label an index into Function::body.
 //
 // All string_views point into Module::text, which the module owns.
 #pragma once
@@ -21,8 +20,8 @@
 
 namespace coalesce::ptx {
 
-// A fundamental type, as in ".f32". b128 and the packed and narrow formats appear only as modifiers
-// of instructions that csrc/sim may or may not know.
+// A fundamental type, as in ".f32". Instructions may also have b128, packed and narrow formats as
+// modifiers; csrc/sim knows some of these.
 enum class Type : uint8_t {
     none,
     pred,
@@ -47,14 +46,15 @@ enum class Type : uint8_t {
     f64,
 };
 
-[[nodiscard]] uint32_t size_of(Type type);             // bytes; 0 for none and pred
-[[nodiscard]] bool is_signed(Type type);               // s8 to s64
-[[nodiscard]] std::string_view name_of(Type type);     // "f32"
-[[nodiscard]] Type type_named(std::string_view name);  // "f32" -> Type::f32; Type::none if no type
+[[nodiscard]] uint32_t size_of(Type type);          // bytes; 0 for none and pred
+[[nodiscard]] bool is_signed(Type type);            // s8 to s64
+[[nodiscard]] std::string_view name_of(Type type);  // "f32"
+// "f32" -> Type::f32; Type::none if there is no such type
+[[nodiscard]] Type type_named(std::string_view name);
 
 enum class Space : uint8_t { generic, reg, param, local, shared, global, constant };
 
-struct Position {  // in the PTX text, from 1
+struct Position {  // in the PTX text; both start at 1
     uint32_t line = 0;
     uint32_t column = 0;
 };
@@ -85,14 +85,14 @@ struct Operand {
         vector,   // {a, b, c, d}             elements
         pair,     // a|p (shfl, setp, ...)    elements (two)
         list,     // (a, b) of a call         elements
-        sink,     // _ (result not wanted)
+        sink,     // _ (the result is not used)
     };
     Kind kind = Kind::sink;
     bool negated = false;  // !%p1 as a source
     int32_t reg = -1;
     uint32_t target = 0;
     uint64_t bits = 0;
-    int64_t offset = 0;     // address; also symbol+offset (mov.u64 %rd1, name+16)
+    int64_t offset = 0;     // for an address, and for symbol+offset (mov.u64 %rd1, name+16)
     int32_t variable = -1;  // symbol, address: the name's index in Function::variables, or -1
                             // if it is not declared in the body (scopes may reuse a name)
     std::string_view name;
@@ -107,21 +107,23 @@ struct Instruction {
     std::vector<Operand> operands;
     Position position;
     SourceLine source;
-    // Where the code was inlined into the function's own file, if it was and came from another one
-    // (a header); else `source`. The line the author of the kernel wrote.
+    // The line that the author of the kernel wrote. If the code was inlined from another file, such
+    // as a header, this is the line in the function's own file into which it was inlined. Otherwise
+    // it equals `source`.
     SourceLine written;
-    std::string_view text;  // the whole statement, guard to before ';'
+    std::string_view text;  // the whole statement, from the guard up to the ';' (excluded)
     [[nodiscard]] bool has(std::string_view modifier) const {
         return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
     }
 };
 
-// One value of an initialiser: bytes, or the address of a symbol (a string, a table of functions).
-// The bits are those of an element (1 in an .f32 is 0x3F800000); an integer's are to be cut to the
-// element's size. Rows that were left out in the middle are zeros here, those at the end are not.
+// One value of an initializer: bytes, or the address of a symbol (a string, a table of functions).
+// The bits are those of an element (1 in an .f32 is 0x3F800000). Integers must be truncated to the
+// size of the element. Values that the text omits are zeros here, except those at the end, which
+// have no entry.
 struct Initializer {
     uint64_t bits = 0;
-    std::string_view symbol;  // empty: bits holds the value; otherwise bits is an offset
+    std::string_view symbol;  // if empty, bits holds the value; otherwise bits is an offset
     bool generic = false;     // generic(symbol)
 };
 
@@ -130,13 +132,13 @@ struct Variable {
     Space space = Space::global;
     Type type = Type::b8;
     uint32_t alignment = 1;
-    uint64_t count = 1;     // elements of `type` (product of the dimensions); 0 for name[]
+    uint64_t count = 1;     // elements of `type`: the product of the dimensions; 0 for name[]
     bool external = false;  // .extern (dynamic shared memory is .extern .shared name[])
     std::vector<Initializer> initial;
     [[nodiscard]] uint64_t bytes() const { return count * size_of(type); }
 };
 
-// A parameter of a function. `pointer` holds for a parameter marked .ptr.
+// A parameter of a function. `pointer`: it is marked .ptr.
 struct Parameter : Variable {
     bool pointer = false;
     Space pointee = Space::generic;
@@ -144,7 +146,7 @@ struct Parameter : Variable {
 
 struct Function {
     std::string name;
-    bool entry = false;     // .entry, against .func
+    bool entry = false;     // .entry, not .func
     bool external = false;  // declared without a body: vprintf, __assertfail, malloc
     std::vector<Parameter> parameters;
     std::vector<Parameter> results;
@@ -152,7 +154,8 @@ struct Function {
     std::vector<Variable> variables;  // .local, .shared and call-site .param of the body
     std::vector<Instruction> body;
     std::map<std::string, std::vector<uint32_t>, std::less<>> branch_targets;  // .branchtargets
-    std::map<std::string, Parameter, std::less<>> prototypes;  // .callprototype: its result, if any
+    // .callprototype: its result, if it has one
+    std::map<std::string, Parameter, std::less<>> prototypes;
     std::map<std::string, std::vector<uint32_t>, std::less<>> directives;  // "maxntid" -> {256,1,1}
     SourceLine source;
 };
@@ -167,7 +170,8 @@ struct Module {
     std::vector<Function> functions;
     std::map<uint32_t, std::string> files;                    // .file
     std::map<std::string, std::string, std::less<>> aliases;  // .alias; find_function follows them
-    // Addresses of functions in the machine code that was assembled from this text; empty: unknown.
+    // Addresses of functions in the machine code assembled from this text. If empty, they are
+    // unknown.
     std::map<std::string, uint64_t, std::less<>> function_addresses;
 
     [[nodiscard]] const Function* find_function(std::string_view name) const;
@@ -177,7 +181,7 @@ struct Module {
 // Parses PTX text (ISA 6.0 to 9.x). Throws PtxError with line and column.
 [[nodiscard]] Module parse(std::string text);
 
-// The module as one line per declaration and instruction, for table tests.
+// The module as text with one line for each declaration and instruction, for tests.
 [[nodiscard]] std::string dump(const Module& module);
 
 }  // namespace coalesce::ptx

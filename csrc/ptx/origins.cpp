@@ -9,7 +9,7 @@ namespace coalesce::ptx {
 
 namespace {
 
-// Parameters count from 0, variables after them. A set of more than a few says nothing any more.
+// Parameters are numbered from 0, then variables. A set with more than a few origins is not useful.
 using Origins = std::vector<uint32_t>;
 constexpr size_t most_origins = 8;
 
@@ -26,7 +26,7 @@ bool add(Origins& to, const Origins& from) {
     return changed;
 }
 
-// The first operand that may carry a pointer into the result, and the number of such operands;
+// The first operand from which the result may inherit a pointer, and the number of such operands.
 // {0, 0} if there is none.
 std::pair<size_t, size_t> carriers(const Instruction& in) {
     const std::string_view op = in.opcode;
@@ -124,7 +124,7 @@ class OriginFinder {
     Origin origin_of(const Instruction& in) const {
         Origin origin;
         if (!accesses_memory(in.opcode)) return origin;
-        // A copy between spaces has two; the one in global memory is the second.
+        // A copy between spaces has two addresses. The second is the one in global memory.
         const bool second = in.opcode == "cp" && in.operands.size() > 1;
         const Operand* address = nullptr;
         for (const Operand& o : in.operands) {

@@ -1,12 +1,12 @@
-// Where the address of a memory instruction comes from: a parameter, or a variable.
+// Which parameter or variable the address of a memory instruction is computed from.
 //
 // METHOD
-// Forward dataflow without regard to the order of instructions. Origins enter registers where a
-// parameter is loaded or a variable's address taken, and spread through moves, sums and what else
-// computes an address from a pointer; a product carries none, so that an index scaled by a
-// parameter does not count. An address of one origin is named by it. One that could be of several
-// parameters is named only if exactly one of them is known to be a pointer, because it is marked as
-// one (.ptr) or is made one of the global space (cvta).
+// Forward dataflow that ignores the order of instructions. A register gets an origin when a
+// parameter is loaded or a variable's address is taken. Moves, sums and other operations on
+// pointers pass it on. Products do not, so an index that is scaled by a parameter has no origin. An
+// address with one origin gets it as its name. If several parameters are possible, the address gets
+// a name only if exactly one of them is known to be a pointer: it is marked .ptr, or converted from
+// the global space (cvta).
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@ namespace coalesce::ptx {
 
 struct Origin {
     int32_t parameter = -1;  // index in Function::parameters
-    std::string variable;    // its name in PTX, of a variable in global, shared or constant memory
+    std::string variable;    // the PTX name of a variable in global, shared or constant memory
     bool operator==(const Origin&) const = default;
 };
 
-// Of each instruction of the body; empty where it accesses no memory or it cannot be told.
+// One entry for each instruction of the body. It is empty if the instruction accesses no memory, or
+// if the origin is not known.
 [[nodiscard]] std::vector<Origin> address_origins(const Module& module, const Function& function);
 
 }  // namespace coalesce::ptx

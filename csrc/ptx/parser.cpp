@@ -88,7 +88,7 @@ void Parser::file() {
     const uint32_t key = integer_constant(tokens_, "the file's number", UINT32_MAX);
     const Token name = tokens_.expect(Token::Kind::string, "the file's name in quotes");
     module_.files[key] = unquoted(name.text);
-    while (tokens_.accept(",")) {  // its time and size
+    while (tokens_.accept(",")) {  // the time and size of the file
         (void)integer_constant(tokens_, "the file's time or size", UINT64_MAX);
     }
 }
@@ -124,8 +124,9 @@ void Parser::location() {
     written_ = written(source_);
 }
 
-// Calls are followed outwards until the function's own file is reached. The inlined_at of code that
-// was inlined twice names a place whose own .loc came before (PTX ISA, ".loc").
+// Follows inlined calls outwards to the function's own file. If code was inlined through several
+// calls, its inlined_at is a place that has a .loc of its own, earlier in the text (PTX ISA,
+// ".loc").
 SourceLine Parser::written(SourceLine line) const {
     if (!function_) return line;
     SourceLine at = line;
@@ -219,7 +220,7 @@ void Parser::add_function(Function&& function, const Token& name, bool defined) 
     }
 }
 
-// `.maxntid 256, 1, 1`, `.minnctapersm 2`, `.noreturn`; whatever it is, its numbers are kept.
+// `.maxntid 256, 1, 1`, `.minnctapersm 2`, `.noreturn`: the numbers of any directive are kept.
 void Parser::function_directives(Function& function) {
     while (tokens_.at(Token::Kind::dotted)) {
         if (tokens_.at(".attribute")) {

@@ -1,13 +1,13 @@
-// The parser's state and its grammar, one method per rule.
+// The parser: its state and its grammar, with one method for each rule.
 //
 // METHOD
-// Recursive descent without backtracking; every rule starts at a token that decides it. Nested
-// scopes of a body are a counter, not a recursion, and what does recurse (expressions, vector
-// operands, initialisers) has a bound, so no text can exhaust the stack. Counts that a text could
-// ask for in a few bytes (registers, array elements) have limits too.
-//   parser.cpp        the module and its functions' headers
-//   declarations.cpp  variables, parameters, registers, initialisers
-//   body.cpp          statements, instructions, operands
+// Recursive descent without backtracking: the first token of a rule always determines the rule.
+// Nested scopes of a body use a counter and not recursion. Expressions, vector operands and
+// initializers do use recursion, up to a limit. Therefore no text can exhaust the stack. A short
+// text could also request very many registers or array elements; these have limits, too.
+//  parser.cpp        the module and its functions' headers
+//  declarations.cpp  variables, parameters, registers, initializers
+//  body.cpp          statements, instructions, operands
 #pragma once
 
 #include <map>
@@ -30,11 +30,11 @@ class Parser {
     void parse();
 
   private:
-    // What stands before a declared name: `.param .u64 .ptr .global .align 8`.
+    // The words before a declared name: `.param .u64 .ptr .global .align 8`.
     struct Declaration {
         Space space = Space::global;
         Type type = Type::none;
-        uint32_t alignment = 0;  // 0: the type's own
+        uint32_t alignment = 0;  // 0: the alignment of the type
         uint32_t width = 1;      // 4 for .v4
         bool pointer = false;
         Space pointee = Space::generic;
@@ -48,7 +48,7 @@ class Parser {
     void location();
     [[nodiscard]] SourceLine written(SourceLine line) const;
     void alias();
-    void linked();  // an optional linkage, then a function or variables
+    void linked();  // an optional linkage directive, then a function or variables
     void module_variables(Space space, bool external);
     void function(bool entry);
     void function_directives(Function& function);
@@ -94,15 +94,15 @@ class Parser {
     Tokens tokens_;
     std::unordered_map<std::string_view, size_t> functions_;  // index in Module::functions
     std::unordered_map<std::string_view, size_t> variables_;  // index in Module::variables
-    std::vector<std::string_view> unknown_names_;             // checked when the module is complete
-    uint64_t padding_ = 0;                                    // zeros that initialisers left out
+    std::vector<std::string_view> unknown_names_;             // checked at the end of the module
+    uint64_t padding_ = 0;  // zeros that initializers omitted, in all
 
-    // Of the function whose body is being read.
+    // State of the function whose body is being parsed.
     Function* function_ = nullptr;
     Scopes scopes_;
     SourceLine source_;
     SourceLine written_;  // see Instruction::written
-    // Where inlined code was called: (file, line, column) of a .loc -> of its inlined_at.
+    // For inlined code, the place of the call: (file, line, column) of a .loc -> its inlined_at.
     std::map<std::tuple<uint32_t, uint32_t, uint32_t>, SourceLine> call_sites_;
     std::string_view opcode_;
     std::unordered_set<std::string_view> call_targets_;  // names of .calltargets lists

@@ -1,10 +1,11 @@
-// What a name means at a place in a function's body.
+// Looks up what a name means at a position in a function's body.
 //
 // METHOD
-// A stack of scopes, one per open '{'. Registers, .param and other variables are declared before
-// they are used, so a use is looked up at once, innermost scope first. A label may come after its
-// use: each scope keeps the uses it could not settle, settles them when it closes and hands the
-// rest to the scope around it. A range `%r<12>` is one entry (its prefix), not twelve.
+// A stack of scopes, one for each open '{'. Registers, .param and other variables are declared
+// before they are used, so they are looked up at once, in the innermost scope first. A label may be
+// used before it is defined. Each scope keeps its unresolved uses, resolves them when it closes,
+// and passes the rest to the enclosing scope. A range `%r<12>` is one entry (its prefix), not
+// twelve.
 #pragma once
 
 #include <optional>
@@ -23,23 +24,23 @@ struct Binding {
     uint32_t width = 1;  // a vector register .v4 is four consecutive registers
 };
 
-// A name that may be a label. Where it is one, `operand` becomes a label or `target` is set.
+// A name that may be a label. If it is one, `operand` becomes a label, or `target` is set.
 struct Reference {
     std::string_view name;
     Operand* operand = nullptr;
     uint32_t* target = nullptr;
-    bool only_label = false;  // a branch: anything but a label is an error
+    bool only_label = false;  // in a branch, where any name that is not a label is an error
 };
 
 class Scopes {
   public:
     void open() { scopes_.emplace_back(); }
-    // The references that no label of the scope settles go outwards; from the outermost scope they
-    // are returned.
+    // References that no label of this scope resolves are passed to the enclosing scope. The
+    // outermost scope returns them.
     std::vector<Reference> close();
     [[nodiscard]] size_t depth() const { return scopes_.size(); }
 
-    // False: the name already has a meaning in this very scope.
+    // These return false if the name is already declared in this scope.
     bool bind(std::string_view name, const Binding& binding);
     bool bind_range(std::string_view prefix, uint32_t count, const Binding& first);
     bool define_label(std::string_view name, uint32_t target);

@@ -1,9 +1,9 @@
 // METHOD
-// Instructions are lifted one by one, in order, into operations on 32-bit registers that lie one
-// after the other in a warp's frame, so that register pairs and quadruples need no gathering. What
-// PTX has too is executed by the handlers of its operations; the rest is in sim/ops_machine.cpp.
-// Operands that name a constant bank become constant registers that the launch fills. Branches make
-// no joins: BSSY and BSYNC say where lanes meet (sim/convergence.cpp).
+// Instructions are lifted one after another into operations on 32-bit registers. These registers
+// are consecutive in a warp's frame, so register pairs and quadruples need no gathering. If PTX has
+// the same operation, its handler is used. The others are in sim/ops_machine.cpp. Operands in a
+// constant bank become constant registers that the launch fills. Branches create no points of
+// reconvergence: BSSY and BSYNC say where lanes reconverge (sim/convergence.cpp).
 #include "sass/lift.hpp"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ sim::Program Lifter::lift() {
     lay_out_banks();
     check_shared();
     describe_instructions();
-    // Where functions call themselves or pointers, nothing tells how deep the stack becomes.
+    // With recursion or calls through pointers, the depth of the stack is not known.
     program_.recursive = graph_.recursive();
     program_.local_bytes = stack_bytes();
     if (program_.recursive)
@@ -54,7 +54,8 @@ sim::Program Lifter::lift() {
     return std::move(program_);
 }
 
-// General registers, uniform ones, predicates of both; the scratch registers follow as needed.
+// The frame has general registers, uniform registers and both kinds of predicates. Scratch
+// registers follow when they are needed.
 void Lifter::lay_out_registers() {
     int32_t general = 0, uniform = 0;
     const auto see = [&](const Operand& o) {
@@ -67,7 +68,7 @@ void Lifter::lay_out_registers() {
         for (const Operand& o : in.operands) see(o);
     }
     constexpr uint32_t widest = most_registers;
-    general = std::max(general, 12);  // calls of code outside take their arguments in R4 to R13
+    general = std::max(general, 12);  // code outside takes its arguments in R4 to R13
     general_ = 0;
     uniforms_ = general_ + (uint32_t(general) + widest) * register_bytes;
     predicates_ = uniforms_ + (uint32_t(uniform) + widest) * register_bytes;
@@ -104,7 +105,7 @@ void Lifter::lay_out_banks() {
     }
 }
 
-// An address for a symbol that is not in the cubin.
+// Returns an address for a symbol that is not in the cubin.
 uint64_t Lifter::address_outside(std::string_view symbol) {
     using Builtin = sim::CallSite::Builtin;
     const auto builtin = symbol == "vprintf"        ? Builtin::vprintf
@@ -117,8 +118,8 @@ uint64_t Lifter::address_outside(std::string_view symbol) {
     return address;
 }
 
-// The machine code's shared memory has to end where that of the PTX does (sim/symbols.hpp), so that
-// both have their variables at the same places.
+// Checks that the machine code has as much shared memory as the PTX (sim/symbols.hpp). Then both
+// have their variables at the same addresses.
 void Lifter::check_shared() const {
     const auto shared = listing_.shared_bytes.find(code_.name);
     if (shared == listing_.shared_bytes.end()) return;
@@ -129,10 +130,11 @@ void Lifter::check_shared() const {
                                      " bytes of shared memory, the PTX " + std::to_string(known));
 }
 
-// The functions that a pointer can lead to. Where several kernels call through pointers, constant
-// bank 2 begins with a table of the functions' code offsets, whose first entry is 1, for the null
-// pointer; a function's address is its entry's offset in the table. Else it is the function's code
-// offset. Functions that are not in the code are never called there.
+// Finds the functions that a pointer can refer to. There are two cases. If several kernels call
+// through pointers, constant bank 2 begins with a table of the code offsets of functions. Its first
+// entry, for the null pointer, is 1. The address of a function is then the offset of its entry in
+// the table. Otherwise the address is the function's code offset. Functions outside this code
+// section are never called from it.
 void Lifter::find_functions() {
     if (!machine_->functions.empty()) return;
     const std::vector<std::byte>& bank = machine_->bank[2];
@@ -154,7 +156,7 @@ void Lifter::find_functions() {
     if (machine_->functions.empty()) unsupported("no function that it could call");
 }
 
-// Text and line of each machine instruction; what it accesses is that of its line of the PTX.
+// Sets the text and line of each machine instruction. Its line of the PTX tells what it accesses.
 void Lifter::describe_instructions() {
     struct Line {
         ptx::SourceLine source;
@@ -184,8 +186,8 @@ void Lifter::describe_instructions() {
     }
 }
 
-// What the code takes off the stack pointer, all functions together: none calls itself, or the
-// jump back would not be known.
+// The bytes by which the code decreases the stack pointer, summed over all functions. None of them
+// is recursive: otherwise the jump back would not be known.
 uint32_t Lifter::stack_bytes() const {
     int64_t bytes = 0;
     for (const Instruction& in : code_.instructions) {
@@ -224,7 +226,7 @@ void Lifter::lift_instruction(uint32_t at) {
     }
 }
 
-// Branch targets were instructions; now they become ops.
+// Replaces instruction numbers in branch targets by op numbers.
 void Lifter::link() {
     op_of_.push_back(uint32_t(program_.ops.size()));
     Op end;
@@ -394,13 +396,13 @@ void Lifter::unsupported(const std::string& why) const {
                                  " of the machine code of " + program_.kernel);
 }
 
-// An operand that has to be just that.
+// Refuses the instruction unless the operand has this text.
 void Lifter::expect(const Instruction& in, size_t n, std::string_view text) const {
     const Operand& o = operand(in, n);
     if (o.text != text) unsupported("the operand " + std::string(o.text));
 }
 
-// An operand that has to be PT, or !PT.
+// Refuses the instruction unless the operand is PT or, for false, !PT.
 void Lifter::expect_constant(const Operand& o, bool value) const {
     if (!is_predicate(o) || o.number >= 0 || o.negated == value)
         unsupported("the predicate " + std::string(o.text));

@@ -1,8 +1,9 @@
-// From a kernel's machine code to a program of the simulator.
+// Translates a kernel's machine code into a program of the simulator.
 //
-// The simulator runs what the compiler's PTX says, or what the assembler made of it. The second has
-// the merged loads, predicates and unrolled loops of the hardware, and so its counts; the first has
-// names and source lines. Each machine instruction names a line of the PTX, which brings them here.
+// The simulator can execute the compiler's PTX or the assembler's machine code. The machine code
+// has the merged loads, predicates and unrolled loops of the hardware. Therefore its counts are
+// right. The PTX has names and source lines. Each machine instruction names its line of the PTX,
+// and gets names and source lines from there.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@
 
 namespace coalesce::sass {
 
-// The program of a kernel's machine code. `module` is the PTX it was assembled from, `memory` holds
-// its variables. Throws UnsupportedInstruction where something in the code cannot be executed.
+// Lifts a kernel's machine code. `module` is the PTX from which it was assembled; `memory` holds
+// the variables of the module. Throws UnsupportedInstruction if an instruction cannot be executed.
 [[nodiscard]] sim::Program lift(const Listing& listing, const ptx::Module& module,
                                 const ptx::Function& entry,
                                 std::shared_ptr<sim::ModuleMemory> memory,

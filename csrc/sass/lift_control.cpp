@@ -1,4 +1,4 @@
-// Branches, calls, barriers, special registers and what lanes tell each other.
+// Branches, calls, barriers, special registers and the exchange of values between lanes.
 #include <algorithm>
 
 #include "sass/lifter.hpp"
@@ -8,7 +8,7 @@ namespace coalesce::sass {
 using Kind = Operand::Kind;
 using sim::Control;
 
-// A control op; a guard on anything but a branch becomes a branch around it.
+// Emits a control op. If it is guarded and not a branch, a branch around it is emitted.
 void Lifter::guarded_control(Op op) {
     const Operand& guard = in_->guard;
     if (guard.kind == Kind::predicate && !(guard.number < 0 && !guard.negated)) {
@@ -37,7 +37,8 @@ void Lifter::branch(const Instruction& in) {
     op.control = Control::branch;
     op.set(sim::Branch{.target = target.target});
     if (in.has("DIV") || in.has("CONV")) {
-        // The lanes that the guard leaves are compared with the named ones; all take the branch.
+        // Compares the lanes that the guard selects with the lanes named by the operand. All lanes
+        // branch alike.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
         help(in.has("CONV") ? MachineOp::is_together : MachineOp::is_parted,
@@ -59,7 +60,7 @@ void Lifter::branch(const Instruction& in) {
     append(op);
 }
 
-// The label of the section: what jumps through registers are relative to.
+// The operand must be the label of the section. Jumps through registers are relative to it.
 void Lifter::expect_code_start(const Operand& o) const {
     if (o.kind != Kind::label || o.text != code_.name || o.target != 0)
         unsupported("relative to " + std::string(o.text));
@@ -96,8 +97,8 @@ void Lifter::exit(const Instruction& in) {
     guarded_control(op);
 }
 
-// CALL.ABS.NOINC R2: of printf's, assert's, malloc's or free's code, which is not in the cubin.
-// Constant bank 4 has its address.
+// CALL.ABS.NOINC R2: calls printf, assert, malloc or free, whose code is not in the cubin. Constant
+// bank 4 has the address.
 void Lifter::call_outside(const Instruction& in) {
     only(in, {"ABS", "NOINC"});
     if (in.operands.size() != 1 || !is_register(operand(in, 0))) unsupported();
@@ -150,8 +151,8 @@ void Lifter::jump(const Instruction& in) {
     guarded_control(op);
 }
 
-// BMOV.32.CLEAR R2, B6; BMOV.32 B6, R2: a function keeps its caller's barrier in a register. The
-// path that set the barrier still knows it.
+// BMOV.32.CLEAR R2, B6; BMOV.32 B6, R2: a function saves its caller's barrier in a register.
+// Nothing needs to be done, because the path that set the barrier still knows it.
 void Lifter::save_barrier(const Instruction& in) {
     only(in, {"32", "CLEAR"});
     if (!in.has("32") || in.operands.size() != 2) unsupported();
@@ -226,7 +227,8 @@ void Lifter::barrier(const Instruction& in) {
     op.operand[1] = n == 0 ? constant(0) : word(operand(in, 0));
     if (n > 1) op.operand[2] = word(operand(in, 1));
     if (n > 1 && is_register(in.operands[0]) && is_register(in.operands[1])) {
-        // One register for both: the number in its lowest bits, the threads from bit 16 on.
+        // One register for both: the barrier number in the lowest bits, the number of threads from
+        // bit 16 on.
         if (in.operands[0].number != in.operands[1].number) unsupported("two registers");
         const Locator both = op.operand[1];
         op.operand[1] = scratch();
@@ -245,7 +247,7 @@ void Lifter::cluster_barrier(const Instruction& in) {
     guarded_control(op);
 }
 
-// B2R.RESULT R0[, P0]: what the last BAR.RED of the warp came to.
+// B2R.RESULT R0[, P0]: the result of the warp's last BAR.RED.
 void Lifter::barrier_result(const Instruction& in) {
     only(in, {"RESULT"});
     if (!in.has("RESULT")) unsupported();
@@ -343,7 +345,7 @@ void Lifter::shuffle(const Instruction& in) {
             word(operand(in, 2)), word(operand(in, 3)), word(operand(in, 4))});
 }
 
-// MATCH.ANY R5, R4; MATCH.ALL PT, R5, R4; of pairs with .U64
+// MATCH.ANY R5, R4; MATCH.ALL PT, R5, R4; with .U64, the values are register pairs.
 void Lifter::match(const Instruction& in) {
     only(in, {"ANY", "ALL", "U64"});
     size_t n = 0;
@@ -376,9 +378,8 @@ void Lifter::redux(const Instruction& in) {
     machine(MachineOp::broadcast, {result(d), value});
 }
 
-// R2UR UR4, R8; R2UR P0, URZ, R8: P0 where the lane's value is another than the one that was taken.
-// That is how a BRA.DIV that follows learns of lanes with different member masks; nothing else is
-// known to read it.
+// R2UR UR4, R8; R2UR P0, URZ, R8: sets P0 in lanes whose value is not the one that was taken. A
+// BRA.DIV that follows uses P0 to detect lanes with different member masks. No other use is known.
 void Lifter::to_uniform(const Instruction& in) {
     only(in, {});
     const bool compares = in.operands.size() == 3;
@@ -421,7 +422,7 @@ void Lifter::nothing(const Instruction& in) {
 
 void Lifter::sleep(const Instruction& in) {
     only(in, {});
-    static_cast<void>(operand(in, 0));  // how long makes no difference
+    static_cast<void>(operand(in, 0));  // the duration does not matter
     Op op;
     op.control = Control::yield;
     guarded_control(op);

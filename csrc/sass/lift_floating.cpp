@@ -17,7 +17,7 @@ std::string lower(std::string_view s) {
     return name;
 }
 
-// Modifiers in PTX's spelling; empty where there is none.
+// Modifiers as PTX writes them; empty if there is none.
 std::string_view rounding(const Instruction& in) {
     return in.has("RM") ? "rm" : in.has("RP") ? "rp" : in.has("RZ") ? "rz" : "rn";
 }
@@ -52,7 +52,8 @@ void Lifter::floating(const Instruction& in) {
     if (in.opcode == "FFMA") {
         return as_ptx(OpCode::fma, {mode, ftz, sat, "f32"}, {d, a, b, real(operand(in, 3))});
     }
-    for (const float by : {2.0f, 4.0f, 8.0f}) {  // a product divided or multiplied by that
+    // .D2, .M2 and so on: the product divided or multiplied by this number
+    for (const float by : {2.0f, 4.0f, 8.0f}) {
         const std::string digit(1, char('0' + int(by)));
         if (!in.has("D" + digit) && !in.has("M" + digit)) continue;
         if (in.opcode != "FMUL") unsupported();
@@ -104,7 +105,7 @@ void Lifter::fmnmx(const Instruction& in) {
     const auto source = [&](const Operand& o) {
         const Locator at = real(o);
         if (ftz.empty()) return at;
-        const Locator flushed = scratch();  // -0 added keeps signs
+        const Locator flushed = scratch();  // adding -0 flushes subnormals and keeps signs
         help_as_ptx(OpCode::add, {"rn", "ftz", "f32"}, {flushed, at, constant(0x80000000)});
         return flushed;
     };
@@ -112,7 +113,7 @@ void Lifter::fmnmx(const Instruction& in) {
     machine(MachineOp::extreme_f32, {d, a, b, predicate(operand(in, 3))});
 }
 
-// Of MNMX instructions with a predicate that is always, or never, true.
+// For MNMX instructions. Their predicate must be constant: true or false.
 OpCode Lifter::least_or_greatest(const Operand& o) const {
     if (!is_predicate(o) || o.number >= 0) unsupported("the choice between minimum and maximum");
     return o.negated ? OpCode::max : OpCode::min;
@@ -123,10 +124,10 @@ void Lifter::mufu(const Instruction& in) {
     const Operand& a = operand(in, 1);
     if (in.has("RCP64H") || in.has("RSQ64H")) {
         only(in, {"RCP64H", "RSQ64H"});
-        // The upper word of a double that approximates; its lower word is zero.
+        // The upper word of an approximate double; its lower word is zero.
         const Locator whole = scratch(), approximate = scratch();
         help(MachineOp::move, {whole, constant(0)}, sim::Registers{1});
-        // A number is that of the whole double.
+        // A printed number is the value of the whole double.
         const auto number = uint32_t(std::bit_cast<uint64_t>(a.value) >> 32);
         const bool printed = a.kind == Operand::Kind::real;
         help(MachineOp::move,
@@ -137,7 +138,7 @@ void Lifter::mufu(const Instruction& in) {
         return void(
             machine(MachineOp::move, {d, approximate + 2 * register_bytes}, sim::Registers{1}));
     }
-    // Subnormals are zeros to this unit: the assembler scales what may be subnormal.
+    // This unit treats subnormals as zeros. If a value may be subnormal, the assembler scales it.
     static constexpr struct {
         std::string_view modifier;
         OpCode code;
@@ -148,7 +149,7 @@ void Lifter::mufu(const Instruction& in) {
         only(in, {f.modifier});
         return as_ptx(f.code, {"approx", f.code == OpCode::tanh ? "" : "ftz", "f32"}, {d, real(a)});
     }
-    // These take turns instead of radians.
+    // The unit of these arguments is a full turn (2 pi), not radians.
     only(in, {"SIN", "COS"});
     if (in.has("SIN")) return void(machine(MachineOp::sine_of_turns, {d, real(a)}));
     if (in.has("COS")) return void(machine(MachineOp::cosine_of_turns, {d, real(a)}));
@@ -191,7 +192,7 @@ void Lifter::dsetp(const Instruction& in) {
     as_ptx(OpCode::setp, {comparison(in), combination(in), "f64"}, {p, q, a, b, with});
 }
 
-// Two halves from operand `n` on: a register, or two numbers, the upper first.
+// Two halves from operand `n` on: a register, or two numbers with the upper one first.
 Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     const Operand& o = operand(in, n++);
     if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
@@ -243,7 +244,7 @@ void Lifter::halves(const Instruction& in) {
     const bool no_product =
         is_zero(operand(in, first)) && is_zero(operand(in, second)) && !is_register(operand(in, n));
     const Locator c = halves_of(in, n, bfloat);
-    // -RZ * RZ + constant is how the compiler spells a constant.
+    // The compiler writes a constant as -RZ * RZ + constant.
     if (no_product) return void(machine(MachineOp::move, {d, c}, sim::Registers{1}));
     as_ptx(OpCode::fma, {"rn", ftz, sat, relu, type}, {d, a, b, c});
 }
@@ -262,7 +263,7 @@ void Lifter::hsetp(const Instruction& in) {
            {p, q, a, b, with});
 }
 
-// HSET2.BF.GT.AND R0, R1, R2, PT: of each half, one or nothing; without .BF all bits or none.
+// HSET2.BF.GT.AND R0, R1, R2, PT: for each half, 1.0 or 0; without .BF, all bits set or clear.
 void Lifter::hset(const Instruction& in) {
     only(in, {"BF", "BF16_V2", "FTZ", "AND", "OR",  "XOR", "LT",  "EQ",  "LE",  "GT",
               "NE", "GE",      "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"});
@@ -312,14 +313,14 @@ void Lifter::convert(const Instruction& in) {
     } else if (in.opcode == "FRND") {
         to = from = types.empty() ? "f32" : types[0];
     } else {
-        // What is not named is F32 or S32.
+        // A type that is not named is F32 or S32.
         const bool to_integer = in.opcode == "F2I";
         std::string number = "f32", integer = "s32";
         for (const std::string& t : types) (is_float(t) ? number : integer) = t;
         to = to_integer ? integer : number;
         from = to_integer ? number : integer;
     }
-    // With .NTZ, NaN becomes zero: PTX has it so for these types and no others.
+    // With .NTZ, NaN is converted to zero. PTX does this for exactly these types.
     const bool to_zero = in.opcode == "F2I" && from != "f64" && !to.ends_with("64");
     if (in.has("NTZ") != to_zero) unsupported("how NaN is treated");
     const bool rounds_to_integer = in.opcode == "F2I" || in.opcode == "FRND";
@@ -357,7 +358,7 @@ void Lifter::convert(const Instruction& in) {
            {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
 }
 
-// F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves, the first the upper one.
+// F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves; the first is the upper one.
 // F2FP.F16.E4M3.UNPACK_B R0, R2.H1; F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, RZ
 void Lifter::pack_fp8(const Instruction& in) {
     only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",

@@ -37,7 +37,7 @@ void Lifter::iadd3(const Instruction& in) {
     machine(MachineOp::add3, {d, word(*a), word(*b), word(*c)});
 }
 
-// IADD3 with carries out, and in behind the terms, which start at operand `first`.
+// IADD3 with carries. The terms start at operand `first`; the incoming carries follow them.
 void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]) {
     const Locator d = result(operand(in, 0));
     struct Term {
@@ -58,7 +58,7 @@ void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator
         if (o.number >= 0 || !o.negated) in_carries.push_back(predicate(o));
     }
     if (in_carries.size() > 2) unsupported("a third carry");
-    // Two terms and a carry are what sums of pairs take; -b is ~b and a carry.
+    // An operation on pairs takes two terms and a carry. For -b, it takes ~b and a carry.
     const auto negated = std::ranges::count_if(terms, &Term::negated);
     if (terms.size() <= 2 && in_carries.size() + size_t(negated) <= 1 && out[1] == no_operand) {
         terms.resize(2, {constant(0), false, false});
@@ -167,7 +167,7 @@ void Lifter::lop3(const Instruction& in) {
     const Locator d = result(operand(in, n));
     const Operand &a = operand(in, n + 1), &b = operand(in, n + 2), &c = operand(in, n + 3);
     const uint8_t table = uint8_t(operand(in, n + 4).bits);
-    // What the result's predicate is combined with: nothing, where there is none.
+    // The result's predicate may be combined with another, which must then have no effect.
     if (truth_of == no_operand && in.operands.size() > n + 5)
         expect_constant(operand(in, n + 5), in.has("PAND"));
     const bool two = is_zero(c);
@@ -206,7 +206,7 @@ void Lifter::shf(const Instruction& in) {
         if (right && upper)
             return void(machine(is_signed ? MachineOp::shift_right_s32 : MachineOp::shift_right_u32,
                                 {d, word(high)}, amount));
-        // What is left are the word of a pair that the other word's bits are shifted into.
+        // One word of a shifted pair remains, into which bits of the other word are shifted.
         if (!right || by.bits > 0)
             return void(machine(MachineOp::shift_funnel, {d, word(low), word(high)},
                                 sim::ShiftOperand{.by = uint8_t(right ? 32 - by.bits : by.bits)}));
@@ -287,7 +287,7 @@ void Lifter::viadd(const Instruction& in) {
            {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
 }
 
-// VIMNMX R0, R1, R2, PT; VIMNMX3 R0, R1, R2, R3, PT; .RELU: nothing below zero
+// VIMNMX R0, R1, R2, PT; VIMNMX3 R0, R1, R2, R3, PT; with .RELU, negative results become zero.
 void Lifter::extreme(const Instruction& in) {
     if (in.has("U16x2") || in.has("S16x2")) return extreme_of_halves(in);
     only(in, {"U32", "S32", "RELU"});
@@ -308,7 +308,7 @@ void Lifter::extreme(const Instruction& in) {
     machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
 }
 
-// Of the halves of words.
+// The minimum or maximum of each half of a word.
 void Lifter::extreme_of_halves(const Instruction& in) {
     only(in, {"U16x2", "S16x2", "RELU"});
     const bool three = in.opcode == "VIMNMX3";
@@ -335,7 +335,8 @@ void Lifter::add_extreme(const Instruction& in) {
     machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
 }
 
-// VABSDIFF R0, R1, R2, R3: |R1 - R2| + R3; VABSDIFF4.U8.ACC: the four bytes' differences added up
+// VABSDIFF R0, R1, R2, R3: |R1 - R2| + R3; VABSDIFF4.U8.ACC: the sum of the four bytes'
+// differences.
 void Lifter::difference(const Instruction& in) {
     const Locator d = result(operand(in, 0)), a = word(operand(in, 1)), b = word(operand(in, 2)),
                   c = word(operand(in, 3));
@@ -353,7 +354,7 @@ void Lifter::difference(const Instruction& in) {
 void Lifter::dot_product(const Instruction& in) {
     only(in, {"4A", "2A", "LO", "HI", "U8", "S8", "U16", "S16"});
     const bool four = in.has("4A");
-    // The types come last: of the first factor, of the second.
+    // The last modifiers are the types of the first and the second factor.
     if (in.modifiers.size() < 3) unsupported();
     const auto type = [](std::string_view m) { return m.starts_with('U') ? "u32" : "s32"; };
     const std::string_view half = four ? "" : in.has("HI") ? "hi" : "lo";

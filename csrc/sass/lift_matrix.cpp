@@ -1,6 +1,6 @@
 // Matrices: loads and stores of their rows, transpositions, products on tensor cores.
 //
-// Fragments lie in registers as those of PTX do (sim/matrix.hpp), doubles in pairs.
+// Fragments are in the same registers as those of PTX (sim/matrix.hpp); doubles use register pairs.
 #include <charconv>
 
 #include "sass/lifter.hpp"
@@ -83,13 +83,13 @@ void Lifter::matrix_product(const Instruction& in) {
     x.m = uint8_t(m);
     if (x.k == 0) unsupported("the shape ." + std::string(in.modifiers[0]));
     sim::MatrixKind kind = sim::MatrixKind::product;
-    int elements = 1;  // of a, in a register
+    int elements = 1;  // elements of a in one register
     if (halves) {
         only(in, {in.modifiers[0], "F16", "F32", "BF16", "TF32"});
         if (in.has("F16") == in.has("F32") || m != 16) unsupported();
         x.a_type = in.has("BF16") ? Element::bf16 : in.has("TF32") ? Element::tf32 : Element::f16;
         x.d_type = in.has("F16") ? Element::f16 : Element::f32;
-        x.step = uint8_t(x.k);  // fraction_bits is that of compute capability 9.0
+        x.step = uint8_t(x.k);  // fraction_bits is the value of compute capability 9.0
         elements = x.a_type == Element::tf32 ? 1 : 2;
     } else if (doubles) {
         only(in, {in.modifiers[0]});

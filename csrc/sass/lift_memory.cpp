@@ -22,7 +22,7 @@ int row_of(Space space) {
     }
 }
 
-// Whether an address register is a pair.
+// Whether the address is in a register pair.
 bool is_wide(const Instruction& in) { return in.has("E"); }
 
 }  // namespace
@@ -38,7 +38,7 @@ void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
     info.space = space;
     info.access = access;
     info.bytes = bytes;
-    // The assembler puts loads that nothing executes before copies of arrays in global memory.
+    // The assembler inserts loads that are never executed before copies of arrays in global memory.
     if (space == Space::shared && info.origin.parameter >= 0) info.origin = {};
 }
 
@@ -89,7 +89,7 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
 }
 
 void Lifter::load_store(const Instruction& in) {
-    // Besides types: how caches are to treat the access, and in what order others see it.
+    // The other modifiers are cache policies and memory orders.
     only(in, {"E",        "U",      "U8",   "S8",   "U16",     "S16",    "32",      "64",     "128",
               "CONSTANT", "STRONG", "WEAK", "GPU",  "SYS",     "SM",     "CTA",     "EF",     "EL",
               "LU",       "EU",     "NA",   "MMIO", "PRIVATE", "LTC64B", "LTC128B", "LTC256B"});
@@ -186,7 +186,8 @@ void Lifter::atomic(const Instruction& in) {
     }
     if (wanted) op.operand[0] = wide ? scratch() : result(*d);
     if (done != no_operand) {
-        // Only global memory can do it; the lanes of shared memory are told so and do it otherwise.
+        // Only global memory supports this operation. In lanes that access shared memory, the
+        // predicate becomes false, and the code uses another way.
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         const Locator elsewhere = scratch_predicate();
         help(MachineOp::in_window, {elsewhere, op.operand[5]},
@@ -227,7 +228,7 @@ void Lifter::load_constant(const Instruction& in) {
     index.kind = Kind::reg;
     index.uniform = from.base < 0;
     index.number = index.uniform ? from.uniform_base : from.base;
-    if (!index.uniform) {  // lanes may want different words, which takes time
+    if (!index.uniform) {  // lanes may read different words, which takes more time
         const Type type = in.has("U8")    ? Type::u8
                           : in.has("S8")  ? Type::s8
                           : in.has("U16") ? Type::u16
@@ -272,7 +273,7 @@ void Lifter::async_copy(const Instruction& in) {
     copy.destination_offset = int32_t(destination.memory().offset);
     if (in.operands.size() == 3) {
         op.operand[2] = predicate(operand(in, 2));
-        copy.negated = true;  // the operation's predicate is to read nothing
+        copy.negated = true;  // in the operation, a true predicate means to read nothing
     }
     op.run = engine_.memory.async_copy;
     emit(op);

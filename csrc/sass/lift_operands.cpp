@@ -1,5 +1,5 @@
-// Operands of machine instructions: where a register, a constant or a predicate lies, its sign
-// applied; and how an operation is appended.
+// Finds the register, constant or predicate of an operand, applies its sign, and appends
+// operations.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -34,7 +34,7 @@ Locator Lifter::new_constant(uint32_t bytes) {
 Locator Lifter::constant(uint32_t bits) {
     const auto [it, fresh] = constants_.try_emplace({bits, 1}, 0);
     if (!fresh) return it->second;
-    // Zero has as many registers as an operand can have.
+    // Zero gets as many registers as the widest operand.
     it->second =
         new_constant(bits == 0 ? uint32_t(most_registers) * register_bytes : register_bytes);
     for (int i = 0; i < sim::warp_size; ++i)
@@ -92,7 +92,7 @@ Locator Lifter::scratch_predicate() {
     return scratch_predicates_[spare_predicates_++];
 }
 
-// What an immediate operand of 32 bits is: nvdisasm prints numbers rounded, and all NaNs alike.
+// The exact bits of a 32-bit immediate operand: nvdisasm rounds numbers and prints all NaNs alike.
 uint32_t Lifter::immediate(const Operand& o, uint32_t printed) const {
     if (in_->lower == 0) return printed;
     const auto encoded = uint32_t(in_->lower >> 32);
@@ -141,7 +141,7 @@ Locator Lifter::bare(const Operand& o, int registers) {
 
 Locator Lifter::word(const Operand& o) {
     if (!o.part.empty()) unsupported("a part of a register");
-    // Integers are written in hexadecimal, but for 0.
+    // Integers are printed in hexadecimal, except 0.
     if (o.kind == Kind::real && o.value != double(int64_t(o.bits))) unsupported("a real number");
     const Locator at = o.kind == Kind::real ? constant(uint32_t(o.bits)) : bare(o);
     if (o.absolute || (o.negated && o.inverted)) unsupported("the operand " + std::string(o.text));
@@ -172,7 +172,7 @@ Locator Lifter::real(const Operand& o) {
 
 Locator Lifter::real_pair(const Operand& o) {
     if (!o.part.empty() || o.inverted) unsupported("the operand " + std::string(o.text));
-    if (o.kind == Kind::real) {  // immediates are upper words
+    if (o.kind == Kind::real) {  // an immediate is the upper word of a double
         const uint64_t bits = std::bit_cast<uint64_t>(o.value);
         return constant_pair(uint64_t{immediate(o, uint32_t(bits >> 32))} << 32);
     }
@@ -222,7 +222,7 @@ Locator Lifter::half_pair(const Operand& o, bool bfloat) {
     return at;
 }
 
-// A byte or half of a register, extended: R1.B2, R1.H1 of types such as S8, U16.
+// A byte or half of a register, extended to 32 bits: R1.B2 as S8, R1.H1 as U16.
 Locator Lifter::part(const Operand& o, std::string_view type) {
     Operand whole = o;
     whole.part = {};
@@ -332,7 +332,7 @@ void Lifter::help_as_ptx(OpCode code, Words words, std::initializer_list<Locator
     in_ = whole;
 }
 
-// Operands of 64 bits are pairs here and one register there, those of 16 bits the lower half.
+// A 64-bit operand is a pair here, but one register in PTX. A 16-bit operand is the lower half.
 void Lifter::as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table) {
     const std::string_view spelling = sim::operation(code).spelling;
     ptx::Instruction in;

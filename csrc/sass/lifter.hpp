@@ -1,4 +1,4 @@
-// The state of lifting one kernel; lift.cpp says how, lift_*.cpp hold the instructions by kind.
+// The state of lifting one kernel. lift.cpp describes the method; lift_*.cpp have the instructions.
 #pragma once
 
 #include <initializer_list>
@@ -22,9 +22,9 @@ using sim::no_operand;
 using sim::Op;
 using sim::OpCode;
 
-// An operand names the first of so many registers at most.
+// The largest number of consecutive registers that an operand can stand for.
 inline constexpr int most_registers = 16;
-// Bytes of a 32-bit register, all lanes.
+// Bytes of a 32-bit register for all lanes.
 inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
 class Lifter {
@@ -61,21 +61,24 @@ class Lifter {
     static Lift find(std::string_view opcode);
 
     // lift_operands.cpp
-    Locator word(const Operand& o);  // a source of 32 bits, its sign and such applied
-    Locator raw(const Operand& o, int registers = 1);   // it has none; of several registers
-    Locator bare(const Operand& o, int registers = 1);  // its sign and such are not applied
+    Locator word(const Operand& o);  // a 32-bit source, with its sign and complement applied
+    // a source of several registers, which must have no sign
+    Locator raw(const Operand& o, int registers = 1);
+    Locator bare(const Operand& o, int registers = 1);  // as raw(), but ignores the sign
     [[nodiscard]] uint32_t immediate(const Operand& o, uint32_t printed) const;
-    Locator real(const Operand& o);                                    // a float, its sign applied
-    Locator real_pair(const Operand& o);                               // a double
-    static uint32_t half_bits(const Operand& o, bool bfloat);          // of a number
-    Locator half_pair(const Operand& o, bool bfloat);                  // two halves, swizzled
-    Locator halves_of(const Instruction& in, size_t& n, bool bfloat);  // or two numbers
+    Locator real(const Operand& o);                            // a float, with its sign applied
+    Locator real_pair(const Operand& o);                       // a double
+    static uint32_t half_bits(const Operand& o, bool bfloat);  // of a number printed in the code
+    Locator half_pair(const Operand& o, bool bfloat);  // two halves in the order of the swizzle
+    // half_pair(), or two numbers
+    Locator halves_of(const Instruction& in, size_t& n, bool bfloat);
     [[nodiscard]] OpCode least_or_greatest(const Operand& o) const;
-    Locator part(const Operand& o, std::string_view type);  // R1.B0, R1.H1 widened
+    // a byte or half of a register (R1.B0, R1.H1), extended to 32 bits
+    Locator part(const Operand& o, std::string_view type);
     Locator result(const Operand& o, int registers = 1);
-    Locator predicate(const Operand& o);          // a source, negated where it says so
-    Locator predicate_result(const Operand& o);   // none for PT
-    Locator written_predicate(const Operand& o);  // for PT one that nobody reads
+    Locator predicate(const Operand& o);          // a source, negated if the operand says so
+    Locator predicate_result(const Operand& o);   // no_operand for PT
+    Locator written_predicate(const Operand& o);  // for PT, a scratch predicate
     Locator constant(uint32_t bits);
     Locator constant_pair(uint64_t bits);
     Locator truth(bool value);
@@ -83,8 +86,8 @@ class Lifter {
     Locator scratch();
     Locator scratch_predicate();
     Locator new_constant(uint32_t bytes);
-    // The operand, which the handler accounts for: lift_instruction() refuses what nobody asked
-    // for.
+    // Returns operand `n` and marks it as handled. lift_instruction() refuses an instruction with
+    // an operand that was not handled.
     [[nodiscard]] const Operand& operand(const Instruction& in, size_t n) const;
     void expect(const Instruction& in, size_t n, std::string_view text) const;
     void expect_constant(const Operand& o, bool value) const;
@@ -94,15 +97,16 @@ class Lifter {
         return o.kind == Operand::Kind::predicate;
     }
 
-    // Operations of machine code alone, and those of PTX by their code with modifiers and types as
-    // PTX writes them (empty ones are left out). Both apply the guard.
+    // machine() emits an operation that only machine code has. as_ptx() emits one that PTX also
+    // has: its code, and its modifiers and types as PTX writes them (empty ones are ignored). Both
+    // apply the guard.
     using Words = std::initializer_list<std::string_view>;
     Op& machine(MachineOp code, std::initializer_list<Locator> operands,
                 const sim::Payload& payload = {});
     void as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands,
-                int table = -1);  // table: lop3's
+                int table = -1);  // `table` is the truth table of lop3
     void help(MachineOp code, std::initializer_list<Locator> operands,
-              const sim::Payload& payload = {});  // unguarded, into scratch registers
+              const sim::Payload& payload = {});  // unguarded; writes scratch registers
     void help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands);
     Op& emit(Op op);
     Op& append(Op op);
@@ -200,15 +204,15 @@ class Lifter {
     sim::CallGraph graph_;
     sim::Program program_;
     std::shared_ptr<sim::MachineCode> machine_ = std::make_shared<sim::MachineCode>();
-    const Instruction* in_ = nullptr;  // being lifted
+    const Instruction* in_ = nullptr;  // the current instruction
     uint32_t pc_ = 0;
     bool first_op_ = true;
-    mutable uint64_t used_ = 0;                             // operands that were read
-    mutable bool knows_modifiers_ = false;                  // only() was asked
-    bool uniform_ = false;                                  // it writes uniform registers
+    mutable uint64_t used_ = 0;             // bits of the operands that were handled
+    mutable bool knows_modifiers_ = false;  // only() was called
+    bool uniform_ = false;                  // the instruction writes uniform registers
     uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;  // offsets in the frame
     uint32_t frame_bytes_ = 0;
-    Locator voted_ = no_operand, voted_predicate_ = no_operand;  // what BAR.RED left for B2R
+    Locator voted_ = no_operand, voted_predicate_ = no_operand;  // results of BAR.RED, for B2R
     std::vector<Locator> scratch_, scratch_predicates_;
     size_t spare_ = 0, spare_predicates_ = 0;
     std::vector<uint32_t> op_of_;  // by instruction

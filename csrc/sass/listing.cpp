@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view s) {
     return s.substr(first, s.find_last_not_of(blank) - first + 1);
 }
 
-// "0x1f", "31", "-0x8"; false if it is something else.
+// Reads "0x1f", "31" or "-0x8". Returns false for anything else.
 bool read_integer(std::string_view s, int64_t& value) {
     const bool negative = s.starts_with('-');
     if (negative || s.starts_with('+')) s.remove_prefix(1);
@@ -49,7 +49,7 @@ bool read_real(std::string_view s, double& value) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// A register's number, below what its file has.
+// Reads a register's number, which must be less than `limit`.
 bool read_number(std::string_view s, int64_t limit, int32_t& number) {
     int64_t n = 0;
     if (s.empty() || !is_digit(s[0]) || !read_integer(s, n) || n < 0 || n >= limit) return false;
@@ -57,7 +57,7 @@ bool read_number(std::string_view s, int64_t limit, int32_t& number) {
     return true;
 }
 
-// R12, RZ, UR4, URZ, P0, PT, UP1, UPT, B3, followed by nothing or a dot and more.
+// Reads R12, RZ, UR4, URZ, P0, PT, UP1, UPT or B3, alone or followed by a dot and a part.
 bool read_register(std::string_view s, Operand& o) {
     std::string_view name = s.substr(0, s.find('.'));
     std::string_view part = name.size() < s.size() ? s.substr(name.size() + 1) : "";
@@ -95,7 +95,7 @@ bool read_register(std::string_view s, Operand& o) {
     return true;
 }
 
-// What is between the brackets of an address or a bank's offset: registers and offsets added up.
+// Reads the sum of registers and offsets in an address or in the offset of a bank.
 bool read_sum(std::string_view s, Operand& o) {
     while (!s.empty()) {
         const size_t plus = s.find('+', 1);
@@ -183,7 +183,7 @@ Operand operand_of(std::string_view text) {
         if (o.part.ends_with(".reuse")) o.part.remove_suffix(6);
         if (!suffix.empty() && o.part.empty()) return o;
     }
-    if (s.starts_with("desc[")) {  // a descriptor of caching; the address follows
+    if (s.starts_with("desc[")) {  // a descriptor for the caches; the address follows
         const size_t close = s.find("][");
         if (close == std::string_view::npos) return o;
         s.remove_prefix(close + 1);
@@ -200,7 +200,7 @@ Operand operand_of(std::string_view text) {
     return o;
 }
 
-// The parts of a list, split at commas outside of brackets.
+// Splits a list at the commas that are outside of brackets.
 std::vector<std::string_view> split(std::string_view s) {
     std::vector<std::string_view> parts;
     int depth = 0;
@@ -309,7 +309,7 @@ class Reader {
         if (error != std::errc{} || end != line.data() + close) fail("an offset is not a number");
         line = trimmed(line.substr(close + 2));
         const size_t semicolon = line.find(';');
-        if (semicolon == std::string_view::npos) return;  // data among the code
+        if (semicolon == std::string_view::npos) return;  // data between the instructions
         const std::string_view rest = line.substr(semicolon);
         line = trimmed(line.substr(0, semicolon));
         in.text = line;
@@ -350,7 +350,8 @@ class Reader {
         code_->instructions.push_back(std::move(in));
     }
 
-    // The upper half of the instruction before; the lower half stands beside it.
+    // The upper half of the previous instruction. The lower half is on the line of the instruction
+    // itself.
     void read_encoding(std::string_view line) {
         constexpr size_t digits = 16;
         line = line.substr(std::string_view("/* 0x").size());
@@ -419,10 +420,10 @@ class Reader {
                     if (found != labels.end())
                         o.target = found->second;
                     else
-                        o.kind = Operand::Kind::other;  // another section's
+                        o.kind = Operand::Kind::other;  // the label is in another section
                 }
             }
-            // Words of a jump table are labels, too.
+            // The words of a jump table are labels, too.
             const auto bank = listing_.banks.find("2." + name);
             if (bank == listing_.banks.end()) continue;
             for (const SymbolWord& word : bank->second.symbols) {

@@ -1,15 +1,16 @@
-// A cubin's machine code as nvdisasm prints it (-gp -hex): functions, instructions and constant
-// banks.
+// Reads a cubin's machine code from the output of nvdisasm (-gp -hex): functions, instructions and
+// constant banks.
 //
 // METHOD
-// The reader keeps an instruction the way it is printed: an opcode ("LDG"), its modifiers in order
-// ("E", "128"), a guard and operands, with labels resolved to instructions. As with PTX, what an
-// instruction means is the business of the lifter (lift.hpp). Everything of one code section is one
-// Code, since functions that a kernel calls are printed behind it and called by address.
+// The reader keeps an instruction as it is printed: an opcode ("LDG"), its modifiers in order ("E",
+// "128"), a guard and operands, with labels resolved to instructions. As with PTX, the reader does
+// not know what an instruction does; the lifter does (lift.hpp). A code section is one Code. It
+// also contains the functions that the kernel calls, which follow the kernel and are called by
+// address.
 //
-// `-gp` writes a comment before the instructions that come of a line of the PTX. The compiler's PTX
-// has its own line information and names what an access refers to, so that this one number brings
-// source lines and array names with it.
+// With `-gp`, a comment before each group of instructions names their line of the PTX. The PTX has
+// line information and the origins of addresses. So this one number provides source lines and array
+// names.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,7 @@ struct Operand {
     uint64_t bits = 0;
     int64_t offset = 0;
     double value = 0;
-    std::string_view part;  // what follows a register's dot: "H0_H0", "B1"; else empty
+    std::string_view part;  // text after a register's dot: "H0_H0", "B1"; otherwise empty
     std::string_view text;
 };
 
@@ -61,20 +62,20 @@ struct Instruction {
     Operand guard;                            // Kind::predicate, or Kind::other if there is none
     std::vector<Operand> operands;
     uint64_t encoding = 0;  // its upper 8 bytes; 0: not printed
-    uint64_t lower = 0;     // and its lower ones: an immediate operand is their upper half
-    uint32_t offset = 0;    // in its code section
+    uint64_t lower = 0;     // its lower 8 bytes; the upper half of these is the immediate operand
+    uint32_t offset = 0;    // in the code section
     uint32_t ptx_line = 0;  // 0: unknown
-    std::string_view text;  // the whole instruction, guard to before ';'
+    std::string_view text;  // the whole instruction, from the guard up to the ';' (excluded)
     [[nodiscard]] bool has(std::string_view modifier) const;
 };
 
 struct Code {
-    std::string name;  // of the kernel
+    std::string name;  // the name of the kernel
     std::vector<Instruction> instructions;
     std::map<std::string, uint32_t, std::less<>> functions;  // by label: "$k$_Z1ff"
 };
 
-// A word of a constant bank that holds a symbol's address.
+// A word of a constant bank that holds the address of a symbol.
 struct SymbolWord {
     uint32_t offset = 0;
     std::string symbol;
@@ -96,15 +97,16 @@ struct Bank {
 struct Listing {
     std::unique_ptr<const std::string> text;
     std::map<std::string, Code, std::less<>> codes;
-    std::map<std::string, Bank, std::less<>> banks;  // "3", "4"; of a kernel "2.name", "0.name"
-    std::map<std::string, uint32_t, std::less<>> shared_bytes;  // by kernel, reserved ones included
+    std::map<std::string, Bank, std::less<>> banks;  // "3", "4"; for a kernel "2.name", "0.name"
+    // by kernel, including reserved bytes
+    std::map<std::string, uint32_t, std::less<>> shared_bytes;
 };
 
-// Reads nvdisasm's text. Sections that are no code and no constants are skipped. Throws
-// UnsupportedInstruction with the line where the text is not what is described here.
+// Reads nvdisasm's text. Sections without code or constants are skipped. If the text does not have
+// the expected form, throws UnsupportedInstruction with the line.
 [[nodiscard]] Listing read(std::string text);
 
-// An operand by itself, for tests; labels are not resolved.
+// Reads a single operand, for tests. Labels are not resolved.
 [[nodiscard]] Operand read_operand(std::string_view text);
 
 }  // namespace coalesce::sass

@@ -32,18 +32,20 @@ uint32_t barrier_of(const Instruction& in) {
     return 0;
 }
 
-// Whether lanes can part at it: votes and shuffles ask with BRA.DIV whether they have.
+// Whether lanes can diverge at this instruction. Votes and shuffles contain a BRA.DIV that only
+// tests for divergence.
 bool parts(const Instruction& in) {
     return in.opcode == "BRA" && !in.has("DIV") && !in.has("CONV") && !in.has("U") &&
            label_of(in) && is_conditional(in);
 }
 
-// Lanes can part at it, too: each group enters its own function.
+// Lanes can also diverge at a call through a pointer, because each group of lanes may enter another
+// function.
 bool calls_pointer(const Instruction& in) {
     return in.opcode == "CALL" && !in.operands.empty() && in.operands[0].kind == Kind::reg;
 }
 
-// The instructions from `first` on, up to barriers that were set before.
+// The instructions that can be reached from `first`, up to barriers that were set before it.
 std::set<uint32_t> reached(const Code& code, uint32_t first) {
     std::set<uint32_t> found;
     std::set<std::pair<uint32_t, uint32_t>> seen;  // instruction, barriers set on the way

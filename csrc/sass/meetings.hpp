@@ -1,12 +1,15 @@
-// Where lanes that a branch has parted may meet by chance.
+// Finds instructions that diverged lanes may execute together by chance.
 //
 // METHOD
-// Parted lanes meet at the barrier that was set around the branch (BSSY, BSYNC). What both sides
-// execute before it, or where there is none, each side executes by itself, or both together if the
-// hardware happens to find them at one place: how often such an instruction is executed differs
-// from run to run. So from each side of a branch we follow the code to the barriers that were set
-// before it; what is found on both sides is such an instruction. Barriers set on the way are
-// passed.
+// Diverged lanes reconverge at the barrier that was set before the branch (BSSY, BSYNC). Both sides
+// may execute the same instructions before this barrier, or there may be no barrier. Then each side
+// executes these instructions separately, or both sides execute them together if they happen to
+// arrive at the same time. How often such an instruction is executed therefore differs from run to
+// run.
+//
+// To find these instructions, we follow the code from each side of a branch up to the barriers that
+// were set before the branch. Barriers that are set on the way do not stop the search. Instructions
+// that are found from both sides are returned.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +21,8 @@
 
 namespace coalesce::sass {
 
-// By conditional branch, the instructions with `counts` that both its sides reach so.
+// For each conditional branch, the instructions for which `counts` is true and that both sides
+// reach.
 [[nodiscard]] std::map<uint32_t, std::vector<uint32_t>> meetings(
     const Code& code, const std::function<bool(uint32_t)>& counts);
 
