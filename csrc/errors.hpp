@@ -1,7 +1,7 @@
-// The errors a user can meet, one type each, so that they can be caught by type.
+// The errors that users can get. Each has a type of its own, so that it can be caught.
 //
-// Every message names what was wrong, what came and what is needed; bindings/errors.cpp gives each
-// type its Python class of the same name.
+// Every message says what is wrong, what was passed and what is needed. bindings/errors.cpp maps
+// each type to the Python class with the same name.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace coalesce {
 
-// An instruction's text for messages: one line, of characters that can be printed.
+// The text of an instruction for messages: one line of printable characters.
 inline std::string one_line(std::string_view text) {
     std::string line;
     for (const char c : text) {
@@ -31,7 +31,7 @@ struct CompileError : Error {
     using Error::Error;
 };
 
-// PTX text that is not PTX; `line` and `column` count from 1.
+// Text that is not valid PTX. `line` and `column` start at 1.
 struct PtxError : Error {
     PtxError(const std::string& message, uint32_t line, uint32_t column)
         : Error(message), line(line), column(column) {}
@@ -39,13 +39,13 @@ struct PtxError : Error {
     uint32_t column;
 };
 
-// A PTX instruction, or a form of one, that the simulator cannot execute. Thrown before a run.
+// A PTX instruction, or a form of it, that the simulator cannot execute. Thrown before the run.
 struct UnsupportedInstruction : Error {
     using Error::Error;
 };
 
-// A launch that cannot start (geometry, arguments, resources) or cannot go on (a barrier that only
-// some threads reach, the instruction limit, a failed assert).
+// A launch that cannot start (geometry, arguments, resources) or cannot continue (a barrier that
+// only some threads reach, the instruction limit, a failed assert).
 struct LaunchError : Error {
     using Error::Error;
 };
@@ -57,7 +57,8 @@ struct Deadlock : LaunchError {
     bool of_warp;
 };
 
-// No device to run on: no driver, a driver too old, no GPU; the message says what to install.
+// No device can be used: no driver, a driver that is too old, or no GPU. The message says what to
+// install.
 struct DeviceUnavailable : Error {
     using Error::Error;
 };

@@ -1,9 +1,9 @@
-// Locks that a fork leaves open in the child.
+// Locks that are unlocked in the child process after a fork.
 //
-// A fork copies the memory of a process and only the thread that asked for it. A lock that another
-// thread held at that moment would stay locked in the child for ever: whoever held it is not there.
-// So the child makes each of these locks anew. Whatever such a lock guards must still mean
-// something in the child when its holder stopped half-way.
+// fork() copies the memory of a process, but only the calling thread. A lock that another thread
+// held at that moment would stay locked in the child for ever. Therefore the child creates each of
+// these locks anew. The data that such a lock protects must be valid in the child even if the other
+// thread was in the middle of a change.
 #pragma once
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ class Remade {
 struct Registry {
     std::mutex mutex;
     Remade* first = nullptr;
-    std::atomic<uint64_t> forks{0};  // from the first process to this one
+    std::atomic<uint64_t> forks{0};  // number of forks from the first process to this one
 
     static Registry& get() {
         static auto* const registry = [] {
@@ -70,12 +70,12 @@ inline Remade::~Remade() {
     if (after_) after_->before_ = before_;
 }
 
-// How many forks lie between the process that loaded this library and the one that asks.
+// The number of forks between the process that loaded this library and the calling process.
 inline uint64_t count() { return Registry::get().forks; }
 
 }  // namespace fork
 
-// A std::mutex or std::timed_mutex that is open in a child process.
+// A std::mutex or std::timed_mutex that is unlocked in a child process.
 template <class Mutex>
 class ForkSafe final : fork::Remade {
   public:
@@ -90,7 +90,8 @@ class ForkSafe final : fork::Remade {
     }
 
   private:
-    void remake() override { new (&mutex_) Mutex; }  // the old one's holder is gone
+    // The thread that held the old mutex does not exist.
+    void remake() override { new (&mutex_) Mutex; }
     Mutex mutex_;
 };
 

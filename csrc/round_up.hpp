@@ -1,4 +1,4 @@
-// Sizes in whole pieces.
+// Rounds sizes up.
 #pragma once
 
 #include <concepts>

@@ -331,7 +331,7 @@ int CacheReplay::lines_of(const sim::Block& block, uint32_t warp, const BlockReq
         }
         return n;
     } else if (r.stride == 0 || std::abs(r.stride) >= int(model::line_bytes)) {
-        // a single address, or one line per lane
+        // A single address, or one line per lane.
         const int most = r.stride == 0 ? 1 : sim::warp_size;
         for (; n < most; ++n) {
             const uint64_t address = r.first + uint64_t(int64_t(n) * r.stride);
@@ -393,7 +393,7 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
             any = true;
             if (idle[warp] && idle[warp]--) continue;
             const BlockRequests::Request& r = own[next[warp]++];
-            // the requests of different warps are far apart in memory
+            // The requests of different warps are far apart in memory.
             __builtin_prefetch(&r + requests_ahead);
             if (r.pc == BlockRequests::pause) {
                 result.cycles += uint32_t(r.first);

@@ -89,7 +89,7 @@ class BlockRequests {
         uint32_t pc : 31;
         uint32_t scattered : 1;
     };
-    // the pc of a pause, which stands for accesses to shared memory
+    // The pc of a pause, which stands for accesses to shared memory.
     static constexpr uint32_t pause = (1u << 31) - 1;
     struct OfWarp {
         std::vector<Request> requests;
@@ -144,7 +144,7 @@ class CacheReplay {
     const uint32_t share_bytes_;
     const uint64_t most_lines_;
     std::vector<Effect> effects_;  // by instruction
-    // by instruction: an atomic that adds floating-point numbers
+    // By instruction: an atomic that adds floating-point numbers.
     std::vector<uint8_t> adds_floats_;
     bool has_barriers_ = false;
 

@@ -32,7 +32,7 @@ struct CheckedInstruction {
     sim::Traits traits;
     const char* verb = "";  // "write"
     uint16_t copied = 0;    // bit mask: bytes of a lane's read that are only stored elsewhere
-    // a plain read of an address on which the same thread then uses compare-and-swap
+    // A plain read of an address on which the same thread then uses compare-and-swap.
     bool guesses = false;
 };
 
@@ -141,7 +141,7 @@ class CheckObserver {
     std::vector<uint32_t> buffer_hints_;  // by instruction
     uint32_t shared_bits_ = 4, global_bits_ = 4;
     std::vector<sim::Buffer> shared_variables_;  // by offset
-    // by instruction: the shared variable from which its address is computed, or -1
+    // By instruction: the shared variable from which its address is computed, or -1.
     std::vector<int> home_;
     GlobalShadow global_;
     Findings findings_;

@@ -42,7 +42,7 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
             v.type = known->second.type;
             uint64_t whole = v.item_bytes;
             for (int64_t& n : v.shape) {
-                // as many elements as the launch provides
+                // As many elements as the launch provides.
                 if (n < 0) n = int64_t(bytes / v.item_bytes);
                 whole *= uint64_t(n);
             }

@@ -36,7 +36,7 @@ struct CheckObserver::Place {
     BlockState& block;
     SharedShadow* memory = &block.shared;  // of the block that owns the shared memory
     bool shared = false;
-    // for global memory: one bool for each byte, or null if all are initialized
+    // For global memory: one bool for each byte, or null if all are initialized.
     bool* undefined = nullptr;
     uint32_t lane = 0;
     uint32_t buffer = 0;   // for global memory

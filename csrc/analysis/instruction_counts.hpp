@@ -25,7 +25,7 @@ struct InstructionCounts {
     uint64_t theoretical_sectors = 0;
     uint64_t theoretical_wavefronts = 0;
     uint64_t ideal_wavefronts = 0;  // `ideal` for shared memory, also for asynchronous copies
-    // requested bytes, where bytes that several lanes of a request share count once
+    // Requested bytes, where bytes that several lanes of a request share count once.
     uint64_t distinct_bytes = 0;
     uint64_t shared_requests = 0;  // those of `requests` that are to shared memory
     uint64_t sourceless =
@@ -36,7 +36,7 @@ struct InstructionCounts {
     // atomics: requests with a sector that may be sent in two parts; copies that bypass L1:
     // requests whose addresses are not consecutive
     uint64_t divided = 0;
-    // atomics in a loop: cases in which another warp may cause further iterations
+    // Atomics in a loop: cases in which another warp may cause further iterations.
     uint64_t contended = 0;
     // Generic accesses may reach several spaces. Then one is kept: global, else shared, else local.
     ptx::Space space = ptx::Space::generic;

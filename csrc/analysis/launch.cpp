@@ -231,7 +231,7 @@ void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& la
                           " threads is larger than the kernel's __launch_bounds__ of " +
                           std::to_string(program.max_block_threads));
     }
-    // malloc changes the address space, while other host threads would search it.
+    // malloc() changes the address space, while other host threads would search it.
     if (program.allocates) launch.workers = 1;
     launch.gpu = {gpu.multiprocessors, gpu.warps * uint32_t(sim::warp_size)};
 }

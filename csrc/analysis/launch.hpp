@@ -36,7 +36,7 @@ struct Request {
     sim::Launch launch;  // with grid, block, parameters and chosen blocks
     const model::Gpu* gpu = nullptr;
     uint32_t registers = 0;  // per thread; 0: not known
-    // total size of the arrays; without `caches`, the limit of the bytes from DRAM
+    // Total size of the arrays; without `caches`, the limit of the bytes from DRAM.
     uint64_t buffer_bytes = 0;
 
     bool counts = false;
@@ -47,7 +47,7 @@ struct Request {
     // The group of each of launch.blocks. Each group is counted separately.
     std::optional<std::vector<uint32_t>> groups;
     std::optional<Recording> record;  // which events to keep
-    // if not 0, `record` is made to keep this many events of each instruction
+    // If not 0, `record` is made to keep this many events of each instruction.
     uint32_t exemplars = 0;
     // For a checked run: how the source declares the shared variables.
     std::optional<std::map<std::string, ArrayShape>> check;

@@ -266,7 +266,7 @@ struct Stepper::Impl {
         const sim::FunctionRegisters& f = registers[frame.function];
         std::vector<LaneMask>& lanes = known_of(n, frame);
         for (const uint32_t written : f.effects[result.pc - f.first].writes) {
-            // the other registers of this slot lose their values
+            // The other registers of this slot lose their values.
             for (uint32_t r = 0; r < lanes.size(); ++r) {
                 if (f.registers[r].slot == f.registers[written].slot) lanes[r] &= ~writes;
             }

@@ -33,10 +33,10 @@ constexpr const char* how_to_go_on =
 
 constexpr unsigned disable_timing = 2;  // CU_EVENT_DISABLE_TIMING
 
-// A fault as its message says it, the GPU it was on and when it was found. The driver reports one
-// GPU's fault in calls for the process's others, too, so the last one is kept for all of them.
+// The message of a fault, its GPU and its time. The driver reports the fault of one GPU in calls
+// for other GPUs of the process, too. Therefore the last fault is stored once for all GPUs.
 struct Fault {
-    uint64_t number = 0;  // 1 is the process's first
+    uint64_t number = 0;  // the first fault of the process has number 1
     int ordinal = -1;
     std::string what;
     std::chrono::steady_clock::time_point when = std::chrono::steady_clock::now();
@@ -76,7 +76,7 @@ Device& Device::get(int ordinal) {
     if (ordinal < 0 || ordinal >= driver.devices)
         throw DeviceUnavailable("there is no GPU cuda:" + std::to_string(ordinal) +
                                 "; the driver sees " + std::to_string(driver.devices));
-    // Never destroyed: arrays may outlive everything else at interpreter exit.
+    // Never destroyed: at the exit of the interpreter, arrays may outlive all other objects.
     static auto& mutex = *new ForkSafe<std::mutex>;
     static auto& devices = *new std::vector<Device*>;
     const std::lock_guard lock(mutex);
@@ -176,7 +176,7 @@ void Device::order(Stream first, Stream second) {
     check(driver_.event_create(&event, disable_timing), "cuEventCreate");
     Result result = driver_.event_record(event, first);
     if (result == success) result = driver_.stream_wait_event(second, event, 0);
-    driver_.event_destroy(event);  // takes effect when the event has happened
+    driver_.event_destroy(event);  // the driver destroys it after the event has occurred
     check(result, "waiting for another stream");
 }
 
@@ -201,8 +201,9 @@ bool Device::finishes_within(Stream stream, std::chrono::milliseconds time,
             check(result, what);
             return true;
         }
-        // At first the GPU is queried without a pause, as the driver does. The pauses then grow
-        // with the time that has passed: the end of the work is noticed at most 2 % late.
+        // For the first millisecond the GPU is queried without pauses, as the driver does. Then the
+        // pauses grow with the time that has passed, so that the end of the work is noticed at most
+        // 2 % late.
         const auto passed = Clock::now() - start;
         if (passed >= time) return false;
         if (passed > std::chrono::milliseconds(1))
@@ -224,8 +225,8 @@ void Device::give_back_later(const Pool::Block& block) {
         }
         driver_.event_destroy(idle);
     }
-    // An older driver, or a stream that is being captured. If waiting fails, too, nothing tells
-    // when the block is free, and it is not reused.
+    // This is an older driver, or a stream that is being captured. If waiting also fails, it is not
+    // known when the block is free, and the block is not reused.
     if (driver_.context_synchronize() == success) pool_.give_back(block);
 }
 
@@ -245,7 +246,7 @@ void Device::free_memory(size_t& free, size_t& total) const {
 }
 
 void Device::check(Result result, const std::string& what) {
-    if (result == success) {  // so no fault elsewhere has ended this GPU
+    if (result == success) {  // success shows that no fault has broken this GPU
         if (const uint64_t number = fault_number; number != seen_fault_) seen_fault_ = number;
         return;
     }
@@ -272,7 +273,7 @@ void Device::check(Result result, const std::string& what) {
     const char* next = recovered ? reset_note : how_to_go_on;
     if (from_elsewhere) {
         if (!recovered) broken_by_ = "of the fault on cuda:" + std::to_string(fault.ordinal);
-        throw LaunchError(failure + "\n  This call is not the cause, but a fault on another GPU, " +
+        throw LaunchError(failure + "\n  The cause is not this call but a fault on another GPU, " +
                           fault.ago() + ":\n  " + fault.what + next);
     }
     if (!recovered) broken_by_ = what + " failed with " + driver_.describe(result);

@@ -1,13 +1,14 @@
-// One GPU: its primary context, its memory, and what happens when a kernel breaks the context.
+// One GPU: its primary context, its memory, and what happens after a kernel fault.
 //
-// The primary context is the one that CuPy, PyTorch and the CUDA runtime use, so their arrays and
-// streams are valid here as they are.
+// CuPy, PyTorch and the CUDA runtime also use the primary context. Therefore their arrays and
+// streams are valid here.
 //
 // GENERATIONS. After a kernel fault (an illegal address, a failed assert) every call in the context
-// fails, for good. check() then resets the context and counts up the generation: memory of an older
-// generation is known to be lost, and modules are loaded again when next used. Drivers differ in
-// whether a process may go on after a reset; CUDA does not promise it. Where it may not, the device
-// is broken for the rest of the process, and every call says so and by what.
+// fails permanently. check() then resets the context and increments the generation. Memory of an
+// older generation is lost; modules are loaded again when they are next used. CUDA does not
+// guarantee that a process can continue after a reset, and drivers differ. If the process cannot
+// continue, the device is marked as broken, and every later call fails with a message that names
+// the cause.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ namespace coalesce::cuda {
 
 class Device;
 
-// Device memory from the pool, returned to it at the end of its life.
+// Device memory from the pool. The destructor returns it to the pool.
 class Memory {
   public:
     Memory(Device& device, Pool::Block block);
@@ -37,10 +38,10 @@ class Memory {
 
     [[nodiscard]] Device& device() const { return device_; }
     [[nodiscard]] Address address() const { return block_.address; }
-    [[nodiscard]] bool lost() const;  // a kernel fault reset the context since
+    [[nodiscard]] bool lost() const;  // a kernel fault has reset the context since
 
-    // Work may be enqueued on a stream that the default stream does not order with. Then the memory
-    // is reused only when everything has ended that the GPU has to do at the end of its life.
+    // Call this if a stream that is not ordered with the default stream may use the memory. At the
+    // end of its life, the memory is then reused only after all current work of the GPU has ended.
     void used_elsewhere() { elsewhere_ = true; }
 
   private:
@@ -52,7 +53,7 @@ class Memory {
 
 class Device {
   public:
-    // The GPU of that number, opened by the first call. Throws DeviceUnavailable.
+    // Returns the GPU with this number. The first call opens it. Throws DeviceUnavailable.
     static Device& get(int ordinal);
 
     [[nodiscard]] int ordinal() const { return ordinal_; }
@@ -66,9 +67,9 @@ class Device {
     }
     [[nodiscard]] const Driver& driver() const { return driver_; }
 
-    // Makes the device's context current for a scope, and what was current again after it. A thread
-    // without a context keeps this one. Throws LaunchError in a process that was forked since the
-    // device was opened.
+    // Makes the device's context current in a scope, and restores the previous context afterwards.
+    // A thread that had no context keeps this one. Throws LaunchError if the process was forked
+    // after the device was opened.
     class Scope {
       public:
         explicit Scope(const Device& device);
@@ -81,11 +82,11 @@ class Device {
         ContextHandle before_ = nullptr;
     };
 
-    // At least `bytes` of device memory for `what` (a phrase for the message). Throws LaunchError
-    // that says how much was asked for and how much is free.
+    // Allocates at least `bytes` of device memory. `what` is a phrase for the message. Throws
+    // LaunchError with the requested and the free memory.
     [[nodiscard]] std::shared_ptr<Memory> allocate(size_t bytes, const std::string& what);
 
-    // See Staging; these have the context current and report errors as check() does.
+    // See Staging. These functions make the context current, and report errors as check() does.
     void to_device(Address target, const void* source, size_t bytes, Stream stream);
     void to_host(void* target, Address source, size_t bytes, Stream stream);
     void copy(Address target, Address source, size_t bytes, Stream stream);
@@ -94,7 +95,7 @@ class Device {
         const Scope scope(*this);
         staging_.prefault(target, bytes);
     }
-    void prepare_staging();  // now rather than in the first large copy
+    void prepare_staging();  // so that the first large copy need not do it
     void synchronize(Stream stream, const std::string& what = "waiting for the GPU");
 
     // Whether the work on a stream ends within a time. The driver's own wait cannot be interrupted.
@@ -104,28 +105,28 @@ class Device {
     // The kernel that was launched last; empty if there was none.
     [[nodiscard]] std::string last_kernel();
 
-    // Has later work on `second` wait for the work that is on `first` now; the host goes on.
+    // Makes later work on `second` wait for the current work on `first`. The host does not wait.
     void order(Stream first, Stream second);
 
-    // Throws LaunchError unless the result is success. `what` says what was tried ("kernel
-    // `naive`"). After a fault it resets the context first, so that later calls work. The message
-    // names the kernel and the GPU: drivers report one GPU's fault in calls for others, too.
+    // Throws LaunchError unless the result is success. `what` names the attempt ("kernel `naive`").
+    // After a fault, the context is reset first, so that later calls work. The message names the
+    // kernel and the GPU, because drivers report the fault of one GPU in calls for other GPUs, too.
     void check(Result result, const std::string& what);
 
-    // Notes the kernel that is launched, for the message of a fault that a later call meets.
+    // Records the kernel that is launched, because a later call may report its fault.
     void launches(const std::string& kernel);
 
     [[nodiscard]] Pool& pool() { return pool_; }
     void free_memory(size_t& free, size_t& total) const;  // bytes
 
-    // Gives the block back to the pool when everything has ended that the GPU has to do now. Does
-    // not wait for it where the driver can record that.
+    // Returns the block to the pool when all current work of the GPU has ended. Does not wait for
+    // this, if the driver can record such an event.
     void give_back_later(const Pool::Block& block);
 
   private:
     Device(const Driver& driver, int ordinal);
-    [[nodiscard]] bool recover();  // whether the device works again
-    void give_back_idle();         // what give_back_later() kept and is free by now
+    [[nodiscard]] bool recover();  // returns whether the device works again
+    void give_back_idle();         // blocks from give_back_later() that are no longer in use
 
     const Driver& driver_;
     int ordinal_;
@@ -134,16 +135,17 @@ class Device {
     size_t total_memory_ = 0;
     ContextHandle context_ = nullptr;
     std::atomic<uint64_t> generation_{1};
-    const uint64_t forks_ = fork::count();  // when it was opened; CUDA does not work in a child
+    // When it was opened; CUDA does not work in a forked child.
+    const uint64_t forks_ = fork::count();
     ForkSafe<std::mutex> recovery_;
-    std::string broken_by_;                // empty: it works
-    std::atomic<uint64_t> seen_fault_{0};  // what happened until then did not end this GPU
+    std::string broken_by_;                // empty if the device works
+    std::atomic<uint64_t> seen_fault_{0};  // faults up to this number did not break this GPU
     ForkSafe<std::mutex> launched_;
     std::string last_kernel_;
     Pool pool_;
     struct Busy {
         Pool::Block block;
-        EventHandle idle;  // has happened when nothing uses the block any more
+        EventHandle idle;  // occurs when the block is no longer in use
     };
     ForkSafe<std::mutex> busy_mutex_;
     std::vector<Busy> busy_;

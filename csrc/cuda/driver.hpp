@@ -1,8 +1,7 @@
-// The CUDA driver, loaded when first asked for.
+// The CUDA driver, loaded at its first use.
 //
-// Declares the few driver types and functions this room uses; the machine that builds needs no CUDA
-// headers. Loading never throws: a machine without a driver is an ordinary machine, and
-// Driver::status() says which of the reasons holds.
+// Declares the few driver types and functions that this folder uses, so that a build needs no CUDA
+// headers. Loading never throws: many machines have no driver. Driver::status() gives the reason.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,8 @@ struct EventRecord;
 using ContextHandle = ContextRecord*;
 using ModuleHandle = ModuleRecord*;
 using FunctionHandle = FunctionRecord*;
-using Stream = StreamRecord*;  // nullptr: the legacy default stream, which orders with all others
+// nullptr: the legacy default stream, which is ordered with all others
+using Stream = StreamRecord*;
 using EventHandle = EventRecord*;
 using Address = unsigned long long;  // in device memory
 
@@ -80,23 +80,25 @@ using Address = unsigned long long;  // in device memory
 struct Driver {
     enum class Status : uint8_t {
         ok,
-        no_driver,  // libcuda.so.1 is not there, or is no driver
-        failed,     // cuInit failed; `result` says with what
-        no_device,  // a driver, but no GPU it can use
+        no_driver,  // libcuda.so.1 is missing, or is not a driver
+        failed,     // cuInit failed; `result` is its error
+        no_device,  // there is a driver, but no GPU that it can use
     };
 
-    // The one driver of the process, loaded by the first call. COALESCE_CUDA_DRIVER in the
-    // environment names another library than libcuda.so.1.
+    // Returns the driver of the process. The first call loads it. The environment variable
+    // COALESCE_CUDA_DRIVER can name another library than libcuda.so.1.
     [[nodiscard]] static const Driver& get();
 
-    // A driver loaded from `path`; get() is this with the usual path. For tests.
+    // Loads a driver from `path`. get() does this with the usual path. For tests.
     explicit Driver(const std::string& path);
 
     Status status = Status::no_driver;
-    std::string detail;  // why not, in the loader's or the driver's words
-    int version = 0;     // the newest CUDA the driver supports: 13000 is 13.0; 0 if unknown
-    int devices = 0;     // how many
-    const uint64_t forks = fork::count();  // when it was loaded; it does not work in a child
+    std::string detail;  // the reason, as the loader or the driver reports it
+    // The newest CUDA version that the driver supports: 13000 is 13.0; 0 if unknown.
+    int version = 0;
+    int devices = 0;  // number of GPUs
+    // When it was loaded; the driver does not work in a forked child.
+    const uint64_t forks = fork::count();
 
     // "CUDA_ERROR_ILLEGAL_ADDRESS (700): it read or wrote memory outside every allocation"
     [[nodiscard]] std::string describe(Result result) const;
@@ -108,10 +110,10 @@ struct Driver {
     COALESCE_DRIVER_FUNCTIONS(COALESCE_DECLARE)
 #undef COALESCE_DECLARE
 
-    // cuCtxRecordEvent, which drivers before CUDA 12.5 lack: nullptr there.
+    // cuCtxRecordEvent; nullptr for drivers before CUDA 12.5, which do not have it.
     Result (*context_record_event)(ContextHandle context, EventHandle event) = nullptr;
 
-    // cuTensorMapEncodeTiled, which drivers before CUDA 12.0 lack: nullptr there.
+    // cuTensorMapEncodeTiled; nullptr for drivers before CUDA 12.0, which do not have it.
     Result (*encode_tensor_map)(void* map, int element, uint32_t rank, Address address,
                                 const uint64_t* extents, const uint64_t* strides,
                                 const uint32_t* box, const uint32_t* steps, int interleave,

@@ -23,7 +23,7 @@ bool is_sticky(Result result) {
 std::string_view explain(Result result) {
     switch (result) {
         case out_of_memory:
-            return "the GPU has not that much free memory";
+            return "the GPU does not have that much free memory";
         case no_device:
             return "the driver sees no CUDA GPU";
         case no_binary_for_gpu:
@@ -59,7 +59,8 @@ std::string_view explain(Result result) {
 }
 
 std::string needed_driver(int major) {
-    // CUDA's minor-version compatibility: the first driver of a major release runs all of it.
+    // CUDA's minor-version compatibility: the first driver of a major release runs all its
+    // versions.
     switch (major) {
         case 11:
             return "450";

@@ -1,4 +1,4 @@
-// What the driver's result codes mean to someone who runs kernels from Python.
+// Explains the driver's result codes to users who run kernels from Python.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace coalesce::cuda {
 
 using Result = int;  // CUresult
 
-// The codes that the code tests for; every other one is only reported.
+// The codes that the program tests for. All others are only reported.
 enum Code : Result {
     success = 0,
     out_of_memory = 2,
@@ -33,16 +33,16 @@ enum Code : Result {
     launch_failed = 719,
 };
 
-// True for the errors after which every call in the context fails: a kernel faulted.
+// Whether the error means that a kernel faulted, after which every call in the context fails.
 [[nodiscard]] bool is_sticky(Result result);
 
-// One sentence; empty where the driver's own string says enough.
+// Returns one sentence, or an empty text if the driver's own text is sufficient.
 [[nodiscard]] std::string_view explain(Result result);
 
-// The release that a driver must be of, at least, for programs of CUDA `major`: 13 -> "580".
+// The oldest driver release that runs programs of CUDA `major`: 13 -> "580".
 [[nodiscard]] std::string needed_driver(int major);
 
-// cuDriverGetVersion's number as a version: 13000 -> "13.0".
+// Converts the number of cuDriverGetVersion to a version: 13000 -> "13.0".
 [[nodiscard]] std::string cuda_version(int number);
 
 }  // namespace coalesce::cuda

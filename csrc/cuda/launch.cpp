@@ -10,7 +10,7 @@ namespace coalesce::cuda {
 
 namespace {
 
-// A pair of events around each launch of a batch, reused from batch to batch.
+// Two events for each launch of a batch. Later batches reuse them.
 class EventPairs {
   public:
     EventPairs(Device& device, size_t pairs)
@@ -19,7 +19,7 @@ class EventPairs {
             device_.check(device_.driver().event_create(&event, 0), "cuEventCreate");
     }
     ~EventPairs() {
-        if (generation_ != device_.generation()) return;  // they went with the context
+        if (generation_ != device_.generation()) return;  // the events ended with their context
         for (const EventHandle event : events_)
             if (event != nullptr) device_.driver().event_destroy(event);
     }
@@ -100,8 +100,8 @@ Timing time(Function& function, const Geometry& geometry, void** arguments, Stre
     launch(function, geometry, arguments, stream);
     device.check(driver.stream_synchronize(stream), what);
 
-    // Launches are queued a batch at a time, so that a short kernel does not wait for the host
-    // between them; the first batch is small, since one run may take seconds.
+    // Launches are enqueued in batches, so that a short kernel does not wait for the host between
+    // two launches. The first batch is small, because one run may take seconds.
     const EventPairs events(device, 16);
     std::vector<double> times_ms;
     size_t batch = 1;

@@ -1,4 +1,4 @@
-// Launching a kernel once, and timing it.
+// Launches a kernel once, or times it.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@ struct Geometry {
     std::array<unsigned, 3> grid{1, 1, 1};   // blocks
     std::array<unsigned, 3> block{1, 1, 1};  // threads
     unsigned dynamic_shared = 0;             // bytes
-    bool cooperative = false;                // all blocks at once; they may wait for each other
+    bool cooperative = false;  // all blocks are on the GPU at once and may wait for each other
 };
 
-// Throws LaunchError where this kernel cannot run with this geometry on its GPU: more threads than
-// its registers allow, more shared memory than there is, and of a cooperative launch more blocks
-// than the GPU holds. Opts in to large dynamic shared memory.
+// Throws LaunchError if this kernel cannot run with this geometry on its GPU: more threads than its
+// registers allow, too much shared memory, or a cooperative launch with more blocks than the GPU
+// holds. Enables large dynamic shared memory if necessary.
 void admit(Function& function, const Geometry& geometry);
 
-// Enqueues one launch; `arguments` are addresses of the values, one a parameter. Does not wait, so
-// a fault shows in a later call. Throws LaunchError.
+// Enqueues one launch. `arguments` has the address of each parameter's value. The function does not
+// wait, so a later call reports a fault of the kernel. Throws LaunchError.
 void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream);
 
-// Times the kernel with CUDA events: one untimed launch, then `runs` timed ones, or where `runs` is
-// 0 as many as enough_runs() wants. `between` is called now and then (for Ctrl-C) and may throw.
+// Times the kernel with CUDA events: one untimed launch, then `runs` timed ones. If `runs` is 0,
+// enough_runs() decides. `between` is called from time to time (for Ctrl-C) and may throw.
 [[nodiscard]] Timing time(Function& function, const Geometry& geometry, void** arguments,
                           Stream stream, int runs, const std::function<void()>& between);
 

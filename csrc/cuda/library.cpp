@@ -11,7 +11,7 @@ Library::Library(const std::string& path) : handle_(dlopen(path.c_str(), RTLD_NO
     }
 }
 
-// Never closed: the driver and NVRTC keep threads and thread-local data that outlive their users.
+// Libraries are never closed: the driver and NVRTC keep threads and thread-local data.
 Library::~Library() = default;
 
 void* Library::address_of(const char* symbol) const {

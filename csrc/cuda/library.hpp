@@ -1,7 +1,7 @@
 // A shared library opened at run time.
 //
-// Nothing here links to CUDA: NVRTC and the driver are opened when first needed, so importing the
-// package works on a machine that has neither, and one build serves every machine.
+// Nothing here links to CUDA: NVRTC and the driver are opened at their first use. So the package
+// can be imported on a machine without them, and one build works on every machine.
 #pragma once
 
 #include <string>
@@ -17,9 +17,10 @@ class Library {
     Library& operator=(const Library&) = delete;
 
     [[nodiscard]] bool ok() const { return handle_ != nullptr; }
-    [[nodiscard]] const std::string& error() const { return error_; }  // the loader's words
+    [[nodiscard]] const std::string& error() const { return error_; }  // as the loader reports it
 
-    // Sets `function` to the symbol; false, and `function` null, where the library lacks it.
+    // Sets `function` to the symbol. If the library does not have it, `function` is null and the
+    // result is false.
     template <class Function>
     bool find(const char* symbol, Function*& function) const {
         function = reinterpret_cast<Function*>(address_of(symbol));

@@ -1,4 +1,4 @@
-// Machine code on a GPU: a cubin or PTX text, loaded when first used, its kernels and variables.
+// Modules: a cubin or PTX text on a GPU, loaded at its first use, with its kernels and variables.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,21 @@ namespace coalesce::cuda {
 // A cubin or PTX text on one GPU, with one copy of its __device__ and __constant__ variables.
 class Module {
   public:
-    // `image` is a cubin, or PTX text that the driver compiles; `name` is what messages call it.
+    // `image` is a cubin, or PTX text that the driver compiles. `name` is used in messages.
     Module(Device& device, std::string image, std::string name);
 
     [[nodiscard]] Device& device() const { return device_; }
 
-    // Loads it at the first call, and again after a fault reset the context; `generation` becomes
-    // the device's. Throws CompileError with the driver's log where the driver refuses the image.
+    // Loads the module at the first call, and again after a fault has reset the context. Sets
+    // `generation` to the device's. Throws CompileError with the driver's log if the driver refuses
+    // the image.
     [[nodiscard]] ModuleHandle load(uint64_t& generation);
 
     struct Global {
         Address address = 0;
         size_t bytes = 0;
     };
-    // Throws LaunchError where there is no such variable.
+    // Throws LaunchError if there is no such variable.
     [[nodiscard]] Global global(const std::string& name);
 
   private:
@@ -38,13 +39,13 @@ class Module {
     std::string name_;
     ForkSafe<std::mutex> mutex_;
     ModuleHandle handle_ = nullptr;
-    uint64_t generation_ = 0;  // of the device when loaded; 0: never
+    uint64_t generation_ = 0;  // of the device when the module was loaded; 0: never loaded
 };
 
 // A kernel of a module.
 class Function {
   public:
-    // Loads the module. Throws LaunchError where it lacks the kernel.
+    // Loads the module. Throws LaunchError if it does not contain the kernel.
     Function(std::shared_ptr<Module> module, std::string name);
     Function(Device& device, std::string image, const std::string& name)
         : Function(std::make_shared<Module>(device, std::move(image), name), name) {}
@@ -54,17 +55,17 @@ class Function {
 
     [[nodiscard]] FunctionHandle handle();
 
-    // What the compiler made of it.
+    // What the compiled kernel needs.
     struct Resources {
-        int registers = 0;          // a thread
-        int static_shared = 0;      // bytes a block
-        int local = 0;              // bytes a thread: spills and indexed arrays
+        int registers = 0;          // per thread
+        int static_shared = 0;      // bytes per block
+        int local = 0;              // bytes per thread: spilled registers and indexed arrays
         int constant = 0;           // bytes
-        int max_block_threads = 0;  // what its registers or __launch_bounds__ allow
+        int max_block_threads = 0;  // limit by registers or __launch_bounds__
     };
     [[nodiscard]] Resources resources();
 
-    // Allows launches with `bytes` of dynamic shared memory; above 48 KB a kernel has to opt in.
+    // Allows launches with `bytes` of dynamic shared memory. Above 48 KB, a kernel must request it.
     // Throws LaunchError with the GPU's limit.
     void allow_dynamic_shared(unsigned bytes);
 
@@ -76,7 +77,8 @@ class Function {
     std::string name_;
     ForkSafe<std::mutex> mutex_;
     FunctionHandle handle_ = nullptr;
-    std::atomic<uint64_t> generation_{0};  // of the device when loaded; 0: never
+    // Of the device when the kernel was loaded; 0: never loaded.
+    std::atomic<uint64_t> generation_{0};
     unsigned dynamic_shared_ = 48 * 1024;
 };
 

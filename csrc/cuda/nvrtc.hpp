@@ -1,9 +1,9 @@
-// NVRTC: CUDA C++ text in, PTX and a cubin out.
+// NVRTC compiles CUDA C++ text to PTX and a cubin.
 //
-// The library comes from the PyPI wheel, a toolkit or conda; whoever finds it hands over its path.
-// With a real architecture ("-arch=sm_90") one compilation yields both forms: the cubin for a GPU
-// and the PTX for the simulator, so what is simulated is what was compiled. NVRTC needs no GPU and
-// no driver.
+// The library comes from the PyPI wheel, a toolkit or conda; the caller provides its path. With a
+// real architecture ("-arch=sm_90"), one compilation yields both the cubin for a GPU and the PTX
+// for the simulator. So the simulated code is the compiled code. NVRTC needs neither a GPU nor a
+// driver.
 #pragma once
 
 #include <memory>
@@ -24,19 +24,20 @@ struct NvrtcFunctions;
 
 class Nvrtc {
   public:
-    // Throws CompileError where the library cannot be opened or is not NVRTC.
+    // Throws CompileError if the library cannot be opened or is not NVRTC.
     explicit Nvrtc(const std::string& path);
     ~Nvrtc();
 
     // {13, 0} for CUDA 13.0.
     [[nodiscard]] std::pair<int, int> version() const { return version_; }
 
-    // What "-arch=sm_XX" may name, ascending: {75, 80, ...}.
+    // The architectures that "-arch=sm_XX" accepts, ascending: {75, 80, ...}.
     [[nodiscard]] std::vector<int> architectures() const;
 
-    // Compiles `source`, which messages and line information call `name`. `headers` are (name,
-    // text) pairs that #include finds before any folder. `expressions` name template instantiations
-    // to keep ("scale<float, 32>"). Throws CompileError, whose message is the compiler's log.
+    // Compiles `source`, which has the name `name` in messages and line information. `headers` are
+    // (name, text) pairs that #include finds before any folder. `expressions` name template
+    // instantiations to keep ("scale<float, 32>"). Throws CompileError, whose message is the
+    // compiler's log.
     [[nodiscard]] Compilation compile(
         const std::string& source, const std::string& name, const std::vector<std::string>& options,
         const std::vector<std::pair<std::string, std::string>>& headers = {},

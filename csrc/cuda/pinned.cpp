@@ -12,9 +12,10 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
     constexpr unsigned for_every_context = 1;
     const std::string what = "pinning " + std::to_string(bytes) + " bytes of host memory";
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw LaunchError(what + ": the system has not so much memory");
+    if (memory == MAP_FAILED)
+        throw LaunchError(what + ": the system does not have that much memory");
     try {
-        device.prefault(memory, bytes);  // with all workers; the driver does it with one
+        device.prefault(memory, bytes);  // uses all workers; the driver would use one thread
         const Device::Scope scope(device);
         device.check(device.driver().host_register(memory, bytes, for_every_context), what);
     } catch (...) {
@@ -25,7 +26,7 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
 }
 
 PinnedMemory::~PinnedMemory() {
-    // The driver cannot be used in a forked child, and knows nothing of a context that has ended.
+    // The driver cannot be used in a forked child. Also, the context may have ended.
     try {
         const Device::Scope scope(device_);
         device_.driver().host_unregister(data_);

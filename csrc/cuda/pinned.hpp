@@ -1,7 +1,7 @@
 // Host memory that GPUs read and write directly.
 //
-// The memory is the process's own, and the driver is told to keep its pages in place. So the memory
-// stays valid when a kernel fault ends the GPU's context; copies are then merely slower.
+// The memory belongs to the process, and the driver is told to keep its pages in place. So the
+// memory stays valid if a kernel fault ends the GPU's context; copies only become slower.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace coalesce::cuda {
 
 class PinnedMemory {
   public:
-    // `bytes` of uninitialised memory, at least 1, pinned for every GPU of the process. Throws
-    // LaunchError where the system or the driver refuses so much.
+    // Allocates `bytes` of uninitialized memory, at least 1, and pins it for all GPUs of the
+    // process. Throws LaunchError if the system or the driver cannot provide so much.
     PinnedMemory(Device& device, size_t bytes);
     ~PinnedMemory();
     PinnedMemory(const PinnedMemory&) = delete;

@@ -1,11 +1,11 @@
-// A caching allocator of device memory.
+// A caching allocator for device memory.
 //
-// cuMemAlloc and cuMemFree cost tens of microseconds and cuMemFree waits for the GPU, so memory
-// that is given back is kept and handed out again. Requests are rounded up to size classes, eight
-// to each doubling (at most an eighth is wasted), and a block is reused only for its own class.
+// cuMemAlloc and cuMemFree take tens of microseconds, and cuMemFree waits for the GPU. Therefore
+// freed memory is kept and reused. Sizes are rounded up to size classes, with eight classes between
+// a size and its double, so at most an eighth is wasted. A block is reused only for its own class.
 //
-// Memory is handed out again while kernels that used it may still run. That is safe as long as all
-// work is ordered with the legacy default stream; see Memory in device.hpp for work that is not.
+// Memory may be reused while kernels that used it still run. This is safe if all work is ordered
+// with the legacy default stream. For other work, see Memory in device.hpp.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace coalesce::cuda {
 
 class Pool {
   public:
-    // Where memory comes from: the driver, or a test's own.
+    // The source of the memory: the driver, or a test.
     struct Source {
         std::function<Result(Address*, size_t)> allocate;
         std::function<void(Address)> release;
@@ -29,25 +29,26 @@ class Pool {
 
     struct Block {
         Address address = 0;
-        size_t bytes = 0;  // its size class, at least what was asked for
+        size_t bytes = 0;  // the size class, at least the requested size
     };
 
     struct Usage {
-        size_t in_use = 0;  // bytes handed out
+        size_t in_use = 0;  // bytes in use by callers
         size_t cached = 0;  // bytes kept for reuse
     };
 
     explicit Pool(Source source) : source_(std::move(source)) {}
 
-    // Fills `block` with at least `bytes` (also for 0). Out of memory: releases everything cached,
-    // tries once more, and then returns the driver's result.
+    // Sets `block` to at least `bytes` bytes (also if `bytes` is 0). If memory is exhausted,
+    // releases all cached blocks and tries once more; returns the driver's result.
     [[nodiscard]] Result take(size_t bytes, Block& block);
     void give_back(const Block& block);
 
-    // Releases everything cached; returns how many bytes that were.
+    // Releases all cached blocks. Returns their size in bytes.
     size_t trim();
 
-    // Drops every record without a call to the driver: the context that owned the memory is gone.
+    // Forgets all blocks without calling the driver, because the context that owned the memory has
+    // ended.
     void forget();
 
     [[nodiscard]] Usage usage() const;

@@ -11,7 +11,8 @@ namespace coalesce::cuda {
 
 namespace {
 
-// A transfer cut into chunks (one a slot) of pieces (one a worker's turn).
+// Divides a transfer into chunks (one for each slot), and chunks into pieces (the unit of a
+// worker).
 struct Plan {
     size_t bytes;
 
@@ -31,12 +32,12 @@ struct Plan {
 };
 static_assert(Staging::slot_bytes % Staging::piece_bytes == 0);
 
-// What workers and lead tell each other during a transfer.
+// The shared state of workers and calling thread during a transfer.
 struct Progress {
     explicit Progress(const Plan& plan) : done(plan.chunks()) {}
-    std::vector<std::atomic<unsigned>> done;  // pieces finished, a chunk
-    std::atomic<size_t> open{0};              // chunks that workers may touch
-    std::atomic<size_t> next{0};              // the next piece nobody has taken
+    std::vector<std::atomic<unsigned>> done;  // finished pieces of each chunk
+    std::atomic<size_t> open{0};              // number of chunks that workers may process
+    std::atomic<size_t> next{0};              // the next piece that no thread has taken
     std::atomic<bool> abort{false};
 };
 
@@ -48,7 +49,7 @@ void copy_piece(const Plan& plan, Progress& progress, const Copy& copy, size_t p
     progress.done[chunk].fetch_add(1, std::memory_order_release);
 }
 
-// One worker's part: takes pieces in order, waits until a piece's chunk is open, copies.
+// Runs on a worker: takes pieces in order, waits until the piece's chunk is open, and copies.
 template <class Copy>
 void work(const Plan& plan, Progress& progress, const Copy& copy) {
     for (;;) {
@@ -63,7 +64,7 @@ void work(const Plan& plan, Progress& progress, const Copy& copy) {
     }
 }
 
-// The calling thread's part while it waits: one piece, if one is there to be copied at once.
+// Runs on the calling thread while it waits: copies one piece, if one can be copied at once.
 template <class Copy>
 void help(const Plan& plan, Progress& progress, const Copy& copy) {
     size_t piece = progress.next.load(std::memory_order_relaxed);
@@ -110,10 +111,10 @@ Result Staging::wait(Slot& slot) {
 }
 
 bool Staging::is_pinned(const void* pointer) const {
-    // Asked for several attributes (here one), the driver does not call other memory an error,
-    // which compute-sanitizer would report.
+    // This function takes a list of attributes, here one. For memory that the driver does not know,
+    // it reports no error. (compute-sanitizer would show such an error to the user.)
     constexpr int memory_type = 2;
-    unsigned type = 0;  // 1: host memory that the driver knows
+    unsigned type = 0;  // 1: host memory that is registered with the driver
     void* results[] = {&type};
     return driver_.pointer_attributes(1, &memory_type, results,
                                       reinterpret_cast<Address>(pointer)) == success &&
@@ -222,7 +223,7 @@ Result Staging::to_host(void* target, Address source, size_t bytes, Stream strea
 
 void Staging::prefault(void* target, size_t bytes) {
 #if defined(__linux__)
-    constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, Linux 5.14; older ones refuse it
+    constexpr int populate_write = 23;  // MADV_POPULATE_WRITE; Linux before 5.14 returns an error
     constexpr size_t page = 4096, stride = size_t{4} << 20;
     const auto first = (reinterpret_cast<uintptr_t>(target) + page - 1) / page * page;
     const auto last = (reinterpret_cast<uintptr_t>(target) + bytes) / page * page;

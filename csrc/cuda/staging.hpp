@@ -1,18 +1,20 @@
 // Copies between ordinary (pageable) host memory and the GPU at the speed of the link.
 //
 // METHOD
-// The GPU can only fetch from pinned memory, and pinning a user's array costs far more than one
-// copy of it. So a ring of pinned slots is kept. Going up, workers copy pieces of the array into a
-// slot while the copy engine sends the slots before it; coming down, the copy engine fills slots
-// while workers empty the ones before. The calling thread feeds the copy engine and, while it
-// waits, copies pieces too, so a small array is done before the workers wake up. The ring bounds
-// the pinned memory, whatever the array's size.
+// The GPU can only copy from pinned memory, and pinning a user's array takes much longer than one
+// copy. Therefore a ring of pinned slots is kept.
 //
-//   array   |piece piece ... | piece piece ... | ...        workers, many pieces at a time
-//   ring    [ slot 0         ][ slot 1         ] ... reused in turn
-//   GPU     |<--------------- one asynchronous copy a slot
+// For a copy to the GPU, worker threads copy pieces of the array into a slot, while the copy engine
+// sends earlier slots. For a copy from the GPU, the copy engine fills slots, while workers empty
+// earlier ones. The calling thread starts the copy engine. While it waits, it copies pieces, too,
+// so that small arrays are finished before the workers wake up. The amount of pinned memory is the
+// size of the ring and does not depend on the array.
 //
-// Small copies and arrays that are already pinned go directly.
+//  array   |piece piece ... | piece piece ... | ...        workers, many pieces at a time
+//  ring    [ slot 0         ][ slot 1         ] ... reused in turn
+//  GPU     |<--------------- one asynchronous copy per slot
+//
+// Small copies and arrays that are already pinned are copied directly.
 #pragma once
 
 #include <array>
@@ -37,29 +39,29 @@ class Staging {
 
     explicit Staging(const Driver& driver) : driver_(driver) {}
 
-    // Enqueues the copy on `stream`; on return `source` may change. The caller's thread must have
-    // the device's context current, here and below.
+    // Enqueues the copy on `stream`. When it returns, `source` may be changed. For this and the
+    // following functions, the device's context must be current in the calling thread.
     [[nodiscard]] Result to_device(Address target, const void* source, size_t bytes, Stream stream);
 
-    // Copies what `stream` has computed; on return `target` holds it.
+    // Waits for `stream` and copies its results. When it returns, `target` has the data.
     [[nodiscard]] Result to_host(void* target, Address source, size_t bytes, Stream stream);
 
-    // Has the system back [target, target + bytes) with pages now, with all workers, leaving the
-    // contents alone. Fresh memory is otherwise backed page by page during the copy, which then
-    // takes several times as long. Meant for the time in which the kernel runs.
+    // Makes the system allocate the pages of [target, target + bytes) now, with all workers. The
+    // contents stay the same. Otherwise the pages of new memory are allocated one by one during the
+    // copy, which then takes several times as long. Call this while the kernel runs.
     void prefault(void* target, size_t bytes);
 
-    // Makes the ring and starts the workers, which the first large copy otherwise does.
+    // Makes the ring and starts the workers. Otherwise the first large copy does this.
     [[nodiscard]] Result prepare();
 
-    // Drops the ring without a call to the driver: its context is gone.
+    // Forgets the ring without calling the driver, because its context has ended.
     void forget();
 
   private:
     struct Slot {
         char* memory = nullptr;
         EventHandle event = nullptr;
-        bool pending = false;  // `event` is recorded and was not waited for
+        bool pending = false;  // `event` was recorded, and nobody has waited for it yet
     };
 
     Result prepare_locked();

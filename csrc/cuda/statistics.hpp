@@ -1,4 +1,4 @@
-// The figures of a timing: the median, how far the runs spread, and when there are enough of them.
+// Statistics of timed runs: the median, the spread, and whether there are enough runs.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,12 @@ struct Timing {
     int runs = 0;
 };
 
-// Of at least one time, in milliseconds.
+// Takes at least one time in milliseconds.
 [[nodiscard]] Timing summarize(std::vector<double> times_ms);
 
-// When to stop timing, where the caller names no number of runs: at least 5 runs; then when the
-// spread is under 2 percent and 10 runs are done, or 0.2 s are spent; at most 200.
+// When to stop timing, if the caller does not specify the number of runs. At least 5 runs are made.
+// Then timing stops if the spread is below 2 % after at least 10 runs, or after 0.2 s, or after 200
+// runs.
 [[nodiscard]] bool enough_runs(const std::vector<double>& times_ms);
 
 }  // namespace coalesce::cuda

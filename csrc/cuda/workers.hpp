@@ -1,4 +1,4 @@
-// A few threads that help one caller at a time.
+// A few threads that work for one caller at a time.
 #pragma once
 
 #include <condition_variable>
@@ -19,18 +19,20 @@ class Workers {
 
     [[nodiscard]] unsigned count() const { return static_cast<unsigned>(threads_.size()); }
 
-    // Runs `task` on every worker and `lead` on the calling thread; returns when all are done. What
-    // `lead` throws is thrown on; it must first make the tasks end. `task` must not throw.
+    // Runs `task` on every worker and `lead` on the calling thread. Returns when all have ended. If
+    // `lead` throws, it must first make the tasks end; the exception is passed on. `task` must not
+    // throw.
     void run(const std::function<void()>& task, const std::function<void()>& lead);
 
-    // Half of the processors, from 1 to 8: enough to outrun a PCIe link, with some left over.
+    // Half of the processors, from 1 to 8. This is faster than a PCIe link and leaves some
+    // processors free.
     [[nodiscard]] static unsigned usual_count();
 
   private:
     void loop();
 
     std::mutex busy_;   // one caller at a time
-    std::mutex mutex_;  // guards what follows
+    std::mutex mutex_;  // protects the following members
     std::condition_variable start_, finish_;
     const std::function<void()>* task_ = nullptr;
     uint64_t round_ = 0;

@@ -1,7 +1,7 @@
-// The types that a program hands to the CUDA runtime, as CUDA 13 lays them out.
+// The types that a program passes to the CUDA runtime, with the layout of CUDA 13.
 //
-// Declared here, as csrc/cuda/driver.hpp does with the driver's: the machine that builds needs no
-// CUDA headers. tests/python/test_program_api.py compares sizes and offsets with the real headers.
+// They are declared here so that a build needs no CUDA headers, as in csrc/cuda/driver.hpp.
+// tests/python/test_program_api.py compares sizes and offsets with the real headers.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Dim {
     [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
-// Handles. A program sees pointers; null and the numbers 1 and 2 are the default streams.
+// Handles are pointers for a program. Null and the numbers 1 and 2 are the default streams.
 struct StreamRecord;
 struct EventRecord;
 struct GraphRecord;

@@ -1,9 +1,9 @@
 // How a function of the API is written: CUDART(name)(parameters) { return call(...); }
 //
 // METHOD
-// call() takes the one lock of the runtime, runs the body and turns what it throws into the error
-// that CUDA returns. The last error is the host thread's, as in CUDA. A kernel that faults leaves
-// an error that stays: calls that wait for the GPU return it, and so does every call after them.
+// call() acquires the runtime's only lock, runs the body, and translates exceptions into the errors
+// that CUDA returns. Each host thread has its own last error, as in CUDA. A kernel fault leaves a
+// permanent error: calls that wait for the GPU return it, and so do all later calls.
 #pragma once
 
 #include <exception>
@@ -17,24 +17,24 @@
 
 namespace coalesce::cudart {
 
-// Thrown by a body: the error to return. The text, if there is one, is a mistake of the program's
-// host code, in words; --check reports it.
+// Thrown by a body: the error to return. If there is a text, it describes a mistake in the
+// program's host code, which --check reports.
 struct Failure {
     Error error;
     std::string mistake = {};
 };
 
-// What a call may meet of errors that were left by kernels.
+// Whether a call can return errors that kernels left.
 enum class Waits : uint8_t {
-    no,   // asynchronous: returns before the work is done, and so no fault of that work
-    yes,  // for the GPU
+    no,   // asynchronous: returns before the work is done, and thus before its faults
+    yes,  // waits for the GPU
 };
 
 namespace detail {
 std::recursive_mutex& lock();
-// Before the body: the error that stays, if there is one.
+// Before the body: returns the permanent error, if there is one.
 [[nodiscard]] Error standing(Waits waits);
-// After it: notes the thread's last error and who called.
+// After the body: stores the thread's last error and the caller.
 Error finish(Error error, const char* function, const std::string& mistake, void* caller);
 Error failed(const std::exception& e, const char* function);
 void enter(void* caller);
@@ -60,13 +60,13 @@ __attribute__((always_inline)) inline Error call(const char* function, Waits wai
     }
 }
 
-// The last error of this host thread, which is then forgotten if asked.
+// Returns the last error of this host thread, and clears it if `forget`.
 Error take_last_error(bool forget);
 [[nodiscard]] const char* name_of(Error error);  // "cudaErrorInvalidValue"
 
-// The return address of the API call that runs, for findings.
+// The return address of the current API call, for findings.
 [[nodiscard]] void* caller();
-// Where the host code has the <<<...>>> of the last launch; null if there was none.
+// The address of the last launch's <<<...>>> in the host code; null if there was none.
 [[nodiscard]] void* launched_from();
 
 inline void require(bool condition, Error error, const char* mistake = "") {

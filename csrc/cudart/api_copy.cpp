@@ -71,7 +71,7 @@ SetWork fill(void* to, size_t pitch, int value, size_t width, size_t height) {
     return s;
 }
 
-// The slices of a box follow each other without gaps, as rows do, if it is as high as its memory.
+// If a box is as high as its memory, its slices follow each other without gaps, as rows do.
 void fill_box(const PitchedPointer& p, int value, const Extent& e, Stream stream) {
     for (size_t z = 0; z < e.depth; ++z)
         submit(fill(static_cast<char*>(p.ptr) + z * p.pitch * p.ysize, p.pitch, value, e.width,

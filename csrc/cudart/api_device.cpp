@@ -1,7 +1,7 @@
-// The one device: the simulated GPU, its properties, attributes and limits.
+// The only device: the simulated GPU, its properties, attributes and limits.
 //
-// What a GPU of a compute capability can do is in the CUDA C++ Programming Guide, "Technical
-// Specifications per Compute Capability"; what the simulator has no figure for is 0.
+// The features of a compute capability are from the CUDA C++ Programming Guide, "Technical
+// Specifications per Compute Capability". Properties that the simulator does not know are 0.
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -61,7 +61,7 @@ DeviceProperties properties() {
     return p;
 }
 
-// cudaDeviceGetAttribute() by number: what the properties do not have.
+// cudaDeviceGetAttribute() by number, also for values that are not among the properties.
 int attribute(int number) {
     const DeviceProperties p = properties();
     const model::Gpu& gpu = runtime().gpu;
@@ -104,7 +104,7 @@ int attribute(int number) {
             return int(p.surfaceAlignment);
         case 31:
             return p.concurrentKernels;
-        // kHz of a memory bus of 1024 bits with two transfers a cycle that has the bandwidth
+        // Clock in kHz of a 1024-bit memory bus with two transfers per cycle and this bandwidth.
         case 36:
             return int(gpu.dram_gbps * 1e6 / (2 * 1024 / 8));
         case 37:
@@ -225,7 +225,7 @@ CUDART(cudaDeviceReset)() {
     return call("cudaDeviceReset", Waits::yes, [&] { runtime().reset(); });
 }
 
-// Hints that change no result: how the host waits, how L1 is split.
+// Hints that do not change results: how the host waits, and how L1 is divided.
 namespace {
 unsigned device_flags = 0;
 int cache_preference = 0;
@@ -272,7 +272,7 @@ CUDART(cudaDeviceCanAccessPeer)(int* can, int device, int peer) {
     return call("cudaDeviceCanAccessPeer", Waits::no, [&] {
         require(can, cudaErrorInvalidValue);
         check_device(device), check_device(peer);
-        *can = 0;  // a device is no peer of itself
+        *can = 0;  // a device is not its own peer
     });
 }
 CUDART(cudaDeviceEnablePeerAccess)(int, unsigned) {
@@ -316,7 +316,7 @@ CUDART(cudaDriverGetVersion)(int* version) {
         *version = runtime_version;
     });
 }
-// A profiler that is not attached takes no notice of these on a GPU, too.
+// On a GPU without an attached profiler, these calls have no effect either.
 CUDART(cudaProfilerStart)() {
     return call("cudaProfilerStart", Waits::no, [] {});
 }

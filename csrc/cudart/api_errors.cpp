@@ -1,4 +1,4 @@
-// Errors as CUDA returns them.
+// Functions that return errors.
 #include "cudart/api.hpp"
 #include "cudart/runtime.hpp"
 

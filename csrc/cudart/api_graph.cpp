@@ -1,4 +1,4 @@
-// Graphs: building them node by node, changing them, launching them.
+// Graphs: building them from nodes, changing them, launching them.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -30,7 +30,7 @@ std::set<Executable>& executables() {
     return *all;
 }
 
-// A graph that the program holds, or a child of one.
+// A graph that the program owns, or a child of one.
 GraphRecord& graph_of(Graph handle) {
     require(handle, cudaErrorInvalidValue);
     const auto known = graphs().find(handle);
@@ -46,7 +46,7 @@ ExecutableRecord& executable_of(Executable handle) {
     require(executables().contains(handle), cudaErrorInvalidValue);
     return *handle;
 }
-// The node of an executable graph that was made from this one.
+// The node of an executable graph that was made from this node.
 NodeRecord& node_in(Executable handle, Node node) {
     const Node found = executable_of(handle).graph->of_original(node);
     require(found, cudaErrorInvalidValue);
@@ -86,7 +86,7 @@ HostWork host_of(const HostNodeParameters& p) {
     return w;
 }
 
-// Copies as many handles as there is room for; without an array, says how many there are.
+// Copies as many handles as fit. Without an array, sets `count` to the number of handles.
 void hand_out(const std::vector<Node>& found, Node* nodes, size_t* count) {
     require(count, cudaErrorInvalidValue);
     if (nodes) {
@@ -223,7 +223,7 @@ CUDART(cudaGraphChildGraphNodeGetGraph)(Node n, Graph* child) {
         *child = keep_graph(work_of<GraphWork>(node_of(n)).graph);
     });
 }
-// The address of a graph's memory is known when its node is added, as on a GPU.
+// As on a GPU, the address of a graph's memory is known when its node is added.
 CUDART(cudaGraphAddMemAllocNode)(Node* n, Graph g, const Node* after, size_t count,
                                  AllocNodeParameters* p) {
     return call("cudaGraphAddMemAllocNode", Waits::no, [&] {

@@ -65,7 +65,7 @@ CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
             if (a.id == attribute_cooperative) cooperative = a.val.cooperative;
             if (a.id != attribute_cluster) continue;
             cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
-            require(cluster.count() > 0, cudaErrorInvalidValue, "a cluster of no blocks");
+            require(cluster.count() > 0, cudaErrorInvalidValue, "the cluster has no blocks");
         }
         launch_on(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes, c->stream, cooperative,
                   cluster);
@@ -73,7 +73,7 @@ CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
 }
 
 CUDART(__cudaGetKernel)(const void** kernel, const void* host) {
-    // The handle is the host function's address: a module is not read before it is used.
+    // The handle is the address of the host function: a module is not read before its first use.
     *kernel = host;
     return cudaSuccess;
 }

@@ -1,4 +1,4 @@
-// Allocations: of the device, pinned, managed, pitched and from pools.
+// Allocations: device, pinned, managed and pitched memory, and memory from pools.
 #include <algorithm>
 
 #include "cudart/api.hpp"
@@ -9,7 +9,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr size_t pitch_unit = 512;  // what cudaMallocPitch rounds to on current GPUs
+constexpr size_t pitch_unit = 512;  // cudaMallocPitch rounds to this on current GPUs
 
 void* allocated(size_t bytes, Kind kind, const char* function, unsigned flags = 0) {
     if (bytes == 0) return nullptr;
@@ -154,7 +154,7 @@ CUDART(cudaPointerGetAttributes)(PointerAttributes* attributes, const void* poin
     });
 }
 
-// Memory that is allocated and freed in the order of a stream: here, at once.
+// Memory that is allocated and freed in the order of a stream. Here this happens at once.
 CUDART(cudaMallocAsync)(void** pointer, size_t bytes, Stream stream) {
     return call("cudaMallocAsync", Waits::no, [&] {
         require(pointer, cudaErrorInvalidValue);
@@ -170,14 +170,14 @@ CUDART(cudaFreeAsync)(void* pointer, Stream stream) {
     });
 }
 
-// Managed memory is where both sides use it: advice and prefetches move nothing, on a GPU that has
-// the whole of it, too. Their arguments are checked.
+// Advice and prefetches move nothing, because managed memory is accessible to both sides where it
+// is. The same is true for a GPU that has all of it. Arguments are checked.
 namespace {
 
 void check_managed(const void* pointer, size_t count) {
     const Memory::View view = runtime().memory.view(pointer, count, "the range");
     require(view.allocation && view.allocation->readable_by_host(), cudaErrorInvalidValue,
-            "prefetches and advice are for managed memory");
+            "prefetches and advice apply only to managed memory");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Memory pools: attributes and properties of what cudaMallocAsync() allocates from.
+// Memory pools: attributes and properties of the pools of cudaMallocAsync().
 //
-// Freed memory is given back at once, so a pool reserves what is used.
+// Freed memory is released at once, so a pool reserves exactly the memory in use.
 #include <map>
 #include <memory>
 #include <set>

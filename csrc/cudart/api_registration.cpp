@@ -1,4 +1,5 @@
-// What the code that nvcc generates calls before main(): fat binaries, kernels, variables.
+// Functions that nvcc's generated code calls before main(), for fat binaries, kernels and
+// variables.
 #include <cstring>
 #include <vector>
 
@@ -42,14 +43,14 @@ EXPORT void __cudaRegisterFatBinaryEnd(void** handle) {
     const std::lock_guard guard(detail::lock());
     try {
         runtime().modules.place_managed(reinterpret_cast<ModuleRecord*>(handle));
-    } catch (const Failure&) {  // was said; the first use returns it
+    } catch (const Failure&) {  // already reported; the first use returns the error
     }
 }
 
 EXPORT char __cudaInitModule(void**) { return 1; }
 
 EXPORT void __cudaUnregisterFatBinary(void**) {
-    // The process ends, or a library is closed: the report may still name what is in the module.
+    // The process ends, or a library is closed. The report may still name what the module contains.
 }
 
 EXPORT void __cudaRegisterFunction(void** handle, const void* host, char*, const char* entry, int,

@@ -18,7 +18,7 @@ Stream created(unsigned flags, int priority) {
     return runtime().streams.create(flags, std::clamp(priority, highest_priority, lowest_priority));
 }
 
-// Synchronizing while a stream is captured spoils the capture.
+// Synchronization with a captured stream would invalidate the capture.
 void refuse_capture(const StreamRecord& stream) {
     require(!stream.capture, cudaErrorStreamCaptureUnsupported,
             "the host waits for a stream that is being captured into a graph");
@@ -44,7 +44,7 @@ void wait_event(Stream s, Event handle, unsigned flags) {
         if (event.recorded || stream.capture) submit(WaitWork{handle}, s);
         return;
     }
-    // An event of a captured stream brings the stream that waits into the capture.
+    // If a stream waits for an event of a captured stream, it joins the capture.
     require(event.capture->capture != nullptr, cudaErrorCapturedEvent);
     if (!stream.capture) {
         stream.capture = event.capture->capture;
@@ -68,7 +68,7 @@ void leave_capture(StreamRecord& s) {
 
 }  // namespace
 
-// Graphs that a program holds, in graph_handles.cpp.
+// The graphs that a program owns; defined in api_graph.cpp.
 Graph keep_graph(std::shared_ptr<GraphRecord> graph);
 std::shared_ptr<GraphRecord> kept_graph(Graph graph);
 
@@ -215,7 +215,7 @@ CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
         require(stream.capture, cudaErrorIllegalState);
         require(stream.owns_capture, cudaErrorStreamCaptureUnmatched);
         const std::shared_ptr<GraphRecord> made = stream.captured;
-        // Work of a stream that joined has to lie before the end of this one.
+        // Work of a stream that joined must precede the end of the capture.
         bool unjoined = false;
         rt.streams.each([&](StreamRecord& other) {
             if (other.origin != &stream || &other == &stream) return;

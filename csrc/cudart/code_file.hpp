@@ -1,10 +1,13 @@
-// What the parent process knows of a module's machine code: registers, addresses of functions,
-// names of parameters, and the disassembly.
+// Information about a module's machine code from the parent process: registers, addresses of
+// functions, names of parameters, and the disassembly.
 //
-// The file is named after the container's key. Lines of "registers ENTRY NUMBER",
-// "function NAME ADDRESS" and "parameters ENTRY NAME:BYTES:TYPE..." (of a pointer: of its items,
-// else 0 bytes) come first, then an empty line and the text of nvdisasm, which may be empty.
-// "reason TEXT" says why it is (compile/program.py writes it).
+// The name of the file is the container's key. compile/program.py writes it. It begins with these
+// lines, in any number:
+//  registers ENTRY NUMBER
+//  function NAME ADDRESS
+//  parameters ENTRY NAME:BYTES:TYPE...  (BYTES: item size of a pointer, otherwise 0)
+//  reason TEXT                          (why there is no disassembly)
+// An empty line and the text of nvdisasm follow. The text may be empty.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +31,7 @@ struct CodeFile {
     std::string listing, reason = "there is no machine code";
 };
 
-// Empty where the folder has no such file.
+// Returns an empty object if the folder has no such file.
 [[nodiscard]] CodeFile read_code_file(const std::string& folder, const std::string& key);
 
 }  // namespace coalesce::cudart

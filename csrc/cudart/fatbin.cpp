@@ -53,7 +53,7 @@ std::string unpack_lz4(std::span<const std::byte> in, size_t size) {
         const size_t low = next(), offset = low | size_t{next()} << 8;
         const size_t match = length(token & 15) + 4;
         if (offset == 0 || offset > out.size() || match > size - out.size())
-            broken("an LZ4 image refers to what is not there");
+            broken("an LZ4 image refers to data before its start");
         for (size_t n = 0; n < match; ++n) out += out[out.size() - offset];
     }
     return out;
@@ -79,7 +79,7 @@ struct Image {
     uint16_t kind;
     uint32_t arch;
     std::span<const std::byte> bytes;  // as stored
-    uint64_t flags, full;              // bytes when unpacked; 0: stored as it is
+    uint64_t flags, full;              // size when unpacked; 0: stored uncompressed
 };
 
 std::vector<Image> images_of(std::span<const std::byte> container) {
@@ -110,7 +110,7 @@ std::string text_of(const Image& image) {
     return {reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size()};
 }
 
-// FNV-1a: the key only tells the modules of one program apart.
+// FNV-1a. The key only distinguishes the modules of one program.
 std::string key_of(std::span<const std::byte> bytes) {
     uint64_t hash = 0xcbf29ce484222325;
     for (const std::byte b : bytes) hash = (hash ^ uint64_t(b)) * 0x100000001b3;
@@ -137,7 +137,7 @@ Code code_of(std::span<const std::byte> container, uint32_t most) {
             best = &image;
     if (best) {
         code.ptx = text_of(*best);
-        code.ptx.resize(std::strlen(code.ptx.c_str()));  // what follows pads it
+        code.ptx.resize(std::strlen(code.ptx.c_str()));  // padding follows the text
         code.arch = best->arch;
     }
     for (const Image& image : images) {

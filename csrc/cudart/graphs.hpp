@@ -1,4 +1,4 @@
-// Graphs: nodes of work with their dependencies, built by calls or by capturing a stream.
+// Graphs: nodes of work and their dependencies, built by calls or by capturing a stream.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@ namespace coalesce::cudart {
 
 struct NodeRecord {
     Work work;
-    std::vector<Node> after;  // the nodes it depends on
+    std::vector<Node> after;  // the nodes on which it depends
     Graph graph = nullptr;
-    Node original = nullptr;  // of a node of a clone
+    Node original = nullptr;  // for a node of a clone
     bool enabled = true;
-    std::vector<std::vector<std::byte>> values;  // the arguments of a kernel node, as they came
+    std::vector<std::vector<std::byte>> values;  // copies of the arguments of a kernel node
 };
 
 struct GraphRecord {
@@ -23,10 +23,10 @@ struct GraphRecord {
 
     Node add(Work work, std::vector<Node> after);
     [[nodiscard]] std::shared_ptr<GraphRecord> clone() const;
-    // Each node behind those it depends on; Failure where they depend on each other in a circle.
+    // Returns the nodes so that each follows those it depends on. Failure if there is a cycle.
     [[nodiscard]] std::vector<Node> order() const;
     [[nodiscard]] bool has(Node node) const;
-    [[nodiscard]] Node of_original(Node node) const;  // null: there is none
+    [[nodiscard]] Node of_original(Node node) const;  // null if there is none
 };
 
 struct ExecutableRecord {

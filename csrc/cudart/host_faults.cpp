@@ -17,7 +17,8 @@ namespace {
 
 struct sigaction before;
 
-// The instruction that faulted, as if it were a return address: one byte behind its start.
+// The address of the faulting instruction plus one byte: a return address also points past its
+// call.
 void* code_address(const void* context) {
 #if defined(__x86_64__)
     const auto* const c = static_cast<const ucontext_t*>(context);
@@ -32,7 +33,8 @@ void* code_address(const void* context) {
 
 void on_fault(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
-    // The process is about to end; what is not safe in a handler can do no more harm.
+    // The process is about to end, so functions that are not safe in a signal handler do no more
+    // harm.
     if (in_arena(address)) {
         Runtime& rt = runtime();
         if (const Allocation* const early = rt.memory.release_unwaited(address)) {
@@ -41,7 +43,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
                                       " while a kernel or copy may still use it: call "
                                       "cudaDeviceSynchronize() before",
                                   code_address(context));
-            return;  // the access is done again
+            return;  // the access is repeated
         }
         const Allocation* const a = rt.memory.find(address);
         const std::string freed = rt.memory.freed_at(address);

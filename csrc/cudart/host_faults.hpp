@@ -1,9 +1,9 @@
-// Names the mistake of a host program that reads or writes device memory through its pointer.
+// Reports host code that reads or writes device memory through its pointer.
 #pragma once
 
 namespace coalesce::cudart {
 
-// Listens for SIGSEGV, unless the program does so itself.
+// Installs a handler for SIGSEGV, unless the program has one.
 void watch_host_faults();
 
 }  // namespace coalesce::cudart

@@ -1,4 +1,4 @@
-// JSON, written as text from the inside out.
+// Writes JSON; inner values are written first.
 #pragma once
 
 #include <cmath>
@@ -39,7 +39,7 @@ inline std::string of(double value) {
     return text;
 }
 
-// {"name": value, ...}; raw() takes a value that is JSON already.
+// {"name": value, ...}; raw() takes a value that is already JSON.
 class Object {
   public:
     template <class T>

@@ -1,11 +1,11 @@
-// A launch of a kernel, with what is to be found out about it.
+// Launches a kernel: plainly, counted or checked.
 //
 // METHOD
 // A plain launch executes the PTX. Some launches are counted instead: they execute the machine code
-// and replay the caches, which takes longer, and give the modelled time. These are the first launch
-// of a kernel with its geometry, the second, the fourth and so on; the launches between have the
-// time of the one counted before them. Of a large grid only the blocks that the GPU holds at once
-// are counted, and the rest runs plainly: they cannot wait for each other, on a GPU either.
+// and replay the caches. This takes longer, and yields the modelled time. For each kernel and
+// geometry, the first launch is counted, the second, the fourth and so on. Other launches get the
+// time of the last counted one. In a large grid, only as many blocks are counted as the GPU holds
+// at once; the rest runs plainly. These blocks cannot wait for each other on a GPU either.
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -27,10 +27,10 @@ namespace {
 using analysis::Purpose;
 using analysis::Request;
 
-// What is known of the launches of a kernel with one geometry.
+// The launches of a kernel with one geometry.
 struct Counted {
     uint64_t launches = 0;
-    double ms = 0;  // of the last one that was counted
+    double ms = 0;  // of the last counted launch
 };
 
 Counted& counted(const KernelWork& w) {
@@ -77,7 +77,7 @@ void add_counts(KernelTotal& total, const analysis::Counts& counts, uint64_t blo
     ++total.counted;
 }
 
-// What the kernel printed, and the names that its arguments have in messages.
+// Collects what the kernel prints.
 struct Prints {
     explicit Prints(sim::Launch& launch) {
         launch.print = [this](const std::string& text) {
@@ -90,7 +90,7 @@ struct Prints {
     sim::Printed printed;
 };
 
-// Calls f(parameter, its name, the address) for every argument that may be a pointer.
+// Calls f(parameter, address) for each argument that may be a pointer.
 template <class F>
 void each_pointer(const KernelWork& w, F&& f) {
     const ModuleRecord& module = *w.function->module;
@@ -107,7 +107,7 @@ void each_pointer(const KernelWork& w, F&& f) {
     }
 }
 
-// The allocations as the kernel's source names them.
+// The names that the kernel's source uses for allocations.
 Memory::Names names_of(const KernelWork& w) {
     Memory::Names names;
     each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
@@ -118,7 +118,7 @@ Memory::Names names_of(const KernelWork& w) {
     return names;
 }
 
-// A message, with where the arrays that it names come from.
+// Extends a message by the allocations of the arrays that it names.
 std::string explained(const std::string& message, const KernelWork& w) {
     std::string text = message;
     each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
@@ -135,7 +135,7 @@ std::string explained(const std::string& message, const KernelWork& w) {
     return text;
 }
 
-// Runs it, turning what stops it into the error that stays.
+// Runs the launch. An exception becomes the permanent error.
 void run(const KernelWork& w, const std::function<void()>& body) {
     Runtime& rt = runtime();
     const auto fail = [&](Error error, const std::string& message) {
@@ -226,7 +226,7 @@ void validate(const KernelWork& w) {
     Runtime& rt = runtime();
     ModuleRecord& module = *w.function->module;
     require(w.grid.count() > 0 && w.block.count() > 0, cudaErrorInvalidConfiguration,
-            "a launch with no blocks, or with blocks of no threads");
+            "the launch has no blocks, or its blocks have no threads");
     require(w.shared_bytes <= w.function->most_dynamic_shared, cudaErrorInvalidValue,
             "a launch with more dynamic shared memory than 48 KiB needs cudaFuncSetAttribute("
             "kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before");

@@ -30,7 +30,7 @@ void* map(void* at, uint64_t bytes, int protection) {
 }  // namespace
 
 void reserve_arena() {
-    // Where the range is taken or limited (ulimit -v), its addresses are used all the same.
+    // If the range is occupied or limited (ulimit -v), its addresses are used nevertheless.
     mmap(reinterpret_cast<void*>(arena_base), arena_bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
@@ -59,7 +59,8 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
                                          std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));
     if (checked_) {
         a.undefined = std::make_unique<bool[]>(bytes);
-        // The host may write pinned and managed memory without a call that could be noticed.
+        // The host may write pinned and managed memory directly, without a call that could be
+        // recorded.
         std::memset(a.undefined.get(), kind == Kind::device, bytes);
     }
     used_ += bytes;
@@ -118,7 +119,8 @@ Allocation* Memory::find(uint64_t address) {
     const auto after = allocations_.upper_bound(address);
     if (after == allocations_.begin()) return nullptr;
     Allocation& a = std::prev(after)->second;
-    // One past the end belongs to nothing, but an empty allocation has its own address.
+    // The address one past the end is not in the allocation. An empty allocation has its own
+    // address.
     return address - a.address < std::max<uint64_t>(a.bytes, 1) ? &a : nullptr;
 }
 
@@ -167,7 +169,7 @@ void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
 
 void Memory::use_unwaited(uint64_t address) {
     const Allocation* const a = find(address);
-    // A variable shares its pages with nothing that matters, but may not begin at one.
+    // Variables are left out: they may not begin at the start of a page.
     if (checked_ && a && a->number && a->readable_by_host()) unwaited_.insert(a->address);
 }
 

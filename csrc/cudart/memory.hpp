@@ -1,12 +1,12 @@
-// What a program allocated: device, pinned and managed memory.
+// The memory that a program has allocated: device, pinned and managed memory.
 //
 // METHOD
-// Addresses come from one range of the process's address space that is reserved when the library is
-// loaded. Device memory lies elsewhere, where the simulator finds it; at the address that the
-// program knows nothing is mapped. So the host can pass device pointers around and compute with
-// them, but a read or write through one stops the program with a message (host_faults.cpp). Pinned
-// and managed memory is mapped at its address, so that both sides can use it. Addresses are not
-// given out twice: a pointer that is used after cudaFree() is found out.
+// When the library is loaded, it reserves one range of the process's address space. All allocations
+// have addresses in this range. For device memory, nothing is mapped there: the data are elsewhere,
+// where the simulator accesses them. So the host can store device pointers and compute with them,
+// but a read or write through one stops the program with a message (host_faults.cpp). Pinned and
+// managed memory is mapped at its address, so that host and kernels can use it. Addresses are not
+// reused: the use of a pointer after cudaFree() is detected.
 #pragma once
 
 #include <cstddef>
@@ -30,15 +30,16 @@ enum class Kind : uint8_t { device, managed, pinned, registered, variable };
 struct Allocation {
     uint64_t address = 0;
     uint64_t bytes = 0;
-    std::byte* host = nullptr;  // where the bytes are; of device memory not its address
+    std::byte* host = nullptr;  // the data; for device memory, this differs from `address`
     Kind kind = Kind::device;
     bool writable = true;  // by a kernel
-    unsigned flags = 0;    // of cudaHostAlloc() and its like
-    uint64_t number = 0;   // counts allocations from 1
+    unsigned flags = 0;    // of cudaHostAlloc() and similar functions
+    uint64_t number = 0;   // number of the allocation, from 1
     const char* function = "";
-    void* caller = nullptr;             // return address of the call that made it
-    std::string name;                   // of a variable; else made of function and number
-    std::unique_ptr<bool[]> undefined;  // of each byte, in a checked run; null: all are defined
+    void* caller = nullptr;  // return address of the call that allocated it
+    std::string name;        // of a variable; otherwise made from function and number
+    // For each byte, in a checked run; null: all bytes are defined.
+    std::unique_ptr<bool[]> undefined;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
     [[nodiscard]] bool readable_by_host() const {
         return kind != Kind::device && kind != Kind::variable;
@@ -48,40 +49,40 @@ struct Allocation {
 
 class Memory {
   public:
-    // Makes an allocation; Failure{cudaErrorMemoryAllocation} where there is not enough memory.
+    // Makes an allocation. Throws Failure{cudaErrorMemoryAllocation} if memory is exhausted.
     Allocation& allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags = 0);
-    // Makes the program's own memory, or a module's variable, known.
+    // Registers memory that belongs to the program, or a variable of a module.
     Allocation& add(Allocation allocation);
     void free(uint64_t address, bool of_host, const char* function);
-    void remove(uint64_t address);  // of add()
-    void free_all();                // but for variables
+    void remove(uint64_t address);  // memory that was registered with add()
+    void free_all();                // except variables
 
-    // The allocation that an address is in, or null.
+    // The allocation that contains an address, or null.
     [[nodiscard]] Allocation* find(const void* pointer);
     [[nodiscard]] Allocation* find(uint64_t address);
-    // What was once at an address in a freed allocation; empty if nothing was.
+    // Describes the freed allocation that contained this address; empty if there was none.
     [[nodiscard]] std::string freed_at(uint64_t address) const;
-    // The host's view of `bytes` bytes at a pointer that a call was given: of an allocation where
-    // the pointer is in one, else the pointer itself. Failure if they are not all there, or if the
-    // pointer is in the reserved range and in no allocation. `wants_device` and `wants_host` are
-    // what the call said of the pointer.
+    // The host's view of `bytes` bytes at a pointer that a call received. If the pointer is in an
+    // allocation, the view points to its data; otherwise it is the pointer itself. Throws Failure
+    // if the bytes exceed the allocation, or if the pointer is in the reserved range but in no
+    // allocation. `what` names the pointer in messages.
     struct View {
         std::byte* host;
         Allocation* allocation;  // null: the program's own memory
         uint64_t offset;
     };
     View view(const void* pointer, uint64_t bytes, const char* what);
-    // Notes that bytes of an allocation mean something from now on.
+    // Marks bytes of an allocation as defined.
     static void define(const View& to, uint64_t bytes);
-    // ... or as much as those they were copied from.
+    // Marks bytes as defined if the bytes from which they were copied are defined.
     static void copy_defined(const View& to, const View& from, uint64_t bytes);
 
-    // Where the variables of the next module start, and that they end here.
+    // The addresses for the variables of the next module: where they start, and where they ended.
     [[nodiscard]] uint64_t next_module() const { return next_; }
     void after_module(uint64_t end);
 
-    // All of it as kernels see it. `names` says how a kernel's source sees the allocations that
-    // its arguments point to, by their addresses.
+    // All allocations, as kernels see them. `names` has the names that the kernel's source uses for
+    // the allocations of its arguments, by address.
     struct Named {
         std::string name, type;
         uint32_t item_bytes = 0;
@@ -90,17 +91,18 @@ class Memory {
     using Names = std::map<uint64_t, Named>;
     [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
-    // In a checked run: memory of both sides that the GPU may still use, until the host waits. The
-    // host cannot touch it then without being noticed (host_faults.cpp).
+    // In a checked run: host-accessible memory that the GPU may still be using, until the host
+    // waits for the GPU. Accesses of the host to this memory are detected (host_faults.cpp).
     void use_unwaited(uint64_t address);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }
-    // Lets the host use it again; null if the address is in none of it.
+    // Makes the memory accessible to the host again. Returns null if the address is in no such
+    // memory.
     [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
 
     [[nodiscard]] uint64_t used() const { return used_; }
     [[nodiscard]] uint64_t total()
-        const;  // of the simulated GPU, or half of this machine's if less
+        const;  // of the simulated GPU, but at most half of this machine's memory
     [[nodiscard]] const std::map<uint64_t, Allocation>& all() const { return allocations_; }
     void keep_undefined() { checked_ = true; }
 

@@ -1,4 +1,4 @@
-// The functions of the API that are not simulated: each says so once and returns an error.
+// The functions of the API that are not simulated. Each says so once and returns an error.
 #include <string>
 
 #include "cudart/api.hpp"
@@ -18,7 +18,7 @@ Error missing(const char* name) {
 
 }  // namespace
 
-// Arguments are not looked at, so the functions need none of their types.
+// The functions do not use their arguments, so they are declared without parameters.
 #define MISSING(name) \
     CUDART(name)() { return missing(#name); }
 #include "cudart/missing.inc"

@@ -18,11 +18,11 @@ namespace coalesce::cudart {
 
 namespace {
 
-// "scale" of "void ns::scale<float>(float*, int)": as a report's table has it.
+// Returns "scale" for "void ns::scale<float>(float*, int)", for tables of the report.
 std::string short_name(const std::string& mangled) {
     std::string name = ptx::demangled(mangled);
     int depth = 0;
-    for (size_t i = 0; i < name.size(); ++i) {  // cut the parameters, not those of (anonymous ...)
+    for (size_t i = 0; i < name.size(); ++i) {  // remove the parameters, but keep "(anonymous ...)"
         if (name[i] == '<') ++depth;
         if (name[i] == '>') --depth;
         if (name[i] == '(' && depth == 0 && name.compare(i, 11, "(anonymous ") != 0) {
@@ -31,7 +31,7 @@ std::string short_name(const std::string& mangled) {
         }
     }
     depth = 0;
-    for (size_t i = name.size(); i-- > 0;) {  // and the result's type
+    for (size_t i = name.size(); i-- > 0;) {  // remove the type of the result
         if (name[i] == '>') ++depth;
         if (name[i] == '<') --depth;
         if (name[i] == ' ' && depth == 0 && !name.ends_with("(anonymous namespace)"))
@@ -145,7 +145,7 @@ void Modules::use(ModuleRecord& m) {
         end = std::max(end, a.end());
         for (const auto& [host, variable] : variables_) {
             if (variable.module != &m || variable.name != item.name || !variable.managed) continue;
-            a.kind = Kind::managed;  // at its own address, where the host can use it too
+            a.kind = Kind::managed;  // at its own address, where the host can use it, too
             const uint64_t first = a.address / 4096 * 4096;
             mmap(reinterpret_cast<void*>(first), round_up(a.end() - first, 4096),
                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -170,7 +170,7 @@ Function& Modules::function(const void* host) {
     const auto found = functions_.find(host);
     if (found == functions_.end())
         throw Failure{cudaErrorInvalidDeviceFunction,
-                      "the function that was launched is no kernel of this program"};
+                      "the function that was launched is not a kernel of this program"};
     use(*found->second.module);
     return found->second;
 }
@@ -179,7 +179,7 @@ std::pair<uint64_t, uint64_t> Modules::variable(const void* host) {
     const auto found = variables_.find(host);
     if (found == variables_.end())
         throw Failure{cudaErrorInvalidSymbol,
-                      "the symbol is no __device__ or __constant__ variable of this program"};
+                      "the symbol is not a __device__ or __constant__ variable of this program"};
     use(*found->second.module);
     const auto& addresses = found->second.module->memory->address_of;
     const auto address = addresses.find(found->second.name);

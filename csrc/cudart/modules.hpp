@@ -1,9 +1,9 @@
-// The program's device code: its modules, kernels and variables, as the compiled code registers
-// them before main().
+// The program's device code: its modules, kernels and variables. The compiled code registers them
+// before main().
 //
 // METHOD
-// Registering only notes pointers. A module's PTX is read when something of it is first used, and a
-// kernel is decoded when it is first launched, once for each purpose.
+// Registration only stores pointers. The PTX of a module is read at the first use of the module. A
+// kernel is decoded at its first launch for each purpose.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace coalesce::cudart {
 
 struct ModuleRecord;
 
-// A kernel, by the address of its host function.
+// A kernel, found by the address of its host function.
 struct Function {
     ModuleRecord* module = nullptr;
     std::string entry;                        // its name in the PTX
@@ -38,26 +38,28 @@ struct Variable {
     ModuleRecord* module = nullptr;
     std::string name;
     uint64_t bytes = 0;
-    void** managed = nullptr;  // where the host code wants the address of a __managed__ one
+    // For a __managed__ variable: where the host code expects its address.
+    void** managed = nullptr;
 };
 
 struct ModuleRecord {
     std::span<const std::byte> container;
     bool ready = false;
-    std::string error;  // why it cannot be used
+    std::string error;  // why the module cannot be used
     Code code;
     CodeFile known;
     ptx::Module parsed;
     std::shared_ptr<sim::ModuleMemory> memory;
     std::optional<sass::Listing> machine;
     std::map<std::pair<std::string, analysis::Purpose>, sim::Program> programs;
-    std::map<std::string, std::string> why_ptx;  // by entry: why counts are the PTX's
+    // By entry: why the PTX is counted and not the machine code.
+    std::map<std::string, std::string> why_ptx;
     std::map<const sim::Program*, std::shared_ptr<const analysis::Listing>> listings;
 
     [[nodiscard]] const ptx::Function& entry(const std::string& name) const;
     const sim::Program& program(const std::string& entry, analysis::Purpose purpose);
     std::shared_ptr<const analysis::Listing> listing(const sim::Program& program);
-    // The text whose lines messages quote, and its file.
+    // The source text for messages, and the file that contains it.
     [[nodiscard]] const std::vector<std::string>& source(const std::string& file);
 
   private:
@@ -71,14 +73,14 @@ class Modules {
     void add_variable(ModuleRecord* module, const void* host, const char* name, uint64_t bytes,
                       void** managed);
     void forget(ModuleRecord* module);
-    // Reads every module that has __managed__ variables, whose addresses the host code waits for.
+    // Reads all modules with __managed__ variables, because the host code needs the addresses.
     void place_managed(ModuleRecord* module);
 
-    // Failure if the pointer is no kernel, or the module cannot be used.
+    // Throws Failure if the pointer is not a kernel, or if the module cannot be used.
     Function& function(const void* host);
-    // The address and size of a variable; Failure if the pointer is none.
+    // The address and size of a variable. Throws Failure if the pointer is not a variable.
     std::pair<uint64_t, uint64_t> variable(const void* host);
-    void use(ModuleRecord& module);  // reads it, if that was not done
+    void use(ModuleRecord& module);  // reads the module, unless it was read before
     [[nodiscard]] uint64_t count() const { return functions_.size(); }
 
   private:

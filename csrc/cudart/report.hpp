@@ -1,4 +1,4 @@
-// What the program did on the GPU, for the report at its end.
+// Collects what the program did on the GPU, and writes the report at its end.
 #pragma once
 
 #include <cstdint>
@@ -18,47 +18,48 @@ struct Function;
 struct KernelTotal {
     std::string entry, name, file;
     uint32_t line = 0;
-    uint64_t launches = 0, blocks = 0, counted = 0;  // counted: launches
+    uint64_t launches = 0, blocks = 0, counted = 0;  // counted: number of counted launches
     uint64_t blocks_counted = 0;
     bool machine_code = false;
     std::string why_ptx;
     double load_requests = 0, load_sectors = 0, store_requests = 0, store_sectors = 0;
     double instructions = 0;
-    double ms = 0;  // modelled, of all launches
+    double ms = 0;  // modelled, for all launches
 };
 
-// A mistake of the host's code.
+// A mistake in the host code.
 struct HostFinding {
     std::string kind, text;
     uint64_t caller = 0;  // return address, as an offset in `object`
-    std::string object;   // the file that the address is in
+    std::string object;   // the file that contains the address
     uint64_t count = 1;
 };
 
 class Report {
   public:
     KernelTotal& kernel(const Function& function);
-    // Findings of a checked launch, made JSON at once: they refer to the program.
+    // Adds findings of a checked launch. They are converted to JSON at once, because they refer to
+    // the program.
     void add(const Function& function, const analysis::Checked& checked,
              const sim::Program& program);
     void add_mistake(const std::string& kind, const std::string& text, void* caller);
     void missing(const std::string& function) { missing_.push_back(function); }
     void snapshot(const std::string& file) { snapshots_.push_back(file); }
     double copies_ms = 0;
-    std::string failure;  // of a kernel
+    std::string failure;  // the message of a kernel's fault
 
-    // Writes it all to a file as JSON.
+    // Writes the report to a file as JSON.
     void write(const std::string& file) const;
 
   private:
-    std::vector<std::string> order_;  // of kernels' first launches
+    std::vector<std::string> order_;  // kernels in the order of their first launches
     std::map<std::string, KernelTotal> kernels_;
     std::vector<std::string> findings_;  // JSON
     std::vector<HostFinding> mistakes_;
     std::vector<std::string> missing_, snapshots_;
 };
 
-// The file that an address of code is in and its offset there.
+// The file that contains an address of code, and the offset in this file.
 [[nodiscard]] std::pair<std::string, uint64_t> object_of(const void* address);
 
 }  // namespace coalesce::cudart

@@ -28,20 +28,21 @@ Settings settings_of_environment() {
 
 const model::Gpu& gpu_named(const std::string& name) {
     if (const model::Gpu* const gpu = model::find_gpu(name)) return *gpu;
-    std::fprintf(stderr, "coalesce: there is no simulated GPU `%s`; it is an H200\n", name.c_str());
+    std::fprintf(stderr, "coalesce: there is no simulated GPU `%s`; the H200 is used\n",
+                 name.c_str());
     return *model::find_gpu("h200");
 }
 
 thread_local Error last_error = cudaSuccess;
 thread_local void* calling = nullptr;
-// A launch returns nothing: it leaves its error for cudaGetLastError. True until the program calls
-// that.
+// A launch returns no error: it stores it for cudaGetLastError(). True until the program calls this
+// function.
 thread_local bool unasked = false;
 thread_local void* unasked_caller = nullptr;
 
 bool made = false;
 
-// At the end of the process, after main() and the destructors of the program's statics.
+// Runs at the end of the process, after main() and the destructors of static objects.
 __attribute__((destructor)) void finish() {
     if (!made) return;
     Runtime& rt = runtime();
@@ -78,7 +79,7 @@ Runtime& runtime() {
 }
 
 uint64_t Runtime::gpu_bytes() const {
-    // GB of memory, of the same documents as model/gpu.cpp.
+    // GB of memory, from the documents that model/gpu.cpp cites.
     struct {
         std::string_view name;
         uint64_t gb;
@@ -92,7 +93,7 @@ uint64_t Runtime::gpu_bytes() const {
 std::string Runtime::place_of(void* address) const {
     const auto [object, offset] = object_of(address);
     if (object.empty()) return "";
-    // The parent turns this into a file and a line, if the program has debugging information.
+    // The parent process replaces this by a file and a line, if the program has debug information.
     char text[32];
     std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
     return settings.check ? " <" + object + text + ">" : "";
@@ -144,7 +145,7 @@ void enter(void* address) { calling = address; }
 Error finish(Error error, const char* function, const std::string& mistake, void* address) {
     runtime().memory.guard_unwaited(true);
     if (error == cudaSuccess) return error;
-    // What is only asked is no error that cudaGetLastError() tells.
+    // cudaErrorNotReady is only an answer; cudaGetLastError() does not return it.
     if (error != cudaErrorNotReady) last_error = error;
     Runtime& rt = runtime();
     if (std::string(function).find("LaunchKernel") != std::string::npos) {

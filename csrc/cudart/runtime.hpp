@@ -1,13 +1,12 @@
-// The state of the process: one simulated GPU, its memory, modules, streams, and what it is to
-// tell.
+// The state of the process: one simulated GPU, its memory, modules and streams, and the report.
 //
-// Each part has a file of its own. The process that starts the program passes its wishes in
+// Each part has a file of its own. The process that starts the program passes settings in
 // environment variables:
-//   COALESCE_PROGRAM_GPU     the simulated GPU, "h200"
-//   COALESCE_PROGRAM_CODE    a folder with what is known of the machine code (code_file.hpp)
-//   COALESCE_PROGRAM_REPORT  the file to write the report to, at exit (report.cpp)
-//   COALESCE_PROGRAM_CHECK   "1": launches are checked, and so is what the host does
-//   COALESCE_PROGRAM_KEEP    a folder for launches to be profiled afterwards (snapshots.hpp)
+//   COALESCE_PROGRAM_GPU     the simulated GPU, such as "h200"
+//   COALESCE_PROGRAM_CODE    a folder with information on the machine code (code_file.hpp)
+//   COALESCE_PROGRAM_REPORT  the file for the report at exit (report.cpp)
+//   COALESCE_PROGRAM_CHECK   "1": check launches and the host's use of memory
+//   COALESCE_PROGRAM_KEEP    a folder for launches that are profiled afterwards (snapshots.hpp)
 //   COALESCE_PROGRAM_LAUNCHES "first", "all" or the number of the launch to keep
 #pragma once
 
@@ -39,25 +38,25 @@ class Runtime {
     Streams streams;
     Report report;
 
-    // The error that stays after a kernel's fault, and whether a call that waits has returned it.
+    // The permanent error after a kernel's fault, and whether a waiting call has returned it.
     Error fault = cudaSuccess;
     bool fault_told = false;
-    std::string unasked_mistake;  // what was wrong with the last launch that failed
-    std::string printed;          // by kernels, until the host waits for them
+    std::string unasked_mistake;  // the mistake in the last launch that failed
+    std::string printed;          // text that kernels printed and that is not shown yet
 
-    [[nodiscard]] uint64_t gpu_bytes() const;  // of the GPU's memory
-    // " (at file:line)" is the parent's to find: here the address is kept; "" where unknown.
+    [[nodiscard]] uint64_t gpu_bytes() const;  // size of the GPU's memory
+    // " <address>", which the parent process replaces by file and line; "" if unknown.
     [[nodiscard]] std::string place_of(void* caller) const;
-    // The host waits for all that was launched: what kernels printed is shown.
+    // Called when the host waits for the GPU: shows what kernels have printed.
     void waited();
-    // cudaDeviceReset(): frees all memory and forgets the error that stays.
+    // cudaDeviceReset(): frees all memory and clears the permanent error.
     void reset();
 };
 
-// Made at the first call and never destroyed, as destructors of the program may still use it.
+// Created at the first call. Never destroyed, because destructors of the program may still use it.
 [[nodiscard]] Runtime& runtime();
 
-// Says something on stderr, each text once.
+// Writes a message to stderr, unless the same message was written before.
 void say_once(const std::string& text);
 
 }  // namespace coalesce::cudart

@@ -1,7 +1,7 @@
-// Launches kept on disk, so that the parent process profiles them after the program has ended.
+// Stores launches on disk. The parent process profiles them after the program has ended.
 //
-// A snapshot is a folder with launch.json, the PTX, the cubin, and the bytes of every allocation as
-// they were before the launch. python/coalesce/programs/snapshot.py reads it.
+// A snapshot is a folder with launch.json, the PTX, the cubin, and the contents of every allocation
+// before the launch. python/coalesce/programs/snapshot.py reads it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace coalesce::cudart {
 
-// Keeps the launch, the `number`-th of its kernel, if the settings ask for it.
+// Stores the launch if the settings request it. `number` counts the launches of the kernel.
 void keep_snapshot(const KernelWork& work, uint64_t number);
 
 }  // namespace coalesce::cudart

@@ -16,14 +16,14 @@ StreamRecord& Streams::stream(Stream handle) {
     if (reinterpret_cast<uintptr_t>(handle) <= 2) return legacy_;
     if (!streams_.contains(handle))
         throw Failure{cudaErrorInvalidResourceHandle,
-                      "the stream is none that cudaStreamCreate() returned, or it was destroyed"};
+                      "the stream was not created by cudaStreamCreate(), or it was destroyed"};
     return *handle;
 }
 
 EventRecord& Streams::event(Event handle) {
     if (!events_.contains(handle))
         throw Failure{cudaErrorInvalidResourceHandle,
-                      "the event is none that cudaEventCreate() returned, or it was destroyed"};
+                      "the event was not created by cudaEventCreate(), or it was destroyed"};
     return *handle;
 }
 
@@ -54,7 +54,8 @@ void Streams::destroy(Event handle) {
 }
 
 void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
-    // The default stream waits for the others and they for it, but for those that asked not to.
+    // The default stream and other streams wait for each other, except streams created as
+    // non-blocking.
     double start = stream.clock;
     if (&stream == &legacy_) {
         for (const Stream s : streams_)

@@ -1,11 +1,11 @@
 // Streams and events, with modelled clocks.
 //
 // METHOD
-// Whatever is put into a stream is done at once, in the order of the calls: an order that every
-// program allows. Time is modelled apart: a stream has a clock, and so have the engines of the GPU
-// (kernels, copies to it, copies from it). Work starts when its stream and its engine are free and
-// ends after its modelled time. So copies overlap with kernels of other streams. Kernels follow
-// each other: how several would share the GPU is not modelled.
+// All work of a stream is executed at once, in the order of the calls. Every program permits this
+// order. Time is modelled separately: each stream has a clock, and so has each engine of the GPU
+// (kernels, copies to the GPU, copies from it). Work starts when its stream and its engine are
+// free, and ends after its modelled time. Thus copies overlap with kernels of other streams.
+// Kernels run one after another: the model does not let several kernels share the GPU.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct StreamRecord {
     unsigned flags = 0;
     int priority = 0;
     double clock = 0;  // modelled ms
-    // While it is captured:
+    // For a stream that is being captured:
     GraphRecord* capture = nullptr;
-    bool owns_capture = true;  // false: joined through an event
+    bool owns_capture = true;  // false: the stream joined the capture through an event
     bool invalidated = false;
     StreamRecord* origin = nullptr;
-    std::vector<Node> last;  // what the next node depends on
+    std::vector<Node> last;  // the nodes on which the next node depends
     std::shared_ptr<GraphRecord> captured;
 };
 
@@ -35,7 +35,7 @@ struct EventRecord {
     unsigned flags = 0;
     bool recorded = false;
     double time = 0;                  // modelled ms
-    StreamRecord* capture = nullptr;  // recorded in a stream that is captured
+    StreamRecord* capture = nullptr;  // if it was recorded in a captured stream
     std::vector<Node> nodes;
 };
 
@@ -43,16 +43,16 @@ enum class Engine : uint8_t { none, kernels, to_device, to_host };
 
 class Streams {
   public:
-    StreamRecord& stream(Stream handle);  // Failure if there is none
+    StreamRecord& stream(Stream handle);  // Throws Failure if there is no such stream.
     EventRecord& event(Event handle);
     Stream create(unsigned flags, int priority);
     void destroy(Stream handle);
     Event create_event(unsigned flags);
     void destroy(Event handle);
 
-    // Work of `ms` on an engine.
+    // Work of `ms` milliseconds on an engine.
     void pass(StreamRecord& stream, Engine engine, double ms);
-    void join_all();  // the clock of the default stream is the latest of all
+    void join_all();  // sets the clock of the default stream to the latest of all
     template <class F>
     void each(F&& f) {
         for (const Stream s : streams_) f(*s);

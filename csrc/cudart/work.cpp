@@ -11,8 +11,8 @@ namespace coalesce::cudart {
 
 namespace {
 
-// A PCI Express 5.0 link of 16 lanes: 64 GB/s each way before encoding (PCI-SIG), 63.0 GB/s after
-// it. Programs see less of it. Not checked against hardware.
+// PCI Express 5.0 with 16 lanes: 64 GB/s in each direction (PCI-SIG), 63.0 GB/s without the
+// encoding. Real programs reach less. Not checked against hardware.
 constexpr double link_bytes_a_ms = 63.0e6;
 
 std::string direction(CopyKind kind) {
@@ -30,7 +30,7 @@ std::string direction(CopyKind kind) {
     }
 }
 
-// From the first byte that an access of rows touches to its last.
+// The distance from the first to the last byte of an access to rows.
 uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice, size_t depth) {
     if (width == 0 || height == 0 || depth == 0) return 0;
     return (depth - 1) * slice + (height - 1) * pitch + width;
@@ -40,7 +40,7 @@ struct Ends {
     Memory::View to, from;
 };
 
-// Whether the pointer is, as the kind of the copy says, of the device or of the host.
+// Throws if the pointer is not in device or host memory, as the kind of the copy requires.
 void check_side(const Memory::View& view, bool device, const CopyWork& c, const char* side) {
     const bool on_device = view.allocation && !view.allocation->readable_by_host();
     const bool on_host = !view.allocation;
@@ -153,7 +153,7 @@ void perform(const Work& work, StreamRecord& stream) {
     Runtime& rt = runtime();
     std::visit(
         Visitor{[&](const KernelWork& k) {
-                    rt.streams.pass(stream, Engine::kernels, 0);  // what it waits for
+                    rt.streams.pass(stream, Engine::kernels, 0);  // waits for earlier work
                     rt.streams.pass(stream, Engine::kernels, launch(k));
                 },
                 [&](const CopyWork& c) { copy(c, stream); },
@@ -176,7 +176,7 @@ void perform(const Work& work, StreamRecord& stream) {
                     event.time = stream.clock;
                     event.capture = nullptr;
                 },
-                // The memory of a graph is there from when the node is added (graph_nodes.cpp).
+                // A graph's memory is allocated when its node is added (api_graph.cpp).
                 [](const AllocWork&) {}, [](const FreeWork&) {}},
         work);
 }

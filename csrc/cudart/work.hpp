@@ -1,4 +1,4 @@
-// What a stream or a graph does: launches, copies, callbacks, events.
+// The work of streams and graphs: launches, copies, callbacks, events.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct KernelWork {
     Function* function = nullptr;
     Dim grid, block;
     uint32_t shared_bytes = 0;
-    std::vector<std::byte> parameters;  // as the .param space lays them out
+    std::vector<std::byte> parameters;  // in the layout of the .param space
     bool cooperative = false;
-    Dim cluster{1, 1, 1};         // as the launch asks for it
-    std::vector<void*> pointers;  // to values within `copies`, for cudaGraphKernelNodeGetParams
+    Dim cluster{1, 1, 1};         // as the launch requests it
+    std::vector<void*> pointers;  // into `copies`, for cudaGraphKernelNodeGetParams
 };
-// Rows of bytes; a copy of plain bytes is one row.
+// Rows of bytes. A copy of contiguous bytes is one row.
 struct CopyWork {
     std::byte* to = nullptr;
     size_t to_pitch = 0, to_slice = 0;
@@ -41,7 +41,7 @@ struct SetWork {
 struct HostWork {
     HostFunction function = nullptr;
     void* data = nullptr;
-    StreamCallback callback = nullptr;  // instead, with the stream
+    StreamCallback callback = nullptr;  // called instead of the function above, with the stream
     Stream stream = nullptr;
 };
 struct GraphWork {
@@ -64,17 +64,17 @@ struct FreeWork {
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, GraphWork, EmptyWork, WaitWork,
                           RecordWork, AllocWork, FreeWork>;
 
-// The number that cudaGraphNodeGetType() has for it.
+// The number that cudaGraphNodeGetType() returns for this work.
 [[nodiscard]] int type_of(const Work& work);
 
-// Refuses, with the error of the call, what could not be done.
+// Throws the call's error if the work cannot be executed.
 void validate(const Work& work);
-// Does it now, in order after what the stream did before.
+// Executes the work now, after the earlier work of the stream.
 void perform(const Work& work, StreamRecord& stream);
-// Does it now or, if the stream is being captured, adds it to the graph.
+// Executes the work now, or adds it to the graph if the stream is being captured.
 void submit(Work work, Stream stream);
 
-// A launch of a kernel; returns its modelled milliseconds. Failure where it cannot start.
+// Launches a kernel and returns its modelled milliseconds. Throws Failure if it cannot start.
 double launch(const KernelWork& work);
 void validate(const KernelWork& work);
 

@@ -48,7 +48,7 @@ struct Gpu {
 
 inline constexpr uint32_t schedulers = 4;  // each issues a warp instruction a cycle
 inline constexpr uint32_t registers = 65536;
-// registers are allocated to a warp in multiples of this
+// Registers are allocated to a warp in multiples of this.
 inline constexpr uint32_t register_unit = 256;
 
 [[nodiscard]] std::span<const Gpu> gpus();

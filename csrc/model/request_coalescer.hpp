@@ -65,7 +65,7 @@ class RequestCoalescer {
   private:
     static constexpr double second_level = 200, dram = 600;  // cycles
     static constexpr double never = -1e30;
-    // per cluster; so many that almost no request is forgotten
+    // Per cluster; so many that almost no request is forgotten.
     static constexpr uint32_t entries = 1 << 14;
 
     // When each sector of a line was requested, and when it arrives. Requests do not arrive here

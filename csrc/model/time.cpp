@@ -10,7 +10,7 @@ namespace {
 
 // Recorded on an H200 (tests/data/models_h200.json), in cycles if no unit is named.
 constexpr double launch_us = 1.65;  // difference of elapsed and active time, equal for all launches
-// before the first load of a launch, because its code is not in any cache
+// Before the first load of a launch, because its code is not in any cache.
 constexpr double startup = 480;
 constexpr double turnover = 500;  // from the end of a block to the first load of its successor
 constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay below 0.8 per cycle

@@ -10,7 +10,7 @@ constexpr uint64_t max_y = 65535;
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// A grid of x by y blocks, with what exceeds the y axis folded onto z.
+// A grid of x by y blocks. If y exceeds the limit, the grid continues along z.
 Extent3 grid_of(uint64_t x, uint64_t y = 1) {
     if (x == 0 || y == 0) throw std::invalid_argument("an empty shape has no launch");
     if (x > INT32_MAX || y > max_y * max_y)
@@ -45,13 +45,13 @@ Launch blocks_of_128_by_128(const Shape& s) {
 
 Launch block_for_each_multiprocessor(const Shape& s) {
     constexpr uint32_t stages = 4, steps = 32, tile_rows = 128, tile_cols = 256;
-    grid_of(s.cols, s.rows);  // for the errors
+    grid_of(s.cols, s.rows);  // throws if the shape is empty or too large
     return {{s.multiprocessors}, {threads}, stages * steps * (tile_rows + tile_cols) * 4};
 }
 
 Launch warpgroups_for_each_multiprocessor(const Shape& s) {
-    constexpr uint32_t ring = 192 << 10;  // of every kernel that has this geometry
-    grid_of(s.cols, s.rows);              // for the errors
+    constexpr uint32_t ring = 192 << 10;  // the same for all kernels with this geometry
+    grid_of(s.cols, s.rows);              // throws if the shape is empty or too large
     return {{s.multiprocessors}, {384}, ring};
 }
 
@@ -102,8 +102,9 @@ Launch warps_or_blocks_over_rows(const Shape& s) {
     return {grid_of(s.rows), {threads}};
 }
 
-// As many slices as make some 2112 blocks, 16 for each multiprocessor of an H200, with at least 512
-// rows each. It is the same on every GPU, so that the order of additions is.
+// The number of slices makes about 2112 blocks, which is 16 for each multiprocessor of an H200. A
+// slice has at least 512 rows. The number is the same on every GPU, so that the order of additions
+// is.
 Launch slices_of_columns(const Shape& s) {
     const uint64_t blocks = ceil_div(s.cols, 32 * (16 / s.item_size));
     const uint64_t slices = std::min(2112 / blocks, s.rows / 512);

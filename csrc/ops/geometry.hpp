@@ -1,20 +1,20 @@
-// How each kernel is launched: grid, block and shared memory as functions of the shape.
+// Launch geometries: grid, block and shared memory as functions of the shape.
 //
 // METHOD
-// A kernel's text says what a thread does with its indices; the functions here say how many threads
-// there are. Blocks on the y axis are limited to 65535, which 2 million rows exceed at TILE 32, so
-// blocks beyond that go on along z: every kernel that uses y computes
-//     block_y = blockIdx.y + gridDim.y * blockIdx.z
-// and a few blocks past the end find nothing to do. The x axis takes 2^31 - 1 blocks, more than any
-// shape accepted here needs.
+// The text of a kernel says what a thread computes from its indices. The functions here say how
+// many threads there are. A grid has at most 65535 blocks along y. With TILE 32, a matrix of 2
+// million rows needs more. Further blocks continue along z, and every kernel that uses y computes
+//    block_y = blockIdx.y + gridDim.y * blockIdx.z
+// The last few blocks may have nothing to do. The limit along x, 2^31 - 1 blocks, is larger than
+// any accepted shape needs.
 #pragma once
 
 #include <cstdint>
 
 namespace coalesce::ops {
 
-// The largest extent of a matrix: kernels hold rows and columns in an int and add up to a grid's
-// rounding on top. Access patterns have one size_t extent and no such limit.
+// The largest extent of a matrix. Kernels store rows and columns in an int, and rounding up to
+// whole blocks must not overflow. Access patterns have one size_t extent and no such limit.
 inline constexpr uint64_t max_extent = 2'000'000'000;
 
 struct Extent3 {
@@ -25,47 +25,50 @@ struct Extent3 {
 struct Launch {
     Extent3 grid;
     Extent3 block;
-    uint32_t shared_bytes = 0;  // dynamic shared memory, what the launch has to ask for
+    uint32_t shared_bytes = 0;  // dynamic shared memory that the launch requests
 };
 
-// What a geometry depends on. matmul: the result is rows x cols. transpose and sums: the input is
+// The input of a geometry. matmul: the result has rows x cols. transpose and sums: the input has
 // rows x cols. access: `rows` results, cols = 1.
 struct Shape {
     uint64_t rows = 0;
     uint64_t cols = 0;
     uint32_t tile = 32;              // the kernel's TILE
     uint32_t item_size = 4;          // bytes of an element
-    uint32_t multiprocessors = 132;  // of the GPU, for kernels that stay until all is done
-    uint32_t slices = 1;             // of K, for kernels that cut it
+    uint32_t multiprocessors = 132;  // of the GPU, for kernels with one block per multiprocessor
+    uint32_t slices = 1;             // of K, for kernels that divide it
 };
 
-// Throws std::invalid_argument for an empty shape: there is nothing to launch.
+// Throws std::invalid_argument for an empty shape, which has nothing to launch.
 using Geometry = Launch (*)(const Shape&);
 
-Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x runs down rows
-Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x runs along columns
+Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x selects the row
+Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x selects the column
 Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimension; rows on x
 Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
 Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
-Launch block_for_each_multiprocessor(const Shape&);  // 256 threads that walk through tiles
-// Two warpgroups that multiply and one that copies, which walk through tiles.
+Launch block_for_each_multiprocessor(const Shape&);  // 256 threads that process several tiles
+// Two warpgroups that multiply and one that copies; they process several tiles.
 Launch warpgroups_for_each_multiprocessor(const Shape&);
-Launch elements_by_four(const Shape&);  // 256 threads per block, four elements of a row each
-Launch split_k_tiles(
-    const Shape&);  // a cluster of 1 or 2 blocks per tile and slice; TILE says the tile's shape
-Launch tiles_of_32_by_8(const Shape&);      // 32 x 8 threads, four elements each; columns on x
-Launch tiles_of_64(const Shape&);           // 256 threads for 64 x 64 elements; columns on x
-Launch strips_of_128_by_32(const Shape&);   // 256 threads for 128 rows x 32 columns; all on x
-Launch threads_over_rows(const Shape&);     // 256 threads a block, one a row
-Launch threads_over_columns(const Shape&);  // 256 threads a block, one a column
-Launch block_for_each_row(const Shape&);    // 256 threads for each row
-Launch block_for_each_row_dynamic(const Shape&);  // the same, and an element of shared memory each
-Launch warp_for_each_row(const Shape&);           // 8 warps a block, one a row
-Launch warps_or_blocks_over_rows(const Shape&);   // a warp per row; 256 threads for long rows
-Launch block_for_32_columns(const Shape&);        // 32 x 32 threads for 32 columns
-Launch slices_of_columns(const Shape&);  // 32 x 8 threads, 16 bytes of a row each; slices on y
+// 256 threads per block; each handles four elements of a row
+Launch elements_by_four(const Shape&);
+// A cluster of 1 or 2 blocks per tile and slice; TILE selects the shape of the tile.
+Launch split_k_tiles(const Shape&);
+Launch tiles_of_32_by_8(const Shape&);     // 32 x 8 threads, four elements per thread; columns on x
+Launch tiles_of_64(const Shape&);          // 256 threads for 64 x 64 elements; columns on x
+Launch strips_of_128_by_32(const Shape&);  // 256 threads for 128 rows x 32 columns; all on x
+Launch threads_over_rows(const Shape&);    // 256 threads per block, one row per thread
+Launch threads_over_columns(const Shape&);  // 256 threads per block, one column per thread
+Launch block_for_each_row(const Shape&);    // 256 threads per row
+// The same, with one element of dynamic shared memory per thread.
+Launch block_for_each_row_dynamic(const Shape&);
+Launch warp_for_each_row(const Shape&);          // 8 warps per block, one row per warp
+Launch warps_or_blocks_over_rows(const Shape&);  // one warp per row; 256 threads for long rows
+Launch block_for_32_columns(const Shape&);       // 32 x 32 threads for 32 columns
+// 32 x 8 threads, 16 bytes of a row per thread; slices on y
+Launch slices_of_columns(const Shape&);
 
-// Static shared memory of a kernel, in bytes, as a function of TILE and of an element's bytes.
+// Static shared memory of a kernel in bytes, as a function of TILE and the size of an element.
 using SharedBytes = uint32_t (*)(uint32_t tile, uint32_t item_size);
 
 inline uint32_t no_shared(uint32_t, uint32_t) { return 0; }
@@ -85,7 +88,7 @@ inline uint32_t ring_barriers(uint32_t, uint32_t) { return 64; }
 inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
 inline uint32_t one_a_thread(uint32_t, uint32_t item) { return 256 * item; }
 
-// Eight steps of k of the block-tiled products: strips of A and of B, as wide as the block.
+// For eight steps along k of the block-tiled products: strips of A and B, as wide as the block.
 inline uint32_t strips_of_64(uint32_t, uint32_t item) { return 8 * (64 + 64) * item; }
 inline uint32_t strips_of_128(uint32_t, uint32_t item) { return 8 * (128 + 128) * item; }
 inline uint32_t strips_of_128_padded(uint32_t, uint32_t item) { return 8 * (132 + 128) * item; }

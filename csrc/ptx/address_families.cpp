@@ -199,7 +199,7 @@ class FamilyFinder {
     std::vector<uint32_t> writes_;  // by register: instructions that write it
     std::vector<bool> eligible_;    // by register: may be a constant or a member
     std::vector<bool> constant_;    // by register: whether it is uniform
-    // by instruction: whether its result differs between lanes as an operand does
+    // By instruction: whether its result differs between lanes as an operand does.
     std::vector<bool> moved_;
     std::vector<uint32_t> parent_;  // by register: parent in a disjoint-set forest
 };

@@ -81,7 +81,7 @@ void find_blocks(const Function& function, ControlFlow& flow) {
 
 void link_blocks(const Function& function, ControlFlow& flow) {
     const auto size = static_cast<uint32_t>(function.body.size());
-    // so that each successor is listed once
+    // So that each successor is listed once.
     std::vector<uint32_t> listed_by(flow.blocks.size(), no_block);
     for (uint32_t b = 0; b < flow.blocks.size(); ++b) {
         Block& block = flow.blocks[b];

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t most_global_bytes = uint64_t{1}
                                        << 36;  // more than any GPU's memory for one array
-// a thread has at most 512 KiB of local memory
+// A thread has at most 512 KiB of local memory.
 constexpr uint64_t most_local_bytes = uint64_t{1} << 24;
 constexpr uint64_t most_dimensions = 16;
 constexpr uint64_t most_padding = uint64_t{1} << 20;

@@ -8,7 +8,7 @@
 namespace coalesce::ptx {
 
 std::string demangled(const std::string& name) {
-    // the demangler would also accept a type such as "f" (float)
+    // The demangler would also accept a type such as "f" (float).
     if (!name.starts_with("_Z")) return name;
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> text(

@@ -59,7 +59,7 @@ size_t Lexer::end_of_number(size_t i) const {
             if (is_digit(at(i + 1 + sign))) i += 1 + sign;
         }
     }
-    // include characters that do not belong to a number, to show them in the message
+    // Include characters that do not belong to a number, to show them in the message.
     while (is_word(at(i))) ++i;
     return i;
 }

@@ -358,7 +358,6 @@ void Lifter::convert(const Instruction& in) {
            {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
 }
 
-// F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves; the first is the upper one.
 // F2FP.F16.E4M3.UNPACK_B R0, R2.H1; F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, RZ
 void Lifter::pack_fp8(const Instruction& in) {
     only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",
@@ -383,6 +382,7 @@ void Lifter::pack_fp8(const Instruction& in) {
                {d, half_pair(operand(in, 1), false)});
 }
 
+// F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves; the first is the upper one.
 void Lifter::pack_floats(const Instruction& in) {
     if (in.has("E4M3") || in.has("E5M2")) return pack_fp8(in);
     only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});

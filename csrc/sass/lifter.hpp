@@ -62,7 +62,7 @@ class Lifter {
 
     // lift_operands.cpp
     Locator word(const Operand& o);  // a 32-bit source, with its sign and complement applied
-    // a source of several registers, which must have no sign
+    // A source of several registers, which must have no sign.
     Locator raw(const Operand& o, int registers = 1);
     Locator bare(const Operand& o, int registers = 1);  // as raw(), but ignores the sign
     [[nodiscard]] uint32_t immediate(const Operand& o, uint32_t printed) const;
@@ -73,7 +73,7 @@ class Lifter {
     // half_pair(), or two numbers
     Locator halves_of(const Instruction& in, size_t& n, bool bfloat);
     [[nodiscard]] OpCode least_or_greatest(const Operand& o) const;
-    // a byte or half of a register (R1.B0, R1.H1), extended to 32 bits
+    // A byte or half of a register (R1.B0, R1.H1), extended to 32 bits.
     Locator part(const Operand& o, std::string_view type);
     Locator result(const Operand& o, int registers = 1);
     Locator predicate(const Operand& o);          // a source, negated if the operand says so

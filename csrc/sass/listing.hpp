@@ -98,7 +98,7 @@ struct Listing {
     std::unique_ptr<const std::string> text;
     std::map<std::string, Code, std::less<>> codes;
     std::map<std::string, Bank, std::less<>> banks;  // "3", "4"; for a kernel "2.name", "0.name"
-    // by kernel, including reserved bytes
+    // By kernel, including reserved bytes.
     std::map<std::string, uint32_t, std::less<>> shared_bytes;
 };
 
