@@ -46,18 +46,21 @@ void add_sim(py::module_ m) {
     py::class_<BufferArgument>(
         m, "Buffer",
         "An array argument of a launch: C-contiguous host memory with a name for messages.")
-        .def(py::init([](py::array array, std::string name, bool writable, py::object undefined) {
+        .def(py::init([](py::array array, std::string name, bool writable, py::object undefined,
+                         uint64_t offset) {
                  if (!(array.flags() & py::array::c_style))
                      throw py::value_error("array of `" + name + "` must be C-contiguous");
                  if (!undefined.is_none() &&
                      py::array_t<bool>::ensure(undefined).nbytes() != array.nbytes())
                      throw py::value_error("undefined of `" + name +
                                            "` must have one bool per byte");
+                 if (offset > uint64_t(array.nbytes()))
+                     throw py::value_error("offset of `" + name + "` is outside the array");
                  return BufferArgument{std::move(array), std::move(name), writable,
-                                       std::move(undefined)};
+                                       std::move(undefined), offset};
              }),
              py::arg("array"), py::arg("name"), py::arg("writable"),
-             py::arg("undefined") = py::none());
+             py::arg("undefined") = py::none(), py::arg("offset") = 0);
 
     py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")

@@ -31,6 +31,7 @@ struct BufferArgument {
     std::string name;
     bool writable;
     pybind11::object undefined = pybind11::none();  // or a bool for each byte: sim::Buffer
+    uint64_t offset = 0;  // of the kernel's pointer, in bytes from the start of the array
 };
 
 // The memory of a launch: the device arrays that live, at their own addresses, and the host's
@@ -42,7 +43,7 @@ class Arguments {
 
     void map_into(sim::AddressSpace& memory);
 
-    // The n-th array's address.
+    // The address of the start of the n-th array.
     [[nodiscard]] uint64_t address(size_t n) const { return pieces_.at(n).address; }
     [[nodiscard]] uint64_t total_bytes() const { return total_bytes_; }
 

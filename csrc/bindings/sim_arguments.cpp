@@ -64,6 +64,7 @@ void Arguments::map_into(sim::AddressSpace& memory) {
                 whole.shape.clear();
             whole.bytes = std::max(whole.bytes, end);
             whole.writable = whole.writable || b.writable;
+            whole.whole_before = whole.whole_after = 0;
             if (b.undefined == nullptr || b.bytes != whole.bytes) whole.undefined = nullptr;
         }
         whole_of[n] = wholes.size() - 1;
@@ -79,6 +80,27 @@ void Arguments::map_into(sim::AddressSpace& memory) {
     for (const Piece& p : pieces_) total_bytes_ += p.buffer.bytes;
 }
 
+namespace {
+
+// Sets what the buffer of a slice knows about the whole array: the last array in NumPy's chain of
+// bases.
+void look_around(sim::Buffer& slice, const py::array& array) {
+    py::object whole = array;
+    while (py::isinstance<py::array>(whole)) {
+        py::object base = whole.attr("base");
+        if (!py::isinstance<py::array>(base)) break;
+        whole = std::move(base);
+    }
+    const auto all = whole.cast<py::array>();
+    if (!(all.flags() & (py::array::c_style | py::array::f_style))) return;
+    const auto* const first = static_cast<const std::byte*>(all.data());
+    if (first > slice.host || first + all.nbytes() < slice.host + slice.bytes) return;
+    slice.whole_before = uint64_t(slice.host - first);
+    slice.whole_after = uint64_t(all.nbytes()) - slice.whole_before - slice.bytes;
+}
+
+}  // namespace
+
 Arguments::Piece Arguments::piece_of(const BufferArgument& b) {
     Piece p;
     p.buffer.name = b.name;
@@ -92,6 +114,7 @@ Arguments::Piece Arguments::piece_of(const BufferArgument& b) {
     p.buffer.shape.assign(b.array.shape(), b.array.shape() + b.array.ndim());
     p.buffer.item_bytes = uint32_t(b.array.itemsize());
     p.buffer.type = py::str(b.array.dtype());
+    look_around(p.buffer, b.array);
     return p;
 }
 

@@ -48,7 +48,8 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
     for (size_t i = 0; i < program.parameters.size(); ++i) {
         const sim::ParameterInfo& p = program.parameters[i];
         if (py::isinstance<BufferArgument>(arguments[i])) {
-            const uint64_t address = arrays.address(array++);
+            const uint64_t address =
+                arrays.address(array++) + arguments[i].cast<const BufferArgument&>().offset;
             if (p.bytes != 8)
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
                                   " is an array, but the parameter is a scalar");

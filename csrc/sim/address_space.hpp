@@ -44,6 +44,9 @@ struct Buffer {
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;
+    // If the owner's array is a slice: the bytes of the whole array before and after it.
+    uint64_t whole_before = 0;
+    uint64_t whole_after = 0;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
 };
 

@@ -153,6 +153,11 @@ FaultText describe_fault(const Warp& w, const Op& op, Access access, ptx::Space 
                 detail += plural(uint64_t(offset) - b->bytes, "byte") + " past its end";
             else
                 detail += "and its last bytes are past the end";
+            if (-offset <= int64_t(b->whole_before) &&
+                offset + int64_t(op.memory().bytes) <= int64_t(b->bytes + b->whole_after))
+                detail += ". `" + b->name +
+                          "` is a slice of an array that contains the address; pass "
+                          "coalesce.pointer(array, n) if the kernel may access all of the array";
         }
     } else {
         const bool shared = space == ptx::Space::shared, local = space == ptx::Space::local;

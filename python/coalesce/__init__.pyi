@@ -16,6 +16,8 @@ from .arrays.devices import Device as Device
 from .arrays.devices import devices as devices
 from .arrays.devices import gpu_status as gpu_status
 from .arrays.pinned import pinned_empty as pinned_empty
+from .arrays.pointer import Pointer as Pointer
+from .arrays.pointer import pointer as pointer
 from .benchmarking import Benchmark as Benchmark
 from .benchmarking import BenchmarkRow as BenchmarkRow
 from .benchmarking import benchmark as benchmark

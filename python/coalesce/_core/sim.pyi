@@ -10,6 +10,7 @@ class Buffer:
         name: str,
         writable: bool,
         undefined: np.ndarray[Any, np.dtype[np.bool_]] | None = None,
+        offset: int = 0,
     ) -> None: ...
 
 class Memory:

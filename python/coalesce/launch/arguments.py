@@ -17,6 +17,7 @@ import numpy as np
 from coalesce._core import cuda
 from coalesce.arrays import foreign, simulated
 from coalesce.arrays.gpu_array import GpuArray
+from coalesce.arrays.pointer import Pointer
 from coalesce.common import checks
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.cxx import numba
@@ -29,13 +30,15 @@ class HostArray:
     """A NumPy array as a kernel uses it.
 
     `array` is C-contiguous: the caller's own array or, for another layout, a copy, which `finish`
-    writes back. `written` says whether the caller sees what the kernel writes.
+    writes back. `written` says whether the caller sees what the kernel writes. The kernel gets the
+    address `offset` bytes after the start of `array`.
     """
 
     name: str
     array: np.ndarray[Any, Any]
     given: np.ndarray[Any, Any]
     written: bool
+    offset: int = 0
 
     @property
     def copied(self) -> bool:
@@ -106,6 +109,10 @@ def _one(parameter: Parameter, value: Any) -> Argument:
     if parameter.kind in ("pointer", "word"):
         if isinstance(value, np.ndarray):
             return _host_array(parameter, value, value)
+        if isinstance(value, Pointer):
+            host = _host_array(parameter, value.array, value.array)
+            host.offset = value.offset * host.array.itemsize
+            return host
         on_gpu = _look(parameter, value)
         if on_gpu is not None:
             return _gpu_array(parameter, on_gpu)

@@ -233,7 +233,7 @@ def value_of(
         return argument.encoded(int.from_bytes(matrix, "little"))
     if isinstance(argument, HostArray):
         assert staged is not None
-        address = staged.address(argument)
+        address = staged.address(argument) + argument.offset
     else:
         address = argument.address
     return address.to_bytes(8, "little")

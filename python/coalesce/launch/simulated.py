@@ -40,7 +40,9 @@ def run(
     for argument in arguments:
         if isinstance(argument, HostArray):
             writable = argument.array.flags.writeable and argument.given.flags.writeable
-            packed.append(sim.Buffer(argument.array, argument.name, writable))
+            packed.append(
+                sim.Buffer(argument.array, argument.name, writable, offset=argument.offset)
+            )
         else:
             packed.append(argument)
     timed = runs is not None

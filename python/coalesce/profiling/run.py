@@ -13,6 +13,7 @@ import numpy as np
 
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
+from coalesce.arrays.pointer import Pointer
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import checks
@@ -222,8 +223,12 @@ def _again(
     return [
         value
         if not isinstance(argument, HostArray)
-        else argument.array.copy()
-        if argument.written and read & {number, -1}
-        else argument.array
+        else _repeated(argument, copied=argument.written and bool(read & {number, -1}))
         for number, (value, argument) in enumerate(zip(values, launch.arguments, strict=True))
     ]
+
+
+def _repeated(argument: HostArray, copied: bool) -> Any:
+    """Return an array argument as a later launch takes it."""
+    array = argument.array.copy() if copied else argument.array
+    return Pointer(array, argument.offset // array.itemsize) if argument.offset else array

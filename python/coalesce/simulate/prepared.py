@@ -99,7 +99,9 @@ class Prepared:
             if isinstance(argument, HostArray):
                 mask = undefined.get(number)
                 writable = _writable(argument)
-                packed.append(sim.Buffer(argument.array, argument.name, writable, mask))
+                packed.append(
+                    sim.Buffer(argument.array, argument.name, writable, mask, argument.offset)
+                )
             else:
                 assert isinstance(argument, bytes)
                 packed.append(argument)
@@ -112,7 +114,7 @@ class Prepared:
         return replace(
             self,
             arguments=[
-                HostArray(a.name, array, array, a.written)
+                HostArray(a.name, array, array, a.written, a.offset)
                 if isinstance(a, HostArray) and (array := next(copies)) is not None
                 else a
                 for a in self.arguments

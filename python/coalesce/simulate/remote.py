@@ -45,6 +45,7 @@ class Launch:
     shared_bytes: int
     scalars: tuple[bytes | None, ...]  # in the order of the parameters; None for an array
     names: tuple[str, ...]  # of the arrays
+    offsets: tuple[int, ...]  # of the pointers, in bytes from the start of each array
     pieces: Pieces
     variables: tuple[tuple[str, bytes], ...]
     instruction_limit: int
@@ -126,13 +127,19 @@ def run_blocks(
     for name, value in launch.variables:
         program.write_variable(name, value)
     arrays = iter(
-        zip(launch.pieces.copy().arrays(), launch.names, launch.pieces.places, strict=True)
+        zip(
+            launch.pieces.copy().arrays(),
+            launch.names,
+            launch.pieces.places,
+            launch.offsets,
+            strict=True,
+        )
     )
     arguments: list[Any] = []
     for scalar in launch.scalars:
         if scalar is None:
-            array, name, place = next(arrays)
-            arguments.append(sim.Buffer(array, name, place[4]))
+            array, name, place, offset = next(arrays)
+            arguments.append(sim.Buffer(array, name, place[4], offset=offset))
         else:
             arguments.append(scalar)
     result = program.launch(
@@ -167,6 +174,7 @@ def _shipped(launch: Prepared) -> Launch:
         shared_bytes=launch.shared_bytes,
         scalars=tuple(a if isinstance(a, bytes) else None for a in launch.arguments),
         names=tuple(a.name for a in given),
+        offsets=tuple(a.offset for a in given),
         pieces=Pieces.of([a.array for a in given], writable),
         variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
         instruction_limit=launch.kernel.instruction_limit or 0,

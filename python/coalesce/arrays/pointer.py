@@ -1,0 +1,108 @@
+"""Pointers into arrays: what `x + r` is in a CUDA program."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coalesce.common import checks
+
+
+@dataclass(frozen=True, eq=False)
+class Pointer:
+    """The address of an element of an array, as a kernel's argument; see `pointer`.
+
+    Attributes
+    ----------
+    array : numpy.ndarray
+        The whole array, C-contiguous.
+    offset : int
+        The elements before the one that the pointer points to, in C order.
+    """
+
+    array: np.ndarray[Any, Any]
+    offset: int
+
+
+def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
+    """Return a pointer to an element, to pass to a kernel that may access the whole array.
+
+    A kernel that gets the slice ``x[r:]`` may only access the elements of the slice: an access to
+    the element before it is out of bounds. CUDA programs often pass ``d_x + r`` and then read
+    ``d_x[r - 1]`` through it, for example at the edge of a stencil. The argument for that is
+    ``coalesce.pointer(x, r)``. Reports and errors name the elements by their place in `x`.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        A C-contiguous array of any shape. On a GPU, all of it is copied to the GPU and, if the
+        kernel may write it, back. (A slice of a GPU array or of a `DeviceArray` is already a
+        pointer into the whole allocation: pass the slice.)
+    *index : int
+        The place of the element: one integer counts elements in C order and may be the size of the
+        array (its end); otherwise one integer for each axis. Not negative.
+
+    Returns
+    -------
+    Pointer
+        An argument for a parameter that is a pointer.
+
+    Raises
+    ------
+    TypeError
+        `array` is no NumPy array, or an index is no integer.
+    ValueError
+        `array` is not C-contiguous.
+    IndexError
+        The index is outside the array, or has a wrong number of integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import coalesce
+    >>> before = coalesce.Kernel(
+    ...     '''__global__ void before(const float *x, float *y) {
+    ...         y[threadIdx.x] = x[int(threadIdx.x) - 1];
+    ...     }''', device="sim")
+    >>> x, y = np.arange(64, dtype=np.float32), np.zeros(32, np.float32)
+    >>> before[1, 32](coalesce.pointer(x, 10), y)
+    >>> float(y[0])
+    9.0
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(
+            f"array must be a NumPy array; got {checks.shown(array)}. A slice of an array in "
+            "device memory is a pointer into its allocation: pass the slice"
+        )
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"array is not C-contiguous (strides {array.strides}), so its elements do not follow "
+            "each other in memory; pass numpy.ascontiguousarray(array)"
+        )
+    places = [_integer(number) for number in index]
+    whole = (array.size + 1,) if len(places) == 1 else array.shape
+    if len(places) != len(whole):
+        raise IndexError(
+            f"index must be one integer or {array.ndim}, one for each axis of shape {array.shape}; "
+            f"got {len(places)}"
+        )
+    for place, size in zip(places, whole, strict=True):
+        if not 0 <= place < size:
+            raise IndexError(
+                f"index {', '.join(map(str, places))} is outside the array of shape {array.shape}"
+            )
+    following = [math.prod(whole[axis + 1 :]) for axis in range(len(whole))]
+    return Pointer(array, sum(p * n for p, n in zip(places, following, strict=True)))
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"index must be integers; got {checks.shown(value)}")
