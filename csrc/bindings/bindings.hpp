@@ -1,4 +1,4 @@
-// Each area of the extension module adds itself; module.cpp is the table of contents.
+// Each area of the extension module has a function here that adds it. module.cpp calls them all.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// Findings of a checked run, as Python sees them.
+// Converts the findings of a checked run to Python objects.
 #include "analysis/check.hpp"
 
 #include <pybind11/stl.h>

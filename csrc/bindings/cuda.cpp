@@ -1,4 +1,4 @@
-// coalesce._core.cuda: NVRTC, the GPUs, their memory, launches. What takes time releases the GIL.
+// coalesce._core.cuda: NVRTC, GPUs, their memory, launches. Slow functions release the GIL.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -24,11 +24,11 @@ namespace coalesce::bindings {
 namespace {
 
 using Triple = std::array<unsigned, 3>;
-using Values = std::vector<std::string>;  // one parameter's bytes each
+using Values = std::vector<std::string>;  // the bytes of each parameter
 
 cuda::Stream stream_of(uint64_t handle) { return reinterpret_cast<cuda::Stream>(handle); }
 
-// A contiguous Python buffer held for a scope.
+// A contiguous Python buffer that is held for a scope.
 class Buffer {
   public:
     Buffer(const py::object& object, bool writable) {
@@ -45,8 +45,8 @@ class Buffer {
     Py_buffer view_{};
 };
 
-// The addresses of the values, as a launch wants them; aligned copies, since a value may be a
-// double.
+// The addresses of the values, as a launch needs them. The values are copied, so that they are
+// aligned even for a double.
 class Arguments {
   public:
     explicit Arguments(const Values& values) {
@@ -111,8 +111,8 @@ py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned sha
     return py::make_tuple(timing.median_ms, timing.spread, timing.runs);
 }
 
-// A parameter is ("pointer", [names]) with no names for any element type, or ("scalar", name),
-// where an empty name leaves the parameter to the fallback.
+// A parameter is ("pointer", [names]) or ("scalar", name). A pointer without names accepts any
+// element type. A scalar with an empty name is left to the fallback.
 py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Triple block,
                        unsigned shared, const py::list& parameters, py::object fallback,
                        std::optional<uint64_t> stream) {
@@ -195,7 +195,7 @@ void add_devices(py::module_& m) {
                 device.order(stream_of(first), stream_of(second));
             },
             py::arg("first"), py::arg("second"), py::call_guard<ReleasedGil>(),
-            "Has later work on `second` wait for what is on `first` now.")
+            "Makes later work on `second` wait for the current work on `first`.")
         .def(
             "fill",
             [](cuda::Device& device, uint64_t target, int value, size_t bytes) {
@@ -289,7 +289,8 @@ void add_launches(py::module_& m) {
             cuda::admit(function, {grid, block, shared, cooperative});
         },
         py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-        py::arg("cooperative") = false, "LaunchError where the kernel cannot run so.");
+        py::arg("cooperative") = false,
+        "Raises LaunchError if the kernel cannot run with this geometry.");
     m.def("launch", launch, py::arg("function"), py::arg("grid"), py::arg("block"),
           py::arg("shared"), py::arg("values"), py::arg("stream") = 0,
           py::arg("cooperative") = false);

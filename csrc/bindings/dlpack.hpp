@@ -1,5 +1,5 @@
-// DLPack, the exchange of arrays between libraries without a copy: the structures of its C
-// interface (version 1) and the two directions. https://dmlc.github.io/dlpack/latest/c_api.html
+// DLPack, a protocol for the exchange of arrays between libraries without a copy: the structures of
+// its C interface (version 1), export and import. https://dmlc.github.io/dlpack/latest/c_api.html
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -76,7 +76,7 @@ inline DataType data_type(std::string_view name) {
     }
 }
 
-// The other way; empty where NumPy has no such type.
+// The reverse of data_type(); empty if NumPy has no such type.
 inline std::string type_name(DataType type) {
     if (type.lanes != 1 || type.bits % 8 != 0) return {};
     const std::string bytes = std::to_string(type.bits / 8);
@@ -98,7 +98,7 @@ inline std::string type_name(DataType type) {
     }
 }
 
-// What an exported tensor keeps alive: the Python array it came from, and its shape.
+// What an exported tensor keeps alive: its Python array, and its shape.
 struct Export {
     pybind11::object owner;
     std::vector<int64_t> shape;
@@ -133,7 +133,7 @@ pybind11::capsule wrap(pybind11::object owner, uint64_t address, std::vector<int
                        0};
     managed->context = kept.release();
     managed->deleter = drop<Managed>;
-    // A consumer renames the capsule and calls the deleter itself.
+    // A consumer renames the capsule and then calls the deleter itself.
     return pybind11::reinterpret_steal<pybind11::capsule>(
         PyCapsule_New(managed.release(), name, [](PyObject* capsule) {
             for (const char* unused : {"dltensor", "dltensor_versioned"})
@@ -162,8 +162,8 @@ inline pybind11::capsule export_array(pybind11::object owner, uint64_t address,
 }
 
 // Reads a producer's capsule as a dict: address, shape, strides (bytes or None), dtype ("f4"),
-// device (type, id), read_only. The producer's array must be kept alive by the caller: the capsule
-// is left as it is, for its own destructor to release.
+// device (type, id), read_only. The caller must keep the producer's array alive. The capsule stays
+// unchanged; its own destructor releases it.
 inline pybind11::dict import_array(const pybind11::object& capsule) {
     namespace py = pybind11;
     const Tensor* tensor = nullptr;

@@ -1,4 +1,4 @@
-// Every error type of errors.hpp becomes a Python exception of the same name.
+// Maps each error type of errors.hpp to a Python exception of the same name.
 #include "errors.hpp"
 
 #include <new>
@@ -19,7 +19,7 @@ void add_errors(py::module_& m) {
     py::register_exception<LaunchError>(m, "LaunchError", base);
     py::register_exception<DeviceUnavailable>(m, "DeviceUnavailable", base);
     py::register_exception<MemoryFault>(m, "MemoryFault", base);
-    // In the place of pybind11's own translations, whose messages are a type's name.
+    // Replaces pybind11's own translations, whose messages are only the names of types.
     py::register_exception_translator([](std::exception_ptr error) {
         try {
             if (error) std::rethrow_exception(error);

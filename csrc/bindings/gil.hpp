@@ -1,8 +1,9 @@
-// The interpreter's lock, given up and taken back by C++ that runs for long.
+// Releases the interpreter's lock (GIL) during long C++ calls, and acquires it again.
 //
-// Where a thread outlives the interpreter (a daemon thread at exit), asking for the lock ends the
-// thread by unwinding its stack. No destructor may be passed that way: pybind11's own guards then
-// end the process with "terminate called". These wait for the end of the process instead.
+// A thread may outlive the interpreter (a daemon thread at exit). If it then requests the lock,
+// Python ends the thread by unwinding its stack. No destructor may be on this path: pybind11's own
+// guards would end the process with "terminate called". The guards here wait for the end of the
+// process.
 #pragma once
 
 #include <Python.h>
@@ -13,7 +14,7 @@
 
 namespace coalesce::bindings {
 
-// The lock is given up in this scope.
+// Releases the lock for a scope.
 class ReleasedGil {
   public:
     ReleasedGil() : outer_(innermost()), state_(PyEval_SaveThread()) { innermost() = this; }
@@ -44,7 +45,7 @@ class ReleasedGil {
     PyThreadState* state_;
 };
 
-// The lock is held in this scope, which lies in one of the same thread that gave it up.
+// Acquires the lock for a scope inside the scope of a ReleasedGil of the same thread.
 class HeldGil {
   public:
     HeldGil() { ReleasedGil::innermost()->take(); }

@@ -1,4 +1,5 @@
-// Which Python types are arrays in a GPU's memory, NumPy scalars, dtypes: looked up once a type.
+// Classifies Python types: arrays in GPU memory, NumPy scalars, dtypes. Each type is looked up
+// once.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,20 +13,21 @@
 
 namespace coalesce::bindings {
 
-// What the launcher knows of Python types; filled as they are met, kept for the process.
+// A cache of what the launcher knows about Python types. It lives as long as the process.
 class KnownTypes {
   public:
     enum class Kind : uint8_t { other, device_array, cupy, torch };
 
     static KnownTypes& get() {
-        static auto* types = new KnownTypes;  // outlives the interpreter's own teardown
+        // Never destroyed, because the interpreter may end later.
+        static auto* types = new KnownTypes;
         return *types;
     }
 
     void add_numpy_scalar(PyTypeObject* type, int code) { scalars_.push_back({type, code}); }
     void set_device_array(PyTypeObject* type) { arrays_.push_back({type, Kind::device_array}); }
 
-    // The element type of a NumPy scalar's class, or -1.
+    // The element type of a NumPy scalar class, or -1.
     [[nodiscard]] int numpy_scalar(const PyTypeObject* type) const {
         for (const auto& [known, code] : scalars_)
             if (known == type) return code;
@@ -49,7 +51,7 @@ class KnownTypes {
         return kind;
     }
 
-    // The mask of a dtype object (NumPy's or torch's), by its text: "float32", "torch.float32".
+    // The mask of a dtype object (NumPy's or torch's) from its text: "float32", "torch.float32".
     ScalarMask mask_of(PyObject* dtype) {
         for (const auto& [known, mask] : dtypes_)
             if (known == dtype) return mask;

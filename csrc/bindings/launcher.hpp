@@ -1,16 +1,16 @@
 // `kernel[grid, block]` on a GPU: a callable that turns Python arguments into a launch.
 //
 // METHOD
-// A launch costs the driver about 2 microseconds, so the way there has to cost little more. A
-// Launcher is a plain C type with the vectorcall protocol. It handles the common case only: every
-// array is a DeviceArray, a CuPy array or a PyTorch tensor that lies on this GPU and fits its
-// parameter, every scalar is exact. At the first argument that is anything else, nothing has
-// happened yet, and the whole call goes to `fallback`, the Python function that copies, converts
-// and explains.
+// The driver needs about 2 microseconds for a launch, so the code before it should not need much
+// more. Therefore a Launcher is a plain C type with the vectorcall protocol. It handles only the
+// common case: each array is a DeviceArray, a CuPy array or a PyTorch tensor on this GPU with the
+// type of its parameter, and each scalar has exactly the type of its parameter. At the first other
+// argument, the launcher passes the whole call to `fallback`, a Python function that copies and
+// converts arguments and explains errors. This is possible because nothing has been launched yet.
 //
-// Other libraries are never imported: their arrays are known by the module of their type, and what
-// is asked of them are public attributes. The launch goes to the stream that is current in the
-// arrays' library, or the one asked for; where two streams meet it is left to the fallback.
+// Other libraries are never imported. Their arrays are recognized by the module of their type, and
+// only public attributes are used. The launch uses the requested stream, or the current stream of
+// the arrays' library. If two different streams are involved, the fallback handles the call.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -33,19 +33,20 @@
 
 namespace coalesce::bindings {
 
-// One parameter of a kernel as the launcher sees it.
+// One parameter of a kernel.
 struct LauncherParameter {
     bool pointer = false;
     ScalarMask accepted =
-        0;  // element types of a pointer; of a scalar its one type, or 0: fallback
+        0;  // for a pointer, its element types; for a scalar, its type, or 0 for the fallback
 };
 
 struct LaunchPlan {
     std::shared_ptr<cuda::Function> function;
     cuda::Geometry geometry;
     std::vector<LauncherParameter> parameters;
-    std::optional<uint64_t> stream;  // asked for; otherwise that of the arrays' library
-    bool one_gpu = true;             // then no array can be on another
+    // The requested stream; if none, the current stream of the arrays' library.
+    std::optional<uint64_t> stream;
+    bool one_gpu = true;  // the process has one GPU, so all arrays are on it
 };
 
 struct LauncherObject {
@@ -56,7 +57,7 @@ struct LauncherObject {
 
 namespace launcher {
 
-// The attribute names, interned once.
+// Names of attributes, interned once.
 struct Names {
     PyObject* address = PyUnicode_InternFromString("_address");
     PyObject* code = PyUnicode_InternFromString("_code");
@@ -78,7 +79,7 @@ struct Names {
     }
 };
 
-// A reference owned for a scope; null after a failed call.
+// A reference that is owned for a scope; null after a failed call.
 class Owned {
   public:
     explicit Owned(PyObject* object) : object_(object) {}
@@ -103,7 +104,7 @@ inline bool attribute(PyObject* object, PyObject* name, uint64_t& value) {
     return as_unsigned(found.get(), value);
 }
 
-// A GPU array of whatever library, as far as a launch needs it.
+// The properties of a GPU array that a launch needs, whichever library it is from.
 struct Seen {
     uint64_t address = 0;
     uint64_t ordinal = 0;
@@ -147,7 +148,8 @@ inline bool see_torch(PyObject* tensor, const LaunchPlan& plan, Seen& seen) {
     return as_unsigned(device.get(), seen.ordinal);
 }
 
-// The current stream of a library, as a handle; 0 is the legacy default stream, which 1 also names.
+// The current stream of a library, as a handle. 0 is the legacy default stream, which libraries
+// also call 1.
 inline bool current_stream(KnownTypes::Kind library, int ordinal, uint64_t& stream) {
     static PyObject* of_cupy = nullptr;
     static PyObject* of_torch = nullptr;
@@ -186,7 +188,7 @@ bool store_integer(PyObject* number, void* value) {
     return true;
 }
 
-// Stores a scalar of exactly the parameter's type; false leaves it to the fallback.
+// Stores a scalar of exactly the parameter's type. Returns false if the fallback must handle it.
 inline bool store_scalar(PyObject* argument, ScalarMask accepted, void* value) {
     constexpr size_t sizes[scalar_names.size()] = {1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 16};
     if (accepted == 0 || (accepted & (accepted - 1)) != 0) return false;
@@ -210,13 +212,14 @@ inline bool store_scalar(PyObject* argument, ScalarMask accepted, void* value) {
         std::memcpy(value, &narrow, sizeof(narrow));
         return true;
     }
-    // A NumPy scalar is an object header and the value, as its public header declares it.
+    // A NumPy scalar consists of an object header and the value, as NumPy's public header declares.
     if (sizes[code] > 8 || KnownTypes::get().numpy_scalar(type) != code) return false;
     std::memcpy(value, reinterpret_cast<const char*>(argument) + sizeof(PyObject), sizes[code]);
     return true;
 }
 
-// Fills `values` and `stream`; false leaves the call to the fallback, with no error set.
+// Fills `values` and `stream`. Returns false, without a Python error, if the fallback must handle
+// the call.
 inline bool marshal(const LaunchPlan& plan, PyObject* const* arguments, uint64_t* values,
                     uint64_t& stream) {
     using Kind = KnownTypes::Kind;
@@ -247,7 +250,7 @@ inline bool marshal(const LaunchPlan& plan, PyObject* const* arguments, uint64_t
     if (cupy && torch && stream != second) return false;
     if (torch) stream = second;
     if (plan.stream) {
-        // Another stream than the arrays' pending work is on has to wait for it.
+        // The requested stream must wait for the arrays' stream, which the fallback does.
         if ((cupy || torch) && stream != *plan.stream) return false;
         stream = *plan.stream;
     }
@@ -265,7 +268,7 @@ inline PyObject* raise(const char* type, const char* message) {
 }
 
 inline PyObject* call(PyObject* self, PyObject* const* arguments, size_t count, PyObject* names) {
-    constexpr size_t most = 64;  // parameters; a kernel with more goes the long way
+    constexpr size_t most = 64;  // parameters; kernels with more use the fallback
     const auto* launcher = reinterpret_cast<LauncherObject*>(self);
     const LaunchPlan& plan = *launcher->plan;
     const size_t given = static_cast<size_t>(PyVectorcall_NARGS(count));
@@ -340,7 +343,7 @@ inline PyTypeObject* type() {
 
 }  // namespace launcher
 
-// A new callable. Its parameters' values must each fit 8 bytes or have `accepted` 0.
+// Makes a callable. The value of each parameter must fit in 8 bytes, or its `accepted` must be 0.
 inline pybind11::object make_launcher(LaunchPlan plan, pybind11::object fallback) {
     PyTypeObject* type = launcher::type();
     if (type == nullptr) throw pybind11::error_already_set();

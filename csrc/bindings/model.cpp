@@ -1,4 +1,4 @@
-// The GPU table and the time model as Python sees them.
+// Binds the GPU table and the models.
 #include <pybind11/stl.h>
 
 #include "bindings/sim.hpp"
@@ -41,7 +41,7 @@ const model::Gpu& found(const std::string& name) {
     return *gpu;
 }
 
-// The members of a Work by name.
+// Calls f(name, member) for the members of a Work.
 template <class Work, class F>
 void for_each_field(Work& w, F&& f) {
     f("blocks", w.blocks);
@@ -125,15 +125,15 @@ void add_model(py::module_ m) {
             for (const model::Gpu& g : model::gpus()) list.append(as_dict(g));
             return list;
         },
-        "The simulated GPUs, a dict of its figures each.");
+        "The simulated GPUs: a dict of figures for each.");
     m.def(
         "occupancy",
         [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
             return as_dict(model::occupancy(found(gpu), threads, registers, shared_bytes));
         },
         py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
-        "Blocks a multiprocessor holds at once, what limits them (limit), bytes of its memory left "
-        "as first-level cache, warps a block. No registers: not known.");
+        "Blocks that a multiprocessor holds at once, what limits them (limit), bytes of L1, "
+        "warps per block. If registers is 0, it is unknown.");
     m.def(
         "time",
         [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes,
@@ -163,7 +163,7 @@ void add_model(py::module_ m) {
             return model::sectors_of(addresses, bytes, size);
         },
         py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes,
-        "The first bytes of the sectors, or of other aligned pieces of `size` bytes, that the "
+        "The addresses of the sectors, or of other aligned units of `size` bytes, that the "
         "accesses touch, ascending.");
     m.def(
         "shared_groups",
@@ -184,7 +184,7 @@ void add_model(py::module_ m) {
             return groups;
         },
         py::arg("addresses"), py::arg("itemsize"), py::arg("mask"), py::arg("load"),
-        "The groups of lanes that a shared load or store is served in, one after the other: the "
+        "The groups of lanes in which a shared load or store is served, one after another: the "
         "mask of each group's active lanes, and its wavefronts.");
     m.def(
         "first_level_cycles",

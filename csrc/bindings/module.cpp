@@ -1,4 +1,4 @@
-// coalesce._core: what Python sees of the C++ core, an area a file.
+// coalesce._core: the C++ core as a Python module. Each area has a file of its own.
 #include "bindings/bindings.hpp"
 #include "ptx/demangle.hpp"
 
@@ -8,7 +8,7 @@ PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of coalesce: the simulator, the GPU driver and the kernel catalogue.";
     coalesce::bindings::add_errors(m);
     m.def("demangled", &coalesce::ptx::demangled, py::arg("name"),
-          "The C++ that a mangled name stands for; any other name as it is.");
+          "The demangled form of a C++ name; other names are returned unchanged.");
     coalesce::bindings::add_sim(m.def_submodule("sim", "The warp-level simulator."));
     coalesce::bindings::add_model(m.def_submodule("model", "The GPU table and the time model."));
     coalesce::bindings::add_cuda(

@@ -1,4 +1,4 @@
-// coalesce._core.ops: the catalogue as Python sees it.
+// coalesce._core.ops: binds the catalogue.
 #include "ops/catalogue.hpp"
 
 #include <pybind11/stl.h>

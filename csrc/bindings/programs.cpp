@@ -1,4 +1,4 @@
-// The device code in executables, for whoever runs whole programs.
+// Finds the device code in executables, for whole programs.
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.hpp"

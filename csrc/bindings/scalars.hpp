@@ -1,4 +1,4 @@
-// The element types a kernel argument can have, by the names NumPy gives them in a typestr.
+// The element types of kernel arguments, with the names that NumPy's typestr has for them.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ inline constexpr std::array<std::string_view, 15> scalar_names = {
 using ScalarMask = uint32_t;
 inline constexpr ScalarMask any_scalar = ~ScalarMask{0};
 
-// The number of a name: its place in scalar_names; -1 where it is none of them.
+// The code of a name: its index in scalar_names, or -1 if there is no such name.
 inline int scalar_code(std::string_view name) {
     for (size_t i = 0; i < scalar_names.size(); ++i)
         if (scalar_names[i] == name) return static_cast<int>(i);

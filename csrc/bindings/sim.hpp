@@ -1,4 +1,4 @@
-// What the files that bind the simulator share.
+// Declarations that the files that bind the simulator share.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -25,18 +25,18 @@
 
 namespace coalesce::bindings {
 
-// Host memory an argument of a launch points to.
+// Host memory to which an argument of a launch points.
 struct BufferArgument {
     pybind11::array array;
     std::string name;
     bool writable;
-    pybind11::object undefined = pybind11::none();  // or a bool for each byte: sim::Buffer
-    uint64_t offset = 0;  // of the kernel's pointer, in bytes from the start of the array
+    pybind11::object undefined = pybind11::none();  // None, or one bool per byte: see sim::Buffer
+    uint64_t offset = 0;  // in bytes, from the start of the array to the kernel's pointer
 };
 
-// The memory of a launch: the device arrays that live, at their own addresses, and the host's
-// arrays among the arguments. Those that overlap are one buffer, so that a kernel sees them as one
-// memory.
+// The memory of a launch: the live device arrays at their own addresses, and the host arrays among
+// the arguments. Arrays that overlap share one buffer, so that a kernel sees the same memory in
+// both.
 class Arguments {
   public:
     explicit Arguments(const pybind11::list& values);
@@ -61,8 +61,8 @@ class Arguments {
     uint64_t total_bytes_ = 0;
 };
 
-// What the launching thread does while a grid runs: prints what the kernel printed, looks for
-// Ctrl-C, tells the progress a few times a second. Made and finished with the GIL held.
+// The work of the launching thread while a grid runs: it prints what the kernel printed, checks for
+// Ctrl-C, and reports progress a few times per second. Construct and finish it with the GIL held.
 class Attendant {
   public:
     Attendant(sim::Launch& launch, pybind11::object progress);
@@ -83,35 +83,35 @@ class Attendant {
     sim::Printed printed_;
 };
 
-// A variable's name as its declaration has it: "tile" of "_ZZ5tiledE4tile".
+// The name of a variable in its declaration: "tile" for "_ZZ5tiledE4tile".
 [[nodiscard]] std::string plain_name(const std::string& name);
 
-// A column for each property of the events.
+// A dict of columns, one for each property of the events.
 [[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
                                         sim::Dim3 grid);
 
-// How the source declares the shared variables: {name: (shape, bytes of an item, type)}.
+// How the source declares the shared variables: {name: (shape, bytes per item, type)}.
 using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] SharedShapes shared_shapes(const pybind11::dict& declared);
-// The findings of a checked run: (list of dicts, how many more in groups left out).
+// The findings of a checked run: (list of dicts, number of findings in omitted groups).
 [[nodiscard]] pybind11::tuple tell(const analysis::Checked& checked, const sim::Program& program);
 
-// Dicts of what was modelled (model.cpp).
+// Convert modelled values to dicts (model.cpp).
 [[nodiscard]] pybind11::dict as_dict(const model::Time& time);
 [[nodiscard]] pybind11::dict as_dict(const model::Work& work);
 [[nodiscard]] pybind11::dict as_dict(const analysis::CacheResult& caches);
 [[nodiscard]] pybind11::dict as_dict(const model::Occupancy& occupancy);
 
-// A launch of which one block is walked through by steps, with all that it refers to.
+// A launch of which one block is stepped through, with everything that it refers to.
 struct StepSession {
     StepSession(const sim::Program& program, const sim::RegisterMap& registers,
                 const sim::ModuleMemory& variables, const pybind11::list& arguments);
-    // Starts block `number` of a launch whose `parameters` are packed.
+    // Starts block `number` of a launch. The launch's `parameters` must be packed.
     void start(sim::Launch launch, uint64_t number, size_t most_events);
 
     const sim::Program& program;
     const sim::RegisterMap& registers;
-    sim::ModuleMemory variables;  // its own, so that launches in between change nothing here
+    sim::ModuleMemory variables;  // a copy, so that launches between steps do not change it
     pybind11::list given;         // keeps the arrays alive
     Arguments arrays;
     sim::AddressSpace memory;

@@ -1,4 +1,4 @@
-// The arrays a launch is given, as the simulator's memory.
+// Maps the arrays of a launch into the simulator's memory.
 #include <algorithm>
 
 #include "bindings/sim.hpp"
@@ -26,13 +26,13 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
                 continue;
             mapped[i] = true;
             p.address = whole.address + uint64_t(p.buffer.host - whole.host);
-            // A part has its name from the argument, but not its shape.
+            // A part of a larger array gets its name from the argument, but no shape.
             whole.name = p.buffer.name;
             if (p.buffer.bytes == whole.bytes)
                 whole.shape = p.buffer.shape;
             else
                 whole.shape.clear();
-            // The mask of a part is a part of the mask of the whole.
+            // The mask of a part is a part of the mask of the whole array.
             if (p.buffer.undefined)
                 whole.undefined = p.buffer.undefined - (p.buffer.host - whole.host);
         }
@@ -59,7 +59,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         } else {
             sim::Buffer& whole = wholes.back();
             const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
-            // A view of part of the other: the name of the larger one, if it is that.
+            // This array overlaps the previous one. If it is larger or begins later, the shape is
+            // not known.
             if ((b.bytes > whole.bytes || b.host != whole.host) && end > whole.bytes)
                 whole.shape.clear();
             whole.bytes = std::max(whole.bytes, end);
@@ -69,7 +70,7 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         }
         whole_of[n] = wholes.size() - 1;
     }
-    // Addresses follow the order of the arguments, so that they are the same in every run.
+    // Addresses are in the order of the arguments, so that they are the same in every run.
     std::vector<uint64_t> addresses(wholes.size());
     for (const size_t n : of_the_host) {
         const sim::Buffer& whole = wholes[whole_of[n]];

@@ -1,4 +1,4 @@
-// What the launching thread does while a grid runs: prints, looks for Ctrl-C, tells the progress.
+// The work of the launching thread while a grid runs: printing, checking for Ctrl-C, progress.
 #include "bindings/gil.hpp"
 #include "bindings/sim.hpp"
 

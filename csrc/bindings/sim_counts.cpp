@@ -1,4 +1,4 @@
-// What a launch was counted to do, as Python sees it.
+// Binds the counts of a launch.
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using ptx::Space;
 using sim::Access;
 using sim::InstructionInfo;
 
-// The space of the instruction's opcode or, where only the addresses tell, of its accesses.
+// The memory space of the opcode. For generic instructions, the space of the accesses.
 const char* space_name(const InstructionInfo& info, const InstructionCounts& counted) {
     switch (info.space == Space::generic ? counted.space : info.space) {
         case Space::global:
@@ -113,7 +113,7 @@ py::dict table(const Counts& c) {
     return t;
 }
 
-// What pickle keeps, in types every build of the package knows.
+// The state for pickle, in types that do not depend on the build of the package.
 py::tuple state_of(const Counts& c) {
     const Listing& l = *c.listing;
     py::list instructions;
@@ -199,7 +199,8 @@ void add_sim_counts(py::module_& m) {
             "the\n"
             "address tells the space, whether other threads may rely on the access, whether it\n"
             "is a bulk copy, whether it\n"
-            "writes registers; width in bytes a lane), what it accesses (the index of a parameter "
+            "writes registers; width in bytes per lane), what it accesses (the index of a "
+            "parameter "
             "or -1, the name of a variable\n"
             "or none) and what it cost, summed over all warps.")
         .def_property_readonly(

@@ -1,4 +1,4 @@
-// Launches of a program: arguments are packed, and the result is made objects.
+// Launches a program: packs the arguments, and converts the result to objects.
 #include <pybind11/stl.h>
 
 #include <chrono>
@@ -14,8 +14,8 @@ namespace coalesce::bindings {
 
 namespace {
 
-// (space, name, address, bytes, argument or -1) of the arrays among the arguments, the module's
-// variables, and the shared variables, whose addresses count from the start of shared memory.
+// (space, name, address, bytes, argument or -1) for the arrays among the arguments, the module's
+// variables and the shared variables. Addresses of shared variables start at 0.
 py::list layout(const sim::Program& program, const py::list& arguments, const Arguments& arrays,
                 uint32_t dynamic_bytes) {
     py::list list;

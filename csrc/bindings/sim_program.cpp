@@ -1,4 +1,4 @@
-// The module of a program: its kernels and variables, decoded for each purpose once.
+// The module of a program: its kernels and variables, decoded once for each purpose.
 #include <pybind11/stl.h>
 
 #include <chrono>
@@ -138,7 +138,8 @@ std::optional<sim::Program> Program::lift(const std::string& entry, const sim::E
     const ptx::Function& function = find(entry);
     try {
         if (!machine_ && !make_listing_.is_none()) {
-            // Not forgotten before it is read: another thread may ask meanwhile, or be forked off.
+            // make_listing_ is cleared only after the call, because another thread may call this
+            // meanwhile, or the process may fork.
             const py::object made = py::object(make_listing_)();
             machine_ = sass::read(made.cast<std::string>());
             make_listing_ = py::none();

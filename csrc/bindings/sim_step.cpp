@@ -1,4 +1,4 @@
-// Walking one block of a launch from Python.
+// Binds the stepper, which executes one block of a launch step by step.
 #include "analysis/step.hpp"
 
 #include <pybind11/numpy.h>
@@ -36,10 +36,10 @@ void StepSession::start(sim::Launch launch, uint64_t number, size_t most_events)
 
 namespace {
 
-// Instructions between two looks for Ctrl-C.
+// The number of instructions between two checks for Ctrl-C.
 constexpr uint64_t instructions_at_once = 1 << 14;
 
-// One thread at a time walks.
+// Only one thread at a time may use a stepper.
 class Turn {
   public:
     explicit Turn(StepSession& s) : lock_(s.running, std::try_to_lock) {
@@ -74,16 +74,16 @@ py::tuple position(StepSession& s, uint32_t warp) {
     return py::make_tuple(name_of(p.state), p.pc, p.mask);
 }
 
-// (warp, instruction, mask) of what was executed, or None.
+// Returns (warp, instruction, mask) of the executed instruction, or None.
 py::object step(StepSession& s, std::optional<uint32_t> warp) {
     const Turn turn(s);
-    (void)s.stepper->take_events();  // those of the last command
+    (void)s.stepper->take_events();  // events of the previous command
     const auto done = s.stepper->step(warp);
     if (!done) return py::none();
     return py::make_tuple(done->warp, done->pc, done->mask);
 }
 
-// True where it stopped, False where the block ended first.
+// Returns true if it stopped at the condition, and false if the block ended first.
 bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optional<uint32_t> warp,
          bool barrier, std::optional<uint32_t> off_lines) {
     const Turn turn(s);
@@ -108,7 +108,7 @@ bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optiona
     }
 }
 
-// (name, type, mask of lanes that hold a value, bytes of 32 lanes) of each register.
+// (name, type, mask of lanes that hold a value, bytes of 32 lanes) for each register.
 py::list registers(StepSession& s, uint32_t warp) {
     const Turn turn(s);
     py::list list;
@@ -122,7 +122,7 @@ py::list registers(StepSession& s, uint32_t warp) {
     return list;
 }
 
-// The block's shared memory, and which of its bytes were written.
+// The shared memory of the block, and which of its bytes were written.
 py::tuple shared(StepSession& s) {
     const Turn turn(s);
     const std::vector<bool>& written = s.stepper->shared_written();
@@ -139,7 +139,7 @@ py::tuple take_events(StepSession& s) {
     return py::make_tuple(columns_of(trace.events, s.grid), trace.omitted);
 }
 
-// A tuple for each instruction; what it writes and reads are names of registers.
+// A tuple for each instruction. The registers that it writes and reads are names.
 py::list listing(const StepSession& s) {
     py::list list;
     for (size_t pc = 0; pc < s.program.instructions.size(); ++pc) {

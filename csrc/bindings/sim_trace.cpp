@@ -1,4 +1,4 @@
-// Recorded memory events as NumPy arrays.
+// Converts recorded memory events to NumPy arrays.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 

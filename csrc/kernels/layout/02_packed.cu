@@ -1,11 +1,11 @@
-// A matrix in strips of 128 rows, each strip transposed: what 16_tma copies with one instruction.
+// A matrix in strips of 128 rows, each strip transposed. 16_tma copies a stage in one instruction.
 //
-// Element (row, k) goes to out[row / 128][k][row % 128]. A stage of 32 steps of k is then 16 KB
-// that lie together. `depth` is cols rounded up to whole stages; elements past the edges are zeros.
-// After the strips come 256 zeros, a row of B for steps past its last one.
+// Element (row, k) goes to out[row / 128][k][row % 128]. A stage of 32 values of k is then 16 KB of
+// contiguous memory. `depth` is cols rounded up to whole stages; elements past the edges are zeros.
+// After the strips follow 256 zeros: a row of B for values of k past its last row.
 
 #define STRIP 128  // rows of a strip
-#define STAGE 32   // steps of k
+#define STAGE 32   // values of k
 #define ZEROS 256
 #define THREADS 256
 
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) packed(
     }
 
     if (cols % 4 == 0 && size_t(x) % 16 == 0) {
-        float4 values[4];  // all loads first: more bytes on their way
+        float4 values[4];  // all loads first: more bytes in flight
         for (int i = 0; i < 4; ++i) {
             const int row = strip * STRIP + t / 8 + 32 * i, k = k0 + t % 8 * 4;
             values[i] = make_float4(0, 0, 0, 0);

@@ -1,8 +1,8 @@
-// What is left of a matrix when its elements are rounded to TF32: the low part of 21_tf32x3.
+// The difference of a matrix and its elements rounded to TF32: the low part of 21_tf32x3.
 //
-// The copies of 21_tf32x3 round to 11 significant bits, the nearest value, a tie to even; so
-// does this. The rest is rounded likewise. Rows of `rest` are `pitch` elements long, a
-// multiple of 4; what fills a row up is zero.
+// The copies of 21_tf32x3 round to 11 significant bits: to the nearest value, ties to even. This
+// kernel rounds in the same way, and also rounds the difference. Rows of `rest` have `pitch`
+// elements, a multiple of 4. The elements after the last column are zeros.
 
 #define THREADS 256
 

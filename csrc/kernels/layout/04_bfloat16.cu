@@ -1,7 +1,7 @@
-// A float32 matrix rounded to bfloat16: what 19_bf16 multiplies, if it gets float32 matrices.
+// Rounds a float32 matrix to bfloat16, so that 19_bf16 can multiply float32 matrices.
 //
-// bfloat16 is the upper half of a float32. Rounds to nearest, a tie to even. Rows of `out` are
-// `pitch` elements long, a multiple of 8; what fills a row up is zero.
+// A bfloat16 is the upper half of a float32. Values are rounded to nearest, ties to even. Rows of
+// `out` have `pitch` elements, a multiple of 8. The elements after the last column are zeros.
 
 #define THREADS 256
 

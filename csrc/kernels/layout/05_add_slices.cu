@@ -1,7 +1,7 @@
 // out = alpha * (the sum of `slices` matrices) + beta * c: the second launch of matmul/17_split_k.
 //
-// x holds the matrices one behind the other, n elements each. One thread per element adds them up,
-// always in the same order; loads and stores are coalesced. c is not read where beta is 0.
+// x holds the matrices one after another, n elements each. Each thread adds up one element, always
+// in the same order. Loads and stores are coalesced. c is not read if beta is 0.
 
 extern "C" __global__ void add_slices(
     const float* __restrict__ x, const float* __restrict__ c, float* __restrict__ out, size_t n,

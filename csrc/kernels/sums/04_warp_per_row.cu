@@ -7,7 +7,7 @@
 #ifndef REAL
 #define REAL float
 #endif
-#define WARPS 8  // a block: 8 rows
+#define WARPS 8  // per block; each sums one row
 
 extern "C" __global__ void warp_per_row(
     const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {

@@ -11,7 +11,7 @@
 #ifndef REAL
 #define REAL float
 #endif
-#define THREADS 256                     // a block
+#define THREADS 256                     // per block
 #define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
 #define LOADS 4
 
@@ -19,7 +19,7 @@ struct alignas(16) Vector {
     REAL v[WIDTH];
 };
 
-// A sum and what was lost of it by rounding.
+// A sum, and the error that rounding has added to it.
 struct Running {
     REAL sum = 0, lost = 0;
     __device__ void add(REAL x) {
