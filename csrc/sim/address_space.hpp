@@ -1,13 +1,13 @@
-// The simulated device memory: named buffers at addresses like cudaMalloc's.
+// The simulated device memory: named buffers at addresses like those of cudaMalloc.
 //
 // METHOD
-// A buffer is host memory that the kernel sees at a simulated address: 256-byte aligned whatever
-// the host's alignment, and at least `guard_gap` bytes away from its neighbours, so that an access
-// past an end belongs to no buffer instead of to the next one. Memory is never copied: an address
-// is translated to the host's when it is used.
+// A buffer is host memory that the kernel sees at a simulated address. The address is a multiple of
+// 256 bytes, whatever the alignment on the host. Neighbouring buffers are at least `guard_gap`
+// bytes apart, so an access past the end of a buffer is in no buffer. Memory is never copied: each
+// access translates its address to the host's.
 //
-// Generic addresses (PTX ISA, "Generic Addressing") find the other state spaces in windows below
-// the buffers; address 0 belongs to nothing.
+// In generic addresses (PTX ISA, "Generic Addressing"), the other state spaces have windows below
+// the buffers. Address 0 is in no window.
 #pragma once
 
 #include <array>
@@ -22,13 +22,14 @@ namespace coalesce::sim {
 
 inline constexpr uint64_t window_bytes = 1u << 24;
 inline constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
-// Shared memory of all blocks of a cluster: 16 MiB for each, the block's own first.
+// Shared memory of all blocks of a cluster, with 16 MiB for each. The block's own memory comes
+// first.
 inline constexpr uint64_t cluster_window_bytes = uint64_t{1} << 32;
 inline constexpr uint64_t local_window = 2u << 24;
 inline constexpr uint64_t param_window = 3u << 24;
 inline constexpr uint64_t module_base = 0x7e00'0000'0000;  // __device__ and __constant__ variables
 inline constexpr uint64_t global_base = 0x7f00'0000'0000;  // the launch's arguments
-inline constexpr uint64_t grid_workspace = 0x7d00'0000'0000;  // of a cooperative launch
+inline constexpr uint64_t grid_workspace = 0x7d00'0000'0000;  // used by cooperative launches
 inline constexpr uint64_t guard_gap = 1u << 21;
 
 struct Buffer {
@@ -37,10 +38,11 @@ struct Buffer {
     uint64_t bytes = 0;
     std::byte* host = nullptr;
     bool writable = true;
-    // Of each byte whether what it holds means nothing, as it was never written; null: all do mean
-    // something. A checked run keeps it.
+    // For each byte, whether it is undefined because it was never written. If null, all bytes are
+    // defined. Used by checked runs.
     bool* undefined = nullptr;
-    // How the owner sees it, for messages: an array of `type` items. Empty for plain bytes.
+    // The owner's view of the buffer, for messages: an array of `type` items. Empty for plain
+    // bytes.
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;
@@ -52,28 +54,28 @@ struct Buffer {
 
 class AddressSpace {
   public:
-    // Places a buffer at the next free address and returns that address.
+    // Adds a buffer at the next free address and returns that address.
     uint64_t add(Buffer buffer);
 
-    // Places a buffer at its own address.
+    // Adds a buffer at its own address.
     void add_at(Buffer buffer);
 
-    // Makes the memory at `grid_workspace`, by which the blocks of a cooperative launch wait for
-    // each other, ready for a launch. It is as cooperative_groups.h expects it: the size in bytes,
+    // Prepares the memory at `grid_workspace`, through which the blocks of a cooperative launch
+    // wait for each other. It has the layout that cooperative_groups.h expects: the size in bytes,
     // and the barrier.
     void prepare_grid_workspace();
 
-    // Takes out all buffers from an address on.
+    // Removes all buffers from this address on.
     void forget_from(uint64_t address);
     // The buffer that starts at an address, or null.
     [[nodiscard]] const Buffer* at(uint64_t address) const;
-    // Frees such a buffer: it stays, without any bytes, and freed() describes it.
+    // Frees this buffer: it remains, but has no bytes. freed() then describes it.
     void free_at(uint64_t address);
-    // The freed buffer that an address was in, or null.
+    // The freed buffer that contained this address, or null.
     [[nodiscard]] const Buffer* freed(uint64_t address) const;
 
-    // The buffer that holds all of [address, address + bytes), or null. `hint` is where the last
-    // search of this instruction ended and is tried first.
+    // The buffer that contains all of [address, address + bytes), or null. `hint` is the result of
+    // the instruction's last search, and is tried first.
     [[nodiscard]] const Buffer* find(uint64_t address, uint64_t bytes, uint16_t& hint) const {
         if (hint < buffers_.size() && holds(buffers_[hint], address, bytes)) return &buffers_[hint];
         return search(address, bytes, hint);

@@ -1,4 +1,4 @@
-// The functions that a kernel may call, directly or not.
+// The functions that a kernel may call, directly or indirectly.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@ namespace coalesce::sim {
 struct CallGraph {
     std::vector<const ptx::Function*> functions;  // the kernel first
     std::vector<std::vector<uint32_t>> callees;   // by function
-    bool through_pointers = false;                // some call does not name its function
+    bool through_pointers = false;                // some calls do not name their function
 
-    // The number of a function of the graph, or no_function.
+    // The number of a function in the graph, or no_function.
     static constexpr uint32_t no_function = UINT32_MAX;
     [[nodiscard]] uint32_t number_of(std::string_view name) const;
 
-    // The sum of the functions' costs along the deepest chain of calls, at most `most`. Sets
-    // `recursive` if no chain is the deepest.
+    // The sum of the functions' costs along the deepest chain of calls, at most `most`. If there is
+    // no deepest chain, sets `recursive`.
     [[nodiscard]] uint32_t deepest(const std::vector<uint32_t>& costs, uint64_t most,
                                    bool& recursive) const;
-    // Functions may call themselves, or nothing tells which functions are called.
+    // Whether functions may call themselves, or it is not known which functions are called.
     [[nodiscard]] bool recursive() const;
 };
 
-// A call through a pointer may lead to every function whose address the module takes. A call of a
-// function that has no body in the module is left out.
+// A call through a pointer may lead to each function whose address the module takes. Calls of
+// functions without a body in the module are left out.
 [[nodiscard]] CallGraph call_graph(const ptx::Module& module, const ptx::Function& entry);
 
-// The operand of a call that names the function, of which results may stand before it.
+// The index of the operand that names the called function. Results may precede it.
 [[nodiscard]] size_t callee_operand(const ptx::Instruction& call);
 
-// The function that an instruction calls by name; empty if it calls none.
+// The function that an instruction calls by name; empty if there is none.
 [[nodiscard]] std::string_view callee_name(const ptx::Instruction& in);
 
 }  // namespace coalesce::sim

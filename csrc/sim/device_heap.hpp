@@ -1,11 +1,11 @@
-// The heap of device code: what malloc, free, new and delete in a kernel use.
+// The heap of device code, for malloc, free, new and delete in kernels.
 //
 // METHOD
-// As on a GPU there is one heap, of a fixed size, and what a kernel allocates lives until a kernel
-// frees it (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and Operations"). Each
-// allocation is a buffer of the launch's address space, with a gap behind it, and no address is
-// given out twice: so an access outside an allocation is found, and one to freed memory, too. A
-// kernel that allocates runs on one host thread, as address spaces change meanwhile.
+// As on a GPU, there is one heap of a fixed size, and an allocation lives until a kernel frees it
+// (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and Operations"). Each allocation
+// is a buffer of the launch's address space, followed by a gap, and addresses are not reused.
+// Therefore accesses outside an allocation and to freed memory are detected. A kernel that
+// allocates runs on one host thread, because allocations change the address space.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace coalesce::sim {
 
-// Above all other memory, also the host's that whole programs share with their kernels: so new
-// buffers follow those that an address space has.
+// Above all other memory, including host memory that whole programs share with their kernels. So
+// new buffers always follow the existing ones.
 inline constexpr uint64_t device_heap_base = 0x8000'0000'0000;
 inline constexpr uint64_t device_heap_bytes = 8u << 20;  // unless cudaDeviceSetLimit changes it
 
@@ -29,27 +29,27 @@ struct Op;
 
 class DeviceHeap {
   public:
-    // The heap of all launches of this process. One launch at a time allocates.
+    // The heap for all launches of this process. Only one launch at a time may allocate.
     static DeviceHeap& get();
 
-    // Adds the allocations to a launch's memory, and takes out those that have been freed since.
+    // Adds the allocations to a launch's memory, and removes those that were freed.
     void map_into(AddressSpace& memory);
 
-    // The call of malloc: its instruction, and who made it.
+    // A call of malloc: its instruction, and the calling thread.
     struct Caller {
         uint32_t pc = 0;
         Dim3 thread, block;
     };
-    // 0: the heap is full.
+    // Returns 0 if the heap is full.
     [[nodiscard]] uint64_t allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller);
-    // What is wrong with it; empty: nothing.
+    // Frees an allocation. Returns an error message, or an empty text.
     [[nodiscard]] std::string release(AddressSpace& memory, uint64_t address);
 
     [[nodiscard]] uint64_t limit() const { return limit_; }
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
-    // Allocations since mark() to which no pointer is left in `memory`.
+    // Allocations since mark() to which `memory` contains no pointer.
     struct Lost {
         Caller caller;
         uint64_t bytes;
@@ -70,7 +70,7 @@ class DeviceHeap {
     uint64_t limit_ = device_heap_bytes;
 };
 
-// malloc and free of one lane.
+// malloc and free for one lane.
 [[nodiscard]] uint64_t device_malloc(const Warp& warp, const Op& op, int lane, uint64_t bytes);
 void device_free(const Warp& warp, const Op& op, int lane, uint64_t address);
 

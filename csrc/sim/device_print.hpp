@@ -1,4 +1,4 @@
-// What kernels say: printf and assert.
+// Output of kernels: printf and assert.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace coalesce::sim {
 
-// What a kernel may print in one launch, bytes; and in one call of printf, so that a format such as
-// "%999999999d" fills no memory.
+// Limits in bytes of the text that one launch prints, and of one call of printf. Without the
+// second, a format such as "%999999999d" could fill the memory.
 inline constexpr uint64_t most_printed = 16 << 20;
 inline constexpr uint64_t most_printed_by_a_call = 1 << 20;
 
-// Text that a launch printed, up to `most_printed` bytes of it.
+// Collects the text that a launch prints, up to `most_printed` bytes.
 class Printed {
   public:
     void add(const std::string& text);
-    // Returns what was added since the last call; once more was left out, says so at its end.
+    // Returns the text since the last call. If text was omitted, a note at the end says so, once.
     std::string take();
 
   private:
@@ -28,8 +28,8 @@ class Printed {
     bool told_ = false;
 };
 
-// printf of one lane: formats like the C library and hands the text to launch.print. Returns the
-// number of arguments, as the device function does; -1 for a format that is not readable.
+// Executes printf for one lane: formats like the C library and passes the text to launch.print.
+// Returns the number of arguments, as the device function does, or -1 if the format is invalid.
 int32_t device_printf(const Warp& warp, int lane, uint64_t format, uint64_t arguments);
 
 // Throws the LaunchError of a failed assert. Its message has the expression, the function, the line

@@ -1,15 +1,14 @@
-// Small facts about floating-point formats: denormals to zero, the canonical NaN, half and
-// bfloat16.
+// Helpers for floating-point formats: flushing to zero, the canonical NaN, half and bfloat16.
 //
-// A half (f16: 1 sign, 5 exponent, 10 fraction bits) and a bfloat16 (1, 8, 7) are kept as their 16
-// bits. Arithmetic on them is done in a wider format and rounded once: float holds every product
-// and sum of two of them exactly enough that the second rounding changes nothing (Figueroa, "When
-// is double rounding innocuous?", 1995: p' >= 2p + 2). Where a wider result may itself be rounded
-// (fma in double, a 64-bit integer in double), it is rounded to odd, which no later rounding to
-// fewer bits can mistake for a tie (Boldo and Melquiond, "Emulation of FMA and correctly rounded
-// sums: proved algorithms using rounding to odd", 2008).
+// A half (f16: 1 sign, 5 exponent, 10 fraction bits) and a bfloat16 (1, 8, 7) are stored as 16
+// bits. Arithmetic on them uses a wider format and rounds the result once more. This second
+// rounding changes nothing, because float is wide enough for products and sums of two such numbers
+// (Figueroa, "When is double rounding innocuous?", 1995: p' >= 2p + 2). The wider result itself may
+// be inexact: fma in double, or a 64-bit integer as double. It is then rounded to odd, so that a
+// later rounding to fewer bits cannot mistake it for a tie (Boldo and Melquiond, "Emulation of FMA
+// and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 //
-// Everything is written without branches, so that loops over lanes become vector code.
+// All functions are free of branches, so that the compiler can vectorize loops over lanes.
 #pragma once
 
 #include <bit>
@@ -21,10 +20,10 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// How a result is rounded: .rn (to nearest, ties to even), .rz, .rm, .rp.
+// Rounding modes: .rn (to nearest, ties to even), .rz, .rm, .rp.
 enum class Rounding : uint8_t { nearest, zero, down, up };
 
-// Subnormals to zero of the same sign (.ftz).
+// Replaces subnormals by zeros with the same sign (.ftz).
 inline float flush(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
     return (b & 0x7f800000u) == 0 ? std::bit_cast<float>(b & 0x80000000u) : x;
@@ -34,12 +33,12 @@ inline double flush(double x) {
     return (b & 0x7ff0000000000000u) == 0 ? std::bit_cast<double>(b & 0x8000000000000000u) : x;
 }
 
-// Single-precision arithmetic returns one NaN, 0x7fffffff, whatever the operands' (CUDA
-// Programming Guide, "Floating-Point Standard"); the host's has another sign and keeps payloads.
+// Single-precision arithmetic returns the NaN 0x7fffffff, for any NaN operands (CUDA Programming
+// Guide, "Floating-Point Standard"). The host's NaN has another sign and keeps payloads.
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
-// What computes a result, against what changes a sign, returns the canonical NaN.
+// Computing operations return the canonical NaN; operations that only change a sign do not.
 template <class F>
 struct computed {
     template <class... T>
@@ -53,7 +52,7 @@ struct fused_multiply_add {
     static double of(double a, double b, double c) { return __builtin_fma(a, b, c); }
 };
 
-// What the hardware approximates: the sine and cosine of a turn's fraction.
+// Approximate functions of the hardware: sine and cosine of an angle in turns.
 struct sine_of_turns {
     static float of(float a) { return canonical(float(std::sin(6.283185307179586 * double(a)))); }
 };
@@ -64,7 +63,7 @@ struct cosine_of_turns {
 inline float half_to_float(uint16_t h) {
     const uint32_t sign = uint32_t(h & 0x8000) << 16;
     const uint32_t magnitude = h & 0x7fff;
-    // A subnormal half is a normal float: scaling by a power of two is exact.
+    // As a float, a subnormal half is normal. Scaling by a power of two is exact.
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     const uint32_t special = 0x7f800000u | (magnitude & 0x3ff) << 13;
     return std::bit_cast<float>(sign |
@@ -77,11 +76,11 @@ inline uint16_t float_to_half(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
     const uint32_t sign = b >> 16 & 0x8000;
     const uint32_t a = b & 0x7fffffff;
-    // Below 2^-14 adding 1/2 leaves units of 2^-24.
+    // Below 2^-14, adding 1/2 leaves units of 2^-24.
     const float shifted = std::bit_cast<float>(a) + 0.5f;
     const uint32_t small = std::bit_cast<uint32_t>(shifted) - 0x3f000000;
     const uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
-    // From 0x477ff000 on it rounds to 2^16 or more.
+    // From 0x477ff000 on, values round to 2^16 or more.
     const uint32_t magnitude = a < 0x38800000 ? small : a >= 0x477ff000 ? 0x7c00 : normal;
     return uint16_t(a > 0x7f800000 ? 0x7fff : sign | magnitude);
 }
@@ -92,12 +91,12 @@ inline uint16_t float_to_bfloat(float x) {
     return uint16_t((b & 0x7fffffff) > 0x7f800000 ? 0x7fff : rounded);
 }
 
-// Rounds to a format with `fraction` bits and the given exponents of its normal numbers.
+// Rounds to a format with `fraction` fraction bits and normal exponents in this range.
 template <int fraction, int min_exponent, int max_exponent, Rounding mode = Rounding::nearest>
 inline double round_to_format(double x) {
     const uint64_t biased = std::bit_cast<uint64_t>(x) >> 52 & 0x7ff;
     constexpr uint64_t least = uint64_t(min_exponent + 1023);
-    // At most what overflows anyway, so that the sums of exponents below stay in range.
+    // Limited to values that overflow in any case, so that the following exponents stay in range.
     constexpr uint64_t most = uint64_t(max_exponent + 1 + 1023);
     const uint64_t e = biased < least ? least : biased > most ? most : biased;
     // Adding and subtracting 1.5 * 2^(e + 52 - fraction) leaves units of 2^(e - fraction).
@@ -111,7 +110,7 @@ inline double round_to_format(double x) {
         if (shrink && std::abs(r) > std::abs(x)) r -= away;
         if (!shrink && std::abs(r) < std::abs(x)) r += away;
     }
-    // 2^max_exponent times (2 - 2^-fraction) is the largest number, half a unit more the tie.
+    // 2^max_exponent * (2 - 2^-fraction) is the largest number. The tie is half a unit above it.
     constexpr double top = max_exponent < 64 ? double(uint64_t{1} << max_exponent) : 0x1p127;
     constexpr double unit_of_top = top / double(uint64_t{1} << fraction);
     constexpr double largest = 2 * top - unit_of_top;
@@ -127,7 +126,7 @@ inline double round_to_format(double x) {
     return x == x ? r : x;
 }
 
-// The formats as types: how 16 bits become a float and numbers become 16 bits.
+// The formats as types, with conversions between their 16 bits and numbers.
 struct half_format {
     static constexpr uint16_t exponent_bits = 0x7c00;
     static float widen(uint16_t h) { return half_to_float(h); }
@@ -163,7 +162,7 @@ struct flushed_format {
     }
 };
 
-// a * b + c rounded to odd, for operands whose product a double holds exactly.
+// a * b + c rounded to odd. A double must hold the product of a and b exactly.
 inline double fma_to_odd(double a, double b, double c) {
     const double product = a * b;
     const double sum = product + c;
@@ -171,18 +170,19 @@ inline double fma_to_odd(double a, double b, double c) {
     const double virtual_c = sum - product;
     const double error = (product - (sum - virtual_c)) + (c - virtual_c);
     const int64_t bits = std::bit_cast<int64_t>(sum);
-    const bool inexact = error > 0 || error < 0;  // no for NaN: the sum is not finite
+    const bool inexact = error > 0 || error < 0;  // false for a NaN: the sum is not finite
     const int64_t step = (error > 0) == (sum > 0) ? 1 : -1;
     return std::bit_cast<double>(inexact && (bits & 1) == 0 ? bits + step : bits);
 }
 
-// An integer as a double, rounded to odd.
+// Converts an integer to a double, rounded to odd.
 template <class T>
 inline double integer_to_odd(T x) {
     if constexpr (sizeof(T) < 8) {
         return double(x);
     } else {
-        // Above 2^53 a double may not hold the low bits; the lowest one kept stands for all.
+        // Above 2^53, a double may not hold the low bits. The lowest kept bit is set if any of them
+        // is.
         const bool negative = x < T(0);
         uint64_t a = negative ? 0 - uint64_t(x) : uint64_t(x);
         const uint64_t kept = (a & ~uint64_t{0xfff}) | uint64_t((a & 0xfff) != 0) << 12;

@@ -1,11 +1,10 @@
-// The arrays that live in simulated device memory from one launch to the next.
+// Arrays in simulated device memory that live across launches.
 //
 // METHOD
-// What a launch is given from the host is placed at addresses of that launch only. A device array
-// is allocated once, as by cudaMalloc: its address stays while it lives, so that a pointer a kernel
-// stores means the same to the next kernel, and is never given out again, so that a pointer kept
-// for longer than the array is found out. Freed arrays leave their address and a description for
-// the message.
+// Host arrays get addresses for one launch only. A device array is allocated once, as with
+// cudaMalloc, and keeps its address while it lives. So a pointer that a kernel stores is valid in
+// the next kernel, too. Addresses are not reused, so the use of a pointer to a freed array is
+// detected. The address and description of freed arrays are kept for messages.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +19,35 @@ namespace coalesce::sim {
 
 inline constexpr uint64_t heap_base = 0x7000'0000'0000;
 
-// An allocation, freed at the end of its life.
+// An allocation. The destructor frees it.
 class HeapArray {
   public:
-    // An array of `shape`, whose items of `item_bytes` messages call `type`. It holds 0xFF bytes,
-    // NaN to a kernel that reads before it writes. Throws LaunchError where this machine has not
-    // that much memory.
-    // It is at `address`, or at the next free address if that is 0.
+    // An array of `shape`. In messages, its items of `item_bytes` have the name `type`. It is
+    // filled with 0xFF bytes, which are NaNs for a kernel that reads before it writes. Throws
+    // LaunchError if this machine does not have enough memory. If `address` is 0, the array is at
+    // the next free address.
     HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
               uint64_t address = 0);
     ~HeapArray();
     HeapArray(const HeapArray&) = delete;
     HeapArray& operator=(const HeapArray&) = delete;
 
-    // As a launch maps it.
+    // The buffer that launches map.
     [[nodiscard]] const Buffer& buffer() const { return buffer_; }
 
   private:
     Buffer buffer_;
 };
 
-// A new array that live_arrays() knows.
+// Makes an array and adds it to live_arrays().
 [[nodiscard]] std::shared_ptr<HeapArray> allocate_array(std::vector<int64_t> shape,
                                                         uint32_t item_bytes, std::string type,
                                                         uint64_t address = 0);
 
-// Every array that lives now, by address; they live on at least as long as the result.
+// All live arrays, by address. They live at least as long as the result.
 [[nodiscard]] std::vector<std::shared_ptr<HeapArray>> live_arrays();
 
-// The freed array that an address was in, its memory gone; the latest ten thousand are remembered.
+// Describes the freed array that contained this address. Only the latest ten thousand are kept.
 [[nodiscard]] std::optional<Buffer> freed_at(uint64_t address);
 
 }  // namespace coalesce::sim

@@ -1,13 +1,13 @@
-// Which instruction sets of x86-64 this machine can execute.
+// Detects which instruction sets of x86-64 this machine can execute.
 //
-// The levels are those of the x86-64 psABI: v3 is AVX2, FMA and BMI2; v4 adds AVX-512 F, BW, CD, DQ
-// and VL. CMake runs this header when it configures a build for the host alone; the simulator asks
+// The levels are those of the x86-64 psABI: v3 has AVX2, FMA and BMI2; v4 adds AVX-512 F, BW, CD,
+// DQ and VL. CMake runs this header to configure a build for this machine only. The simulator calls
 // it when it starts.
 #pragma once
 
 namespace coalesce::sim {
 
-// 4, 3, or 0 for the architecture's baseline.
+// 4, 3, or 0 for the baseline of the architecture.
 inline int host_level() {
 #if defined(__x86_64__)
     __builtin_cpu_init();

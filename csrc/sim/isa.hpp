@@ -1,10 +1,9 @@
-// The instruction sets of the host that the lanes' loops are compiled for, and the choice among
-// them.
+// The host instruction sets for which the loops over lanes are compiled, and the choice among them.
 //
-// The operations and the memory handlers (ops_*.cpp) are compiled once per instruction set of the
-// list, and nothing else is. A build from source holds one, the best of its machine. A wheel holds
-// all, so that it runs on any x86-64 (or Arm) and uses AVX2 or AVX-512 where they are.
-// COALESCE_ISA_LEVEL in the environment (generic, v3, v4) forbids higher ones, for tests. See
+// Only the operations and the memory handlers (ops_*.cpp) are compiled once for each instruction
+// set. A build from source has one instruction set, the best of its machine. A wheel has all, so
+// that it runs on any x86-64 (or Arm) processor and uses AVX2 or AVX-512 if available. For tests,
+// the environment variable COALESCE_ISA_LEVEL (generic, v3, v4) sets an upper limit. See
 // instruction_sets.cmake.
 #pragma once
 
@@ -23,22 +22,22 @@ enum class Isa : uint8_t {
 #undef COALESCE_ISA_NAME
 };
 
-// The best instruction set that this build holds and this machine can execute. Throws
-// std::runtime_error if there is none: the package was built on a newer processor.
+// The best instruction set that this build has and this machine can execute. Throws
+// std::runtime_error if there is none: then the package was built on a newer processor.
 [[nodiscard]] Isa best_isa();
 [[nodiscard]] const char* name_of(Isa isa);
 
 class Modifiers;
 
-// The handlers of ops_matrix.cpp.
+// Handlers in ops_matrix.cpp.
 enum class MatrixKind : uint8_t { product, doubles, in_floats, transpose };
 
-// The arithmetic that one instruction set offers the decoder; ops_table.cpp fills it.
+// The arithmetic of one instruction set, for the decoder. ops_table.cpp fills it.
 struct OpTable {
-    // Chooses the handler of an instruction, and consumes the modifiers it gives a meaning; a
-    // selection without handler if there is none for its types.
+    // Chooses the handler of an instruction, and consumes the modifiers that it interprets. If
+    // there is no handler for the types, the selection is empty.
     using Select = Selection (*)(const ptx::Instruction& instruction, Modifiers& modifiers);
-    // By OpCode, from the rows of ops.inc; null for what decoders do themselves.
+    // By OpCode, from the rows of ops.inc; null if decoders handle the operation themselves.
     std::array<Select, operation_count> selects;
     [[nodiscard]] Selection select(OpCode code, const ptx::Instruction& instruction,
                                    Modifiers& modifiers) const {
@@ -47,9 +46,10 @@ struct OpTable {
     }
     // Reads a special register (%tid.x) into operand 0.
     Selection (*special)(std::string_view name, ptx::Type type);
-    // Copies a register of `from` lanes to one of `to_bytes` lanes, extended by the type's sign.
+    // Copies a register to one with `to_bytes` bytes per lane, extended according to the type's
+    // sign.
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
-    Handler guarded;        // runs op.inner for the lanes the guard leaves
+    Handler guarded;        // runs op.inner for the lanes for which the guard is true
     Handler predicate_not;  // predicate 0 = not predicate 1
     Handler multiply_add;   // fma.rn.f32
     Handler local_address;  // an address in the frame's local memory

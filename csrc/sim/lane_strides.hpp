@@ -1,11 +1,11 @@
-// What a warp has found out about the addresses of a plain run: by how many bytes each lane's
-// follows that of the lane before it.
+// What a plain run knows about the addresses of a warp: their stride, which is the distance between
+// the addresses of neighbouring lanes.
 //
 // METHOD
-// The addresses of a family differ between lanes in the same way (ptx/address_families.hpp), so
-// their stride is looked for once and kept until a member is renewed. It is only used, and only
-// looked for, while all lanes execute together. A family of which a part of the warp has changed a
-// member is not kept again for this warp: its members may now differ in several ways.
+// The addresses of a family differ between lanes in the same way (ptx/address_families.hpp). So
+// their stride is determined once, and kept until a member gets a new value. It is determined and
+// used only while all lanes execute together. If only a part of the warp changes a member, the
+// strides of the members may differ. Then the family's stride is not used again for this warp.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace coalesce::sim {
 
 struct LaneStrides {
-    // A stride that is none: the lanes' addresses do not follow a rule.
+    // The addresses of the lanes have no common stride.
     static constexpr int64_t irregular = INT64_MIN;
 
-    uint64_t known = 0;     // families whose stride is kept
-    uint64_t given_up = 0;  // families whose stride must not be kept
+    uint64_t known = 0;     // families whose stride is known
+    uint64_t given_up = 0;  // families whose stride must not be used again
     int64_t stride[ptx::AddressFamilies::most];
 
     [[nodiscard]] bool knows(uint8_t family) const {

@@ -1,11 +1,11 @@
-// The 32 lanes of a warp, and how one operation is applied to all of them.
+// The 32 lanes of a warp, and how an operation is applied to all of them.
 //
 // METHOD
-// A register is an array of 32 values, one a lane; an operation is one line of semantics for one
-// lane, and `lanewise` applies it to the active lanes. Its loops have a constant trip count and no
-// dependence between lanes, so the compiler turns them into vector instructions. Everything that
-// holds such loops is compiled once per instruction set (COALESCE_ISA names the namespace) and
-// chosen when the program starts; see isa.hpp.
+// A register is an array of 32 values, one per lane. An operation defines its semantics for one
+// lane, and `lanewise` applies it to the active lanes. These loops have a constant trip count and
+// no dependence between lanes, so the compiler vectorizes them. Code with such loops is compiled
+// once for each instruction set, in the namespace COALESCE_ISA. The choice is made when the program
+// starts; see isa.hpp.
 #pragma once
 
 #include <bit>
@@ -22,7 +22,7 @@ namespace coalesce::sim {
 
 inline constexpr int warp_size = 32;
 
-// Bit i is lane i.
+// Bit i stands for lane i.
 using LaneMask = uint32_t;
 inline constexpr LaneMask all_lanes = 0xffffffffu;
 

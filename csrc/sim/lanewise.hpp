@@ -1,10 +1,10 @@
-// Applies one lane's semantics to the active lanes, for any operation and any types.
+// Applies the semantics of one lane to the active lanes, for any operation and any types.
 //
-// An operation is a struct with a static function `of` from the lane's operands to its result:
-//     struct add { template <class T> static T of(T a, T b) { return T(a + b); } };
-// `select<add, 2>(type, integers{})` is the handler for that type, or none if the type is not in
-// the list. Results for lanes that are not active are computed and dropped, so `of` must be defined
-// for any operands (a division by zero included).
+// An operation is a struct with a static function `of`, from the lane's operands to its result:
+//    struct add { template <class T> static T of(T a, T b) { return T(a + b); } };
+// `select<add, 2>(type, integers{})` returns the handler for this type, or none if the type is not
+// in the list. Results are also computed for inactive lanes, and then dropped. Therefore `of` must
+// be defined for all operands (including a division by zero).
 #pragma once
 
 #include <type_traits>
@@ -37,7 +37,7 @@ inline void apply(Warp& w, const Op& op, std::index_sequence<I...>) {
     }
 }
 
-// d = F(s...), lane by lane.
+// d = F(s...) for each active lane.
 template <class F, class D, class... S>
 void lanewise(Warp& w, const Op& op) {
     apply<F, D, S...>(w, op, std::index_sequence_for<S...>{});
@@ -80,7 +80,7 @@ using integers_of_all_widths =
 using bits = TypeList<ptx::Type::b16, ptx::Type::b32, ptx::Type::b64>;
 using floats = TypeList<ptx::Type::f32, ptx::Type::f64>;
 
-// The type with the same width whose sign does not matter: what wrapping arithmetic works on.
+// The unsigned type of the same width, for arithmetic in which the sign does not matter.
 inline ptx::Type wrapping(ptx::Type type) {
     switch (type) {
         case ptx::Type::s16:
@@ -94,7 +94,7 @@ inline ptx::Type wrapping(ptx::Type type) {
     }
 }
 
-// Calls f with a value of the C++ type of `type` if the list has it.
+// Calls f with a value of the C++ type of `type`, if the list contains the type.
 template <class R, ptx::Type... types, class F>
 R with_type(ptx::Type type, TypeList<types...>, F&& f) {
     R result{};
@@ -107,7 +107,7 @@ Handler uniform_handler(std::index_sequence<I...>) {
     return &lanewise<F, T, std::conditional_t<I >= 0, T, void>...>;
 }
 
-// The handler of d = F(s0, .. sN-1) where all are of one type.
+// The handler of d = F(s0, .. sN-1) with the same type for all operands.
 template <class F, int N, ptx::Type... types>
 Selection select(ptx::Type type, TypeList<types...> list) {
     Selection selection;

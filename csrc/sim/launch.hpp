@@ -1,4 +1,4 @@
-// What a launch is: geometry, arguments and limits; and what the kernel may ask about it.
+// A launch: geometry, arguments and limits, and what the kernel can query about it.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ struct Dim3 {
     [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
-// The simulated GPU, as far as a kernel can see it. The defaults are an H200's (CUDA C++
+// The properties of the simulated GPU that a kernel can see. The defaults are an H200's (CUDA C++
 // Programming Guide, "Technical Specifications per Compute Capability").
 struct GpuFigures {
     uint32_t multiprocessors = 132;    // %nsmid
-    uint32_t resident_threads = 2048;  // of a multiprocessor
+    uint32_t resident_threads = 2048;  // per multiprocessor
     [[nodiscard]] uint32_t resident_warps() const { return resident_threads / 32; }  // %nwarpid
 };
 
@@ -28,18 +28,18 @@ struct Launch {
     Dim3 grid;
     Dim3 block;
     uint32_t shared_bytes = 0;          // dynamic shared memory
-    std::vector<std::byte> parameters;  // as the kernel's .param space lays them out
-    uint64_t instruction_limit = 0;     // warp instructions of the whole grid; 0: none
-    // All blocks are on the GPU together and may wait for each other: grid.sync() works.
+    std::vector<std::byte> parameters;  // in the layout of the kernel's .param space
+    uint64_t instruction_limit = 0;     // limit on warp instructions of the whole grid; 0: no limit
+    // All blocks are on the GPU at once and may wait for each other, so grid.sync() works.
     bool cooperative = false;
-    // The blocks of a cluster, which divide the grid's.
+    // The size of a cluster in blocks. The grid must be a multiple of it.
     Dim3 cluster;
-    bool has_clusters = false;      // the kernel uses them, if only of one block
-    bool explicit_cluster = false;  // the kernel or the launch says how large they are
-    uint32_t workers = 0;           // host threads; 0: one a core
+    bool has_clusters = false;      // the kernel uses clusters, possibly of one block
+    bool explicit_cluster = false;  // the kernel or the launch specifies the size
+    uint32_t workers = 0;           // host threads; 0: one per core
 
-    // The blocks to run, by linear number (x fastest), in the order to start them; all of the grid
-    // if there is no list. They see the whole grid's %nctaid.
+    // The blocks to run, by linear number (x fastest), in the order in which they start. If there
+    // is no list, all blocks run. In any case %nctaid is that of the whole grid.
     std::optional<std::vector<uint64_t>> blocks;
     [[nodiscard]] uint64_t block_count() const { return blocks ? blocks->size() : grid.count(); }
     [[nodiscard]] uint64_t block_at(uint64_t n) const {
@@ -47,7 +47,7 @@ struct Launch {
         return cluster.count() == 1 ? n
                                     : block_of_cluster(n / cluster.count(), n % cluster.count());
     }
-    // The linear number of a block by its cluster's and its own in the cluster.
+    // The linear number of the block with this rank in cluster `number`.
     [[nodiscard]] uint64_t block_of_cluster(uint64_t number, uint64_t rank) const {
         const uint64_t across = grid.x / cluster.x, down = grid.y / cluster.y;
         const uint64_t x = number % across * cluster.x + rank % cluster.x;
@@ -56,10 +56,11 @@ struct Launch {
         return x + grid.x * (y + grid.y * z);
     }
 
-    // Called every 50 ms on the launching thread while the grid runs, with the number of blocks
-    // that have ended; may throw to stop it.
+    // Called every 50 ms by the launching thread while the grid runs, with the number of blocks
+    // that have ended. May throw to stop the grid.
     std::function<void(uint64_t)> poll;
-    // Receives what the kernel prints, in whole calls of printf, from any worker at any time.
+    // Receives the text that the kernel prints, in whole calls of printf. Any worker may call it at
+    // any time.
     std::function<void(const std::string&)> print;
 };
 
@@ -74,7 +75,7 @@ struct Limits {
     uint32_t shared_bytes = 227 * 1024;
 };
 
-// Throws LaunchError naming the first dimension that is out of range.
+// Throws LaunchError, which names the first dimension that is out of range.
 void check(const Launch& launch, const Limits& limits, uint64_t static_shared_bytes,
            const std::string& kernel);
 

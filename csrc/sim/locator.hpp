@@ -1,11 +1,11 @@
-// Where an operand of an operation lies.
+// The location of an operation's operand.
 #pragma once
 
 #include <cstdint>
 
 namespace coalesce::sim {
 
-// A register slot: byte offset << 1, lowest bit set for a constant.
+// A register slot: byte offset << 1. The lowest bit is set for a constant.
 using Locator = uint32_t;
 inline constexpr Locator no_operand = UINT32_MAX;
 

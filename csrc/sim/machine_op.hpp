@@ -1,5 +1,5 @@
-// The operations that machine code has and PTX has not, by their numbers. The lifter chooses them
-// (sass/lift_*.cpp); their handlers say what each does (ops_machine.cpp, ops_pairs.cpp).
+// The operations of machine code that PTX does not have. The lifter chooses them (sass/lift_*.cpp).
+// Their handlers document them (ops_machine.cpp, ops_pairs.cpp).
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ enum class MachineOp : uint8_t {
     sine_of_turns,
     cosine_of_turns,
     nothing,
-    // Of values in pairs of registers.
+    // On values in pairs of registers.
     join_pair,
     split_pair,
     pair_sign,

@@ -1,14 +1,16 @@
-// What an instruction on matrices does: the side table of Program that its Op points into.
+// The description of an instruction on matrices, to which its Op refers.
 //
 // METHOD
-// A warp holds a matrix in fragments: each lane some elements, in registers. The PTX ISA ("Matrix
-// Fragments for mma") says which ones, for all types by one rule: lane 4g + t has of a register's
-// E elements the rows g (and g + 8 in every second register) and the columns E * t, ... of a; of b
-// columns and rows change places; of c and d rows g, g + 8 and columns 2t, 2t + 1.
+// A warp stores a matrix as fragments: each lane has some elements in registers. The PTX ISA
+// ("Matrix Fragments for mma") says which ones. One rule describes all types. Let a register hold E
+// elements:
+// - a: lane 4g + t has row g, or row g + 8 in every second register, and columns E * t, ...
+// - b: as for a, with rows and columns exchanged.
+// - c and d: rows g and g + 8, columns 2t and 2t + 1.
 //
-// An Op has room for six operands, and mma has up to 24, so its payload is an index into
+// An Op has six operands, but mma needs up to 24. Therefore its payload is an index into
 // Program::matrices. The last operand of a PTX instruction on matrices is a member mask of all
-// lanes: the scheduler brings them together before (Control::synchronize).
+// lanes. The scheduler makes these lanes reconverge before the instruction (Control::synchronize).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,7 @@
 
 namespace coalesce::sim {
 
-// How an element is stored.
+// The format of an element.
 enum class Element : uint8_t {
     f16,
     bf16,
@@ -58,15 +60,15 @@ enum class Element : uint8_t {
     }
 }
 
-// The element that a modifier names ("f16"); false if it is none.
+// Reads the element type that a modifier names ("f16"). Returns false if it names none.
 [[nodiscard]] bool element_named(std::string_view name, Element& element);
 
-// How the product of an instruction is computed. The tensor cores' own ways are those that were
-// recorded on an H200 or are published; see matrix_arithmetic.hpp.
+// How the products are computed. The arithmetic of tensor cores was recorded on an H200 or is
+// published; see matrix_arithmetic.hpp.
 enum class Arithmetic : uint8_t {
-    fused,      // exact products, aligned and truncated, added, rounded once
-    in_halves,  // of fp8 without tensor cores for it: two fused sums of halves, then c is added
-    in_floats,  // m8n8k4 of halves without tensor cores for it: by FFMA, each group of 8 lanes
+    fused,      // exact products, aligned and truncated, then added and rounded once
+    in_halves,  // fp8 on tensor cores without fp8: two fused sums of halves, to which c is added
+    in_floats,  // m8n8k4 of halves without tensor cores: FFMA for each group of 8 lanes
     doubles,    // a chain of fused multiply-adds
     integers,
     bits_and,  // and.popc
@@ -75,27 +77,28 @@ enum class Arithmetic : uint8_t {
 
 inline constexpr int most_fragment_registers = 16;
 
-// d = a b + c, of tiles of m x 8; or a load, store or transposition of fragments.
+// d = a b + c for tiles of m x 8; or a load, store or transposition of fragments.
 struct Matrices {
     Locator d[most_fragment_registers], a[most_fragment_registers], b[most_fragment_registers],
         c[most_fragment_registers];
-    uint8_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;  // registers of a tile
-    // Further tiles of the same product: how many registers on each tile's operands are.
+    uint8_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;  // registers per tile
+    // The number of tiles of this product, and the distance in registers between their operands.
     uint8_t tiles = 1, a_step = 0, b_step = 0, c_step = 0, d_step = 0;
     uint8_t m = 16;
     uint16_t k = 0;
     Element a_type{}, b_type{}, c_type{}, d_type{};
     Arithmetic arithmetic = Arithmetic::fused;
-    uint8_t fraction_bits = 25;  // fused: below the largest exponent
-    uint8_t result_bits = 23;    // fused: of the fraction of a result of 32 bits
-    uint8_t step = 0;            // fused: so many products are added at once
-    bool saturates = false;      // integers
-    bool row_a = true;           // in_floats: how a and b are laid out
+    uint8_t fraction_bits = 25;  // fused: bits that are kept below the largest exponent
+    uint8_t result_bits = 23;    // fused: fraction bits of a 32-bit result
+    uint8_t step = 0;            // fused: number of products that are added at once
+    bool saturates = false;      // for integers
+    bool row_a = true;           // in_floats: the layout of a and b
     bool row_b = false;
     bool pairs = false;  // doubles are in pairs of registers (machine code)
 
-    // Loads and stores. ldmatrix, stmatrix: `count` matrices of 8 rows of 16 bytes. wmma: which
-    // operand's fragment, of m x n x k, by rows or columns, `stride` elements apart.
+    // For loads and stores. ldmatrix, stmatrix: `count` matrices of 8 rows with 16 bytes. wmma: the
+    // operand whose fragment is accessed, of m x n x k, by rows or columns with this stride in
+    // elements.
     Locator address = no_operand, stride = no_operand;
     ptx::Space space = ptx::Space::shared;
     bool transposed = false;

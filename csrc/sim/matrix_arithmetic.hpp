@@ -1,17 +1,18 @@
-// The arithmetic of tensor cores on a tile: d = a b + c of 16 x 8 (or 8 x 8) elements.
+// The arithmetic of tensor cores on a tile: d = a b + c with 16 x 8 (or 8 x 8) elements.
 //
 // METHOD
 // Floating-point products are exact. The products of one step and the element of c are aligned to
-// the largest of their exponents, truncated towards zero `fraction_bits` below it, added exactly,
-// and the sum is rounded once: towards zero to 32 bits, to nearest to a half. A product's exponent
-// is the sum of its factors' (subnormal factors are not normalised); a zero has none. A sum that
-// rounds to zero is +0. So do: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA
-// tensor cores" (2021); Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (2025); Xie,
-// Wang, Yang and Yang, "MMA-Sim" (2025), from whom the bits of each generation are. Those of
-// compute capability 9.0, and what becomes of zeros, are as recorded on an H200
-// (tests/data/mma_h200.npz).
+// the largest exponent among them. They are truncated `fraction_bits` below it, towards zero, and
+// added exactly. The sum is rounded once: towards zero for 32 bits, to nearest for a half. The
+// exponent of a product is the sum of its factors' exponents; subnormal factors are not normalized.
+// Zeros have no exponent. A sum that rounds to zero is +0.
 //
-// The loops run over the rows of a tile, whose elements lie next to each other: [k or column][row].
+// Sources: Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021);
+// Khattak and Mikaitis, "Accurate models of NVIDIA tensor cores" (2025); Xie, Wang, Yang and Yang,
+// "MMA-Sim" (2025), which has the bits of each generation. The bits of compute capability 9.0 and
+// the sign of zeros were also recorded on an H200 (tests/data/mma_h200.npz).
+//
+// The loops run over the rows of a tile, which are adjacent in memory: [k or column][row].
 #pragma once
 
 #include <algorithm>
@@ -31,8 +32,8 @@ inline constexpr int most_k = 64;  // elements, or words of bits
 // The fields of a floating-point format.
 struct Fields {
     int exponent, fraction;
-    int unused = 0;        // bits below, without meaning
-    bool infinite = true;  // has infinities; else the largest exponent is that of numbers
+    int unused = 0;        // lowest bits without meaning
+    bool infinite = true;  // has infinities; otherwise the largest exponent is used for numbers
     [[nodiscard]] constexpr int bias() const { return (1 << (exponent - 1)) - 1; }
 };
 
@@ -62,9 +63,9 @@ struct Numbers {
     alignas(64) int32_t exponent[columns][rows];
 };
 
-inline constexpr int32_t no_exponent = -10000;  // of a zero
+inline constexpr int32_t no_exponent = -10000;  // the exponent of a zero
 
-// Takes numbers apart. Returns whether one of them is infinite or no number.
+// Splits numbers into their fields. Returns whether one of them is infinite or a NaN.
 template <int rows, int columns>
 bool take_apart(Fields f, const uint32_t (*bits)[rows], int count, Numbers<rows, columns>& out) {
     const int32_t most = (1 << f.exponent) - 1, bias = f.bias();
@@ -85,7 +86,7 @@ bool take_apart(Fields f, const uint32_t (*bits)[rows], int count, Numbers<rows,
     return special != 0;
 }
 
-// A number of any of these formats.
+// The value of a number in any of these formats.
 inline double value_of(Fields f, uint32_t bits) {
     const uint32_t x = bits >> f.unused;
     const uint32_t fraction = x & ((1u << f.fraction) - 1);
@@ -100,7 +101,7 @@ inline double value_of(Fields f, uint32_t bits) {
     return sign * std::ldexp(double(s), (e ? e : 1) - f.bias() - f.fraction);
 }
 
-// A sum as 32 bits, rounded towards zero; what is beyond them is infinite.
+// Rounds a sum to 32 bits, towards zero. If it is too large, the result is infinite.
 inline uint32_t to_float_bits(double v, uint32_t kept) {
     const float f = float(v);
     uint32_t bits = std::bit_cast<uint32_t>(f);
@@ -115,7 +116,7 @@ inline uint32_t to_half_bits(double v) {
     return (bits & 0x7fffu) == 0 ? 0 : bits;
 }
 
-// One tile's operands and results: bits of elements, or words of bits.
+// The operands and results of one tile: bits of elements, or words of bits.
 struct Tile {
     alignas(64) uint32_t a[most_k][tile_rows];
     alignas(64) uint32_t b[most_k][tile_columns];
@@ -123,14 +124,14 @@ struct Tile {
     alignas(64) uint32_t d[tile_columns][tile_rows];
 };
 
-// Operands taken apart, for reuse of their memory.
+// Operands split into fields. A separate struct, so that its memory is reused.
 struct Apart {
     Numbers<tile_rows, most_k> a;
     Numbers<tile_columns, most_k> b;
     Numbers<tile_rows, tile_columns> c;
 };
 
-// d = the products from `first` to `last` and c, added at once.
+// d = c + the products from `first` to `last`, all added at once.
 inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const int bits = x.fraction_bits;
@@ -153,7 +154,7 @@ inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Ti
             sum[i] = (term ^ n.c.sign[j][i]) - n.c.sign[j][i];
         }
         for (int start = first; start < last; start += 8) {
-            // Of 8 terms below 2^27 the sum has 31 bits.
+            // The sum of 8 terms below 2^27 fits in 31 bits.
             alignas(64) int32_t part[tile_rows] = {};
             for (int k = start; k < std::min(last, start + 8); ++k) {
                 const int32_t sb = n.b.significand[k][j], eb = n.b.exponent[k][j];
@@ -176,7 +177,7 @@ inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Ti
     }
 }
 
-// Infinities and NaNs, where a sum has any.
+// Writes infinities and NaNs where a sum has them.
 inline void put_specials(const Matrices& x, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const bool to_half = x.d_type == Element::f16;
@@ -211,8 +212,8 @@ inline void multiply_fused(const Matrices& given, Tile& t) {
     }
 }
 
-// fp8 on tensor cores that have none: ptxas converts a and b to halves, multiplies the first two
-// of each four elements of k, then the others, and adds c to that.
+// fp8 on tensor cores without fp8. ptxas converts a and b to halves. For each four elements along
+// k, it multiplies the first two, then the other two, and adds c to the result.
 inline void multiply_in_halves(const Matrices& given, Tile& t) {
     Matrices x = given;
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type);
@@ -291,7 +292,7 @@ inline void multiply_integers(const Matrices& x, Tile& t) {
     }
 }
 
-// a and b hold words of 32 bits.
+// Multiplies bits; a and b hold words of 32 bits.
 inline void multiply_bits(const Matrices& x, Tile& t) {
     const bool exclusive = x.arithmetic == Arithmetic::bits_xor;
     for (int j = 0; j < tile_columns; ++j) {

@@ -1,13 +1,14 @@
 // Loads and stores of matrices: ldmatrix and stmatrix (LDSM, STSM), wmma.load and wmma.store.
 //
 // METHOD
-// ldmatrix moves matrices of 8 rows of 16 bytes; lanes 8n to 8n + 7 give the addresses of the rows
-// of matrix n, and each lane gets 4 bytes of every matrix. So whoever counts hears of one access by
-// the lanes that give addresses, of 16 bytes each. A check must know which thread reads what: it
-// hears of the parts that each lane gets, 4 bytes or, of a transposed matrix, twice 2.
+// ldmatrix loads matrices with 8 rows of 16 bytes. Lanes 8n to 8n + 7 provide the addresses of the
+// rows of matrix n, and each lane receives 4 bytes of every matrix. Observers that count get one
+// event: an access of 16 bytes by each lane that provides an address. A checker must know which
+// thread reads which bytes. It gets events for the parts that each lane receives: 4 bytes, or twice
+// 2 bytes of a transposed matrix.
 //
-// PTX does not say how wmma.load accesses memory. Here each register of a fragment is read by
-// itself: neighbouring bytes in one access.
+// PTX does not say how wmma.load accesses memory. Here each register of a fragment is read
+// separately; its adjacent bytes are read in one access.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ inline constexpr uint32_t row_bytes = 16;
                      lane_list(w.mask) + " execute it");
 }
 
-// Which row of a matrix part `part` of lane's elements is in, and at which byte of it.
+// The row that contains part `part` of the lane's elements, and the part's byte offset in the row.
 struct RowPart {
     int row;
     uint32_t byte;
@@ -39,7 +40,7 @@ inline RowPart row_part(bool transposed, int lane, int part) {
     return {lane / 4, uint32_t(lane % 4 * 4)};
 }
 
-// Op::operand[5] is the member mask of PTX: the address is in the table.
+// Op::operand[5] is the member mask of PTX. The address is in the table.
 template <Watch watch, Access access>
 void access_matrices(Warp& w, const Op& op) {
     if (w.mask != all_lanes) refuse_part_of_warp(w, op);
@@ -55,7 +56,7 @@ void access_matrices(Warp& w, const Op& op) {
     w.mask = x.count == 4 ? all_lanes : (1u << (matrix_rows * x.count)) - 1;
     Resolved r;
     resolve<watch, ptx::Space::shared>(w, rows, access, r);
-    alignas(16) std::byte nowhere[row_bytes] = {};  // rows that cannot be accessed
+    alignas(16) std::byte nowhere[row_bytes] = {};  // a target for rows that cannot be accessed
     std::byte* host[warp_size];
     uint64_t address[warp_size];
     for (int i = 0; i < matrix_rows * x.count; ++i) {
@@ -106,23 +107,23 @@ void access_matrices(Warp& w, const Op& op) {
     }
 }
 
-// Where an element of a fragment is in its matrix.
+// The position of an element of a fragment in its matrix.
 struct Place {
     int row, column;
 };
 
-// Element e of register r of lane, of the fragment of operand a, b or c (and d).
+// The position of element e of register r in this lane, for the fragment of a, b or c (and d).
 inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
     const int group = lane / 4, member = lane % 4;
-    // m8n32: the fragments are those of the transposed product, of 32 x 8.
+    // For m8n32, the fragments are those of the transposed 32 x 8 product.
     const bool turned = x.m == 8 && x.n == 32;
     const bool halves = x.m != 8 || turned;
-    const auto across_k = [&](int register_in_tile, int tile_row) {  // as of a
+    const auto across_k = [&](int register_in_tile, int tile_row) {  // in the order of a
         const int half = halves ? 8 * (register_in_tile & 1) : 0;
         const int step = halves ? register_in_tile >> 1 : register_in_tile;
         return Place{tile_row + half + group, 4 * each * step + each * member + e};
     };
-    const auto down_k = [&](int register_in_tile, int tile_column) {  // as of b
+    const auto down_k = [&](int register_in_tile, int tile_column) {  // in the order of b
         return Place{4 * each * register_in_tile + each * member + e, tile_column + group};
     };
     const auto other = [](Place p) { return Place{p.column, p.row}; };
@@ -133,8 +134,8 @@ inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
         if (turned) return other(Place{p.row + 16 * tile, p.column});
         return x.m == 32 ? Place{p.row + 16 * tile, p.column} : Place{p.row, p.column + 8 * tile};
     }
-    // Registers of one tile of 16 (or 8) by k, and of one of k by 8; more are further tiles, and
-    // where a fragment has more registers than elements, copies.
+    // The registers of one 16 (or 8) x k tile and of one k x 8 tile. Further registers hold further
+    // tiles. If a fragment has more registers than elements, they hold copies.
     const int of_a = std::max(1, (halves ? 16 : 8) * x.k / 32 / each);
     const int of_b = std::max(1, 8 * x.k / 32 / each);
     const bool as_a = (x.operand == 'a') != turned;
@@ -183,7 +184,7 @@ void access_fragment(Warp& w, const Op& op) {
     read_addresses(w, part);
     uint64_t base[warp_size];
     std::copy_n(w.address, warp_size, base);
-    // All lanes give the same address, and so one space.
+    // All lanes provide the same address, and therefore the same space.
     ptx::Space space = x.space;
     if (space == ptx::Space::generic) {
         const uint64_t shared = shared_window + w.block->program->reserved_shared;
@@ -201,12 +202,13 @@ void access_fragment(Warp& w, const Op& op) {
         throw_misuse(w, op, i, "the threads of a warp name different matrices");
     }
     const uint64_t stride = strides ? strides[0] : uint64_t(x.by_rows ? columns : rows);
-    // "For wmma.load and wmma.store": rows and columns begin at multiples of 16 bytes.
+    // PTX ISA, wmma.load and wmma.store: rows and columns must begin at multiples of 16 bytes.
     if (stride * uint64_t(bits) % 128 != 0)
         throw_misuse(w, op, 0,
-                     "rows or columns of a matrix lie a multiple of 16 bytes apart, not " +
+                     "rows or columns of a matrix must be a multiple of 16 bytes apart, not " +
                          std::to_string(stride) + " elements of " + std::to_string(bits) + " bits");
-    if (base[0] % 16 != 0) throw_misuse(w, op, 0, "a matrix begins at a multiple of 16 bytes");
+    if (base[0] % 16 != 0)
+        throw_misuse(w, op, 0, "the address of a matrix must be a multiple of 16 bytes");
     const bool together = x.operand == 'a'   ? x.by_rows
                           : x.operand == 'b' ? !x.by_rows
                                              : x.by_rows != (x.m == 8 && x.n == 32);

@@ -1,16 +1,16 @@
-// The state of an mbarrier: the 64 bits that lie in shared memory.
+// The state of an mbarrier: a 64-bit word in shared memory.
 //
 // METHOD
-// A phase of an mbarrier is complete when as many threads have arrived as it expects and all bytes
-// that were announced have come (PTX ISA, "mbarrier"). The next phase then begins at once, with the
-// same expected count. PTX does not say how the bits are laid out, so the layout here is our own:
+// A phase of an mbarrier is complete when the expected number of threads has arrived and all
+// announced bytes have arrived (PTX ISA, "mbarrier"). Then the next phase begins, with the same
+// expected number. PTX does not define the layout of the word. This layout is our own:
 //
-//     0-19   arrivals that this phase still waits for
-//     20-39  arrivals that a phase waits for
-//     40-62  bytes that this phase still waits for, signed
-//     63     the parity of this phase: 0, 1, 0, ...
+//    0-19   arrivals that this phase still waits for
+//    20-39  arrivals that each phase waits for
+//    40-62  bytes that this phase still waits for, signed
+//    63     the parity of this phase: 0, 1, 0, ...
 //
-// What arrive returns is the word as it was before. Only its parity matters to test_wait.
+// arrive returns the word before the arrival. test_wait uses only the parity in it.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ enum class MbarrierUpdate : uint8_t {
     arrive_drop_expect,  // arrive_drop.expect_tx
     expect,
     complete,     // complete_tx
-    arrive_more,  // cp.async.mbarrier.arrive: expects one arrival more, and arrives
+    arrive_more,  // cp.async.mbarrier.arrive: increases the expected arrivals by one, and arrives
 };
 
 class Mbarrier {
   public:
     static constexpr uint32_t most_arrivals = (1u << 20) - 1;
     static constexpr int32_t most_bytes = (1 << 20) - 1;
-    // The value of uninitialised shared memory on the simulator, and of a barrier after inval.
+    // The value of uninitialized shared memory on the simulator, and of an mbarrier after inval.
     static constexpr uint64_t invalid = ~uint64_t{0};
 
     explicit Mbarrier(uint64_t word) : word_(word) {}
@@ -49,7 +49,8 @@ class Mbarrier {
     [[nodiscard]] int32_t bytes() const { return int32_t(int64_t(word_ << 1) >> 41); }
     [[nodiscard]] uint32_t parity() const { return uint32_t(word_ >> 63); }
 
-    // Each returns an empty text, or what is wrong; then nothing has changed.
+    // These functions return an error message, or an empty text. After an error, nothing has
+    // changed.
     [[nodiscard]] const char* arrive(uint32_t count) {
         if (count > pending()) return "more threads arrive than the mbarrier expects in this phase";
         set(pending() - count, expected(), bytes());
@@ -64,7 +65,7 @@ class Mbarrier {
         set(pending() + 1, expected(), bytes());
         return "";
     }
-    // Bytes that are still to come: positive where they are announced, negative where they came.
+    // Bytes that have not arrived: positive if they were announced, negative if they arrived first.
     [[nodiscard]] const char* expect_bytes(int64_t more) {
         const int64_t sum = bytes() + more;
         if (sum > most_bytes || sum < -most_bytes)

@@ -1,13 +1,13 @@
 // mbarriers, and the bulk copies whose bytes they count.
 //
 // METHOD
-// A bulk copy to shared memory is checked when it is issued and performed when a thread asks
-// for its mbarrier and the phase is not complete: what is read without waiting is what was there
-// before. All threads of a block run on one host thread, so an update needs no atomics.
+// A bulk copy to shared memory is checked when it is issued. It is performed when a thread tests
+// its mbarrier and the phase is not complete. So a thread that reads without waiting gets the old
+// data. All threads of a block run on one host thread, so updates of an mbarrier need no atomics.
 //
-// To whoever observes, an arrival is an atomic and a successful wait a load of the mbarrier. A bulk
-// copy is announced to checks only, in pieces of 16 bytes: it does not pass through the load/store
-// unit, whose requests other observers count.
+// For observers, an arrival is an atomic, and a successful wait is a load of the mbarrier. A bulk
+// copy is announced only to checkers, in accesses of 16 bytes. Other observers count requests of
+// the load/store unit, which a bulk copy does not use.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,9 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-inline constexpr uint32_t bulk_unit = 16;  // bytes: sizes and addresses are multiples of it
+inline constexpr uint32_t bulk_unit = 16;  // sizes and addresses are multiples of this many bytes
 
-// The mbarriers of the lanes of w.mask in shared memory.
+// Resolves the shared-memory addresses of the mbarriers of the lanes in w.mask.
 template <Watch watch>
 inline void resolve_mbarriers(Warp& w, const Op& op, Access access, Resolved& r) {
     read_addresses(w, op);
@@ -50,7 +50,7 @@ inline void must_be(const Warp& w, const Op& op, int lane, const char* wrong) {
     if (*wrong) throw_misuse(w, op, lane, wrong);
 }
 
-// Tells checks of one access of one lane.
+// Announces an access of one lane to checkers.
 template <Watch watch>
 inline void announce_lane(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
                           uint64_t address, uint8_t bytes) {
@@ -67,7 +67,7 @@ inline void announce_lane(Warp& w, const Op& op, ptx::Space space, Access access
     w.block->announce->access(w.block->observer, w, event);
 }
 
-// The next event of these lanes is one of a lane alone: checks ask w.mask who takes part.
+// Restricts w.mask to one lane during `act`, because checkers read the active lanes from it.
 template <class F>
 inline void as_lane(Warp& w, int lane, F&& act) {
     const LaneMask all = w.mask;
@@ -107,8 +107,8 @@ void land(Block& block, const BulkCopy& copy) {
         });
 }
 
-// mbarrier.init, arrive and such: operand 5 the address, 1 the count or the bytes, 0 the state that
-// arrive returns (or none).
+// mbarrier.init, arrive and similar. Operand 5 is the address, 1 the number of arrivals or bytes,
+// and 0 receives the state that arrive returns (optional).
 template <Watch watch>
 void mbarrier_update(Warp& w, const Op& op) {
     const auto kind = op.get<MbarrierOperand>().update;
@@ -180,7 +180,7 @@ void mbarrier_update(Warp& w, const Op& op) {
     w.mask = given;
 }
 
-// Performs the bulk copies that these lanes wait for.
+// Performs the bulk copies for which these lanes wait.
 template <Watch watch>
 void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
     Block& block = *w.block;
@@ -199,8 +199,8 @@ void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
     }
 }
 
-// mbarrier.test_wait, try_wait: operand 5 the address, 0 a predicate, 1 the state that an arrival
-// returned, or the parity of a phase.
+// mbarrier.test_wait, try_wait. Operand 5 is the address, 0 a predicate, and 1 the state that an
+// arrival returned, or the parity of a phase.
 template <Watch watch>
 void mbarrier_wait(Warp& w, const Op& op) {
     Resolved r;
@@ -232,15 +232,15 @@ void mbarrier_wait(Warp& w, const Op& op) {
     result = (result & ~given) | done;
 }
 
-// One lane's bulk copy: its ends in shared and global memory.
+// The bulk copy of one lane, with its addresses in shared and global memory.
 struct Bulk {
     uint32_t bytes;
     uint64_t shared, global;
-    std::byte* host;  // of the global end
+    std::byte* host;  // the host address of the global memory
 };
 
-// Checks and describes lane i's copy. Operand 0: its place in shared memory , 1: its size, 5: its
-// place in global memory.
+// Checks the copy of lane i and describes it in `bulk`. Operand 0 is the address in shared memory,
+// 1 the size, 5 the address in global memory.
 template <Watch watch>
 inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bulk) {
     const auto& copy = op.get<BulkCopyOperand>();
@@ -285,7 +285,7 @@ inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bu
     return true;
 }
 
-// Tells checks of a copy's reads and writes.
+// Announces the reads or writes of a copy to checkers.
 template <Watch watch>
 inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
                           uint64_t address, uint32_t bytes) {
@@ -296,7 +296,7 @@ inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access
         });
 }
 
-// cp.async.bulk.shared.global: operands 2 and 3 are the mbarrier's address and an offset to it.
+// cp.async.bulk.shared.global. Operands 2 and 3 are the mbarrier's address and an offset from it.
 template <Watch watch>
 void bulk_copy_to_shared(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {
@@ -324,7 +324,7 @@ void bulk_copy_to_shared(Warp& w, const Op& op) {
     });
 }
 
-// cp.async.bulk.global.shared: performed at once, since nothing on the simulator can see it late.
+// cp.async.bulk.global.shared. It is performed at once, because no thread could observe a delay.
 template <Watch watch>
 void bulk_copy_to_global(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {

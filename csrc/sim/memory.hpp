@@ -1,5 +1,5 @@
-// What a memory instruction of a warp touches: the event that observers hear of (observer.hpp), and
-// the host memory it means.
+// The memory that an instruction of a warp accesses: the event for observers (observer.hpp), and
+// the host memory.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace coalesce::sim {
 
-// How the addresses of all 32 lanes lie. The first two are recognised because they are common, and
-// cheap both to execute and to count.
+// The pattern of the 32 addresses. The first two patterns are frequent, and cheap to execute and to
+// count.
 enum class Shape : uint8_t {
-    uniform,      // one address
-    consecutive,  // lane i at first + i * bytes
-    scattered,    // anything else, and every partly active warp
+    uniform,      // the same address for all lanes
+    consecutive,  // lane i at address first + i * bytes
+    scattered,    // any other pattern, and all partly active warps
 };
 
 // One executed memory instruction of one warp.
@@ -28,21 +28,21 @@ struct MemoryEvent {
     ptx::Space space = ptx::Space::global;
     Access access = Access::load;
     Shape shape = Shape::scattered;
-    uint8_t bytes = 0;                    // of a lane's access, all its elements
-    LaneMask mask = 0;                    // lanes that access; never empty
-    uint64_t first = 0;                   // of lane 0 where shape is not scattered
-    const uint64_t* addresses = nullptr;  // of each active lane where it is
+    uint8_t bytes = 0;                    // per lane, for all its elements
+    LaneMask mask = 0;                    // active lanes; never empty
+    uint64_t first = 0;                   // address of lane 0, if shape is not scattered
+    const uint64_t* addresses = nullptr;  // addresses of the active lanes, if shape is scattered
     const Op* op = nullptr;
-    const Block* of = nullptr;  // of shared memory: whose it is, if another block's of the cluster
-    // An address of lane `lane`. Shared and local ones count from the start of their space.
+    const Block* of = nullptr;  // for shared memory of another block of the cluster: that block
+    // The address of a lane. Addresses in shared and local memory start at 0.
     [[nodiscard]] uint64_t address(int lane) const {
         if (shape == Shape::scattered) return addresses[lane];
         return shape == Shape::uniform ? first : first + uint64_t(lane) * bytes;
     }
 };
 
-// By how many bytes each lane's address follows that of the lane before it, where all lanes access
-// and it is the same for all; else 0.
+// The distance between the addresses of neighbouring lanes, if all lanes are active and the
+// distance is constant; otherwise 0.
 inline int64_t stride_of(const MemoryEvent& e) {
     if (e.mask != all_lanes || e.shape != Shape::scattered) return 0;
     const uint64_t stride = e.addresses[1] - e.addresses[0];
@@ -51,53 +51,54 @@ inline int64_t stride_of(const MemoryEvent& e) {
     return other ? 0 : int64_t(stride);
 }
 
-// Host memory for the lanes' addresses, all checked.
+// The host memory for the lanes' addresses, all checked.
 struct Resolved {
     Shape shape = Shape::scattered;
-    bool shared_by_blocks = false;  // other host threads may touch it: atomics must be atomic
+    // Other host threads may access it, so atomics must be atomic on the host.
+    bool shared_by_blocks = false;
     LaneMask mask = 0;
-    std::byte* host = nullptr;   // of lane 0 where shape is not scattered
-    std::byte* lane[warp_size];  // of each active lane where it is
+    std::byte* host = nullptr;   // of lane 0, if shape is not scattered
+    std::byte* lane[warp_size];  // of each active lane, if shape is scattered
 };
 
-// Why an access cannot be made.
+// The reason why an access is not possible.
 enum class Fault : uint8_t { outside, misaligned, read_only };
 
-// What a message says of an access that cannot be made: the fault, and the memory it missed.
+// The message for an access that is not possible: the fault, and the memory that it missed.
 struct FaultText {
     std::string message, detail;
 };
 [[nodiscard]] FaultText describe_fault(const Warp& warp, const Op& op, Access access,
                                        ptx::Space space, Fault fault, uint64_t address);
 
-// The memory, freed by the host or the kernel, that an address was in.
+// Describes the memory, freed by the host or the kernel, that contained this address.
 [[nodiscard]] std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address);
 
-// Throws MemoryFault naming the buffer, the element, the line and the thread. `faulty` are the
-// lanes at fault.
+// Throws MemoryFault. The message names the buffer, the element, the line and the thread. `faulty`
+// are the lanes at fault.
 [[noreturn]] void throw_memory_fault(const Warp& warp, const Op& op, Access access,
                                      ptx::Space space, Fault fault, LaneMask faulty,
                                      const uint64_t* addresses);
 
-// A handler that throws LaunchError: the trap instruction.
+// The handler of the trap instruction, which throws LaunchError.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 
-// The error for an mbarrier that is used wrongly, or a bulk copy of a wrong size.
+// Throws the error for an mbarrier that is used wrongly, or for a bulk copy of a wrong size.
 [[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, const std::string& why);
 
-// The block of a rank of the warp's cluster, whose shared memory a lane accesses.
+// The block with this rank in the warp's cluster, whose shared memory the lane accesses.
 [[nodiscard]] Block& block_of_rank(const Warp& warp, const Op& op, int lane, uint32_t rank);
 
-// The error for a call through a pointer to something else than a function.
+// Throws the error for a call through a pointer that is not the address of a function.
 [[noreturn]] void throw_no_function(const Warp& warp, const Op& op, bool null);
 
-// "kernel naive, line 14:   sum += ..." of an operation, for messages.
+// "kernel naive, line 14:   sum += ..." for an operation, for messages.
 [[nodiscard]] std::string where(const Program& program, const Op& op);
 
 // "thread (3, 0, 0) in block (2, 1, 0)"
 [[nodiscard]] std::string thread_name(const Warp& warp, int lane);
 
-// "b[64, 3]" for a byte offset from the start of a buffer, which may lie outside it.
+// "b[64, 3]" for a byte offset from the start of a buffer. The offset may be outside the buffer.
 [[nodiscard]] std::string element(const Buffer& buffer, int64_t offset);
 
 // "`b` has shape (64, 32), float32"

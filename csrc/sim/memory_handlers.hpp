@@ -1,4 +1,4 @@
-// The handlers of memory instructions that decoders choose from.
+// The handlers of memory instructions, from which decoders choose.
 #pragma once
 
 #include "sim/matrix_memory.hpp"

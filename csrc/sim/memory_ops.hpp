@@ -1,12 +1,13 @@
-// Loads, stores and atomics: find the memory, tell the observer, move the data.
+// Loads, stores and atomics: find the memory, announce the access, move the data.
 //
 // METHOD
-// The addresses of a full warp are recognised as uniform or consecutive with one pass of vector
-// code; both need a single bounds check. A plain run keeps what it has found (lane_strides.hpp).
-// Everything else is checked by its lowest and highest address first (one buffer holds them all,
-// nearly always) and lane by lane only if that fails.
-// A fault is thrown before anything is moved; an observer that listens to faults is told of it
-// instead, and the lanes at fault are left out.
+// One vectorized pass over the addresses of a full warp detects whether they are uniform or
+// consecutive. Such accesses need one bounds check. A plain run remembers the result
+// (lane_strides.hpp). In all other cases, the lowest and the highest address are checked first.
+// Nearly always one buffer contains both. Otherwise each lane is checked.
+//
+// A fault is thrown before any data are moved. If an observer listens to faults, it is notified
+// instead, and the faulting lanes do not access memory.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +23,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The shape of 32 addresses that `bytes` each are accessed at; w.mask must be full for the first
-// two.
+// The pattern of 32 addresses, for accesses of `bytes` bytes each. Only a full w.mask can be
+// uniform or consecutive.
 template <class A>
 inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
     if (mask != all_lanes) return Shape::scattered;
@@ -34,13 +35,13 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
         return different ? Shape::scattered : Shape::uniform;
     }
     if (last != A(first + (warp_size - 1) * bytes)) return Shape::scattered;
-    const int by = std::countr_zero(bytes);  // a shift is much less than a product
+    const int by = std::countr_zero(bytes);  // a shift is much faster than a multiplication
     A different = 0;
     for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(first + (A(i) << by)));
     return different ? Shape::scattered : Shape::consecutive;
 }
 
-// By how many bytes the address of each lane follows that of the lane before it, or `irregular`.
+// The stride of the lanes' addresses, or `irregular`.
 template <class A>
 inline int64_t stride_of(const A* a) {
     const A stride = a[1] - a[0];
@@ -49,8 +50,8 @@ inline int64_t stride_of(const A* a) {
     return different ? LaneStrides::irregular : int64_t(std::make_signed_t<A>(stride));
 }
 
-// As stride_of, for the address register that the op names, of a full warp of a plain run: as the
-// warp knows it, or found and kept.
+// The stride of the op's address register in a full warp of a plain run. Uses the known stride of
+// the family; otherwise determines and stores it.
 template <class A>
 inline int64_t known_stride(Warp& w, const Op& op, const A* a) {
     const MemoryOperand& at = op.memory();
@@ -66,7 +67,7 @@ inline Shape shape_of_stride(int64_t stride, uint32_t bytes) {
                                       : Shape::scattered;
 }
 
-// Copies the address register, 32 or 64 bits, plus the offset to w.address.
+// Copies the address register, 32 or 64 bits wide, plus the offset to w.address.
 inline void read_addresses(Warp& w, const Op& op) {
     const MemoryOperand& at = op.memory();
     const uint64_t by = uint64_t(at.offset) + (at.frame_relative ? w.current.frame.local : 0);
@@ -83,18 +84,18 @@ inline void read_addresses(Warp& w, const Op& op) {
     }
 }
 
-// Whether a space of `size` bytes holds `bytes` from `at` on. Of consecutive addresses both ends
-// are to be asked for: they may run across the end of the 64-bit numbers.
+// Whether a space of `size` bytes contains `bytes` bytes from `at` on. For consecutive addresses,
+// call this for both ends, because they may wrap around at 2^64.
 inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
 }
 
-// base + by, also for lanes that are not active, whose addresses mean nothing.
+// base + by, also for inactive lanes, whose addresses have no meaning.
 inline std::byte* displaced(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
 }
 
-// The lanes of w.mask whose address fails the test.
+// The lanes of w.mask whose address satisfies the test.
 template <class F>
 inline LaneMask lanes_where(const Warp& w, F&& test) {
     LaneMask m = 0;
@@ -102,7 +103,7 @@ inline LaneMask lanes_where(const Warp& w, F&& test) {
     return m;
 }
 
-// Throws, or tells an observer that listens to faults.
+// Throws the fault, or announces it if the observer listens to faults.
 template <Watch watch>
 inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault why,
                   LaneMask lanes) {
@@ -112,21 +113,22 @@ inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault 
         throw_memory_fault(w, op, access, space, why, lanes, w.address);
 }
 
-// Addresses of a block's own shared memory have its rank in the upper byte on machine code.
+// In machine code, addresses in the block's own shared memory have its rank in the upper byte.
+// Removes it.
 inline void take_tag_off(Warp& w) {
     const uint64_t tag = w.block->shared_tag;
     for (int i = 0; i < warp_size; ++i)
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
 }
 
-// Resolves w.address in one space, for the lanes of w.mask; r.mask holds those that can access.
-// Shared memory is `of`'s: another block's of the cluster, if that is not null.
+// Resolves w.address in one space, for the lanes of w.mask. r.mask gets the lanes that can access.
+// If `of` is not null, shared memory is that of `of`, another block of the cluster.
 template <Watch watch, ptx::Space space>
 inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Block* of = nullptr) {
     const uint32_t bytes = op.memory().bytes;
     const bool writes = access != Access::load && access != Access::async_copy;
     r.mask = w.mask;
-    // The lanes at fault are left out; where there are others, they try again.
+    // The lanes at fault are excluded. The other lanes try again.
     const auto fault = [&](Fault why, LaneMask lanes) {
         sim::COALESCE_ISA::fault<watch>(w, op, access, space, why, lanes);
         if constexpr (watch == Watch::faults) {
@@ -140,7 +142,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         if (w.block->shared_tag && !of) take_tag_off(w);
     }
     uint64_t low = w.address[0], high = w.address[warp_size - 1], together = low;
-    // Addresses that rise by a stride: their ends and their lowest bits are known.
+    // Addresses with a constant positive stride: the range and the lowest bits are known.
     bool rising = false;
     if (watch == Watch::nothing && w.mask == all_lanes &&
         op.memory().family != ptx::AddressFamilies::none) {
@@ -188,7 +190,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
             }
             return;
         }
-        // The lanes are in several buffers, or some in none.
+        // The lanes access several buffers, or some are in no buffer.
         r.shape = Shape::scattered;
         LaneMask outside = 0, read_only = 0;
         for_each_lane(w.mask, [&](int i) {
@@ -246,7 +248,7 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     w.block->announce->access(w.block->observer, w, event);
 }
 
-// A load, store or atomic in a known space; op.mover moves the data.
+// A load, store or atomic in a known space. op.mover moves the data.
 template <Watch watch, ptx::Space space, Access access>
 void access_memory(Warp& w, const Op& op) {
     Resolved r;
@@ -263,14 +265,14 @@ void access_memory(Warp& w, const Op& op) {
     w.mask = all;
 }
 
-// As read_addresses, for generic addresses; those of .shared::cluster count from its start.
+// Like read_addresses, for generic addresses. Addresses of .shared::cluster get the shared window.
 inline void read_generic_addresses(Warp& w, const Op& op) {
     read_addresses(w, op);
     if (!op.memory().in_cluster) return;
     for (int i = 0; i < warp_size; ++i) w.address[i] = shared_window | uint32_t(w.address[i]);
 }
 
-// A load, store or atomic by generic addresses: the lanes are taken space by space.
+// A load, store or atomic with generic addresses. The lanes are processed space by space.
 template <Watch watch, Access access>
 void access_generic(Warp& w, const Op& op) {
     read_generic_addresses(w, op);
@@ -323,8 +325,8 @@ void access_generic(Warp& w, const Op& op) {
     within(param, param_window, std::integral_constant<ptx::Space, ptx::Space::param>{});
 }
 
-// ld.param of a kernel parameter: the same for all lanes, known at the launch; no memory is
-// accessed.
+// ld.param of a kernel parameter. The value is the same for all lanes and known at the launch. No
+// memory is accessed.
 inline void load_parameter(Warp& w, const Op& op) {
     Resolved r;
     r.shape = w.mask == all_lanes ? Shape::uniform : Shape::scattered;
@@ -334,8 +336,9 @@ inline void load_parameter(Warp& w, const Op& op) {
     op.mover(w, op, r);
 }
 
-// Where a constant bank's offset is to whoever observes: in the module's variable that lies there;
-// offsets of parameters and of the compiler's own constants remain.
+// The address of an offset in a constant bank, as observers see it: the address in the module's
+// variable at this offset. Offsets of parameters and of the compiler's own constants stay
+// unchanged.
 inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t offset) {
     if (bank != MachineCode::of_variables) return offset;
     for (const MachineCode::Variable& v : code.variables) {
@@ -344,7 +347,7 @@ inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t of
     return offset;
 }
 
-// LDC: the bank at the address. What lies beyond reads as zero.
+// LDC: reads from a constant bank. Bytes beyond its end are zeros.
 template <Watch watch>
 void load_bank(Warp& w, const Op& op) {
     static constexpr std::byte nothing[16] = {};
@@ -378,7 +381,8 @@ void finish(Warp& w, AsyncCopy& copy) {
     copy.mask &= ~lanes;
 }
 
-// How many bytes of its source each lane of a cp.async reads; the rest becomes zeros.
+// The number of bytes of the source that each lane of a cp.async reads. The rest is filled with
+// zeros.
 inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
     const uint32_t* size =
         op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);
@@ -408,7 +412,8 @@ void async_copy(Warp& w, const Op& op) {
                                                : r.host + size_t(i) * bytes);
         });
     };
-    // A lane that reads nothing may have any source address, one that reads a part needs only that.
+    // A lane that reads nothing may have any source address. A lane that reads a part needs only
+    // that part.
     const LaneMask given = w.mask;
     LaneMask whole = 0, part = 0, faulty = 0;
     for_each_lane(given, [&](int i) {
@@ -468,7 +473,7 @@ inline void async_commit(Warp& w, const Op&) {
     w.async_open.clear();
 }
 
-// Performs the copies of all but the latest groups.
+// Performs the copies of all groups except the latest ones.
 template <Watch watch>
 void async_wait(Warp& w, const Op& op) {
     const auto finish_all = [&](std::vector<AsyncCopy>& copies) {
@@ -486,7 +491,7 @@ void async_wait(Warp& w, const Op& op) {
     }
 }
 
-// Fences order what different host threads do.
+// Fences order the accesses of different host threads.
 template <Watch watch>
 void fence(Warp& w, const Op& op) {
     std::atomic_thread_fence(std::memory_order_seq_cst);

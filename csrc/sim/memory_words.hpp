@@ -1,10 +1,11 @@
-// Loads and stores of one, two or four words by whole warps: most of what kernels execute.
+// Loads and stores of one, two or four words by whole warps. Kernels mostly execute these.
 //
 // METHOD
-// Where all lanes are active and their addresses lie at a stride, the address register tells all
-// there is to know: no address is copied, and one check does for all lanes. A plain run takes any
-// stride, and knows most of them beforehand (lane_strides.hpp); other runs take the two shapes that
-// they announce. Anything else, faults included, is left to access_memory.
+// If all lanes are active and their addresses have a constant stride, the first address and the
+// stride determine all others. No addresses are copied, and one check suffices for all lanes. A
+// plain run accepts any stride, and usually knows it already (lane_strides.hpp). Other runs accept
+// only the two patterns that their events have. All other cases, including faults, are left to
+// access_memory.
 #pragma once
 
 #include <cstring>
@@ -13,15 +14,16 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The words of a full warp that lie at a stride: where those of lane 0 are.
+// The words of a full warp at a constant stride, beginning with those of lane 0.
 struct Words {
-    std::byte* host = nullptr;  // null: they cannot be moved so
-    int64_t stride = 0;         // bytes from one lane's to the next one's
-    // Bytes of the same memory before the lanes' first and behind their last.
+    std::byte* host = nullptr;  // null: the words cannot be moved in this way
+    int64_t stride = 0;         // bytes between neighbouring lanes
+    // Accessible bytes of the same memory before the first and after the last word.
     uint64_t before = 0, behind = 0;
 };
 
-// The bytes that 32 lanes access, each `bytes` from `first` + lane * `stride` on.
+// The range of bytes that 32 lanes access. Each accesses `bytes` bytes at `first` + lane *
+// `stride`.
 struct Span {
     uint64_t begin, bytes;
     Span(uint64_t first, int64_t stride, uint32_t of_lane) {
@@ -30,10 +32,11 @@ struct Span {
         bytes = (stride < 0 ? 0 - rise : rise) + of_lane;
     }
 };
-// A span of larger strides would run across the end of the 64-bit numbers.
+// With larger strides, the end of a range could exceed 64 bits.
 inline constexpr int64_t most_stride = int64_t{1} << 48;
 
-// The shape of addresses in pairs of registers, by their lower words where the upper ones agree.
+// The pattern of addresses in pairs of registers. If the upper words are equal, the lower words
+// determine it.
 inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
     const uint32_t* const upper = a + warp_size;
     uint32_t different = 0;
@@ -42,7 +45,7 @@ inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
     return shape_of(a, mask, bytes);
 }
 
-// At which stride the lanes of a full warp access, if it is one that is moved as Words.
+// The stride of a full warp's addresses, if the access can be made as Words.
 template <Watch watch, class A>
 inline int64_t stride_of_words(Warp& w, const Op& op, const A* a, uint32_t bytes) {
     const bool pairs = op.memory().form == AddressForm::pair;
@@ -75,8 +78,8 @@ inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access acces
     }
 }
 
-// The words that a full warp accesses in shared memory through a 32-bit address register, or in
-// global memory through a 64-bit one or a pair.
+// Finds the words that a full warp accesses: in shared memory through a 32-bit address register, or
+// in global memory through a 64-bit register or a pair.
 template <Watch watch, ptx::Space space, Access access, int words>
 inline Words find_words(Warp& w, const Op& op) {
     constexpr uint32_t bytes = 4 * words;
@@ -110,7 +113,7 @@ inline Words find_words(Warp& w, const Op& op) {
     return {host + (first - address), stride, before, size - before - span.bytes};
 }
 
-// Between neighbouring registers from d on and memory.
+// Moves words between neighbouring registers from d on and memory.
 template <Access access, int words>
 inline void move_words(uint32_t* d, Words at) {
     const auto move = [](uint32_t* d, std::byte* host, int64_t stride) {
@@ -125,7 +128,8 @@ inline void move_words(uint32_t* d, Words at) {
     constexpr int64_t consecutive = 4 * words;
     for (int n = 0; n < words; ++n, d += warp_size, at.host += 4) {
         if (at.stride == consecutive) {
-            move(d, at.host, consecutive);  // a stride known here: vectors are moved
+            // With a constant stride, the compiler vectorizes the loop.
+            move(d, at.host, consecutive);
         } else if (at.stride != 0) {
             move(d, at.host, at.stride);
         } else if constexpr (access == Access::load) {

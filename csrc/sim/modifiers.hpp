@@ -1,5 +1,5 @@
-// The modifiers of an instruction, consumed one by one by whoever gives it a meaning. A modifier
-// that nobody consumed makes the instruction unsupported: none is ever ignored by accident.
+// The modifiers of an instruction. Each function that interprets a modifier consumes it. If a
+// modifier remains, the instruction is unsupported; so none is ignored by accident.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class Modifiers {
   public:
     explicit Modifiers(const ptx::Instruction& instruction) : left_(instruction.modifiers) {}
 
-    // Consumes the modifier if it is there.
+    // Consumes the modifier if it is present.
     bool take(std::string_view name) {
         const auto found = std::find(left_.begin(), left_.end(), name);
         if (found == left_.end()) return false;
@@ -23,7 +23,7 @@ class Modifiers {
         return true;
     }
 
-    // Consumes the first of the names that is there; empty if none is.
+    // Consumes the first of these names that is present. Returns an empty text if none is.
     std::string_view take_one(std::initializer_list<std::string_view> names) {
         for (const std::string_view name : names) {
             if (take(name)) return name;

@@ -1,4 +1,4 @@
-// Module memory at a place of the caller's choice: where several modules share one memory.
+// Module memory at a given address, for several modules that share one memory.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace coalesce::sim {
 
-// Module memory of a parsed module whose first variable is at `base`.
+// Lays out the memory of a parsed module. Its first variable is at `base`.
 [[nodiscard]] std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module,
                                                               uint64_t base);
 

@@ -1,14 +1,16 @@
 // A chain of multiply-adds of loaded words, which a plain run executes as one operation.
 //
 // METHOD
-// The core of every product of matrices is a run of
-//     ld.f32 x, [..];  ld.f32 y, [..];  fma.rn.f32 sum, x, y, sum;
-// with a few additions of addresses between. First all loads are resolved to host memory, and the
-// operations between them executed, in order; then the products are summed up with the sum in
-// registers of the host, where it would otherwise go through memory once a product. That is the
-// same as executing one by one, as nothing in a chain writes memory and nobody else reads the sums
-// between (Decoder::find_chains). Where a load cannot be resolved (it faults, or its addresses do
-// not lie at a stride), the rest of the chain is executed one by one.
+// The core of every matrix product is a sequence of
+//    ld.f32 x, [..];  ld.f32 y, [..];  fma.rn.f32 sum, x, y, sum;
+// with a few additions of addresses in between. First the addresses of all loads are resolved to
+// host memory, and the operations in between are executed, in order. Then the products are added,
+// with the sum in host registers. Without a chain, the sum would be stored and loaded for each
+// product.
+//
+// The result is the same, because nothing in a chain writes memory, and no other instruction reads
+// the sums in between (Decoder::find_chains). If a load cannot be resolved (it faults, or its
+// addresses have no constant stride), the rest of the chain is executed one by one.
 #pragma once
 
 #include <cstring>
@@ -24,7 +26,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Neighbouring lanes that the host multiplies and adds at once.
+// Neighbouring lanes that the host processes at once.
 #if defined(__AVX512F__)
 struct Floats {
     static constexpr int count = 16;
@@ -61,8 +63,8 @@ struct Floats {
 };
 #endif
 
-// The words of some neighbouring lanes, of which the first is `lane`, at a stride that the compiler
-// knows where it is 0 or 4.
+// The words of neighbouring lanes, starting with `lane`. For the strides 0 and 4, the stride is a
+// compile-time constant.
 template <class Stride>
 inline Floats words_of(const std::byte* host, Stride stride, int lane) {
     if constexpr (std::is_same_v<Stride, std::integral_constant<int64_t, 0>>) {
@@ -80,15 +82,15 @@ inline Floats words_of(const std::byte* host, Stride stride, int lane) {
 }
 
 struct Factors {
-    const std::byte *x, *y;  // of lane 0
+    const std::byte *x, *y;  // addresses for lane 0
 };
-// Memory for those of a chain, which is not cleared.
+// Memory for the factors of a chain, without initialization.
 struct FactorsOfChain {
     alignas(Factors) std::byte memory[longest_chain * sizeof(Factors)];
     Factors* begin() { return reinterpret_cast<Factors*>(memory); }
 };
 
-// sum += x0 * y0, then x1 * y1, ...: each product rounded once, together with its sum.
+// sum += x0 * y0, then x1 * y1, ...: each product and addition is rounded once (fused).
 template <class X, class Y>
 inline void add_products_at(float* sum, const Factors* begin, const Factors* end, X x, Y y) {
     for (int lane = 0; lane < warp_size; lane += Floats::count) {
@@ -111,11 +113,11 @@ inline void add_products(float* sum, const Factors* begin, const Factors* end, i
     add_products_at(sum, begin, end, x, y);
 }
 
-// Finds the words that the first loads of all products read, or the second ones. The next load
-// often has the same address register and another offset.
+// Finds the words that the first loads of all products read, or the second loads. The next load
+// often has the same address register with another offset.
 struct FactorFinder {
     Words words;
-    int64_t offset = 0;  // of the load before
+    int64_t offset = 0;  // of the previous load
 
     bool find(Warp& w, const Op& load) {
         const MemoryOperand& at = load.memory();
@@ -143,10 +145,10 @@ inline void multiply_chain(Warp& w, const Op& op) {
         alignas(64) float sum[warp_size];
         std::memcpy(sum, w.lanes<const float>((&op)[2].operand[3]), sizeof sum);
         FactorsOfChain factors;
-        Factors *first = factors.begin(), *last = first;  // not yet added,
-        int64_t strides[2] = {};                          // at these strides
+        Factors *first = factors.begin(), *last = first;  // not yet added
+        int64_t strides[2] = {};                          // their strides
         FactorFinder x, y;
-        const Op* product = nullptr;  // the last of them
+        const Op* product = nullptr;  // the last product
         while (at != end) {
             if (!at->loads_factor) {
                 at->run(w, *at);

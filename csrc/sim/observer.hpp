@@ -1,25 +1,25 @@
-// The contract between the simulator and those who observe it.
+// The interface between the simulator and its observers.
 //
 // METHOD
-// The simulator only announces; an analysis is an observer that listens. An observer is a class
-// with a function for each event it wants, and a list of these events:
+// The simulator announces events; an analysis is an observer that listens to them. An observer is a
+// class with a function for each event that it needs, and a list of these events:
 //
-//     class Barriers {
-//       public:
-//         static constexpr sim::Hooks hooks = sim::Hook::complete;
-//         void complete(const sim::Block&, uint32_t) { ++count_; }
-//         ...
-//     };
-//     static_assert(sim::Observer<Barriers>);
+//    class Barriers {
+//      public:
+//        static constexpr sim::Hooks hooks = sim::Hook::complete;
+//        void complete(const sim::Block&, uint32_t) { ++count_; }
+//        ...
+//    };
+//    static_assert(sim::Observer<Barriers>);
 //
-// The list and the functions must agree: a function with a misspelt name or wrong parameters, a
-// missing one, and one that is not listed do not compile. What nobody listens to costs nothing,
+// The list and the functions must agree. It is a compile-time error if a function is missing, is
+// not listed, has a misspelt name or wrong parameters. Events without a listener cost nothing,
 // because the loop that runs a grid (worker.hpp) is compiled for each type of observer. Memory
-// accesses are announced from handlers that are compiled once for all observers, through a table of
-// functions (Announcements).
+// accesses are different: their handlers are compiled once for all observers, and announce events
+// through a table of functions (Announcements).
 //
-// Several observers listen together as one, an Observers<A, B, C>. Each host thread of a launch has
-// observers of its own, so that no event needs a lock.
+// Several observers are combined into one, an Observers<A, B, C>. Each host thread of a launch has
+// its own observers, so no event needs a lock.
 #pragma once
 
 #include <concepts>
@@ -31,7 +31,7 @@
 
 namespace coalesce::sim {
 
-// The events, with the function that hears each of them.
+// The events, and the function that handles each of them.
 enum class Hook : uint16_t {
     // void start(Block&): a block starts.
     start = 1 << 0,
@@ -48,25 +48,25 @@ enum class Hook : uint16_t {
     // void access(const Warp&, const MemoryEvent&): a memory instruction is about to move its data.
     access = 1 << 5,
     // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*):
-    // lanes access what they must not. They are left out, and the kernel goes on; where nobody
-    // listens, it ends with a MemoryFault. Who listens also hears of accesses by name to the
-    // frame's own local memory.
+    // these lanes make an access that is not allowed. If an observer listens, the lanes do not
+    // access memory, and the kernel continues; otherwise it ends with a MemoryFault. An observer
+    // that listens also gets accesses by name to the frame's own local memory.
     fault = 1 << 6,
     // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that these lanes
-    // issued have arrived.
+    // issued are complete.
     landed = 1 << 7,
     // void fence(const Warp&, const Op&): a fence of memory is executed.
     fence = 1 << 8,
-    // void synchronized(const Warp&, const Op&): the lanes of warp.mask have come together and
+    // void synchronized(const Warp&, const Op&): the lanes of warp.mask have reconverged and
     // execute a shfl, vote, match or bar.warp.sync.
     synchronized = 1 << 9,
     // void arrive(const Warp&, const Op&, uint32_t barrier): the running path reaches a barrier of
-    // the block (0 to 15), or arrives at that of the cluster (cluster_barrier).
+    // the block (0 to 15), or arrives at the barrier of the cluster (cluster_barrier).
     arrive = 1 << 10,
     // void complete(const Block&, uint32_t barrier): a barrier of the block opens.
     complete = 1 << 11,
-    // void misuse(const Warp&, const Op&, int lane, const std::string&): a call of free() that is
-    // wrong in this way. Who listens goes on without it; else it is an error.
+    // void misuse(const Warp&, const Op&, int lane, const std::string&): free() is used wrongly;
+    // the text says how. If an observer listens, the kernel continues; otherwise this is an error.
     misuse = 1 << 12,
 };
 
@@ -76,7 +76,7 @@ inline constexpr uint32_t cluster_barrier = 16;
 class Hooks {
   public:
     constexpr Hooks() = default;
-    constexpr Hooks(Hook hook) : bits_(uint16_t(hook)) {}  // NOLINT: a set of one
+    constexpr Hooks(Hook hook) : bits_(uint16_t(hook)) {}  // NOLINT: a set with one event
     [[nodiscard]] constexpr bool has(Hook hook) const { return (bits_ & uint16_t(hook)) != 0; }
     friend constexpr Hooks operator|(Hooks a, Hooks b) {
         a.bits_ |= b.bits_;
@@ -134,13 +134,13 @@ concept Observer =
     agrees<O, Hook::landed>() && agrees<O, Hook::fence>() && agrees<O, Hook::synchronized>() &&
     agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() && agrees<O, Hook::misuse>();
 
-// Who listens to nothing: a plain run.
+// An observer that listens to nothing, for plain runs.
 struct NoObserver {
     static constexpr Hooks hooks = {};
 };
 static_assert(Observer<NoObserver>);
 
-// Several observers as one. Each event goes to those that listen, in the order of the list.
+// Combines several observers. Each event goes to those that listen to it, in the order of the list.
 template <Observer... Parts>
 class Observers {
   public:
@@ -223,7 +223,7 @@ class Observers {
     std::tuple<Parts&...> parts_;
 };
 
-// What memory instructions announce to whoever is the observer (Block::observer).
+// What memory instructions announce to the observer (Block::observer).
 struct Announcements {
     void (*access)(void*, const Warp&, const MemoryEvent&);
     void (*fault)(void*, const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask,

@@ -1,7 +1,7 @@
-// The identity of an operation: an enumerator for each row of the table ops.inc.
+// Opcodes: an enumerator for each row of the table ops.inc.
 //
-// Decoders find it once, from the text of an instruction. Whoever comes later compares enumerators
-// or asks for traits (traits.hpp); nobody reads an opcode's text again.
+// Decoders determine it once from the text of an instruction. All other code compares enumerators
+// or uses traits (traits.hpp), and does not read the text of an opcode.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace coalesce::sim {
 
 enum class OpCode : uint16_t {
-    unknown,  // in no row
+    unknown,  // no row has this spelling
 #define COALESCE_OPERATION(code, spelling, select, pipe, traits, sentence) code,
 #include "sim/ops.inc"
 #undef COALESCE_OPERATION
@@ -26,15 +26,15 @@ inline constexpr size_t operation_count = [] {
     return count;
 }();
 
-// Which execution unit of a multiprocessor issues an instruction that does not access memory.
+// The execution unit of a multiprocessor that executes an instruction without memory access.
 enum class Pipe : uint8_t {
-    other,    // none of those below, or not known
-    fp32,     // floating-point numbers of 32 bits: FFMA, FADD, FMUL
-    fp64,     // of 64 bits
+    other,    // none of the following, or unknown
+    fp32,     // 32-bit floating-point arithmetic: FFMA, FADD, FMUL
+    fp64,     // 64-bit floating-point arithmetic
     alu,      // integers, logic, comparisons
     xu,       // conversions, transcendental functions
-    tensor,   // products of matrices
-    by_type,  // in ops.inc only: fp32 or fp64, as the instruction's type says
+    tensor,   // matrix products
+    by_type,  // in ops.inc only: fp32 or fp64, depending on the instruction's type
 };
 
 // A row of the table.
@@ -45,21 +45,21 @@ struct Operation {
     uint32_t traits = 0;  // a sum of the constants in traits.hpp
     std::string_view sentence;
     [[nodiscard]] bool has(uint32_t trait) const { return (traits & trait) != 0; }
-    // Machine code is written in capitals.
+    // Spellings of machine code are in capitals.
     [[nodiscard]] bool is_machine_code() const {
         return !spelling.empty() && spelling[0] >= 'A' && spelling[0] <= 'Z';
     }
 };
 
-// All rows, in the order of OpCode; the first is that of `unknown`.
+// All rows, in the order of OpCode. The first row is `unknown`.
 [[nodiscard]] std::span<const Operation> operations();
 
 [[nodiscard]] inline const Operation& operation(OpCode code) {
     return operations()[static_cast<size_t>(code)];
 }
 
-// The operation of a whole opcode: that with the longest spelling which the opcode starts with, up
-// to a dot. "bar.warp.sync" is bar_warp, "bar.sync" is bar, "nonsense.u32" is unknown.
+// The operation of a whole opcode: the one with the longest spelling that is a prefix of the
+// opcode, up to a dot. "bar.warp.sync" is bar_warp, "bar.sync" is bar, "nonsense.u32" is unknown.
 [[nodiscard]] OpCode opcode_named(std::string_view opcode);
 
 }  // namespace coalesce::sim

@@ -1,11 +1,11 @@
-// The operations of the instruction set that is being compiled; see isa.hpp.
+// The operations for the instruction set that is being compiled; see isa.hpp.
 #pragma once
 
 #include "sim/isa.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// What rows of ops.inc name: each chooses the handler of an instruction by its types and modifiers.
+// The functions that rows of ops.inc name. Each chooses a handler by types and modifiers.
 #define COALESCE_SELECT(name) \
     Selection name(const ptx::Instruction& instruction, Modifiers& modifiers);
 COALESCE_SELECT(select_activemask)

@@ -1,10 +1,10 @@
-// What the operations of machine code share: 64-bit values in pairs of registers, tables
-// of handlers.
+// Shared by the operations of machine code: 64-bit values in pairs of registers, and tables of
+// handlers.
 //
 // METHOD
-// Registers of machine code have 32 bits; a 64-bit value lies in two neighbours, the low words of
-// all lanes first. Operations on such pairs join the words as they read them and split the result
-// as they write it, which costs a few vector instructions and no copy.
+// Registers of machine code have 32 bits. A 64-bit value is in two adjacent registers; the low
+// words of all lanes come first. Operations on pairs join the words when they read them, and split
+// the result when they write it. This takes a few vector instructions and no copy.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Words of a register; the next register follows.
+// The distance in words to the next register.
 constexpr int next_register = warp_size;
 
 template <class T>
@@ -24,8 +24,8 @@ inline T joined(const uint32_t* r, int i) {
     return std::bit_cast<T>(uint64_t{r[i]} | uint64_t{r[next_register + i]} << 32);
 }
 
-// d = of(lane) for the active lanes. Registers are the same or apart, so lanes do not depend on
-// each other, which the compiler cannot know.
+// d = of(lane) for the active lanes. Two registers are either the same or do not overlap, so the
+// lanes are independent. The compiler cannot know this.
 template <class F>
 inline void put_words(Warp& w, Locator at, F&& of) {
     uint32_t* const d = w.lanes<uint32_t>(at);
@@ -42,7 +42,7 @@ inline void put_words(Warp& w, Locator at, F&& of) {
     }
 }
 
-// The same for a pair of registers; of(lane) is a value of 64 bits.
+// The same for a pair of registers; of(lane) returns a 64-bit value.
 template <class F>
 inline void put_pairs(Warp& w, Locator at, F&& of) {
     uint32_t* const d = w.lanes<uint32_t>(at);
@@ -69,7 +69,7 @@ struct MachineHandler {
     Handler run;
 };
 
-// Whether a table has a handler for each operation from number `first` on.
+// Whether the table has a handler for each operation from number `first` on, in order.
 template <size_t n>
 constexpr bool are_in_order(const MachineHandler (&handlers)[n], size_t first) {
     for (size_t i = 0; i < n; ++i) {
@@ -78,7 +78,7 @@ constexpr bool are_in_order(const MachineHandler (&handlers)[n], size_t first) {
     return true;
 }
 
-// ops_pairs.cpp: the operations on pairs.
+// The operations on pairs, in ops_pairs.cpp.
 Handler select_pair(MachineOp op);
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -1,7 +1,7 @@
-// A program without operations: what the PTX says of a kernel as a whole.
+// A program without operations: the properties of a kernel as a whole, from its PTX.
 //
-// Programs of PTX and of machine code begin with it: the kernel's name and parameters, its limits,
-// its variables in shared memory and in the module's, and what it needs of a launch.
+// Programs from PTX and from machine code begin with it. It has the kernel's name and parameters,
+// its limits, its variables in shared memory and in the module, and its requirements for a launch.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace coalesce::sim {
 
-// `graph` is that of the entry. Throws LaunchError where static shared memory is too large for a
+// `graph` must be that of the entry. Throws LaunchError if static shared memory is too large for a
 // block.
 [[nodiscard]] Program outline(const ptx::Module& module, const ptx::Function& entry,
                               const CallGraph& graph, std::shared_ptr<ModuleMemory> memory);
 
-// A mangled name as C++ writes it, without its parameters; any other name as it is.
+// A mangled name as in C++, without its parameters. Other names are returned unchanged.
 [[nodiscard]] std::string readable(const std::string& name);
 
 }  // namespace coalesce::sim

@@ -1,13 +1,13 @@
-// What an operation has besides registers: a payload of one of the types listed here.
+// The properties of an operation besides its registers: a payload of one of the types listed here.
 //
 // METHOD
 // A branch has a target, a shuffle a mode, a load an offset and a size. Each kind of operation has
-// a struct of its own, and an Op holds one of them, whose number it knows. Decoders set it;
-// handlers and the scheduler get it by its type. In a build with assertions (the C++ tests under
-// sanitizers) it is an error to get another type than was set; in a release nothing is checked, so
-// that getting one costs as much as reading a member.
+// its own struct, and an Op stores one of them together with its number. Decoders set the payload;
+// handlers and the scheduler get it by its type. In builds with assertions (the C++ tests under
+// sanitizers), it is an error to get another type than was set. Release builds do not check this,
+// so access is as fast as to a member.
 //
-// To add a payload, write a struct of at most 24 bytes and name it in Payload::Types.
+// To add a payload, write a struct of at most 24 bytes and add it to Payload::Types.
 #pragma once
 
 #include <cassert>
@@ -25,37 +25,37 @@
 
 namespace coalesce::sim {
 
-// Memory. The address register is the op's operand 5; it has 32 or 64 bits, or is a pair of
-// registers of 32 bits (machine code).
+// Memory. The address register is operand 5 of the op. It has 32 or 64 bits, or is a pair of 32-bit
+// registers (machine code).
 enum class AddressForm : uint8_t { wide, narrow, pair };
 
 struct MemoryOperand {
-    int64_t offset = 0;  // to the address register
-    uint8_t bytes = 0;   // of a lane's access, all its elements
-    // The family of the address (ptx/address_families.hpp), and whether that may have been renewed
-    // since the op before it that is of the family, or since the segment's start.
+    int64_t offset = 0;  // added to the address register
+    uint8_t bytes = 0;   // per lane, for all its elements
+    // The family of the address (ptx/address_families.hpp). `family_renewed`: its stride may have
+    // changed since the last op with this family, or since the start of the segment.
     uint8_t family = ptx::AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;
-    bool frame_relative = false;  // to the frame's local memory
-    bool in_cluster = false;      // in the cluster's shared memory
-    // Of a plain run; see multiply_chain.hpp.
-    bool read_once : 1 = false;  // a chain's load: nothing else reads what it loads
+    bool frame_relative = false;  // relative to the frame's local memory
+    bool in_cluster = false;      // in the shared memory of the cluster
+    // For plain runs; see multiply_chain.hpp.
+    bool read_once : 1 = false;  // a load in a chain: no other instruction reads the loaded value
     bool same_address : 1 =
-        false;  // and its address register holds what it held for the load before
+        false;  // the address register has the same value as in the previous load of the chain
 };
 
-// cp.async: operand 5 is the global address, operand 0 the shared one, 1 the number of bytes to
-// read, 2 a predicate to read nothing.
+// cp.async. Operand 5 is the global address, 0 the shared address, 1 the number of bytes to read, 2
+// a predicate that disables reading.
 struct AsyncCopyOperand {
     MemoryOperand source;
     int32_t destination_offset = 0;
     bool narrow_destination = false;
-    bool negated = false;  // the predicate
+    bool negated = false;  // negates the predicate
 };
 
-// cp.async.bulk: operand 5 is the global address, operand 0 the shared one, 1 the size, 2 and 3 the
-// mbarrier's address and an offset to it.
+// cp.async.bulk. Operand 5 is the global address, 0 the shared address, 1 the size, 2 and 3 the
+// mbarrier's address and an offset from it.
 struct BulkCopyOperand {
     MemoryOperand global;
     int32_t shared_offset = 0;
@@ -64,34 +64,34 @@ struct BulkCopyOperand {
 
 struct MbarrierOperand {
     MemoryOperand memory;
-    MbarrierUpdate update = MbarrierUpdate::init;  // what it does, unless it waits
-    bool generic = false;                          // the address is
-    bool by_parity = false;                        // a wait names a parity, not a state
+    MbarrierUpdate update = MbarrierUpdate::init;  // the update, unless the instruction waits
+    bool generic = false;                          // the address is generic
+    bool by_parity = false;  // the instruction waits for a parity, not for a state
 };
 
-// LDC by an index in a register.
+// LDC with an index in a register.
 struct BankOperand {
     MemoryOperand index;
     uint8_t bank = 0;
 };
 
-// An instruction on matrices; of loads and stores the address register is in the table.
+// An instruction on matrices. The address register of loads and stores is in the table.
 struct MatrixOperand {
     MemoryOperand memory;
     uint32_t index = 0;  // in Program::matrices
 };
 
-// cp.async.wait: leaves at most so many of the latest groups pending, or nothing at all.
+// cp.async.wait: waits until at most this many of the latest groups are pending, or for all.
 struct AsyncGroups {
     uint32_t pending = 0;
     bool all = false;
 };
 
-// Control.
+// Control flow.
 struct Branch {
     uint32_t target = 0;         // op
-    bool skips_guarded = false;  // made by a decoder: it leads around the guarded op behind it
-    bool spins = false;          // it closes a loop that only watches memory (find_spins)
+    bool skips_guarded = false;  // made by a decoder: branches around the following guarded op
+    bool spins = false;          // closes a loop that only reads memory (find_spins)
 };
 struct BranchTable {
     uint32_t table = 0;  // in Program::tables
@@ -99,34 +99,34 @@ struct BranchTable {
 struct Call {
     uint32_t site = 0;  // in Program::calls
 };
-// Machine code: to the code at the offset in a register.
+// Machine code: jumps to the code offset in a register.
 struct Jump {
-    uint32_t offset = 0;       // to the register's
-    bool to_function = false;  // it must lead to a function's start
+    uint32_t offset = 0;       // added to the register
+    bool to_function = false;  // the target must be the start of a function
 };
-// What a barrier instruction does besides.
+// What a barrier instruction does besides waiting.
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 struct BarrierOperand {
     BarrierKind kind = BarrierKind::sync;
-    bool negated = false;  // the predicate that it reduces
+    bool negated = false;  // negates the predicate that is reduced
 };
-// Machine code: BSSY, BSYNC, BREAK and BMOV name one of B0 to B15.
+// Machine code: BSSY, BSYNC, BREAK and BMOV name one of the barriers B0 to B15.
 struct ReconvergenceBarrier {
     int8_t number = 0;
-    uint32_t meeting = 0;  // BSSY: the op where lanes are expected to meet
+    uint32_t meeting = 0;  // BSSY: the op where lanes are expected to reconverge
 };
 struct WarpSync {
-    bool splits = false;  // groups of lanes with different member masks go on by themselves
+    bool splits = false;  // groups of lanes with different member masks continue separately
 };
 
-// Lanes among each other.
+// Operations between lanes.
 struct ShuffleOperand {
     ShuffleMode mode = ShuffleMode::up;
 };
 enum class VoteKind : uint8_t { all, any, uniform, ballot };
 struct VoteOperand {
     VoteKind kind = VoteKind::all;
-    bool negated = false;     // the predicate
+    bool negated = false;     // negates the predicate
     bool whole_warp = false;  // VOTEU: also inactive lanes get the result
 };
 
@@ -136,23 +136,23 @@ struct VoteOperand {
 namespace relation {
 inline constexpr uint8_t less = 1, equal = 2, greater = 4, unordered = 8;
 }
-// What is done with the truth and a further predicate.
+// How the result is combined with a further predicate.
 enum class Combination : uint8_t { none, conjunction, disjunction, difference };
 struct ComparisonOperand {
     uint8_t relations = 0;
     Combination combination = Combination::none;
-    bool negated = false;  // the further predicate
-    uint32_t truth = 0;    // set: the result where the comparison is true
+    bool negated = false;  // negates the further predicate
+    uint32_t truth = 0;    // set: the value of the result if the comparison is true
 };
 
-// Conversions. How a value is rounded, and what is done to it besides.
+// Conversions: the rounding, and what else is done to the value.
 enum class Round : uint8_t { none, rn, rz, rm, rp, rna };
 enum class Clip : uint8_t { none, relu, sat };
 struct ConversionOperand {
     ptx::Type to = ptx::Type::none, from = ptx::Type::none;
     Round round = Round::none;
     Clip clip = Clip::none;
-    bool integral = false;  // the result is a whole number
+    bool integral = false;  // the result is an integer value
     bool ftz = false;
 };
 struct RoundingOperand {
@@ -162,21 +162,21 @@ struct RoundingOperand {
 
 // Bits and moves.
 struct TruthTables {
-    uint8_t first = 0, second = 0;  // of three bits; PLOP3 has two results
+    uint8_t first = 0, second = 0;  // truth tables with three inputs; PLOP3 has two results
 };
 struct ShiftOperand {
     uint8_t by = 0;
     bool right = false, is_signed = false;
     bool upper = false;    // the result is the upper word
-    bool wide = false;     // of a type of 64 bits
-    bool wraps = false;    // the shift is taken modulo the type's bits
-    bool negated = false;  // the value that is shifted
+    bool wide = false;     // the operand has 64 bits
+    bool wraps = false;    // the shift count is taken modulo the number of bits
+    bool negated = false;  // negates the value that is shifted
 };
 struct SpecialRegister {
-    uint8_t number = 0;  // in ops_move.cpp
+    uint8_t number = 0;  // a number defined in ops_move.cpp
 };
 struct Registers {
-    uint8_t count = 0;  // elements of a vector, or neighbouring registers
+    uint8_t count = 0;  // elements of a vector, or adjacent registers
 };
 struct AddressWindow {
     uint64_t start = 0;
@@ -186,21 +186,21 @@ struct AddedOffset {
     uint64_t by = 0;
 };
 struct LocalAddress {
-    uint64_t offset = 0;  // in the frame's local memory
-    uint8_t bytes = 8;    // of the register for it
+    uint64_t offset = 0;  // in the local memory of the frame
+    uint8_t bytes = 8;    // of the destination register
 };
 
-// Sums of machine code: a bit for each term says whether it is negated or inverted.
+// Sums of machine code. Each term has a bit that says whether it is negated or inverted.
 struct CarryOperand {
     uint8_t negated = 0, inverted = 0;
-    Locator carry_in[2] = {no_operand, no_operand};  // of sums of three
+    Locator carry_in[2] = {no_operand, no_operand};  // of sums of three terms
 };
 struct SignOperand {
     bool negated = false, absolute = false;
 };
 struct PredicateBits {
-    uint32_t mask = 0;  // which predicates
-    uint8_t shift = 0;  // where their bits are in the word
+    uint32_t mask = 0;  // selects the predicates
+    uint8_t shift = 0;  // position of their bits in the word
 };
 struct ConstantBank {
     uint8_t bank = 0;
@@ -210,7 +210,7 @@ struct ConstantBank {
 class Payload {
     template <class... Ts>
     struct List {
-        // From 1 on; 0 for a type that is not listed.
+        // Starts at 1; 0 for a type that is not listed.
         template <class P>
         static constexpr uint8_t number = [] {
             uint8_t n = 0, found = 0;
@@ -221,7 +221,7 @@ class Payload {
         static_assert(((sizeof(Ts) <= bytes) && ...));
         static_assert((std::is_trivially_copyable_v<Ts> && ...));
     };
-    // Those of memory instructions come first; they begin with a MemoryOperand.
+    // Payloads of memory instructions come first. They begin with a MemoryOperand.
     using Types = List<MemoryOperand, AsyncCopyOperand, BulkCopyOperand, MbarrierOperand,
                        BankOperand, MatrixOperand, AsyncGroups, Branch, BranchTable, Call, Jump,
                        BarrierOperand, ReconvergenceBarrier, WarpSync, ShuffleOperand, VoteOperand,
@@ -261,7 +261,7 @@ class Payload {
 
     [[nodiscard]] Payload& payload() { return *this; }
 
-    // What all payloads of memory instructions begin with.
+    // The first member of all payloads of memory instructions.
     [[nodiscard]] bool has_memory() const { return number_ != 0 && number_ <= last_of_memory; }
     [[nodiscard]] const MemoryOperand& memory() const {
         assert(has_memory());

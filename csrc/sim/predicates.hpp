@@ -1,4 +1,4 @@
-// Predicates: a bit for each lane of a warp, and how handlers combine and write them.
+// Predicates: one bit for each lane of a warp. How handlers combine and write them.
 #pragma once
 
 #include "sim/payload.hpp"
@@ -6,14 +6,15 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Writes a predicate for the active lanes, if the instruction has that result.
+// Writes a predicate for the active lanes. Does nothing if the instruction does not have this
+// result.
 inline void store(Warp& w, Locator at, LaneMask value) {
     if (at == no_operand) return;
     LaneMask& d = w.predicate(at);
     d = (d & ~w.mask) | (value & w.mask);
 }
 
-// The truth of a comparison and a further predicate.
+// Combines the result of a comparison with a further predicate.
 inline LaneMask combined(Combination how, LaneMask truth, LaneMask with) {
     switch (how) {
         case Combination::conjunction:

@@ -1,8 +1,9 @@
-// Gaps between registers that nothing may touch, in builds with AddressSanitizer only.
+// Gaps between registers that must not be accessed, in builds with AddressSanitizer only.
 //
-// A warp's registers are one piece of memory, so an operation that reads or writes more than its
-// operand's width would only meet the neighbour, and AddressSanitizer would not see it. There, each
-// register and each constant is followed by a gap that is poisoned while the frame is in use.
+// The registers of a warp are one block of memory. An operation that accesses more than the width
+// of its operand would only reach the next register, and AddressSanitizer would not notice.
+// Therefore each register and each constant is followed by a gap that is poisoned while the frame
+// is in use.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace coalesce::sim {
 
-// From and to, in bytes from the start of a frame or of the constants.
+// Start and end, in bytes from the start of a frame or of the constants.
 using RedZones = std::vector<std::pair<uint32_t, uint32_t>>;
 
 #if defined(__SANITIZE_ADDRESS__)

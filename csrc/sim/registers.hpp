@@ -1,8 +1,8 @@
-// What the registers of a decoded program are: for whoever shows their values while it runs.
+// Describes the registers of a decoded program, so that their values can be shown while it runs.
 //
-// A register is a slot in its function's frame for a stretch of instructions (decode.cpp), after
-// which another register may have the slot. PTX often declares a register by its width only
-// (.b32); what its bits mean is told by the instructions that compute with it.
+// A register is a slot in its function's frame for a range of instructions (decode.cpp). Later,
+// another register may use the slot. PTX often declares only the width of a register (.b32). The
+// instructions that compute with it show what its bits mean.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,29 @@
 namespace coalesce::sim {
 
 struct RegisterPlace {
-    std::string name;                  // "%r12"
-    ptx::Type type = ptx::Type::none;  // as it is used; .b32 and its like where nothing tells
-    Locator slot = no_operand;         // no_operand: never used
-    uint32_t first = 0, last = 0;      // the instructions of the program over which it is kept
+    std::string name;  // "%r12"
+    // As the register is used; .b32 and similar if no instruction shows it.
+    ptx::Type type = ptx::Type::none;
+    Locator slot = no_operand;     // no_operand: the register is never used
+    uint32_t first = 0, last = 0;  // the range of instructions in which it keeps its value
 };
 
 struct FunctionRegisters {
     uint32_t first = 0;                    // its first instruction in Program::instructions
-    std::vector<RegisterPlace> registers;  // by their numbers in ptx::Function::registers
-    std::vector<ptx::Effects> effects;     // by its instructions
+    std::vector<RegisterPlace> registers;  // by index in ptx::Function::registers
+    std::vector<ptx::Effects> effects;     // of each of its instructions
 };
 
-// By function, as Program::functions.
+// One entry for each of Program::functions.
 using RegisterMap = std::vector<FunctionRegisters>;
 
-// As decode() of program.hpp, and tells the registers.
+// Like decode() of program.hpp; also describes the registers.
 [[nodiscard]] Program decode(const ptx::Module& module, const ptx::Function& entry,
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine,
                              RegisterMap& registers);
 
-// The registers of a function whose first instruction has this number, at these slots.
+// Describes the registers of a function with these slots. `first_instruction` is its first
+// instruction.
 [[nodiscard]] FunctionRegisters describe_registers(const ptx::Function& function,
                                                    const ptx::ControlFlow& flow,
                                                    const std::vector<Locator>& slots,

@@ -1,7 +1,7 @@
-// Which path of a warp runs, where paths part and meet, and what a block waits for.
+// Which path of a warp runs, where paths diverge and reconverge, and what a block waits for.
 //
-// These functions run once per branch, call or barrier, not per lane, and are compiled once for all
-// instruction sets. warp.hpp describes paths and joins.
+// These functions run once for a branch, call or barrier, and not once for each lane. They are
+// compiled once for all instruction sets. warp.hpp describes paths and joins.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace coalesce::sim {
 
-// block.cpp: a block's start and its barriers.
+// block.cpp: the start of a block, and its barriers.
 
-// threadIdx of each linear thread of a block, padded to whole warps, into `storage`.
+// Writes the threadIdx of each linear thread of a block into `storage`, padded to whole warps.
 void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]);
 
-// Readies a block that knows its program and launch to run as number `linear` of the grid.
+// Prepares a block to run as number `linear` of the grid. Its program and launch must be set.
 void start(Block& block, uint64_t linear);
 
-// Lanes have come to the place of a join; if all pending ones have, its path goes on, and settle()
-// says that the join is gone.
+// arrive(): lanes have reached a join. If all pending lanes have arrived, the path of the join
+// continues. settle() tests this, and returns whether the join is gone.
 void arrive(Warp& w, int32_t join, LaneMask lanes);
 bool settle(Warp& w, int32_t join);
 
-// convergence.cpp: where lanes of machine code part and meet.
+// convergence.cpp: where lanes of machine code diverge and reconverge.
 void set_barrier(Warp& w, const Op& op, uint32_t at);
 void sync_barrier(Warp& w, const Op& op, uint32_t at);
 void break_barrier(Warp& w, const Op& op, uint32_t at);
@@ -32,79 +32,81 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at);
 void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
 
-// Queues a path that stands at its pc: at the place of its own join it has arrived there instead.
+// Queues a path. If its pc is the place of its own join, the path arrives there instead.
 void place(Warp& warp, const Path& path);
 
-// Makes `path` the one that runs, with the registers of its frame.
+// Makes `path` the running path, with the registers of its frame.
 void run_path(Warp& warp, const Path& path);
 
-// Moves the running path to op `pc`; if its join is there, the path ends and may revive another.
+// Moves the running path to op `pc`. If its join is there, the path ends, and may resume another.
 void go_to(Warp& warp, uint32_t pc);
 
-// The number of the barrier that a path of these lanes is at.
+// The number of the barrier that these lanes have reached.
 [[nodiscard]] uint32_t barrier_number(Warp& warp, const Op& op);
 
-// Parts the running path: lanes of `taken` go to `target`, the others to `otherwise`, to meet again
-// at `meeting` (no_op: only by leaving the function).
+// Splits the running path: lanes of `taken` go to `target`, the others to `otherwise`. They
+// reconverge at `meeting` (no_op: only when they leave the function).
 void part(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
 
-// Lanes of the running path leave the kernel; the path ends.
+// The lanes of the running path leave the kernel, and the path ends.
 void leave(Warp& warp);
 
-// Enters function `function` with the whole running path; `after` is the op to return to.
+// The whole running path enters `function`; `after` is the op to which it returns.
 void enter(Warp& warp, const CallSite& site, uint32_t function, uint32_t after);
 
 // The running path returns from its function.
 void give_back(Warp& warp);
 
-// Executes brx.idx, an indirect call (which may part the path), a call of a built-in function.
+// Execute brx.idx, an indirect call (in which lanes may diverge), and a call of a built-in
+// function.
 void branch_table(Warp& warp, const Op& op, uint32_t at);
 void call_indirect(Warp& warp, const Op& op, uint32_t at);
 void call(Warp& warp, const Op& op, uint32_t at);
 
-// Whether groups of lanes that name different members go on by themselves behind the op
+// Whether groups of lanes with different member masks continue separately after the op
 // (WARPSYNC.EXCLUSIVE).
 [[nodiscard]] inline bool splits_groups(const Op& op) {
     return op.is<WarpSync>() && op.get<WarpSync>().splits;
 }
 
-// Brings the lanes of a member mask together. True if they are: warp.mask then holds the lanes that
-// execute the op, and the waiting paths that were needed go on behind it by themselves. False if
-// the running path now waits.
+// Makes the lanes of a member mask reconverge. If it returns true, they have: warp.mask holds the
+// lanes that execute the op. Paths that waited and were needed continue after the op by themselves.
+// If it returns false, the running path now waits.
 bool gather(Warp& warp, const Op& op, uint32_t at);
-// Ends what gather began.
+// Ends what gather() began.
 void release(Warp& warp);
 
-// The running path reaches a barrier. It waits unless it was the last, or only arrives. True if the
-// barrier is complete.
+// The running path reaches a barrier. It waits, unless it completes the barrier or only arrives.
+// Returns whether the barrier is complete.
 bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 
-// Threads of the block that have not left the kernel. A barrier of all threads awaits only these
-// (CUDA C++ Programming Guide, "Independent Thread Scheduling": all non-exited threads).
+// The number of threads of the block that have not left the kernel. A barrier for all threads waits
+// only for these (CUDA C++ Programming Guide, "Independent Thread Scheduling": all non-exited
+// threads).
 [[nodiscard]] uint32_t threads_left(const Block& block);
 
-// After leave(): opens a barrier at which only the lanes that left were awaited, and returns its
-// number. To be called until there is none.
+// Call after leave() until it returns nothing. Opens a barrier that waited only for the lanes that
+// left, and returns its number.
 [[nodiscard]] std::optional<uint32_t> barrier_without_the_gone(Warp& warp);
 
-// cluster.cpp: the barrier of the cluster, for the running path. True if it is complete.
+// cluster.cpp: the running path reaches the barrier of its cluster. Returns whether it is complete.
 bool arrive_at_cluster(Warp& warp, const Op& op, uint32_t at);
 void wait_for_cluster(Warp& warp, const Op& op, uint32_t at);
-// After leave(): true if only the lanes that left were awaited.
+// After leave(): returns whether the barrier waited only for the lanes that left.
 bool cluster_without_the_gone(Warp& warp);
 
-// Picks another path of the warp that can run; false if there is none.
+// Chooses another path of the warp that can run. Returns false if there is none.
 bool next_path(Warp& warp);
 
-// Lets lanes that wait behind a branch go on without the others, who do not come: what the
-// independent thread scheduling of the hardware guarantees to a lane that holds a lock its
-// neighbours spin on. True if there were any.
+// Lets lanes that wait for reconvergence continue without the others, which do not arrive. The
+// independent thread scheduling of the hardware guarantees this: a lane that holds a lock must
+// continue while its neighbours spin on the lock. Returns whether there were such lanes.
 bool free_waiting_lanes(Warp& warp);
 
-// Puts the running path behind the warp's others.
+// Moves the running path behind the warp's other paths.
 void rotate(Warp& warp);
 
-// The error for a block none of whose paths can run: who waits where, and who is gone.
+// Throws the error for a block in which no path can run: who waits where, and who has left.
 [[noreturn]] void throw_deadlock(const Block& block);
 
 }  // namespace coalesce::sim

@@ -1,5 +1,5 @@
-// Which lane a shuffle reads from (PTX ISA, "shfl.sync"): one rule for the operation and the
-// checker.
+// The lane from which a shuffle reads (PTX ISA, "shfl.sync"). The operation and the checker use
+// this rule.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@ namespace coalesce::sim {
 enum class ShuffleMode : uint8_t { up, down, butterfly, index };
 
 struct ShuffleSource {
-    int lane;       // that the value comes from: the reading lane itself where it is not valid
-    bool is_valid;  // the lane that the operands name lies in the segment
+    // The lane that provides the value; the reading lane itself if the source is not valid.
+    int lane;
+    bool is_valid;  // the lane that the operands name is in the segment
 };
 
-// `b` and `c` are the operands of the reading lane: the offset or number of a lane, and the clamp
-// (bits 0 to 4) and segment mask (bits 8 to 12).
+// `b` and `c` are operands of the reading lane: the offset or number of a lane, and the clamp (bits
+// 0 to 4) and segment mask (bits 8 to 12).
 [[gnu::always_inline]] inline ShuffleSource shuffle_source(ShuffleMode mode, int lane, uint32_t b,
                                                            uint32_t c) {
     const int by = int(b & 31), clamp = int(c & 31), segment = int(c >> 8 & 31);

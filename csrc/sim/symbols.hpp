@@ -1,17 +1,18 @@
-// Where the GPU's assembler puts what a module names: functions and shared variables.
+// Where the GPU's assembler places functions and shared variables.
 //
 // METHOD
-// Kernels can see addresses: they store them, compare them, exchange them by XOR. So PTX runs use
-// the addresses that the machine code has. The rules here were found by assembling modules
-// (CUDA 13); the lifter compares them with each cubin and refuses what differs (sass/lift.cpp).
+// Kernels can see addresses: they can store, compare and XOR them. So PTX runs use the addresses of
+// the machine code. The rules were found by assembling modules (CUDA 13). The lifter compares them
+// with each cubin and refuses differences (sass/lift.cpp).
 //
 // A function's address is read from the machine code (python/coalesce/compile/cubin.py). Without
-// machine code, functions whose addresses are taken are numbered in units of 8 bytes; 0 is the null
+// machine code, functions whose address is taken are numbered in units of 8 bytes. 0 is the null
 // pointer.
 //
-// Shared memory starts at reserved_shared() bytes: the GPU keeps those before. A kernel's own
-// variables come first, then those of the module that it or a function it calls names, then those
-// of the functions, each group in the order of the text. Dynamic shared memory follows.
+// Shared memory starts at reserved_shared() bytes, because the GPU uses the bytes before. First
+// come the kernel's own variables, then variables of the module that the kernel or a called
+// function names, then variables of called functions, each group in the order of the text. Dynamic
+// shared memory follows.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +27,21 @@
 
 namespace coalesce::sim {
 
-// The functions whose addresses the module takes, each with its address.
+// The functions whose address the module takes, each with its address.
 [[nodiscard]] std::vector<std::pair<uint64_t, const ptx::Function*>> function_addresses(
     const ptx::Module& module);
 
-// The address of a function, or 0 where it has none.
+// The address of a function, or 0 if it has none.
 [[nodiscard]] uint64_t function_address(const ptx::Module& module, std::string_view name);
 
-// The bytes at the start of shared memory that the GPU keeps for itself, by the module's target.
+// The bytes at the start of shared memory that the GPU uses itself, by the module's target.
 [[nodiscard]] uint32_t reserved_shared(const ptx::Module& module);
 
 struct SharedLayout {
-    std::vector<std::pair<const ptx::Variable*, uint64_t>> variables;  // offset: from the first one
-    std::string dynamic;  // the name of the dynamic variable; empty: there is none
-    uint64_t bytes = 0;   // where dynamic shared memory starts
+    // Each with its offset from the first variable.
+    std::vector<std::pair<const ptx::Variable*, uint64_t>> variables;
+    std::string dynamic;  // the name of the dynamic variable; empty if there is none
+    uint64_t bytes = 0;   // the offset of dynamic shared memory
 };
 
 [[nodiscard]] SharedLayout lay_out_shared(const ptx::Module& module, const ptx::Function& entry);

@@ -1,15 +1,18 @@
-// A warp: 32 lanes, their registers, and the paths they are on.
+// A warp: 32 lanes, their registers, and their paths.
 //
 // METHOD
-// Lanes that execute together are a path. When a branch parts them, each side becomes a path of its
-// own, and a join remembers which lanes are to meet where (the branch's immediate post-dominator).
-// A path that reaches its join's place hands its lanes over and ends; when all pending lanes have
-// arrived, one path goes on with all of them. Lanes that exit are no longer awaited. Any path of a
-// warp may run next, so one that spins on a lock cannot starve the one that holds it: this is the
-// independent thread scheduling of compute capability 7.0 and later.
+// Lanes that execute together form a path. When they diverge at a branch, each side becomes a path.
+// A join stores which lanes reconverge, and where (at the branch's immediate post-dominator). A
+// path that reaches the place of its join ends, and its lanes wait there. When all pending lanes
+// have arrived, one path continues with all of them. A join no longer waits for lanes that exit.
 //
-// A call is a join too: its place is the instruction after the call, reached by `ret`. Frames lie
-// on a stack of registers; two paths at the same depth share the bytes, never the lanes.
+// Any path of a warp may run next. So a path that spins on a lock cannot prevent the path that
+// holds it from running. This is the independent thread scheduling of compute capability 7.0 and
+// later.
+//
+// A call is a join, too. Its place is the instruction after the call, and `ret` reaches it. Frames
+// are on a stack of registers. Two paths at the same depth share the same bytes, but have different
+// lanes.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +44,7 @@ struct Path {
     Frame frame;
     Wait wait = Wait::none;
     uint8_t barrier = 0;
-    LaneMask members = 0;  // Wait::lanes: the lanes that must come together
+    LaneMask members = 0;  // Wait::lanes: the lanes that must reconverge
 };
 
 struct Join {
@@ -50,50 +53,50 @@ struct Join {
     LaneMask arrived = 0;
     int32_t parent = -1;
     Frame frame;
-    bool call = false;    // reached by ret or BSYNC, not by running into pc
+    bool call = false;    // reached by ret or BSYNC, not by arriving at pc
     int8_t barrier = -1;  // machine code: B0 to B15
-    LaneMask kept = 0;    // machine code: lanes whose function put the barrier by
+    LaneMask kept = 0;    // machine code: lanes whose function has saved the barrier
 };
 
-// A pending cp.async of one warp instruction, performed when it is waited for, so that a missing
-// wait shows.
+// A pending cp.async of one warp instruction. It is performed when a thread waits for it, so that
+// the effect of a missing wait is visible.
 struct AsyncCopy {
     uint32_t pc;
     uint8_t bytes;
     LaneMask mask;
     std::byte* destination[warp_size];
     const std::byte* source[warp_size];
-    uint8_t source_bytes[warp_size];  // the rest is filled with zeros
+    uint8_t source_bytes[warp_size];  // the remaining bytes are filled with zeros
 };
 
-// A pending cp.async.bulk of one thread to shared memory, performed when somebody waits for the
-// mbarrier that counts its bytes, so that a missing wait shows.
+// A pending cp.async.bulk of one thread to shared memory. It is performed when a thread waits for
+// the mbarrier that counts its bytes, so that the effect of a missing wait is visible.
 struct BulkCopy {
     uint32_t pc;
     uint32_t warp;
     uint32_t lane;
     uint32_t bytes;
-    uint32_t barrier;      // the mbarrier's place in shared memory
+    uint32_t barrier;      // address of the mbarrier in shared memory
     uint32_t destination;  // in shared memory
     const std::byte* source;
 };
 
 struct Warp {
-    // The fields that handlers use at every instruction.
+    // Fields that handlers use in every instruction.
     std::byte* bank[2] = {nullptr, nullptr};  // registers of the current frame; constants
-    LaneMask mask = 0;                        // lanes the current instruction acts on
+    LaneMask mask = 0;                        // lanes for which the current instruction executes
     LaneMask live = 0;                        // lanes that have not exited
     LaneMask carry = 0;                       // the CC.CF flag
     uint32_t index = 0;                       // in the block
     Block* block = nullptr;
 
-    // The path that is running, and the others.
+    // The running path, and the other paths.
     Path current;
     bool running = false;
-    // Lanes that have arrived at the barrier of the cluster, and of those the ones that have not
-    // waited there yet.
+    // Lanes that have arrived at the barrier of the cluster, and those of them that have not yet
+    // waited there.
     LaneMask at_cluster = 0, owe_cluster = 0;
-    bool unbound = false;  // lanes have gone on without others that they were to meet
+    bool unbound = false;  // lanes have continued without others with which they should reconverge
     std::vector<Path> paths;
     std::vector<Join> joins;
     std::vector<int32_t> free_joins;
@@ -105,7 +108,7 @@ struct Warp {
 
     LaneStrides strides;
 
-    alignas(64) uint64_t address[warp_size];  // scratch of memory instructions
+    alignas(64) uint64_t address[warp_size];  // temporary memory of memory instructions
 
     template <class T>
     [[nodiscard]] T* lanes(Locator at) {
@@ -118,8 +121,8 @@ struct Warp {
 // A named barrier of a block (bar.sync 0 to 15).
 struct Barrier {
     uint32_t arrived = 0;     // threads
-    uint32_t expected = 0;    // 0: nobody waits
-    uint32_t true_count = 0;  // bar.red: threads whose predicate holds
+    uint32_t expected = 0;    // 0: no thread waits
+    uint32_t true_count = 0;  // bar.red: threads whose predicate is true
     uint32_t contributors = 0;
 };
 
@@ -127,7 +130,7 @@ struct Announcements;
 
 struct Block;
 
-// Blocks that run together, in turns on one host thread, and reach each other's shared memory.
+// Blocks that run in turns on one host thread, and can access each other's shared memory.
 struct Cluster {
     std::vector<Block*> blocks;  // by rank
 };
@@ -136,30 +139,30 @@ struct Block {
     const Program* program = nullptr;
     const Launch* launch = nullptr;
     AddressSpace* memory = nullptr;
-    const Announcements* announce = nullptr;  // to the observer; see observer.hpp
+    const Announcements* announce = nullptr;  // the interface to the observer; see observer.hpp
     void* observer = nullptr;
-    void* observed = nullptr;  // what the observer keeps of this block
+    void* observed = nullptr;  // data of the observer for this block
     const std::byte* constants = nullptr;
     const std::vector<std::byte>* banks = nullptr;  // machine code: MachineConstants::bank
     Dim3 index;
     uint64_t linear = 0;
-    Cluster* cluster = nullptr;  // null: the launch has none
+    Cluster* cluster = nullptr;  // null if the launch has no clusters
     uint32_t rank = 0;           // in its cluster
-    // Of machine code: what the addresses of its own shared memory have in their upper byte.
+    // Machine code: the upper byte of the addresses of the block's own shared memory.
     uint32_t shared_tag = 0;
     bool ended = false;
     uint32_t threads = 0;
     uint32_t warp_count = 0;
-    std::byte* shared = nullptr;  // into shared_storage, aligned
+    std::byte* shared = nullptr;  // an aligned address in shared_storage
     std::vector<std::byte> shared_storage;
     uint32_t shared_bytes = 0;
-    uint16_t* hints = nullptr;             // an AddressSpace hint for each instruction
+    uint16_t* hints = nullptr;             // a hint for AddressSpace for each instruction
     const uint32_t* thread_index[3] = {};  // threadIdx.{x,y,z} by linear thread, padded to warps
     std::vector<Warp> warps;
     Barrier barriers[16];
-    std::vector<BulkCopy> bulk_copies;  // that have not arrived
-    // Of a block that waits for others: GridState::work when it last ran, and how often it has run
-    // since and found nothing new.
+    std::vector<BulkCopy> bulk_copies;  // copies that have not arrived
+    // For a block that waits for others: GridState::work at its last run, and the number of runs
+    // since then in which nothing was new.
     uint64_t seen_work = 0;
     uint32_t fruitless_turns = 0;
 };

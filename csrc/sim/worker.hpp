@@ -1,12 +1,14 @@
-// Running a grid of warps with an observer of a type that is known when this is compiled.
+// Runs a grid of warps with an observer whose type is known at compile time.
 //
 // METHOD
-// Host threads take blocks, or clusters of them, from a counter. A block's warps run in turn, each
-// until all its paths wait or its time slice ends; a block in which nobody can go on is a deadlock
-// and an error. A block whose warps only wait for other blocks (spins.cpp) is set aside, and
-// another one runs. Straight runs of operations are executed without any test; at their end the
-// scheduler looks at one operation (branch, call, barrier, ...). The thread that launched waits and
-// polls, so that an interrupt of the user reaches the workers, who look at a flag once a slice.
+// Host threads take blocks, or clusters of blocks, from a counter. The warps of a block run in
+// turn. Each runs until all its paths wait or its time slice ends. If no path of a block can run,
+// this is a deadlock and an error. If the warps of a block only wait for other blocks (spins.cpp),
+// the block is set aside and another one runs.
+//
+// A segment of operations is executed without any test. At its end, the scheduler executes one
+// operation (branch, call, barrier, ...). The launching thread waits and polls, so that the user
+// can interrupt the workers: they test a flag once in each slice.
 #pragma once
 
 #include <algorithm>
@@ -33,18 +35,19 @@
 namespace coalesce::sim {
 
 inline constexpr int64_t slice_ops = 1 << 16;
-// Slices of a block in a row in which no path ended or waited, after which lanes that wait behind a
-// branch may go on (free_waiting_lanes).
+// If this many consecutive slices of a block end without a path that ended or waited, lanes that
+// wait for reconvergence may continue (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
-// Turns of the blocks that only watch memory, while no block did more, after which they may.
+// The same for blocks that only read memory: their turns while no block did anything else.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
-// What the workers of a launch share.
+// State that the workers of a launch share.
 struct GridState {
-    std::atomic<uint64_t> next_group{0};  // of the blocks, or clusters, to run
+    std::atomic<uint64_t> next_group{0};  // the next block, or cluster, to run
     std::atomic<uint64_t> finished_blocks{0};
-    std::atomic<uint64_t> work{0};  // grows whenever a block has done more than wait
-    // Blocks that wait in grid.sync() for the highest bit of its barrier to change, by that bit.
+    std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
+    // The number of blocks that wait in grid.sync() until the barrier's highest bit changes, by
+    // that bit.
     std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
@@ -60,7 +63,7 @@ struct GridState {
     }
 };
 
-// Thrown inside a worker to unwind it when another one has failed.
+// Thrown in a worker when another worker has failed.
 struct Stopped {};
 
 template <Observer O>
@@ -133,8 +136,8 @@ class Worker {
     };
     enum class Ran : uint8_t {
         to_its_end,
-        until_it_watches,  // memory that others write
-        until_it_waits,    // for other blocks of its cluster
+        until_it_watches,  // it only reads memory that others write
+        until_it_waits,    // it waits for other blocks of its cluster
     };
 
     void start_group(Group& group, uint64_t number) {
@@ -157,7 +160,7 @@ class Worker {
         }
     }
 
-    // Runs the blocks to their ends, or until all they do is to wait for other groups (false).
+    // Runs the blocks until they end (true), or until all they do is wait for other groups (false).
     bool run_group(Group& group) {
         for (;;) {
             bool ended = true, waits = true;
@@ -181,11 +184,11 @@ class Worker {
         }
     }
 
-    // Runs the block as long as it can go on by itself.
+    // Runs the block as long as it can run by itself.
     Ran run_block(Block& block) {
         stalled_slices_ = 0;
         for (;;) {
-            // Warps that only wait for each other never use up a slice.
+            // Test this here, because warps that wait for each other may never use a whole slice.
             if (grid_.stop) throw Stopped{};
             bool progress = false, done = true, spins = true;
             watching_warps_ = 0;
@@ -232,8 +235,8 @@ class Worker {
         });
     }
 
-    // All warps of the block that can run only watch memory. Other blocks run meanwhile. If none of
-    // them does anything else either, lanes may wait for lanes of their own warp.
+    // Called when all warps of the block that can run only read memory. Other blocks run next. If
+    // no other block does anything either, lanes may be waiting for lanes of their own warp.
     Ran set_aside(Block& block) {
         const uint64_t work = grid_.work.load(std::memory_order_relaxed);
         if (block.seen_work != work) {
@@ -241,15 +244,15 @@ class Worker {
             block.fruitless_turns = 0;
             idle_turns_ = 0;
         }
-        // Each path of its warps has its turn; another host thread may have been busy meanwhile,
-        // and says so once a slice.
+        // Each path of its warps must have had a turn. Another host thread may have been busy in
+        // between; `work` then changes once in each slice.
         const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
         if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
             block.fruitless_turns = 1;
             for (Warp& w : block.warps)
                 if (!w.done()) free_waiting_lanes(w);
         }
-        // Only when all that wait have had their turn: another process may take its time.
+        // Yield only after all waiting blocks had a turn, because another process may use the time.
         if (++idle_turns_ > waiting_groups_ && !one_worker_) {
             idle_turns_ = 0;
             std::this_thread::yield();
@@ -257,8 +260,8 @@ class Worker {
         return Ran::until_it_watches;
     }
 
-    // The block does nothing but wait in grid.sync(), which all blocks have to reach: if every
-    // other one waits there, too, or has ended, none ever goes on.
+    // The block only waits in grid.sync(), which all blocks must call. If each other block also
+    // waits there or has ended, no block can ever continue.
     void wait_at_grid_barrier(const Block& block) {
         const int bit = bit_of_grid_barrier();
         if (!grid_barrier_ || watching_warps_ != 1 || bit != bit_before_) return;
@@ -291,7 +294,7 @@ class Worker {
         at_grid_barrier_.erase(known);
     }
 
-    // Runs paths of the warp until none can run or the slice is over.
+    // Runs paths of the warp until none can run, or the slice ends.
     void run_warp(Warp& w) {
         left_ = slice_ = slice();
         spun_ = false;
@@ -338,7 +341,8 @@ class Worker {
         }
     }
 
-    // A segment has run: of the families it changes, what is known of the lanes may be over.
+    // A segment was executed. For the families that it changes, the known strides may no longer be
+    // right.
     static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
         if (w.mask == all_lanes)
             w.strides.forget(changes.renewed);
@@ -346,7 +350,7 @@ class Worker {
             w.strides.give_up(changes.changed);
     }
 
-    // Executes the operation that ends a segment.
+    // Executes the operation at the end of a segment.
     void step(Warp& w, const Op& op, uint32_t at) {
         switch (op.control) {
             case Control::none:
@@ -464,13 +468,13 @@ class Worker {
         go_to(w, to.target);
     }
 
-    // The slice ends here.
+    // Ends the current slice.
     void end_turn() {
         slice_ -= left_;
         left_ = 0;
     }
 
-    // Operations until the worker looks up again; of a limited launch no more than it may execute.
+    // The number of operations in a slice. With an instruction limit, at most the remaining number.
     [[nodiscard]] int64_t slice() const {
         const int64_t most = short_slices_ ? slice_ops >> 6 : slice_ops;
         if (launch_.instruction_limit == 0) return most;
@@ -493,36 +497,38 @@ class Worker {
     const Launch& launch_;
     GridState& grid_;
     O& observer_;
-    Block shared_;  // what the blocks of this worker have in common
+    Block shared_;  // the state that all blocks of this worker share
     uint64_t most_waiting_ = 1, waiting_groups_ = 1;
-    uint64_t idle_turns_ = 0;  // in a row in which blocks only watched, and nothing was done
-    bool has_run_ = false;     // the block that run_block() ran
+    // Consecutive turns in which blocks only read memory and nothing was done.
+    uint64_t idle_turns_ = 0;
+    bool has_run_ = false;  // run_block() has run something
     bool one_worker_ = true;
-    // Of the block that runs: the branch of the last loop that watched memory, if that was the
-    // barrier of the grid, and how many warps watched in this round.
+    // For the running block: the branch of the last loop that only read memory, if this was the
+    // barrier of the grid; and how many warps only read memory in this round.
     const Op* grid_barrier_ = nullptr;
     uint32_t watching_warps_ = 0;
-    int bit_before_ = 0;  // of the barrier of the grid, when this round began
-    std::map<const Block*, int> at_grid_barrier_;  // the bit that each waits to change
-    int64_t slice_ = 0, left_ = 0;  // of the slice that runs: its operations, and those left
+    int bit_before_ = 0;  // the highest bit of the grid's barrier at the start of this round
+    // For each waiting block, the bit that must change.
+    std::map<const Block*, int> at_grid_barrier_;
+    int64_t slice_ = 0, left_ = 0;  // for the current slice: its operations, and the remaining ones
     int stalled_slices_ = 0;
-    bool spun_ = false;          // the last warp's turn ended in a loop that only watches memory
-    bool spins_ = false;         // lanes of this kernel were seen to wait for each other
-    bool short_slices_ = false;  // they, or its blocks
+    bool spun_ = false;          // the last warp's turn ended in a loop that only reads memory
+    bool spins_ = false;         // lanes of this kernel have waited for each other
+    bool short_slices_ = false;  // its lanes or its blocks have waited for each other
     MachineConstants machine_;
     std::vector<uint16_t> hints_;
     std::vector<uint32_t> thread_index_[3];
 };
 
-// Runs the grid with one observer for each of worker_count(launch) host threads. The program must
-// be decoded for watch_of<O>. Throws what a kernel can do wrong.
+// Runs the grid, with one observer for each of worker_count(launch) host threads. The program must
+// be decoded for watch_of<O>. Throws the errors of the kernel.
 template <Observer O>
 void run_grid(const Program& program, const Launch& launch, AddressSpace& memory,
               std::span<O* const> observers) {
     GridState grid;
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
-    if (workers == 1 && !launch.poll) {  // nobody is to be asked meanwhile: no thread is needed
+    if (workers == 1 && !launch.poll) {  // no polling is needed, so no further thread
         Worker<O>(program, launch, memory, *observers[0], grid).run();
         if (grid.error) std::rethrow_exception(grid.error);
         return;
@@ -542,7 +548,8 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     for (uint32_t n = 0; n < workers; ++n) {
         try {
             threads.emplace_back(work, n);
-        } catch (const std::system_error&) {  // no memory or no thread left: do with fewer
+            // No memory or no thread left: continue with fewer threads.
+        } catch (const std::system_error&) {
             const std::lock_guard lock(grid.mutex);
             grid.running -= workers - n;
             if (threads.empty())
@@ -571,7 +578,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     if (grid.error) std::rethrow_exception(grid.error);
 }
 
-// What memory instructions have to announce for an observer.
+// Which events memory instructions must announce for an observer.
 template <Observer O>
 inline constexpr Watch watch_of = [] {
     if (O::hooks.has(Hook::fault)) return Watch::faults;
