@@ -1,4 +1,4 @@
-// A block of threads: how it starts and what its barriers do.
+// The start of a block of threads, and its barriers.
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -44,7 +44,7 @@ void start(Block& block, uint64_t linear) {
             w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
         }
     }
-    // Shared memory is not cleared on a GPU; NaNs show up where it is read before it is written.
+    // A GPU does not clear shared memory either. Reads of uninitialized data return NaNs here.
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
     block.bulk_copies.clear();
@@ -69,10 +69,10 @@ void start(Block& block, uint64_t linear) {
 
 namespace {
 
-// Barrier::expected of a barrier that is for all threads of the block.
+// The value of Barrier::expected for a barrier that is for all threads of the block.
 constexpr uint32_t everyone_left = UINT32_MAX;
 
-// Everyone is here: the threads that wait go on.
+// All threads have arrived. Lets the waiting threads continue.
 void open_barrier(Block& block, uint32_t id);
 
 }  // namespace
@@ -88,13 +88,14 @@ std::optional<uint32_t> barrier_without_the_gone(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
     for (const Path& p : w.paths) {
-        // The rest of the warp waits: a barrier of a given number counts it as a whole warp.
+        // The rest of the warp waits. A barrier for a given number of threads counts it as a whole
+        // warp.
         if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
         Barrier& barrier = block.barriers[p.barrier];
         if (barrier.expected != everyone_left)
             barrier.arrived += warp_size - uint32_t(std::popcount(p.mask));
     }
-    w.current.mask = 0;  // they are gone once
+    w.current.mask = 0;  // so that these lanes are removed only once
     for (uint32_t id = 0; id < std::size(block.barriers); ++id) {
         const Barrier& barrier = block.barriers[id];
         if (barrier.arrived == 0) continue;
@@ -124,8 +125,8 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     const bool everyone =
         op.operand[2] == no_operand || w.lanes<const uint32_t>(op.operand[2])[lane] == 0;
 
-    // A barrier of a given number of threads counts whole warps, also lanes that a warp lacks or
-    // that have left.
+    // A barrier for a given number of threads counts whole warps. This includes lanes that the warp
+    // does not have or that have left.
     uint32_t count = uint32_t(std::popcount(w.current.mask));
     if (!everyone && w.current.mask == w.live) count = warp_size;
     barrier.expected = everyone ? everyone_left : w.lanes<const uint32_t>(op.operand[2])[lane];
@@ -155,8 +156,8 @@ namespace {
 void open_barrier(Block& block, uint32_t id) {
     const Program& program = *block.program;
     Barrier& barrier = block.barriers[id];
-    // Lanes of one warp that came to different barrier instructions did so in a way the language
-    // leaves undefined (they must all evaluate the condition alike).
+    // Lanes of one warp may have arrived at different barrier instructions. The language leaves
+    // this undefined (all must evaluate the condition alike).
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
         uint32_t first = no_op;

@@ -61,7 +61,7 @@ uint32_t CallGraph::deepest(const std::vector<uint32_t>& costs, uint64_t most,
     enum State : uint8_t { unseen, open, done };
     std::vector<uint8_t> state(functions.size(), unseen);
     std::vector<uint32_t> sums(functions.size(), 0);
-    // Depth-first with an explicit stack: (function, next callee).
+    // A depth-first search with an explicit stack of (function, next callee).
     std::vector<std::pair<uint32_t, size_t>> stack{{0, 0}};
     state[0] = open;
     while (!stack.empty()) {

@@ -1,8 +1,8 @@
 // The barrier of a cluster of blocks (PTX ISA, "barrier.cluster").
 //
 // METHOD
-// A thread arrives, and later waits until every thread of the cluster that has not left the kernel
-// has arrived. Warps remember which of their lanes have arrived in the phase that is not complete.
+// A thread arrives, and later waits. It waits until all threads of the cluster that have not left
+// the kernel have arrived. Each warp stores which of its lanes have arrived in the current phase.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -13,7 +13,7 @@ namespace coalesce::sim {
 
 namespace {
 
-// Whether every thread that is left has arrived, and there is one.
+// Whether there are threads left, and all of them have arrived.
 bool is_complete(const Cluster& cluster) {
     bool any = false;
     for (const Block* block : cluster.blocks) {

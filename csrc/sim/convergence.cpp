@@ -1,11 +1,13 @@
-// Where lanes of machine code part and meet: BSSY, BSYNC, BREAK and jumps through registers.
+// Where lanes of machine code diverge and reconverge: BSSY, BSYNC, BREAK and jumps through
+// registers.
 //
 // METHOD
-// Machine code says itself where lanes meet. BSSY B0 notes the lanes that are here; those that come
-// to BSYNC B0 wait until all noted ones have come, left or broken away (BREAK). So a barrier is a
-// join, reached by BSYNC instead of by running into its place, and a path's joins are the barriers
-// that its lanes are noted in, innermost first. A branch parts lanes and makes no join. As lanes
-// that broke away still hang below the join they left, joins are freed when no path names them.
+// In machine code, instructions say where lanes reconverge. BSSY B0 stores the active lanes. Lanes
+// that come to BSYNC B0 wait until all stored lanes have come, have exited or have left the barrier
+// with BREAK. So a barrier is a join that BSYNC reaches. The joins of a path are the barriers that
+// store its lanes, innermost first. A branch splits a path and creates no join. Lanes that used
+// BREAK still refer to the join they left. Therefore a join is freed only when no path refers to
+// it.
 #include <algorithm>
 
 #include "errors.hpp"
@@ -26,7 +28,7 @@ void collect_joins(Warp& w) {
     };
     name(w.current.join);
     for (const Path& p : w.paths) name(p.join);
-    // Lanes that wait at a join go on with its parent.
+    // Lanes that wait at a join continue with its parent.
     for (const Join& j : w.joins) {
         if (j.arrived) name(j.parent);
     }
@@ -36,7 +38,7 @@ void collect_joins(Warp& w) {
     }
 }
 
-// The innermost barrier of that number that lanes of the running path are noted in, or -1.
+// The innermost barrier with this number that stores lanes of the running path, or -1.
 int32_t find_barrier(const Warp& w, int8_t number) {
     int32_t j = w.current.join;
     while (j >= 0) {
@@ -52,7 +54,8 @@ int32_t find_barrier(const Warp& w, int8_t number) {
 void set_barrier(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
     const auto& barrier = op.get<ReconvergenceBarrier>();
-    // What these lanes broke away from, or set before and left without meeting, is gone for them.
+    // For these lanes, skip barriers that they left with BREAK, or that they set before and left
+    // without BSYNC.
     int32_t parent = w.current.join;
     while (parent >= 0) {
         const Join& join = w.joins[size_t(parent)];
@@ -86,7 +89,7 @@ void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     if (j < 0) return go_to(w, at + 1);
     Join& join = w.joins[size_t(j)];
     if (join.pending == w.current.mask && join.arrived == 0) {
-        // Nobody else is awaited, as in a branch that no lanes part at.
+        // No other lanes are awaited, as in a branch at which no lanes diverge.
         join.pending = 0;
         w.current.join = join.parent;
         return go_to(w, at + 1);
@@ -119,8 +122,8 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at) {
     go_to(w, at + 1);
 }
 
-// Arguments are in registers from R4 on, which operand 0 names, pairs at even numbers; so is the
-// result.
+// Arguments are in registers from R4 on, to which operand 0 refers. Pairs start at even numbers.
+// The result is also in R4.
 void call_outside(Warp& w, const Op& op, uint32_t at) {
     uint32_t* const r4 = w.lanes<uint32_t>(op.operand[0]);
     const auto pair = [&](int lane, int number) {
@@ -156,7 +159,7 @@ void jump(Warp& w, const Op& op, uint32_t at) {
     const auto& by = op.get<Jump>();
     const uint32_t offset = first + by.offset;
     const uint64_t number = offset / 16;
-    // The null pointer's entry of the assembler's table of functions is 1.
+    // In the assembler's table of functions, the entry of the null pointer is 1.
     if (by.to_function && !program.machine->functions.contains(offset))
         throw_no_function(w, op, offset <= 1);
     if (offset % 16 != 0 || number >= program.machine->op_of.size())

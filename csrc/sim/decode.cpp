@@ -1,8 +1,8 @@
 // METHOD
-// The kernel and the functions that it may call are decoded one after the other. An instruction's
-// row in ops.inc names the function that chooses its handler and says what types its operands have;
-// control and memory are decoded here. A modifier that no one claimed, or an instruction without a
-// row, is an UnsupportedInstruction with its CUDA source line.
+// The kernel and the functions that it may call are decoded one after another. An instruction's row
+// in ops.inc names the function that chooses its handler and the types of its operands. Control
+// flow and memory accesses are decoded here. If no function consumes a modifier, or an instruction
+// has no row, UnsupportedInstruction is thrown with the CUDA source line.
 #include "sim/decode.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using ptx::Type;
 
 namespace {
 
-// Bytes of a register slot, all lanes; a predicate is one mask.
+// The bytes of a register slot for all lanes. A predicate is one mask.
 uint32_t slot_bytes(Type type) {
     return type == Type::pred ? sizeof(LaneMask) : warp_size * std::max(2u, ptx::size_of(type));
 }
@@ -30,7 +30,7 @@ Type unsigned_of(uint32_t bytes) {
     return bytes == 1 ? Type::u8 : bytes == 2 ? Type::u16 : bytes == 4 ? Type::u32 : Type::u64;
 }
 
-// The handler negates the predicate that it reads (trait::negates).
+// Lets the handler negate the predicate that it reads (trait::negates).
 void negate_predicate(Op& op) {
     if (op.is<VoteOperand>())
         op.get<VoteOperand>().negated = true;
@@ -67,7 +67,7 @@ Program Decoder::decode(const ptx::Function& entry) {
     return std::move(program_);
 }
 
-// Where the next register may lie behind one of `size` bytes at `at`.
+// The position of the next register after one of `size` bytes at `at`.
 uint32_t Decoder::with_red_zone(uint32_t at, uint32_t size) {
     const uint32_t next = round_up(at + size + red_zone_bytes, slot_alignment);
     scope_->red_zones.emplace_back(at + size, next);
@@ -88,8 +88,9 @@ void Decoder::decode_function(uint32_t index) {
     lay_out_frame(index);
 
     if (index == 0) {
-        // Lanes that are done leave at once instead of meeting to leave: others may wait for lanes
-        // that have not left (`if (i >= n) return;` before a shuffle by a full mask).
+        // Lanes that are done exit at once. They do not reconverge first, because other lanes may
+        // wait for all lanes that have not exited (`if (i >= n) return;` before a shuffle with a
+        // full mask).
         for (ptx::Block& b : scope.flow.blocks) {
             if (b.reconvergence == ptx::no_block) continue;
             const ptx::Instruction& in = f.body[scope.flow.blocks[b.reconvergence].first];
@@ -122,7 +123,7 @@ void Decoder::decode_function(uint32_t index) {
         scope.op_of[i] = uint32_t(program_.ops.size());
         decode_instruction(i);
     }
-    // A body that runs off its end returns.
+    // If control reaches the end of a body, the function returns.
     scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
     Op ret;
     ret.control = index == 0 ? Control::exit : Control::ret;
@@ -131,7 +132,8 @@ void Decoder::decode_function(uint32_t index) {
     program_.ops.push_back(ret);
     program_.reconvergence.push_back(no_op);
 
-    // Branch targets were instructions and reconvergence points blocks; now they become ops.
+    // Branch targets are still instructions, and reconvergence points are blocks. Converts both to
+    // ops.
     for (uint32_t i = first; i < program_.ops.size(); ++i) {
         Op& op = program_.ops[i];
         if (op.is<Branch>() && !op.skips_guarded()) {
@@ -158,8 +160,9 @@ void Decoder::decode_function(uint32_t index) {
     scope_ = nullptr;
 }
 
-// Linear scan over the live ranges; a slot is free again after the instruction that ends a range,
-// so that no instruction writes the slot of an operand it reads, unless they are the same register.
+// Linear scan over the live ranges. A slot becomes free after the instruction at which a range
+// ends. So no instruction writes the slot of one of its operands, unless both are the same
+// register.
 void Decoder::allocate_registers(Scope& scope) {
     const auto& registers = scope.function->registers;
     const std::vector<ptx::LiveRange>& ranges = scope.ranges;
@@ -186,7 +189,8 @@ void Decoder::allocate_registers(Scope& scope) {
             list.push_back(bytes);
             bytes = with_red_zone(bytes, size);
         } else if (list.empty()) {
-            // Predicates come sixteen to a line, everything else is aligned for vector loads.
+            // Sixteen predicates share a cache line. All other registers are aligned for vector
+            // loads.
             const uint32_t piece = std::max(size, slot_alignment);
             bytes = round_up(bytes, std::min(piece, 2 * slot_alignment));
             for (uint32_t at = bytes + piece; at > bytes; at -= size) list.push_back(at - size);
@@ -199,8 +203,8 @@ void Decoder::allocate_registers(Scope& scope) {
     scope.frame_bytes = bytes;
 }
 
-// The frame's local memory: .local variables, then its .param space (arguments, results, and those
-// of the calls it makes).
+// Lays out the frame's local memory: .local variables, then the .param space (the function's own
+// arguments and results, and those of its calls).
 void Decoder::lay_out_frame(uint32_t index) {
     uint32_t offset = 0;
     const ptx::Function& f = *scope_->function;
@@ -213,7 +217,7 @@ void Decoder::lay_out_frame(uint32_t index) {
         offset += uint32_t(bytes);
     };
     if (index != 0) {
-        // The callee's arguments and results lie first, where argument_layout() says.
+        // The arguments and results of the function come first, in the order of argument_layout().
         std::vector<uint32_t> offsets;
         grow(argument_layout(f, offsets));
         program_.functions[index].argument_bytes = offset;
@@ -272,7 +276,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     op.payload() = selection.payload;
     if (selection.synchronizes) op.control = Control::synchronize;
 
-    // mov between a register and the elements of another: one vector operand.
+    // mov between a register and the elements of another register: one operand is a vector.
     if (code_ == OpCode::mov && in.operands.size() == 2) {
         const Operand &d = in.operands[0], &s = in.operands[1];
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
@@ -293,7 +297,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     }
 
     if (selection.types.size() > std::size(op.operand)) malformed("it has too many operands");
-    // Pairs (d|p) count as two destinations; a single one leaves the second empty.
+    // A pair (d|p) counts as two destinations. If there is no pair, the second destination is
+    // empty.
     size_t next = 0;
     size_t operand = 0;
     if (selection.destinations == 2 && !in.operands.empty()) {
@@ -323,7 +328,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             }
         }
     }
-    // The table of lop3 and the special register of a mov belong to the handler.
+    // The handler itself reads the truth table of lop3, and the special register of a mov.
     const bool with_handler =
         in.opcode == "lop3" || (in.opcode == "mov" && in.operands.size() == 2 &&
                                 in.operands[1].kind == Operand::Kind::special);
@@ -333,13 +338,13 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     return true;
 }
 
-// cvt reads and writes registers wider than its types (PTX ISA, "Operand Size Exceeding
-// Instruction-Type Size"): the low bits are read, and results extended.
+// cvt may use registers that are wider than its types (PTX ISA, "Operand Size Exceeding
+// Instruction-Type Size"): it reads the low bits, and extends the result.
 void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection& selection) {
     Op widen;
     for (size_t n = 0; n < in.operands.size() && n < selection.types.size(); ++n) {
         const uint32_t need = ptx::size_of(selection.types[n]);
-        // What is no register has lanes of 16 bits at least.
+        // Operands that are not registers have lanes of at least 16 bits.
         uint32_t have = register_bytes(in.operands[n]);
         if (have == 0) have = std::max(2u, need);
         if (!operation(code_).has(trait::any_width) || have == need) continue;
@@ -384,13 +389,13 @@ Op& Decoder::emit(const ptx::Instruction& in, Op op) {
     return append(op);
 }
 
-// The local memory a lane needs: along the deepest chain of calls, or a fixed stack where the depth
-// is not known (recursion, calls through pointers).
+// Computes the local memory that a lane needs: the sum along the deepest chain of calls, or a fixed
+// size if the depth is not known (recursion, calls through pointers).
 void Decoder::finish_depth() {
     std::vector<uint32_t> bytes;
     for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);
     program_.recursive = graph_.through_pointers;
-    // No more than a chain of calls may need; a deeper one runs out of stack.
+    // A deeper chain of calls overflows the stack when it runs.
     const uint32_t deepest = graph_.deepest(bytes, most_local_bytes, program_.recursive);
     program_.local_bytes = program_.recursive ? unknown_depth_stack : deepest;
 }

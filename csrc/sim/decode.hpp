@@ -1,5 +1,5 @@
-// The state of decoding one kernel; decode.cpp says what it does, decode_memory.cpp and
-// decode_control.cpp hold the instructions that are not plain arithmetic.
+// The state of decoding one kernel. decode.cpp describes the method; the other decode_*.cpp files
+// decode instructions that are not plain arithmetic.
 #pragma once
 
 #include <map>
@@ -17,27 +17,28 @@
 
 namespace coalesce::sim {
 
-// Marks an entry of Program::reconvergence that is an op already, while others are still blocks.
+// Marks an entry of Program::reconvergence that is already an op; the other entries are still
+// blocks.
 inline constexpr uint32_t resolved_op = 1u << 31;
 static_assert(no_op == ptx::no_block);
 
-// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute
-// Capability").
+// The limit on local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per
+// Compute Capability").
 inline constexpr uint64_t most_local_bytes = 512 * 1024;
 
-// Registers start at multiples of this, for vector loads.
+// Registers start at multiples of this, so that vector loads are aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
 class Decoder {
   public:
-    // `registers`: where to tell what the registers are, or null.
+    // If `registers` is not null, it receives the description of the registers.
     Decoder(const ptx::Module& module, std::shared_ptr<ModuleMemory> memory, const Engine& engine,
             RegisterMap* registers = nullptr)
         : module_(module), memory_(std::move(memory)), engine_(engine), registers_(registers) {}
     Program decode(const ptx::Function& entry);
 
   private:
-    // A PTX function being decoded.
+    // The PTX function that is being decoded.
     struct Scope {
         const ptx::Function* function = nullptr;
         ptx::ControlFlow flow;
@@ -45,15 +46,15 @@ class Decoder {
         std::vector<ptx::LiveRange> ranges;  // of its registers
         ptx::AddressFamilies families;
         std::vector<Locator> slots;  // of its registers
-        // Offsets in the frame's local memory: of the function's variables by their index, and of
-        // the parameters and results of a function that is called.
+        // Offsets in the frame's local memory: of the function's variables by index, and of the
+        // parameters and results of a called function.
         std::vector<uint32_t> variables;
         std::map<std::string, uint32_t, std::less<>> formals;
         std::vector<uint32_t> op_of;   // instruction -> its first op
-        std::vector<bool> is_meeting;  // block -> lanes may meet at its start
+        std::vector<bool> is_meeting;  // block -> lanes may reconverge at its start
         uint32_t frame_bytes = 0;
         std::vector<Locator> scratch;
-        size_t spare = 0;  // of them in use by this instruction
+        size_t spare = 0;  // the number of scratch registers that this instruction uses
         RedZones red_zones;
     };
 
@@ -67,7 +68,7 @@ class Decoder {
     void resize_operands(const ptx::Instruction& in, Op op, const Selection& selection);
     void finish_depth();
 
-    // decode_plain.cpp: what makes a plain run quick
+    // decode_plain.cpp: optimizations for plain runs
     void find_family_changes(uint32_t first_op, uint32_t first_instruction);
     void find_chains(uint32_t first_op, uint32_t first_instruction);
     [[nodiscard]] bool begins_multiply_add(uint32_t op) const;
@@ -78,7 +79,7 @@ class Decoder {
     bool decode_load_store(const ptx::Instruction& in);
     bool decode_atomic(const ptx::Instruction& in);
     bool decode_async_copy(const ptx::Instruction& in);
-    // Sets operand 5 and the payload's MemoryOperand.
+    // Sets operand 5 and the MemoryOperand in the payload.
     void set_address(Op& op, const ptx::Operand& address, ptx::Space space);
     Op shared_end(const ptx::Operand& address);
     [[nodiscard]] ptx::Space space_of(const ptx::Operand& symbol) const;
@@ -122,23 +123,24 @@ class Decoder {
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
     Locator source(const ptx::Operand& operand, ptx::Type type);
     Locator destination(const ptx::Operand& operand, ptx::Type type);
-    Locator constant(uint64_t bits, uint32_t width);  // width in bytes a lane; 0: a predicate
-    Locator scratch();                                // 8 bytes a lane
+    Locator constant(uint64_t bits, uint32_t width);  // width in bytes per lane; 0: a predicate
+    Locator scratch();                                // 8 bytes per lane
     Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
-    // Where a register lies that the instruction reads or writes as `type`. The only way to a
-    // register: here its width and class are checked, for every operand of every instruction.
+    // The slot of a register that the instruction reads or writes as `type`. This is the only way
+    // to get a register's slot. It checks the width and class of the register, for every operand.
     [[nodiscard]] Locator slot(int32_t reg, ptx::Type type) const;
-    // As slot(), for an address: an integer of 32 or 64 bits.
+    // Like slot(), for an address: an integer of 32 or 64 bits.
     [[nodiscard]] Locator address_slot(int32_t reg) const;
     uint64_t address_of_symbol(const ptx::Operand& operand);
     bool find_local(const ptx::Operand& symbol, uint32_t& offset) const;
     [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
 
-    // Appends an op of the current instruction; `emit` applies the instruction's guard to it.
+    // append() appends an op of the current instruction. emit() also applies the instruction's
+    // guard.
     Op& append(Op op);
     Op& emit(const ptx::Instruction& in, Op op);
-    // The instruction that is being decoded is not PTX: throws PtxError with its line and column.
+    // Throws PtxError with line and column, because the current instruction is not valid PTX.
     [[noreturn]] void malformed(const std::string& why) const;
     [[noreturn]] void unsupported(const ptx::Instruction& in, const std::string& why = "") const;
 
@@ -149,7 +151,7 @@ class Decoder {
     Program program_;
     Scope* scope_ = nullptr;
     uint32_t function_ = 0;
-    const ptx::Instruction* instruction_ = nullptr;  // being decoded, and
+    const ptx::Instruction* instruction_ = nullptr;  // the current instruction
     uint32_t pc_ = 0;                                // its number
     OpCode code_ = OpCode::unknown;
     bool first_op_ = true;

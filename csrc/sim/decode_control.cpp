@@ -1,4 +1,4 @@
-// Decoding of branches, calls, returns and barriers: what the scheduler executes.
+// Decodes branches, calls, returns and barriers, which the scheduler executes.
 #include <algorithm>
 
 #include "errors.hpp"
@@ -12,7 +12,7 @@ using ptx::Type;
 
 namespace {
 
-// The offset of the next argument; advances `at`.
+// Returns the offset of the next argument and advances `at`.
 uint32_t place_argument(const ptx::Variable& v, uint64_t& at) {
     const uint64_t alignment = std::max({1u, v.alignment, std::min(16u, ptx::size_of(v.type))});
     const uint64_t offset = (at + alignment - 1) / alignment * alignment;
@@ -39,7 +39,7 @@ uint32_t Decoder::argument_layout(const ptx::Function& f, std::vector<uint32_t>&
     return uint32_t(at);
 }
 
-// Emits a control op. A guard on anything but a branch becomes a branch around it.
+// Emits a control op. If it is guarded and not a branch, a branch around it is emitted.
 void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_reconvergence) {
     if (in.guard >= 0) {
         const uint32_t at = uint32_t(program_.ops.size());
@@ -128,7 +128,7 @@ void Decoder::decode_call(const ptx::Instruction& in) {
         arguments = in.operands[next].elements;
     }
 
-    // A function lays its arguments out; what a pointer leads to is asked when it is called.
+    // The layout of arguments depends on the callee. For a pointer, it is checked at the call.
     uint64_t at = 0;
     const auto copies = [&](const std::vector<Operand>& values, std::vector<CallSite::Copy>& out) {
         for (const Operand& value : values) {
@@ -199,7 +199,8 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
     check("result", results, f.results);
 }
 
-// Functions of the driver's that the simulator brings along, and what they take and return.
+// Functions that the driver provides, with the sizes of their arguments and results. The simulator
+// implements them.
 void Decoder::call_builtin(CallSite& site, std::string_view name) const {
     using enum CallSite::Builtin;
     const auto takes = [&](std::initializer_list<uint32_t> arguments, uint32_t result_bytes) {

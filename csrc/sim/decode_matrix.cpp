@@ -1,4 +1,4 @@
-// Decoding of instructions on matrices: mma, wmma, ldmatrix, stmatrix, movmatrix.
+// Decodes instructions on matrices: mma, wmma, ldmatrix, stmatrix, movmatrix.
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -38,7 +38,7 @@ struct Shape3 {
     bool operator==(const Shape3&) const = default;
 };
 
-// "m16n8k16"
+// Reads a shape such as "m16n8k16".
 bool shape_named(std::string_view text, Shape3& shape) {
     int* const parts[] = {&shape.m, &shape.n, &shape.k};
     for (int i = 0; i < 3; ++i) {
@@ -52,7 +52,7 @@ bool shape_named(std::string_view text, Shape3& shape) {
     return text.empty();
 }
 
-// The modifiers of an instruction on matrices, as far as they are known.
+// The known modifiers of an instruction on matrices.
 struct Form {
     Shape3 shape;
     std::vector<Element> elements;  // in order
@@ -60,7 +60,7 @@ struct Form {
     bool saturates = false, known = true;
     bool and_popc = false, xor_popc = false;
     Space space = Space::generic;
-    char operand = 0;  // of wmma.load and wmma.store
+    char operand = 0;  // for wmma.load and wmma.store
 };
 
 Form form_of(const ptx::Instruction& in) {
@@ -90,7 +90,8 @@ bool is_integer(Element e) {
     return e == Element::s8 || e == Element::u8 || e == Element::s4 || e == Element::u4;
 }
 
-// How tensor cores of a compute capability multiply floating-point numbers (matrix_arithmetic.hpp).
+// Sets how the tensor cores of a compute capability multiply floating-point numbers
+// (matrix_arithmetic.hpp).
 void choose_arithmetic(Matrices& x, uint32_t architecture, bool of_fragments) {
     const bool fp8 = x.a_type == Element::e4m3 || x.a_type == Element::e5m2;
     x.step = uint8_t(x.k);
@@ -106,13 +107,13 @@ void choose_arithmetic(Matrices& x, uint32_t architecture, bool of_fragments) {
         return;
     }
     const bool tf32 = x.a_type == Element::tf32;
-    if (tf32 && of_fragments) x.step = 4;  // as ptxas does
+    if (tf32 && of_fragments) x.step = 4;  // as in the code of ptxas
     if (architecture >= 90) return;
     x.fraction_bits = architecture >= 75 ? 24 : 23;
     x.step = std::min<uint8_t>(x.step, architecture < 75 || tf32 ? 4 : 8);
 }
 
-// The lowest compute capability of a form of mma (PTX ISA, "mma").
+// The lowest compute capability that supports a form of mma (PTX ISA, "mma").
 uint32_t least_architecture(const Shape3& s, Element a, bool and_popc) {
     switch (a) {
         case Element::f16:
@@ -183,7 +184,7 @@ bool is_form_of_wmma(const Shape3& s, Element a) {
     }
 }
 
-// Registers of wmma's fragments (PTX ISA, "Matrix Fragments for WMMA").
+// The number of registers of a wmma fragment (PTX ISA, "Matrix Fragments for WMMA").
 size_t fragment_registers(const Shape3& s, char operand, Element e) {
     if (operand == 'c' || operand == 'd')
         return size_t(s.m * s.n / 32) / (e == Element::f16 ? 2 : 1);
@@ -223,7 +224,7 @@ void Decoder::take_registers(const Operand& list, Type type, size_t count, bool 
         registers[n] = written ? destination(elements[n], type) : source(elements[n], type);
 }
 
-// Emits an operation for which the scheduler brings all lanes of the warp together.
+// Emits an operation before which the scheduler makes all lanes of the warp reconverge.
 void Decoder::emit_matrices(const ptx::Instruction& in, const Matrices& matrices, Handler run,
                             const MemoryOperand& memory) {
     Op op;
@@ -235,7 +236,7 @@ void Decoder::emit_matrices(const ptx::Instruction& in, const Matrices& matrices
     emit(in, op);
 }
 
-// `bytes`: what a lane gets, of a row or of a register.
+// `bytes` is the part of a row or of a register that each lane gets.
 MemoryOperand Decoder::set_matrix_address(Matrices& x, const Operand& address, uint8_t bytes) {
     Op op;
     MemoryOperand& memory = op.set(MemoryOperand{});
@@ -359,7 +360,7 @@ bool Decoder::decode_matrix_product(const ptx::Instruction& in) {
 bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     Form f = form_of(in);
     if (!f.known || f.by_rows.size() != 2) return false;
-    // Of halves, only the types of d and c are named.
+    // For halves, only the types of d and c are named.
     if (f.elements.size() == 2)
         f.elements = {f.elements[0], Element::f16, Element::f16, f.elements[1]};
     if (f.elements.size() != 4) return false;
@@ -374,7 +375,8 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     };
     if (!is_sum(d) || !is_sum(c) || bits != (f.and_popc || f.xor_popc)) return false;
     if (f.saturates && !integers && a != Element::f16) return false;
-    if (f.saturates && !integers) return false;  // of halves: NaN becomes 0, not simulated
+    // For halves, this replaces NaNs by 0, which is not simulated.
+    if (f.saturates && !integers) return false;
     require_architecture(a == Element::f16                      ? 70
                          : a == Element::s8 || a == Element::u8 ? 72
                          : bits                                 ? (f.and_popc ? 80 : 75)
@@ -392,7 +394,7 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
                  d_registers = fragment_registers(s, 'd', d);
     if (in.operands.size() < 4) malformed("operands are missing");
     if (in.operands.size() > 4) malformed("it has too many operands");
-    // Of 8 x 32, the transposed product is computed.
+    // For the shape 8 x 32, the transposed product is computed.
     take_registers(in.operands[1], register_type(a), a_registers, false, turned ? x.b : x.a, "a");
     take_registers(in.operands[2], register_type(a), b_registers, false, turned ? x.a : x.b, "b");
     take_registers(in.operands[3], register_type(c), c_registers, false, x.c, "c");

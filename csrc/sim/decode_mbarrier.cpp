@@ -1,4 +1,4 @@
-// Decoding of mbarriers and of the bulk copies whose bytes they count.
+// Decodes mbarriers, and the bulk copies whose bytes they count.
 #include "sim/decode.hpp"
 
 #include <string_view>
@@ -14,7 +14,7 @@ using ptx::Type;
 
 namespace {
 
-// Takes the modifiers that the operation's own spelling has, and no other.
+// Consumes exactly the modifiers that are part of the operation's spelling.
 void take_spelled(Modifiers& m, OpCode code) {
     std::string_view rest = operation(code).spelling;
     for (size_t dot; (dot = rest.find('.')) != std::string_view::npos;) {
@@ -23,7 +23,8 @@ void take_spelled(Modifiers& m, OpCode code) {
     }
 }
 
-// Orders and scopes say nothing new: arrivals release and waits acquire, and a block is a cluster.
+// Orders and scopes have no further effect: all arrivals release, all waits acquire, and a block is
+// treated like a cluster.
 void drop_order(Modifiers& m) {
     for (const char* name : {"release", "acquire", "relaxed", "cta", "cluster"}) m.take(name);
 }
@@ -85,7 +86,7 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     mbarrier.memory.bytes = sizeof(uint64_t);
     MbarrierUpdate kind = kind_of(expects);
     if (copies && !as_expected) kind = MbarrierUpdate::arrive_more;
-    const size_t first = arrives ? 1 : 0;  // of the address
+    const size_t first = arrives ? 1 : 0;  // the index of the address
     const bool has_amount = in.operands.size() > first + 1;
     const bool needs_amount = expects || incomplete || kind == MbarrierUpdate::init ||
                               kind == MbarrierUpdate::expect || kind == MbarrierUpdate::complete;
@@ -101,7 +102,8 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     op.run = engine_.memory.mbarrier_update;
     const bool stores = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval;
     describe(Space::shared, stores ? Access::store : Access::atomic, mbarrier.memory.bytes);
-    if (copies) {  // of this thread: they come at once, and then it arrives
+    // Copies of this thread: they are performed at once, and then the thread arrives.
+    if (copies) {
         Op wait;
         wait.run = engine_.memory.async_wait;
         wait.set(AsyncGroups{.all = true});
@@ -118,7 +120,7 @@ bool Decoder::decode_mbarrier_wait(const ptx::Instruction& in) {
     drop_order(m);
     const bool is_shared = m.take("shared") || m.take("shared::cta");
     if (m.take_type() != Type::b64 || !m.empty()) return false;
-    // try_wait may say how long to wait.
+    // try_wait may have a time limit as a further operand.
     const size_t most = code_ == OpCode::mbarrier_try_wait ? 4 : 3;
     if (in.operands.size() < 3) malformed("operands are missing");
     if (in.operands.size() > most) malformed("it has too many operands");
@@ -158,7 +160,7 @@ bool Decoder::decode_bulk_copy(const ptx::Instruction& in) {
     copy.shared_offset = int32_t(in_shared.memory().offset);
     copy.narrow_shared = in_shared.memory().form == AddressForm::narrow;
     op.operand[1] = source(in.operands[2], Type::u32);
-    copy.global.bytes = 16;  // what addresses and sizes are multiples of
+    copy.global.bytes = 16;  // addresses and sizes are multiples of 16
     if (!to_global) {
         const Op barrier = shared_end(in.operands[3]);
         op.operand[2] = barrier.operand[5];

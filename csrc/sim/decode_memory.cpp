@@ -1,4 +1,4 @@
-// Decoding of loads, stores, atomics and asynchronous copies.
+// Decodes loads, stores, atomics and asynchronous copies.
 #include "sim/decode.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using ptx::Type;
 
 namespace {
 
-// The row of MemoryHandlers::access.
+// The first index into MemoryHandlers::access.
 int row_of(Space space) {
     switch (space) {
         case Space::global:
@@ -41,7 +41,7 @@ Space take_space(Modifiers& m) {
     return Space::generic;
 }
 
-// Orders, scopes and cache hints change nothing here: the simulator is sequentially consistent.
+// Orders, scopes and cache hints have no effect, because the simulator is sequentially consistent.
 void drop_hints(Modifiers& m) {
     for (const char* hint : {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
                              "cta",  "cluster",  "gpu",     "sys",     "ca",      "cg",      "cs",
@@ -80,7 +80,7 @@ bool Decoder::decode_memory(const ptx::Instruction& in) {
     }
 }
 
-// The state space of a variable or parameter; of any other name, `reg`.
+// The state space of a variable or parameter; `reg` for any other name.
 Space Decoder::space_of(const Operand& symbol) const {
     const ptx::Function& f = *scope_->function;
     if (symbol.variable >= 0) return f.variables[size_t(symbol.variable)].space;
@@ -120,7 +120,7 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
             Operand symbol = address;
             symbol.offset = 0;
             uint64_t at = uint64_t(memory.offset) + address_of_symbol(symbol);
-            // A generic access by name is to the variable's own space.
+            // A generic access by name refers to the variable's own space.
             if (space == Space::generic && find_shared(address.name)) at += shared_window;
             memory.offset = int64_t(at);
         }
@@ -128,7 +128,7 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     op.operand[5] = constant(0, 8);
 }
 
-// One end of a copy, in shared memory.
+// The shared-memory address of a copy.
 Op Decoder::shared_end(const Operand& address) {
     Op end;
     const MemoryOperand& memory = end.set(MemoryOperand{});
@@ -138,8 +138,9 @@ Op Decoder::shared_end(const Operand& address) {
     return end;
 }
 
-// Parameters of a function, and those of a call, lie in a frame among other data: an access by name
-// stays within the parameter that it names. (A kernel's are bounded when they are read.)
+// The parameters of a function and of its calls are in a frame, next to other data. Therefore an
+// access by name must stay within the parameter. (Accesses to a kernel's parameters are checked
+// when they are executed.)
 void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) const {
     const auto check = [&](const ptx::Variable& v) {
         const uint64_t size = v.bytes(), offset = uint64_t(address.offset);
@@ -156,7 +157,7 @@ void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) con
     }
 }
 
-// What reports say of the instruction being decoded.
+// Describes the current instruction for reports.
 void Decoder::describe(Space space, Access access, uint8_t bytes) {
     InstructionInfo& info = program_.instructions.back();
     info.space = space;
@@ -167,7 +168,7 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const bool is_load = code_ != OpCode::st;
     Modifiers m(in);
-    // The address is made a generic one when it is executed.
+    // The address is converted to a generic one at run time.
     const bool in_cluster = m.take("shared::cluster");
     Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
@@ -197,7 +198,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     if (int(values.size()) != elements)
         malformed("it moves " + std::to_string(elements) + " elements and names " +
                   std::to_string(values.size()));
-    // The registers may be wider than the type, but not one wider than another.
+    // The registers may be wider than the type, but all must have the same width.
     uint32_t width = 0;
     for (const Operand& v : values) {
         const uint32_t bytes = register_bytes(v);
@@ -205,7 +206,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
             malformed("the vector's registers have different widths");
         width = std::max(width, bytes);
     }
-    if (width == 0) width = std::max(2u, ptx::size_of(type));  // immediates, or all sinks
+    if (width == 0) width = std::max(2u, ptx::size_of(type));  // all are immediates or sinks
     const Type as_wide = width == 8 ? Type::b64 : width == 4 ? Type::b32 : Type::b16;
     for (int n = 0; n < elements; ++n) {
         const Operand& v = values[size_t(n)];
@@ -213,7 +214,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
             op.operand[n] = destination(v, type);
         else if (v.kind == Operand::Kind::reg || width == ptx::size_of(type))
             op.operand[n] = source(v, type);
-        else  // a value as wide as the registers beside it
+        else  // an immediate as wide as the other registers
             op.operand[n] = v.kind == Operand::Kind::f32 || v.kind == Operand::Kind::f64
                                 ? constant(immediate_bits(v, type), width)
                                 : source(v, as_wide);
@@ -222,15 +223,16 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
         (is_load ? engine_.ops->load_mover : engine_.ops->store_mover)(type, width, elements);
     if (!op.mover) return false;
 
-    // The .param space of a kernel holds the launch's arguments; that of a function, and of the
-    // calls a function makes, lies in the frame.
+    // A kernel's .param space holds the arguments of the launch. The .param space of other
+    // functions, and of all calls, is in the frame.
     if (space == Space::param) {
         const uint64_t at = uint64_t(memory.offset), end = program_.parameter_bytes;
         if (memory.frame_relative) {
             check_parameter_access(address, memory.bytes);
             space = Space::local;
         } else if (function_ != 0) {
-            space = Space::local;  // its parameters are in the frame, also where a register points
+            // Its parameters are in the frame, even for an address in a register.
+            space = Space::local;
         } else if (is_load && address.reg < 0 && at <= end && memory.bytes <= end - at) {
             op.run = engine_.memory.load_parameter;
             emit(in, op);
@@ -251,7 +253,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
 bool Decoder::decode_atomic(const ptx::Instruction& in) {
     const bool returns = code_ == OpCode::atom;
     Modifiers m(in);
-    // The address is made a generic one when it is executed.
+    // The address is converted to a generic one at run time.
     const bool in_cluster = m.take("shared::cluster");
     const Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
@@ -287,7 +289,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
         emit(in, op);
         return true;
     }
-    // A vector is atomic element by element (PTX ISA, "atom"), and so is executed.
+    // A vector is atomic for each element only (PTX ISA, "atom"), and is executed in this way.
     const size_t elements = size_t(vector[1] - '0');
     const Operand& values = in.operands[first + 1];
     const auto elements_of = [&](const Operand& o) {
@@ -332,7 +334,7 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         copy.narrow_destination = destination.memory().form == AddressForm::narrow;
         copy.destination_offset = int32_t(destination.memory().offset);
         if (in.operands.size() > 3) {
-            // The size of the source, or a predicate to ignore it.
+            // The size of the source, or a predicate that disables reading.
             const Operand& size = in.operands[3];
             if (size.kind == Operand::Kind::reg && register_bytes(size) == 0) {
                 op.operand[2] = slot(size.reg, Type::pred);

@@ -1,5 +1,5 @@
-// Decoding of operands: registers, immediates and symbols become locators; what has no register yet
-// (a special register, the address of a local variable) is first put into a scratch one.
+// Decodes operands: registers, immediates and symbols become locators. Special registers and
+// addresses of local variables are first copied to a scratch register.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace coalesce::sim {
 using ptx::Operand;
 using ptx::Type;
 
-// An immediate as the bits of a lane of the type.
+// The bits of an immediate in a lane of the type.
 uint64_t Decoder::immediate_bits(const Operand& operand, Type type) {
     const auto as_double = [&] {
         if (operand.kind == Operand::Kind::f32)
@@ -57,7 +57,8 @@ Locator Decoder::constant(uint64_t bits, uint32_t width) {
     return it->second = Locator(at << 1 | 1);
 }
 
-// Scratch registers live for one instruction; they are few and are shared by all of a function's.
+// A scratch register is used for one instruction. All instructions of a function share the same
+// few.
 Locator Decoder::scratch() {
     if (scope_->spare < scope_->scratch.size()) return scope_->scratch[scope_->spare++];
     ++scope_->spare;
@@ -68,7 +69,7 @@ Locator Decoder::scratch() {
     return at << 1;
 }
 
-// The opposite of a predicate, in a scratch register.
+// The negation of a predicate, in a scratch register.
 Locator Decoder::negated(Locator predicate) {
     Op op;
     op.run = engine_.ops->predicate_not;
@@ -123,13 +124,14 @@ Locator Decoder::source(const Operand& operand, Type type) {
 }
 
 Locator Decoder::destination(const Operand& operand, Type type) {
-    if (operand.kind == Operand::Kind::sink) return scratch();  // written, never read
+    if (operand.kind == Operand::Kind::sink) return scratch();  // written but never read
     if (operand.kind != Operand::Kind::reg) malformed("a result is not a register");
     return slot(operand.reg, type);
 }
 
-// A register is a predicate where the operand is one, and as wide as the operand. Only ld, st and
-// cvt take wider ones (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
+// Checks that a register is a predicate if and only if the operand is, and that it has the width of
+// the operand. Only ld, st and cvt accept wider registers (PTX ISA, "Operand Size Exceeding
+// Instruction-Type Size").
 Locator Decoder::slot(int32_t reg, Type type) const {
     const ptx::Register& r = scope_->function->registers[size_t(reg)];
     const std::string_view opcode = instruction_->opcode;

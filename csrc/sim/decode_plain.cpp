@@ -1,19 +1,19 @@
-// What only a plain run, of which nobody observes the accesses, can do: keep what it has found out
-// about addresses, and execute loads together with the multiply-adds that read them.
+// Optimizations for plain runs, in which no observer sees accesses: the strides of addresses are
+// kept, and loads are executed together with the multiply-adds that use them.
 #include <algorithm>
 
 #include "sim/decode.hpp"
 
 namespace coalesce::sim {
 
-// Fills Program::family_changes and MemoryOperand::family_renewed for the kernel, whose ops are the
+// Fills Program::family_changes and MemoryOperand::family_renewed for the kernel, whose ops come
 // first.
 void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction) {
     const ptx::AddressFamilies& families = scope_->families;
     std::vector<Op>& ops = program_.ops;
     const auto changes_of = [&](const Op& op) {
         const size_t instruction = op.pc - first_instruction;
-        // The return at the end of an empty body belongs to no instruction.
+        // In an empty body, the return at the end belongs to no instruction.
         if (instruction >= families.changed.size()) return Program::FamilyChanges{};
         return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
     };
@@ -23,8 +23,9 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
         if (op.has_memory() && op.memory().family != ptx::AddressFamilies::none) {
             const uint64_t family = uint64_t{1} << op.memory().family;
             op.memory().family_renewed = renewed & family;
-            // The op finds the new stride, and the next ops use it: not if it may act for a part of
-            // the warp only, by its guard or because lanes name several state spaces.
+            // The op determines the new stride, and later ops use it. This is not possible if the
+            // op may run for a part of the warp only: if it has a guard, or if lanes may access
+            // different state spaces.
             const bool of_whole_warp =
                 op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
             if (of_whole_warp) renewed &= ~family;
@@ -42,7 +43,7 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
     }
 }
 
-// Registers that one instruction writes and one reads.
+// The registers that exactly one instruction writes and exactly one reads.
 std::vector<bool> Decoder::registers_read_once() const {
     const ptx::Function& f = *scope_->function;
     std::vector<uint8_t> reads(f.registers.size()), writes(f.registers.size());
@@ -59,7 +60,7 @@ std::vector<bool> Decoder::registers_read_once() const {
     return once;
 }
 
-// Whether two words are loaded and the next op multiplies them and adds a third.
+// Whether two words are loaded here, and the next op multiplies them and adds a third.
 bool Decoder::begins_multiply_add(uint32_t op) const {
     if (op + 2 >= program_.ops.size()) return false;
     const Op &first = program_.ops[op], &second = program_.ops[op + 1],
@@ -76,9 +77,9 @@ bool Decoder::begins_multiply_add(uint32_t op) const {
     return both && x != y && read[2] != x && read[2] != y && second.operand[5] != x;
 }
 
-// Multiply-adds of loaded words whose sum goes only to the next such one become a chain. Between
-// them may stand ops that neither read a sum nor write memory. A jump to one of the chain's ops
-// finds it as it was, but for the first.
+// Multiply-adds of loaded words form a chain if each sum is used only by the next one. Other ops
+// may be in between if they neither read a sum nor write memory. Only the first op of a chain is
+// changed, so the code may still jump to any of the others.
 void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
     std::vector<Op>& ops = program_.ops;
     const std::vector<bool> once = registers_read_once();
@@ -93,7 +94,7 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
         return op.control == Control::none && op.starts && op.guard == no_operand &&
                engine_.ops->selects[size_t(op.code)];  // arithmetic: it accesses no memory
     };
-    // Whether the address register of both holds the same.
+    // Whether the address register has the same value in both loads.
     const auto names_same_address = [&](const Op& before, const Op& load) {
         const int32_t reg = operand(load, 1).reg;
         if (reg < 0 || operand(before, 1).reg != reg) return false;
@@ -109,7 +110,7 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
             continue;
         }
         const uint32_t begin = i;
-        uint32_t end = i, last = i;  // behind the last multiply-add, and where it begins
+        uint32_t end = i, last = i;  // after the last multiply-add, and at its start
         size_t products = 0;
         while (products < longest_chain && begins_multiply_add(i) && i + 3 - begin <= UINT8_MAX) {
             if (end != begin && (!is_read_once(ops[end - 1]) ||

@@ -11,7 +11,7 @@ namespace coalesce::sim {
 
 namespace {
 
-// An allocation is at a multiple of 16 bytes, as on a GPU, and of no more.
+// As on a GPU, the addresses of allocations are multiples of 16 bytes, and not of more.
 constexpr uint64_t alignment = 16, gap = 4096;
 
 uint64_t rounded(uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }

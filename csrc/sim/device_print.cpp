@@ -13,7 +13,7 @@ namespace coalesce::sim {
 
 namespace {
 
-// Host memory of a generic address as one lane sees it, or null.
+// The host memory for a generic address, as one lane sees it, or null.
 const std::byte* host_address(const Warp& w, int lane, uint64_t address, uint64_t bytes) {
     const Block& block = *w.block;
     if (address - shared_window < window_bytes) {
@@ -40,7 +40,7 @@ std::optional<std::string> read_string(const Warp& w, int lane, uint64_t address
     }
 }
 
-// The packed arguments of a call of printf: each at its own size's alignment, floats as doubles.
+// The packed arguments of a printf call. Each is aligned to its size; floats are doubles.
 class Arguments {
   public:
     Arguments(const Warp& w, int lane, uint64_t address)
@@ -61,8 +61,8 @@ class Arguments {
     uint64_t at_ = 0;
 };
 
-// A specification whose width and precision are bounded: no number in it is above 65535. What is
-// printed with it ends in "[cut]" where that changed it.
+// Limits the width and precision of a specification to 65535. If this changes it, the printed text
+// ends in "[cut]".
 std::string bounded(const std::string& spec) {
     std::string result;
     for (size_t i = 0; i < spec.size();) {
@@ -89,14 +89,14 @@ void print_one(std::string& out, const std::string& spec, T value) {
     const int n = std::snprintf(nullptr, 0, safe.c_str(), value);
     if (n <= 0 || out.size() > most_printed_by_a_call) return;
     const size_t before = out.size();
-    out.resize(before + size_t(n) + 1);  // snprintf ends it with a zero
+    out.resize(before + size_t(n) + 1);  // snprintf adds a terminating zero
     std::snprintf(&out[before], size_t(n) + 1, safe.c_str(), value);
 #pragma GCC diagnostic pop
     out.pop_back();
     if (safe != spec) out += "[cut]";
 }
 
-// An integer argument of the conversion's length: 'h' twice, once, none, 'l' once or twice.
+// Reads an integer argument. `length` is -2 for "hh", -1 for "h", 0, 1 for "l", 2 for "ll".
 int64_t integer_argument(Arguments& arguments, int length) {
     if (length > 0) return int64_t(arguments.next(8));
     const int32_t value = int32_t(arguments.next(4));
@@ -151,7 +151,7 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
                 case '*': {
                     const int32_t value = int32_t(arguments.next(4));
                     ++count;
-                    // A negative precision is none.
+                    // A negative precision has no effect.
                     if (spec.back() == '.' && value < 0)
                         spec.pop_back();
                     else

@@ -1,4 +1,4 @@
-// The messages of what can go wrong while a kernel runs: faults and deadlocks.
+// The messages for errors of a running kernel: faults and deadlocks.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -225,8 +225,8 @@ void throw_misuse(const Warp& w, const Op& op, int lane, const std::string& why)
 }
 
 void throw_deadlock(const Block& block) {
-    // Who waits, by where and what for. Lanes that wait to meet others behind a branch are listed
-    // too: they are the ones that did not come.
+    // Who waits, by place and reason. Lanes that wait to reconverge after a branch are listed, too,
+    // because they did not arrive at the barrier.
     struct Group {
         uint64_t threads = 0;
         const Warp* warp = nullptr;

@@ -19,9 +19,9 @@ struct Heap {
     std::mutex mutex;
     uint64_t next = heap_base;
     std::map<uint64_t, std::weak_ptr<HeapArray>> live;
-    std::map<uint64_t, Buffer> freed;  // by address, and so by age
+    std::map<uint64_t, Buffer> freed;  // by address, and therefore by age
 
-    // Outlives every array, also those that Python keeps until the process ends.
+    // Never destroyed, because Python may keep arrays until the process ends.
     static Heap& get() {
         static auto* heap = new Heap;
         return *heap;

@@ -1,11 +1,16 @@
-// The constant banks of a launch of machine code.
+// The constant banks for a launch of machine code.
 //
-// Bank 0 starts with what the driver says of the launch: the block's extents at 0, the grid's at
-// 0xc, the local window's address at 0x20, the top of a thread's stack at 0x28, the two halves of
-// the address of a cooperative launch's workspace at 0x44, the extents of clusters and their number
-// from 0x140 on (the assembler's use of them shows what they are); the parameters follow at 0x210
-// (compute capability 9.0). Bank 3 holds the module's __constant__ variables, bank 4 addresses of
-// variables, bank 2 the compiler's own constants.
+// Bank 0 starts with the driver's data for the launch. The offsets are for compute capability 9.0.
+// The use of the cluster fields was derived from the code that the assembler generates:
+//  0x0    extents of the block
+//  0xc    extents of the grid
+//  0x20   address of the local window
+//  0x28   top of a thread's stack
+//  0x44   address of a cooperative launch's workspace, in two halves
+//  0x140  extents of clusters and their number
+//  0x210  parameters
+// Bank 2 has the compiler's own constants, bank 3 the module's __constant__ variables, and bank 4
+// addresses of variables.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -20,7 +25,8 @@ namespace coalesce::sim {
 
 namespace {
 
-// The bits of 1 / extent, by which code divides a block's index and drops the fraction: rounded up.
+// The bits of 1 / extent, rounded up. Code multiplies a block's index by it and truncates, in order
+// to divide.
 uint32_t reciprocal(uint32_t extent) {
     float value = 1.0f / float(extent);
     if (double(value) * extent < 1) value = std::nextafter(value, 2.0f);

@@ -1,4 +1,4 @@
-// The memory of a module's own variables and the layout of a kernel's parameters.
+// The memory of a module's variables, and the layout of a kernel's parameters.
 #include "sim/module_memory.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module, uint6
     for (const ptx::Function& f : module.functions) {
         for (const ptx::Variable& v : f.variables) add(v);
     }
-    // Initial values, once every address is known.
+    // Initial values need the addresses of all variables.
     for (size_t i = 0; i < variables.size(); ++i) {
         const size_t width = ptx::size_of(variables[i]->type);
         size_t at = 0;

@@ -35,7 +35,7 @@ struct reverse_bits {
         return r;
     }
 };
-// The position of the most significant bit that is not a sign bit, or all ones.
+// The position of the highest bit that is not a sign bit; all bits set if there is none.
 template <bool shift_amount>
 struct find_leading {
     template <class T>
@@ -47,7 +47,7 @@ struct find_leading {
         return shift_amount ? zeros : bits_of<T> - 1 - zeros;
     }
 };
-// The n-th set bit of the mask from a base position: upwards for n > 0, downwards for n < 0.
+// The n-th set bit of the mask from position `base` on: upwards for n > 0, downwards for n < 0.
 struct find_nth_set {
     static uint32_t of(uint32_t mask, uint32_t base, int32_t n) {
         if (n == 0) return base < 32 && has_lane(mask, int(base)) ? base : UINT32_MAX;
@@ -88,7 +88,7 @@ struct bit_mask {
         return (n >= 32 ? UINT32_MAX : (1u << n) - 1) << p;
     }
 };
-// szext: the low n bits, extended by the type's sign.
+// szext: the lowest n bits, extended according to the type's sign.
 template <bool wrap>
 struct extend {
     template <class T>

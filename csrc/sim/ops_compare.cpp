@@ -41,7 +41,7 @@ constexpr Comparison comparisons[] = {
     {"nan", unordered},
 };
 
-// How a lane's bits become the value that is compared.
+// Converts the bits of a lane to the value that is compared.
 template <class T>
 struct as_is {
     using lane = T;
@@ -57,8 +57,8 @@ struct as_wide {
     static float value(uint16_t a) { return Format::widen(a); }
 };
 
-// The lanes whose values a(i) and b(i) are in one of the relations. Which ones is asked once for
-// all lanes, so that one loop serves every comparison.
+// The lanes for which a(i) and b(i) are in one of the relations. All three relations are computed,
+// so that one loop serves every comparison.
 template <class A, class B>
 inline LaneMask compare(const Op& op, A a, B b) {
     const uint8_t relations = op.get<ComparisonOperand>().relations;
@@ -83,7 +83,8 @@ inline LaneMask compare(Warp& w, const Op& op) {
         op, [&](int i) { return Read::value(a[i]); }, [&](int i) { return Read::value(b[i]); });
 }
 
-// Two packed halves: the lower half's truth in the first mask, the upper's in the second.
+// Two packed halves: the first mask has the results of the lower halves, the second of the upper
+// ones.
 template <class Format>
 inline std::pair<LaneMask, LaneMask> compare_packed(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
@@ -97,7 +98,7 @@ inline std::pair<LaneMask, LaneMask> compare_packed(Warp& w, const Op& op) {
     return {compare(op, low(a), low(b)), compare(op, high(a), high(b))};
 }
 
-// The truth of a comparison combined with the predicate c, if the instruction has one.
+// Combines the result of a comparison with predicate c, if the instruction has one.
 inline LaneMask combine(Warp& w, const Op& op, LaneMask truth) {
     if (op.operand[4] == no_operand) return truth;
     const auto& how = op.get<ComparisonOperand>();
@@ -122,7 +123,7 @@ void set_predicate_packed(Warp& w, const Op& op) {
     store(w, op.operand[1], q);
 }
 
-// set d, -, a, b[, c]: true is all ones for an integer d, 1.0 for a floating one.
+// set d, -, a, b[, c]: "true" is all bits set for an integer d, and 1.0 for a floating-point d.
 template <class D, class Read>
 void set_value(Warp& w, const Op& op) {
     const LaneMask m = combine(w, op, compare<Read>(w, op));
@@ -165,7 +166,7 @@ struct select_by_sign {
     }
 };
 
-// slct a, b, c for the width of a and b.
+// slct a, b, c; `width` is the size of a and b.
 template <class C, bool ftz = false>
 Handler by_sign(size_t width) {
     using F = select_by_sign<C, ftz>;
@@ -175,7 +176,8 @@ Handler by_sign(size_t width) {
                         : nullptr;
 }
 
-// Calls pick with the reader of the type's lanes; none for a type that is not compared.
+// Calls `pick` with the reader for the type's lanes. Returns null for types that cannot be
+// compared.
 template <class Pick>
 Handler by_type(Type type, bool ftz, Pick pick) {
     switch (type) {

@@ -14,13 +14,13 @@ namespace {
 using ptx::Type;
 
 // METHOD
-// A conversion reads a number, rounds it, clips it and writes it. The common ones are loops of
-// their own that become vector code: integers of all widths, integers to floats and back in the
-// usual rounding, floats to floats, halves to and from floats. All others (directed rounding, .sat,
-// .relu, .ftz, unusual pairs of types) are one function that takes the same steps lane by lane, as
-// ConversionOperand tells it.
+// A conversion reads a number, rounds it, clips it and writes it. Common conversions have their own
+// loops, which the compiler vectorizes: integers of all widths, integers to floats and back with
+// the usual rounding, floats to floats, and halves to and from floats. One function handles all
+// others (directed rounding, .sat, .relu, .ftz, rare pairs of types). It executes the same steps
+// lane by lane, as ConversionOperand specifies.
 
-// To an integer value in floating point.
+// Rounds to an integer value in a floating-point type.
 template <class T>
 inline T to_integral(Round r, T x) {
     switch (r) {
@@ -35,8 +35,8 @@ inline T to_integral(Round r, T x) {
     }
 }
 
-// Floating to integer: out of range clamps, a NaN is 0, or the highest bit alone if either side has
-// 64 bits.
+// Converts a floating-point number to an integer. Values out of range are clamped. The result for a
+// NaN is 0, or only the highest bit if the source or the result has 64 bits.
 template <class D, class S>
 inline D clamp_to_integer(S whole, bool wide_source) {
     constexpr S top = S(std::numeric_limits<D>::max() / 2 + 1) * S(2);  // 2^n, exact
@@ -55,8 +55,8 @@ struct float_to_integer {
     }
 };
 
-// The neighbour of a rounded-to-nearest result that the mode asks for; `exact` compares it with
-// what was rounded: negative if the result is too small.
+// Corrects a result that was rounded to nearest: returns the neighbour that the rounding mode
+// requires. `exact` is negative if the result is too small, and positive if it is too large.
 template <class D>
 inline D redirect(Round r, D nearest, int exact) {
     constexpr D inf = std::numeric_limits<D>::infinity();
@@ -104,7 +104,7 @@ constexpr Rounding rounding_of(Round r) {
 
 template <class T>
 inline T clipped(Clip clip, T x) {
-    if (clip == Clip::relu) return x <= 0 ? T(0) : x;  // of a -0, too
+    if (clip == Clip::relu) return x <= 0 ? T(0) : x;  // also for -0
     if (clip == Clip::sat) return x > 0 ? (x < 1 ? x : T(1)) : T(0);
     return x;
 }
@@ -124,7 +124,7 @@ template <class Format>
 struct widen_to_double {
     static double of(uint16_t x) { return Format::widen(x); }
 };
-// d = {a, b}: the first source is the upper half.
+// d = {a, b}: the first source becomes the upper half.
 template <class Format>
 struct packed {
     static uint32_t of(float a, float b) {
@@ -132,7 +132,7 @@ struct packed {
     }
 };
 
-// A half of any rounding and clipping.
+// Converts to a half with any rounding and clipping.
 template <class Format>
 uint16_t to_half(Round r, Clip clip, double x) {
     x = clipped(clip, x);
@@ -258,7 +258,7 @@ void convert(Warp& w, const Op& op) {
     });
 }
 
-// Two floats to a packed pair of halves.
+// Converts two floats to a packed pair of halves.
 template <class Format>
 void convert_pair(Warp& w, const Op& op) {
     const ConversionOperand steps = op.get<ConversionOperand>();
@@ -271,7 +271,7 @@ void convert_pair(Warp& w, const Op& op) {
     });
 }
 
-// The loop of a common conversion, or null.
+// The loop for a common conversion, or null.
 Handler common_conversion(const ConversionOperand& steps) {
     const Type d = steps.to, s = steps.from;
     if (steps.clip != Clip::none) return nullptr;
@@ -292,7 +292,7 @@ Handler common_conversion(const ConversionOperand& steps) {
             if (r == Round::rp) return &lanewise<float_to_integer<Round::rp, int>, int, float>;
         }
         if (!is_float(s) || r != Round::rz)
-            return nullptr;  // towards zero .ftz makes no difference
+            return nullptr;  // .ftz does not change the result of rounding towards zero
         return with_type<Handler>(d, integers_of_all_widths{}, [&](auto v) -> Handler {
             using D = decltype(v);
             using F = float_to_integer<Round::rz, D>;
@@ -329,7 +329,7 @@ Handler common_conversion(const ConversionOperand& steps) {
     return nullptr;
 }
 
-// Whether PTX has the conversion; what it lacks is refused, not guessed.
+// Whether PTX has this conversion. If not, it is refused.
 bool exists(const ConversionOperand& steps) {
     const Type d = steps.to, s = steps.from;
     const auto known = [](Type t) { return is_integer(t) || is_float(t) || is_half(t); };
@@ -352,7 +352,8 @@ struct to_tf32 {
     }
 };
 
-// cvt.pack: two integers clamped to D, the first above the second; narrow pairs go below c.
+// cvt.pack: two integers clamped to D; the first is the upper one. Narrow pairs become the lower
+// bits, and c the upper ones.
 template <class D>
 struct clamped_pair {
     static uint32_t of(int32_t a, int32_t b) {

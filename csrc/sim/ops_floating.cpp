@@ -1,8 +1,8 @@
 // Single and double precision arithmetic, rounded to nearest (PTX ISA, "Floating-Point
 // Instructions").
 //
-// The approximate functions are computed at least as accurately as the hardware does: in float by
-// the C library (errors of at most 1 ulp), or exactly rounded where that costs nothing.
+// Approximate functions are computed at least as accurately as on the hardware: in float by the C
+// library (errors of at most 1 ulp), or rounded exactly if this takes no more time.
 #include <cmath>
 
 #include "sim/floats.hpp"
@@ -62,14 +62,15 @@ struct square_root {
     static float of(float a) { return __builtin_sqrtf(a); }
     static double of(double a) { return __builtin_sqrt(a); }
 };
-// a times the reciprocal of b, whose subnormals the hardware takes for zeros.
+// a times the reciprocal of b. The hardware flushes a subnormal reciprocal to zero.
 struct quick_quotient {
     static float of(float a, float b) {
         const float scale = std::abs(b) < 0x1p-126f ? 0x1p24f : 1.0f;
         return (a * scale) * flush(1.0f / flush(b * scale));
     }
 };
-// The upper words of doubles, approximated from upper words (MUFU.RCP64H, MUFU.RSQ64H).
+// Approximates the upper word of a double from the upper word of the operand (MUFU.RCP64H,
+// MUFU.RSQ64H).
 double upper_word(double a) {
     return std::bit_cast<double>(std::bit_cast<uint64_t>(a) & 0xffffffff00000000u);
 }
@@ -81,7 +82,7 @@ struct upper_reciprocal_root {
 };
 struct reciprocal_root {
     static float of(float a) { return float(1.0 / __builtin_sqrt(double(a))); }
-    // From the approximation one iteration of Halley's method.
+    // One iteration of Halley's method, starting from the approximation.
     static double of(double a) {
         const bool ordinary = a >= 0x1p-1022 && a <= std::numeric_limits<double>::max();
         const bool small = a > 0 && a < 0x1p-1022;
@@ -92,10 +93,10 @@ struct reciprocal_root {
         return ordinary ? root : small ? root * 0x1p27 : 1.0 / __builtin_sqrt(a);
     }
 };
-// An approximation is executed as the instructions that the assembler makes of it, so that the PTX
-// and the machine code have the same results.
+// An approximation is executed with the same steps as the assembler's instructions for it. So PTX
+// and machine code have the same results.
 //
-// An angle in turns: its product with 1 / (2 pi), rounded towards zero.
+// This function converts an angle to turns: its product with 1 / (2 pi), rounded towards zero.
 float turns(float a) {
     const double product = double(a) * double(0.15915494f);
     const float nearest = float(product);
@@ -116,7 +117,7 @@ struct exp_2 {
 struct hyperbolic_tangent {
     static float of(float a) { return std::tanh(a); }
 };
-// PTX's operands are (sign from a, magnitude from b).
+// In PTX, a provides the sign and b the magnitude.
 struct copy_sign {
     template <class T>
     static T of(T a, T b) {
@@ -124,7 +125,7 @@ struct copy_sign {
     }
 };
 
-// Of a number and a NaN the number; -0 is below +0.
+// If one operand is a NaN, the other is returned. -0 is less than +0.
 struct minimum {
     template <class T>
     static T of(T a, T b) {
@@ -139,7 +140,7 @@ struct maximum {
         return a != a ? b : b != b ? a : ordered;
     }
 };
-// min.NaN and max.NaN: a NaN if either is one.
+// min.NaN and max.NaN: the result is a NaN if either operand is.
 template <class F>
 struct nan_wins {
     template <class T>
@@ -203,7 +204,7 @@ struct not_a_number {
         return a != a;
     }
 };
-// Zeros count as normal.
+// Zeros count as normal numbers.
 struct normal {
     template <class T>
     static bool of(T a) {
@@ -234,13 +235,13 @@ Selection arithmetic(Type type, bool ftz, bool sat = false) {
     return sat ? select<saturated<F>, N>(type, single{}) : select<computed<F>, N>(type, floats{});
 }
 
-// abs, neg: only the sign changes.
+// abs and neg change only the sign.
 template <class F>
 Selection sign(Type type, bool ftz) {
     return ftz ? select<flushed<F>, 1>(type, single{}) : select<F, 1>(type, floats{});
 }
 
-// The approximations of f64, which flush subnormals.
+// Approximate functions for f64, which flush subnormals.
 template <class F>
 Selection approximate_double() {
     return select<flushed<F>, 1>(Type::f64, TypeList<Type::f64>{});
@@ -277,7 +278,7 @@ Selection select_floating(const ptx::Instruction& in, Modifiers& m) {
     const std::string_view op = in.opcode;
     const Type type = Modifiers(m).take_type();
     if (type != Type::f32 && type != Type::f64) return {};
-    if (m.has("rz") || m.has("rm") || m.has("rp")) return {};  // ops_rounding.cpp
+    if (m.has("rz") || m.has("rm") || m.has("rp")) return {};  // handled in ops_rounding.cpp
 
     if (op == "add" || op == "sub" || op == "mul" || op == "fma" || op == "mad") {
         m.take("rn");

@@ -1,7 +1,7 @@
 // cvt between fp8 (e4m3, e5m2) and floats or halves, two at a time (PTX ISA, "cvt").
 //
-// All fp8 numbers are halves, so that reading them is exact. To fp8, .satfinite is mandatory: what
-// is too large becomes the largest number, and a NaN 0x7f.
+// All fp8 numbers are also halves, so reading them is exact. Conversions to fp8 require .satfinite:
+// values that are too large become the largest number, and a NaN becomes 0x7f.
 #include <cmath>
 
 #include "sim/floats.hpp"
@@ -84,7 +84,7 @@ Selection select_format(Modifiers& m) {
             return selection(&lanewise<from_floats<Format, relu>, uint16_t, float, float>,
                              {Type::b16, Type::f32, Type::f32});
         case Type::f16x2:
-            // The type of the result is named first, but e4m3x2 has been taken.
+            // The type of the result comes first, but e4m3x2 has been consumed already.
             return saturates ? selection(&lanewise<from_halves<Format, relu>, uint16_t, uint32_t>,
                                          {Type::b16, Type::b32})
                              : selection(&lanewise<to_halves<Format, relu>, uint32_t, uint16_t>,

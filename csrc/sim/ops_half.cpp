@@ -50,7 +50,7 @@ template <class F>
 struct nan_wins {
     static float of(float a, float b) { return a != a || b != b ? NAN : F::of(a, b); }
 };
-// The magnitudes' extreme, with the product of the signs.
+// The extreme of the magnitudes, with the product of the signs.
 template <class F>
 struct xorsign_abs {
     static float of(float a, float b) {
@@ -68,7 +68,7 @@ struct saturated {
         return r > R(0) ? (r < R(1) ? r : R(1)) : R(0);
     }
 };
-// Negative results become 0; a NaN stays one.
+// Negative results become 0; a NaN stays a NaN.
 template <class F>
 struct relu {
     template <class... T>
@@ -94,7 +94,7 @@ struct two {
                uint32_t(one<F, Format>::of(uint16_t(p >> 16)...)) << 16;
     }
 };
-// Signs are changed on the bits: a NaN keeps its payload.
+// The sign is changed in the bits, so that a NaN keeps its payload.
 template <uint32_t mask>
 struct clear_bits {
     template <class T>
@@ -146,7 +146,7 @@ Selection flushed(Type type) {
     return s;
 }
 
-// ex2.approx.ftz is of bfloat16.
+// ex2.approx.ftz exists for bfloat16.
 Selection flushed_exp_2(Type type) {
     using Format = flushed_format<bfloat_format>;
     return type == Type::bf16
@@ -154,7 +154,7 @@ Selection flushed_exp_2(Type type) {
                : selection(&lanewise<two<exp_2, Format>, uint32_t, uint32_t>, {type, type});
 }
 
-// What an instruction asks for besides its operation.
+// The modifiers of an instruction.
 struct Wanted {
     bool ftz, sat, relu;
 };

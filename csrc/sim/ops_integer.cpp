@@ -76,7 +76,7 @@ struct sad {
                             : std::make_unsigned_t<T>(a) - std::make_unsigned_t<T>(b)));
     }
 };
-// A division by zero gives all ones, as the hardware's does; the ISA leaves it unspecified.
+// A division by zero returns all bits set, as on the hardware. The ISA does not define the result.
 struct quotient {
     template <class T>
     static T of(T a, T b) {
@@ -143,7 +143,8 @@ struct mad_hi_sat {
     }
 };
 
-// 24-bit products: the low 24 bits of the operands, their low or high 32 bits of 48.
+// 24-bit products: multiply the low 24 bits of the operands, and return the low or high 32 of 48
+// bits.
 template <class T>
 struct low24 {
     static Wide<T> of(T a) {
@@ -205,7 +206,7 @@ struct dot_product {
     }
 };
 
-// add.cc and its family: the carry of each lane is a bit of Warp::carry.
+// add.cc and related instructions. The carry of each lane is a bit of Warp::carry.
 template <class T, bool subtract, bool carry_in, bool carry_out>
 void add_carry(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
@@ -213,8 +214,8 @@ void add_carry(Warp& w, const Op& op) {
     const T* b = w.lanes<const T>(op.operand[2]);
     LaneMask carry = w.carry;
     for_each_lane(w.mask, [&](int i) {
-        // A subtraction is a + ~b + 1, as on the hardware: its carry is 1 where nothing is
-        // borrowed. Compiled code relies on it where it adds after sub.cc.
+        // A subtraction is a + ~b + 1, as on the hardware. So its carry is 1 if there is no borrow.
+        // Compiled code relies on this if an addition follows sub.cc.
         const T addend = subtract ? T(~b[i]) : b[i];
         const T in = carry_in ? T(has_lane(w.carry, i)) : T(subtract);
         const Wide<T> sum = Wide<T>(a[i]) + addend + in;
@@ -334,7 +335,7 @@ Selection select_integer(const ptx::Instruction& in, Modifiers& m) {
         return b_signed ? select_dot<uint8_t, int8_t>(four, high)
                         : select_dot<uint8_t, uint8_t>(four, high);
     }
-    const auto types = m;  // floating types belong to another family
+    const auto types = m;  // floating-point types are handled elsewhere
     const Type type = Modifiers(types).take_type();
     if (type == Type::none || type == Type::f32 || type == Type::f64 || type == Type::f16 ||
         type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2) {

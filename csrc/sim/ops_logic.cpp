@@ -40,7 +40,7 @@ struct logical_not {
     }
 };
 
-// Shifts clamp their amount: by the width or more, everything is shifted out.
+// The shift count is not taken modulo the width: with the width or more, all bits are shifted out.
 struct shift_left {
     template <class T>
     static T of(T a, uint32_t n) {
@@ -55,7 +55,7 @@ struct shift_right {
         return n >= width ? T(0) : T(a >> n);
     }
 };
-// The funnel: 64 bits b:a shifted, the upper (left) or lower (right) word kept.
+// Funnel shift: shifts the 64 bits b:a, and returns the upper (left) or lower (right) word.
 template <bool wrap>
 struct funnel_left {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
@@ -71,7 +71,7 @@ struct funnel_right {
     }
 };
 
-// lop3: any function of three bits, by its truth table.
+// lop3: any function of three bits, given by its truth table.
 void lop3(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -93,7 +93,7 @@ void lop3(Warp& w, const Op& op) {
     }
 }
 
-// prmt: bytes of b:a picked by the nibbles of c.
+// prmt: bytes of b:a, selected by the nibbles of c.
 template <int mode>
 struct permute {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {

@@ -1,7 +1,7 @@
-// What machine code has and PTX has not: sums of three with carries, shifts of register pairs,
-// words of predicates, votes of the uniform registers.
+// Operations that machine code has and PTX does not: sums of three terms with carries, shifts of
+// register pairs, words of predicates, votes of the uniform registers.
 //
-// Each handler says which operands it has. csrc/sass chooses them by MachineOp.
+// Each handler documents its operands. csrc/sass chooses handlers by MachineOp.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// d, a: so many registers.
+// d = a, for a number of consecutive registers.
 void move(Warp& w, const Op& op) {
     constexpr Locator register_bytes = next_register * sizeof(uint32_t);
     const Locator count = op.get<Registers>().count;
@@ -31,14 +31,14 @@ struct add3 {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return a + b + c; }
 };
 
-// What a + b and a carry leave beyond the 32 bits of their sum.
+// The carry of a + b + carry, from the operands and their 32-bit sum.
 inline uint32_t carry_of(uint32_t a, uint32_t b, uint32_t sum) {
     return ((a & b) | ((a | b) & ~sum)) >> 31;
 }
 
 inline LaneMask carry_in(Warp& w, Locator at) { return at == no_operand ? 0 : w.predicate(at); }
 
-// d, a, b; carry out 4, in 5. Terms may be inverted.
+// d = a + b. Operand 4 is the carry out, 5 the carry in. Terms may be inverted.
 void add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -55,7 +55,7 @@ void add_carry(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// Operands: d, a, b, c; 4 and 5 are the carries out. The payload says which carries come in, and
+// d = a + b + c. Operands 4 and 5 are the carries out. The payload specifies the carries in, and
 // which terms are negated or inverted.
 void add3_carry(Warp& w, const Op& op) {
     const auto& how = op.get<CarryOperand>();
@@ -81,7 +81,7 @@ void add3_carry(Warp& w, const Op& op) {
     store(w, op.operand[5], twice);
 }
 
-// The upper word of high:low << by, which is below 32.
+// The upper word of high:low << by, where by < 32.
 inline uint32_t funnel(uint32_t low, uint32_t high, int by) {
     return high << by | low >> 1 >> (31 - by);
 }
@@ -94,8 +94,8 @@ void shift_add(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return (a[i] << by) + b[i]; });
 }
 
-// LEA: d, a, b, c; carry out 4, in 5. The upper word is that of c:a, where c is the sign of a if
-// the shift is signed.
+// LEA: d, a, b, c; operand 4 is the carry out, 5 the carry in. For the upper word, c:a is shifted.
+// If the shift is signed, c is the sign of a.
 void shift_add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -137,7 +137,7 @@ void multiply_add_carry(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return a[i] * b[i] + c[i] + (in >> i & 1); });
 }
 
-// d = upper word of a * b + pair c; carry in 5, out 4.
+// d = upper word of a * b + pair c; operand 5 is the carry in, 4 the carry out.
 template <class T>
 void multiply_high(Warp& w, const Op& op) {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
@@ -155,7 +155,7 @@ void multiply_high(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// SHF: d, low a, shift b, high c.
+// SHF: d, low word a, shift count b, high word c.
 void shift_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -175,8 +175,8 @@ void shift_pair(Warp& w, const Op& op) {
     });
 }
 
-// The frequent shifts, by a number below 32: of a pair d = upper word of b:a << by, of words
-// d = a << by, d = a >> by.
+// Frequent shifts by a constant below 32. Pairs: d = upper word of b:a << by. Words: d = a << by, d
+// = a >> by.
 void shift_funnel(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -190,7 +190,8 @@ void shift_word(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return uint32_t(right ? a[i] >> by : a[i] << by); });
 }
 
-// The upper half of a comparison of pairs: predicate p (and q), a, b, with 4, lower half 5.
+// The upper half of a comparison of pairs: predicates p and q, a, b. Operand 4 is a further
+// predicate, 5 the result of the lower half.
 template <class T>
 void compare_upper(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[2]);
@@ -202,7 +203,7 @@ void compare_upper(Warp& w, const Op& op) {
         is_less |= LaneMask(a[i] < b[i]) << i;
         is_equal |= LaneMask(a[i] == b[i]) << i;
     }
-    // Where the upper words are equal, the lower ones decide.
+    // If the upper words are equal, the lower words decide.
     LaneMask m = is_equal & lower;
     if (how.relations & relation::less) m |= is_less;
     if (how.relations & relation::greater) m |= ~(is_less | is_equal);
@@ -210,7 +211,7 @@ void compare_upper(Warp& w, const Op& op) {
     store(w, op.operand[1], combined(how.combination, ~m, with));
 }
 
-// Predicates d and e from a, b, c by two truth tables.
+// Computes predicates d and e from a, b, c with two truth tables.
 void predicate_logic(Warp& w, const Op& op) {
     const LaneMask a = w.predicate(op.operand[2]), b = w.predicate(op.operand[3]),
                    c = w.predicate(op.operand[4]);
@@ -225,7 +226,7 @@ void predicate_logic(Warp& w, const Op& op) {
     store(w, op.operand[1], by_table(op.get<TruthTables>().second));
 }
 
-// Predicate d: a is not zero, or (and) b.
+// Predicate d: whether a is not zero, combined with b by "or" (or "and").
 template <bool conjunction>
 void not_zero(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -235,7 +236,7 @@ void not_zero(Warp& w, const Op& op) {
     store(w, op.operand[0], conjunction ? m & with : m | with);
 }
 
-// d = c with some bits replaced by those of the predicates from operand 1 on.
+// d = c, with some bits replaced by the predicates from operand 1 on.
 void predicates_to_word(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const LaneMask* p = w.lanes<const LaneMask>(op.operand[1]);
@@ -248,7 +249,7 @@ void predicates_to_word(Warp& w, const Op& op) {
     });
 }
 
-// Some of the predicates from operand 0 on, from bits of a.
+// Sets some of the predicates from operand 0 on to bits of a.
 void word_to_predicates(Warp& w, const Op& op) {
     LaneMask* p = w.lanes<LaneMask>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -261,7 +262,7 @@ void word_to_predicates(Warp& w, const Op& op) {
     }
 }
 
-// VOTE: d (in all lanes), predicate e, from predicate a.
+// VOTE: d (in all lanes) and predicate e, from predicate a.
 void vote(Warp& w, const Op& op) {
     const LaneMask ballot = w.predicate(op.operand[2]) & w.mask;
     const auto& how = op.get<VoteOperand>();
@@ -279,7 +280,7 @@ void vote(Warp& w, const Op& op) {
     p = (p & ~mask) | (value ? mask : 0);
 }
 
-// d in all lanes = a of the first active lane.
+// d (in all lanes) = a of the first active lane.
 void broadcast(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t value =
@@ -287,7 +288,7 @@ void broadcast(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) d[i] = value;
 }
 
-// An operation of the uniform registers: one value for the warp, whichever lanes are active.
+// An operation on uniform registers: one value for the warp, whichever lanes are active.
 void whole_warp(Warp& w, const Op& op) {
     const LaneMask mask = w.mask;
     if (op.guard != no_operand) {
@@ -299,8 +300,8 @@ void whole_warp(Warp& w, const Op& op) {
     w.mask = mask;
 }
 
-// Predicate d: of the lanes of word a that have not exited, some are not here or predicate b does
-// not hold for them (BRA.DIV), or the opposite (BRA.CONV).
+// Predicate d: whether some of the lanes in word a that have not exited are inactive here, or have
+// a false predicate b (BRA.DIV). BRA.CONV tests the opposite.
 template <bool opposite>
 void is_parted(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -309,7 +310,7 @@ void is_parted(Warp& w, const Op& op) {
     store(w, op.operand[0], parted != opposite ? all_lanes : 0);
 }
 
-// d from a constant bank, at a + offset.
+// Loads d from a constant bank, at a + offset.
 template <class T>
 void load_bank(Warp& w, const Op& op) {
     const auto& from = op.get<ConstantBank>();
@@ -327,15 +328,16 @@ void load_bank(Warp& w, const Op& op) {
     });
 }
 
-// FCHK: predicate d, a / b: whether a division needs more than the short sequence of instructions.
+// FCHK: predicate d, a / b: whether the division needs more than the short sequence of
+// instructions.
 void needs_slow_division(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     LaneMask m = 0;
     for (int i = 0; i < warp_size; ++i) {
         const int p = int(a[i] >> 23 & 255), q = int(b[i] >> 23 & 255);
-        // Neither is subnormal, zero, infinite or no number, nor are the quotient and the
-        // remainders of the sequence's steps.
+        // The short sequence suffices if a, b, the quotient and the remainders of its steps are
+        // normal numbers.
         const bool slow =
             q == 0 || q >= 253 || p == 255 || p <= 24 || p - q >= 126 || p - q <= -126;
         m |= LaneMask(slow) << i;
@@ -343,7 +345,7 @@ void needs_slow_division(Warp& w, const Op& op) {
     store(w, op.operand[0], m);
 }
 
-// d = a + b, then the smaller (predicate 4 holds) or greater of it and c.
+// d = minimum (if predicate 4 is true) or maximum of a + b and c.
 template <class T>
 void add_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -356,7 +358,7 @@ void add_extreme(Warp& w, const Op& op) {
     });
 }
 
-// FMNMX: d, a, b, predicate 3: the smaller where it holds. A NaN loses.
+// FMNMX: d, a, b, predicate 3: the minimum if it is true, else the maximum. A NaN is ignored.
 void extreme_float(Warp& w, const Op& op) {
     const float* a = w.lanes<const float>(op.operand[1]);
     const float* b = w.lanes<const float>(op.operand[2]);
@@ -371,7 +373,7 @@ void extreme_float(Warp& w, const Op& op) {
     });
 }
 
-// The differences of the bytes of a and b, without sign; added up, and to c.
+// The absolute differences of the bytes of a and b; optionally their sum plus c.
 template <bool sum>
 struct byte_differences {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {

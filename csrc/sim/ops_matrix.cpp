@@ -2,8 +2,8 @@
 // (movmatrix; MOVM).
 //
 // METHOD
-// The fragments of a tile are gathered into arrays once, multiplied there (matrix_arithmetic.hpp)
-// and the result is scattered. matrix.hpp says where the elements lie.
+// The fragments of a tile are gathered into arrays, multiplied there (matrix_arithmetic.hpp), and
+// the result is scattered. matrix.hpp says where the elements are.
 #include <cstring>
 #include <string>
 
@@ -16,8 +16,8 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// The registers of a's tile, or of b's, as [k][row], [k][column]. In a tile of 16 rows every second
-// register has the lower 8.
+// Gathers the registers of a's tile as [k][row], or of b's tile as [k][column]. In a tile of 16
+// rows, every second register has the lower 8 rows.
 template <int bits, int rows>
 void gather(Warp& w, const Locator* registers, int count, bool halves, uint32_t (*out)[rows]) {
     constexpr int each = 32 / bits;
@@ -43,7 +43,7 @@ void gather(Warp& w, const Locator* registers, int count, int bits, bool halves,
         case 4:
             return gather<4, rows>(w, registers, count, halves, out);
         default:
-            return gather<32, rows>(w, registers, count, halves, out);  // also words of bits
+            return gather<32, rows>(w, registers, count, halves, out);  // also for words of bits
     }
 }
 
@@ -90,7 +90,7 @@ void multiply(Warp& w, const Op& op) {
         Tile& t = tiles[n];
         gather(w, x.a + n * x.a_step, x.a_count, bits_of(x.a_type), halves, t.a);
         gather(w, x.b + n * x.b_step, x.b_count, bits_of(x.b_type), false, t.b);
-        if (!halves) {  // the lower rows are computed and dropped
+        if (!halves) {  // the lower rows are computed and not used
             for (auto& row : t.a) std::fill_n(row + 8, 8, 0u);
             std::memset(t.c, 0, sizeof t.c);
         }
@@ -114,7 +114,7 @@ void multiply(Warp& w, const Op& op) {
         scatter_sums(w, x.d + n * x.d_step, x.d_count, x.d_type, tiles[n]);
 }
 
-// Doubles: in one register of 64 bits, or in a pair of 32.
+// Reads a double from one 64-bit register, or from a pair of 32-bit registers.
 double read_double(Warp& w, const Matrices& x, Locator at, int lane) {
     if (!x.pairs) return w.lanes<const double>(at)[lane];
     const uint32_t* const r = w.lanes<const uint32_t>(at);
@@ -160,8 +160,9 @@ void multiply_doubles(Warp& w, const Op& op) {
     }
 }
 
-// m8n8k4 of halves: the lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 have a product of their own.
-// Only compute capability 7.0 has tensor cores for it; ptxas makes multiplications of floats.
+// m8n8k4 of halves: lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 compute a product of their own.
+// Only compute capability 7.0 has tensor cores for it. For other GPUs, ptxas uses float
+// multiplications.
 void multiply_in_floats(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
@@ -169,7 +170,7 @@ void multiply_in_floats(Warp& w, const Op& op) {
         return half_to_float(
             uint16_t(w.lanes<const uint32_t>(registers[i / 2])[lane] >> (i % 2 * 16)));
     };
-    // Row and column of element i of c or d.
+    // The row and column of element i of c or d.
     const auto place = [](Element type, int lane, int i) {
         const int lower = lane < 16 ? 0 : 4;
         if (type == Element::f16) return std::pair{lane % 4 + lower, i};
@@ -225,7 +226,7 @@ void multiply_in_floats(Warp& w, const Op& op) {
     }
 }
 
-// movmatrix: of 8 x 8 elements of 16 bits, lane 4g + t has (g, 2t) and (g, 2t + 1).
+// movmatrix: in a matrix of 8 x 8 16-bit elements, lane 4g + t has (g, 2t) and (g, 2t + 1).
 void transpose(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];

@@ -1,5 +1,5 @@
 // Moves: registers, special registers, packing, address space conversions (PTX ISA, "Data Movement
-// and Conversion Instructions" but for loads and stores, which are in memory_ops.hpp).
+// and Conversion Instructions"). Loads and stores are in memory_ops.hpp.
 #include <chrono>
 #include <cstring>
 
@@ -126,7 +126,7 @@ Special special_named(std::string_view name) {
         {"%dynamic_smem_size", dynamic_shared},
         {"%total_smem_size", total_shared},
         {"%aggr_smem_size", total_shared},
-        // Without clusters every block is a cluster of its own.
+        // Without clusters, every block is a cluster of its own.
         {"%clusterid.x", clusterid_x},
         {"%clusterid.y", clusterid_y},
         {"%clusterid.z", clusterid_z},
@@ -141,7 +141,7 @@ Special special_named(std::string_view name) {
         {"%cluster_nctaid.z", cluster_nctaid_z},
         {"%cluster_ctarank", cluster_ctarank},
         {"%cluster_nctarank", cluster_nctarank},
-        // cooperative_groups.h finds the workspace of a cooperative launch by these.
+        // cooperative_groups.h gets the address of a cooperative launch's workspace from these.
         {"%envreg1", grid_workspace_high},
         {"%envreg2", grid_workspace_low},
     };
@@ -265,8 +265,8 @@ void is_explicit_cluster(Warp& w, const Op& op) {
     d = (d & ~w.mask) | (w.block->launch->explicit_cluster ? w.mask : 0);
 }
 
-// mapa: the address of the same place in the shared memory of the block of rank b. In PTX the
-// upper byte of an address of shared memory is 0 for the block's own, else the rank and 1.
+// mapa: converts an address in shared memory to the same address in the block of rank b. In PTX,
+// the upper byte of a shared address is 0 for the block itself; for other blocks it is rank + 1.
 template <class T>
 void map_to_rank(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
@@ -278,7 +278,7 @@ void map_to_rank(Warp& w, const Op& op) {
     });
 }
 
-// getctarank: the rank of the block in whose shared memory an address is.
+// getctarank: the rank of the block whose shared memory contains the address.
 template <class T>
 void rank_of_address(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
@@ -289,12 +289,12 @@ void rank_of_address(Warp& w, const Op& op) {
     });
 }
 
-// The lowest `bits` bits.
+// A mask of the lowest `bits` bits.
 template <class Part, int bits>
 inline constexpr Part low = Part(Part(~Part{0}) >> (8 * sizeof(Part) - bits));
 
-// mov.b64 {lo, hi}, d and the like: operand[4] split into elements. Parts of 8 bits have
-// lanes of 16, as all registers of 8 bits.
+// mov.b64 {lo, hi}, d and similar: splits operand[4] into elements. Lanes of 8-bit elements have 16
+// bits, as in all 8-bit registers.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void unpack(Warp& w, const Op& op) {
     const Whole* s = w.lanes<const Whole>(op.operand[4]);
@@ -311,7 +311,7 @@ void unpack(Warp& w, const Op& op) {
     }
 }
 
-// mov.b64 d, {lo, hi}: the elements in operands 1 to 4 joined into operand 0.
+// mov.b64 d, {lo, hi}: joins the elements in operands 1 to 4 into operand 0.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void pack(Warp& w, const Op& op) {
     alignas(64) Whole value[warp_size] = {};
@@ -335,7 +335,7 @@ void add_constant(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? T(a[i] + by) : d[i];
 }
 
-// isspacep.const: in one of the module's variables that cannot be written.
+// isspacep.const: whether the address is in a module variable that cannot be written.
 void is_constant(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
     LaneMask value = 0;
@@ -348,7 +348,7 @@ void is_constant(Warp& w, const Op& op) {
 
 constexpr uint64_t above_windows = shared_window + cluster_window_bytes;
 
-// isspacep: in a window, or above every window if its start is 0.
+// isspacep: whether the address is in a window, or above all windows if `start` is 0.
 void is_in_window(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
     const auto [start, bytes] = op.get<AddressWindow>();
@@ -464,7 +464,7 @@ Selection select_getctarank(const ptx::Instruction&, Modifiers& m) {
                      {Type::u32, t});
 }
 
-// Hints and events: nothing to do.
+// Hints and events have no effect.
 Selection select_hint(const ptx::Instruction&, Modifiers& m) {
     m.drop_prefix("");
     Selection s = selection(&nothing, {});
@@ -496,7 +496,7 @@ void local_address(Warp& w, const Op& op) {
     fill<uint32_t>(w, op, [address](int) { return address; });
 }
 
-// A guarded op runs for the lanes its predicate leaves.
+// Runs a guarded op for the lanes for which its predicate is true.
 void guarded(Warp& w, const Op& op) {
     const LaneMask all = w.mask;
     const LaneMask p = w.predicate(op.guard);

@@ -12,7 +12,7 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// A register of 64 bits a lane from a pair, and back.
+// Converts a pair to a register with 64 bits per lane, and back.
 void join_pair(Warp& w, const Op& op) {
     uint64_t* d = w.lanes<uint64_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -24,7 +24,7 @@ void split_pair(Warp& w, const Op& op) {
     put_pairs(w, op.operand[0], [=](int i) { return a[i]; });
 }
 
-// A pair with the sign of its upper word removed, changed, or both.
+// Changes the sign of a pair: removes it, inverts it, or both.
 void pair_sign(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -36,7 +36,7 @@ void pair_sign(Warp& w, const Op& op) {
     for (int i = next_register; i < 2 * next_register; ++i) d[i] = (a[i] & keep) ^ flip;
 }
 
-// The sum of the pair high:low and the pair of registers c. Words need less than values of 64 bits.
+// The sum of high:low and the pair c. Computing with words is faster than with 64-bit values.
 inline uint64_t add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
     const uint32_t sum = low + c[i];
     return sum | uint64_t{high + c[next_register + i] + (sum < low)} << 32;
@@ -57,7 +57,7 @@ void multiply_wide(Warp& w, const Op& op) {
     });
 }
 
-// pair d = (a << by) + pair b: an index times an element's size, and where the array starts
+// pair d = (a << by) + pair b: an index times the size of an element, plus the start of an array
 template <class T>
 void shift_add_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
@@ -68,7 +68,7 @@ void shift_add_wide(Warp& w, const Op& op) {
     });
 }
 
-// pair d = a * b + pair c; carry out 4, in 5.
+// pair d = a * b + pair c; operand 4 is the carry out, 5 the carry in.
 template <class T>
 void multiply_wide_carry(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
@@ -108,8 +108,8 @@ void fma_f64(Warp& w, const Op& op) {
     });
 }
 
-// DSETP.MIN, .MAX: predicate d, whether a is the extreme one, e, whether neither is a
-// number; both only where predicate 4.
+// DSETP.MIN, .MAX: predicate d: whether a is the extreme; predicate e: whether both are NaNs. Both
+// are combined with predicate 4.
 template <bool greatest>
 void first_is_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
@@ -127,7 +127,7 @@ void first_is_extreme(Warp& w, const Op& op) {
     store(w, op.operand[1], neither & with);
 }
 
-// Predicate d: the pair a lies in a window of addresses.
+// Predicate d: whether the address in pair a is in a window.
 void in_window(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const auto [start, bytes] = op.get<AddressWindow>();
@@ -136,7 +136,7 @@ void in_window(Warp& w, const Op& op) {
     store(w, op.operand[0], m);
 }
 
-// The sum of pair a and word or pair b.
+// The sum of pair a and the word or pair b.
 template <bool of_pairs>
 void add_to_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -148,9 +148,9 @@ void add_to_pair(Warp& w, const Op& op) {
         put_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
 }
 
-// ATOMS.CAST.SPIN: stores c where the word (or pair) is b, and says in d who did. Of the lanes that
-// want one bank (of pairs: those of half a warp) only the first gets its turn; the others are told
-// to come again.
+// ATOMS.CAST.SPIN: stores c if memory contains b, and returns in d whether it did. If several lanes
+// access the same bank, only the first lane is served (for pairs, within each half of the warp).
+// The others must repeat the instruction.
 template <class T>
 void compare_and_store(Warp& w, const Op& op, const Resolved& r) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);

@@ -1,7 +1,7 @@
 // Arithmetic with a directed rounding: .rz, .rm and .rp of add, sub, mul, fma, div, rcp and sqrt.
 //
-// The host's own rounding mode is switched around the loop; the file is compiled with
-// -frounding-math so that the compiler moves nothing across the switch.
+// Switches the host's rounding mode around the loop. The file is compiled with -frounding-math, so
+// that the compiler moves no arithmetic across the switch.
 #include <cfenv>
 #include <cmath>
 
@@ -56,7 +56,7 @@ struct square_root {
     }
 };
 
-// d = F(a, b, c) rounded as the payload says; operands the operation has not are a again.
+// d = F(a, b, c), rounded as the payload specifies. If an operand is missing, a is passed instead.
 template <class F, class T>
 void rounded(Warp& w, const Op& op) {
     const auto source = [&](int n) {
@@ -70,7 +70,8 @@ void rounded(Warp& w, const Op& op) {
                     : round == Round::rm ? FE_DOWNWARD
                                          : FE_UPWARD);
     for_each_lane(w.mask, [&, saturates = saturates](int i) {
-        const volatile T x = in(a[i]), y = in(b[i]), z = in(c[i]);  // not folded, not moved
+        // Volatile, so that the compiler neither folds nor moves these operations.
+        const volatile T x = in(a[i]), y = in(b[i]), z = in(c[i]);
         T r = in(F::of(T(x), T(y), T(z)));
         if (saturates) r = r > 0 ? (r < 1 ? r : T(1)) : T(0);
         d[i] = canonical(r);

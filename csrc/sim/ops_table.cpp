@@ -1,4 +1,4 @@
-// All that other files see of an instruction set: its engines.
+// The interface of an instruction set to other files: its engines.
 #include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"
@@ -6,7 +6,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Integers, floating-point numbers and halves have the same instructions; each kind has its file.
+// Integers, floating-point numbers and halves share instruction names; each kind has its own file.
 Selection select_arithmetic(const ptx::Instruction& in, Modifiers& m) {
     switch (Modifiers(m).take_type()) {
         case ptx::Type::f32:

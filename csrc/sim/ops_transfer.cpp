@@ -1,4 +1,4 @@
-// Moving data between registers and memory, once addresses are resolved: loads, stores, atomics.
+// Moves data between registers and memory after addresses are resolved: loads, stores, atomics.
 #include <atomic>
 #include <cstring>
 
@@ -20,8 +20,8 @@ inline M read(const std::byte* p) {
     return value;
 }
 
-// Registers (operands 0 to V-1) from V elements of M a lane; R is a register's lane, at least as
-// wide as M and extended by M's sign.
+// Loads V elements of type M per lane into operands 0 to V-1. R is the type of a register's lane.
+// It is at least as wide as M; values are extended according to M's sign.
 template <class M, class R, int V>
 void load(Warp& w, const Op& op, const Resolved& r) {
     for (int v = 0; v < V; ++v) {
@@ -122,7 +122,7 @@ Mover by_memory_type(Type type, uint32_t register_bytes, int elements) {
     }
 }
 
-// What an atomic leaves in memory, given what it finds (m) and its operands (PTX ISA, "atom").
+// The new value in memory for each atomic, from the old value m and the operands (PTX ISA, "atom").
 struct add {
     template <class T>
     static T of(T m, T b, T) {
@@ -215,7 +215,8 @@ struct Word<8> {
     using type = uint64_t;
 };
 
-// Lane after lane; operands: 0 the old value (or none), 1 b, 2 c.
+// Executes the lanes one after another. Operand 0 receives the old value (optional); 1 is b, 2 is
+// c.
 template <class F, class T>
 void atomic(Warp& w, const Op& op, const Resolved& r) {
     using U = typename Word<sizeof(T)>::type;

@@ -1,6 +1,6 @@
 // SIMD video instructions: two 16-bit or four 8-bit operations in a register (PTX ISA, "SIMD Video
-// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and their like become these; selectors and masks
-// that pick other elements than one's own are not simulated.
+// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and similar functions use these. Selectors and
+// masks that select other elements are not simulated.
 #include <limits>
 
 #include "sim/lanewise.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using ptx::Type;
 
-// Operations on elements, which an int32_t holds with room to spare.
+// Operations on elements. An int32_t is always large enough.
 struct add {
     static int32_t of(int32_t a, int32_t b) { return a + b; }
 };
@@ -20,7 +20,7 @@ struct sub {
     static int32_t of(int32_t a, int32_t b) { return a - b; }
 };
 struct average {
-    // Rounded away from zero at halves.
+    // halves are rounded away from zero
     static int32_t of(int32_t a, int32_t b) { return (a + b + (a + b >= 0)) >> 1; }
 };
 struct difference {
@@ -35,8 +35,8 @@ struct maximum {
 
 enum class Then : uint8_t { merge, saturate, accumulate };
 
-// Elements of type S of the sources, results of type D: packed, clamped and packed, or summed up
-// with c.
+// Elements of type S in the sources, results of type D. The results are packed, clamped and packed,
+// or added to c.
 template <class F, class D, class S, Then then>
 struct elements {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {

@@ -1,7 +1,7 @@
-// Exchanges between the lanes of a warp: shuffles, votes, matches, reductions.
+// Data exchange between the lanes of a warp: shuffles, votes, matches, reductions.
 //
-// The scheduler has brought the lanes of the member mask together (Control::synchronize) before one
-// of these runs; the member mask is the last operand.
+// Before one of these runs, the scheduler makes the lanes of the member mask reconverge
+// (Control::synchronize). The member mask is the last operand.
 #include <cstring>
 
 #include "sim/lanewise.hpp"
@@ -60,7 +60,7 @@ void vote(Warp& w, const Op& op) {
     }
 }
 
-// match d, a, members: the lanes that hold my value.
+// match d, a, members: the lanes that have the same value as this lane.
 template <class T>
 void match_any(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
@@ -73,7 +73,7 @@ void match_any(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) { d[i] = found[i]; });
 }
 
-// match d|p, a, members: all of them if all hold one value.
+// match d|p, a, members: all lanes, if all have the same value.
 template <class T>
 void match_all(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[3]);
@@ -141,7 +141,7 @@ void active_mask(Warp& w, const Op& op) {
     for_each_lane(mask, [&](int i) { d[i] = mask; });
 }
 
-// elect d|p, members: the first of them.
+// elect d|p, members: the first of the members.
 void elect(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     const uint32_t leader = uint32_t(std::countr_zero(among ? among : w.mask));

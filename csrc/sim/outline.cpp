@@ -9,7 +9,7 @@
 
 namespace coalesce::sim {
 
-// Static shared memory of a block (ptxas: "uses too much shared data").
+// The limit on static shared memory of a block (ptxas: "uses too much shared data").
 static constexpr uint64_t most_static_shared_bytes = 48 * 1024;
 
 static bool has_body(const ptx::Module& module, std::string_view name) {
@@ -17,18 +17,18 @@ static bool has_body(const ptx::Module& module, std::string_view name) {
     return f && !f->external;
 }
 
-// A mangled name as C++ writes it, without its parameters; any other name as it is.
+// A mangled name as in C++, without its parameters. Other names are returned unchanged.
 std::string readable(const std::string& name) {
     std::string plain = ptx::demangled(name);
     if (plain == name) return name;
     plain = plain.substr(0, plain.find('('));
-    plain = plain.substr(0, plain.find("[abi:"));  // Numba's numbers and flags
-    // A template's name starts with its result's type.
+    plain = plain.substr(0, plain.find("[abi:"));  // version tags that Numba adds
+    // The name of a template instance starts with the type of its result.
     const size_t space = plain.find(' ');
     return space < plain.find('<') ? plain.substr(space + 1) : plain;
 }
 
-// What the instruction needs of a launch: the heap, a cooperative grid, clusters.
+// Notes what the instruction requires of a launch: the heap, a cooperative grid, clusters.
 static void note_needs(Program& program, const ptx::Module& module, const ptx::Instruction& in) {
     const std::string_view called = callee_name(in), opcode = in.opcode;
     if ((called == "malloc" || called == "free") && !has_body(module, called))

@@ -48,7 +48,7 @@ using Mover = void (*)(Warp& warp, const Op& op, const Resolved& where);
 // What the scheduler does at an operation. `none`: it executes the operation and continues.
 enum class Control : uint8_t {
     none,
-    // Shfl, vote, match, mma, bar.warp.sync: the lanes of the member mask must reconverge.
+    // shfl, vote, match, mma, bar.warp.sync: the lanes of the member mask must reconverge.
     synchronize,
     branch,        // bra
     branch_table,  // brx.idx

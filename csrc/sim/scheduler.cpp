@@ -26,11 +26,12 @@ int32_t new_join(Warp& w, const Join& join) {
 
 }  // namespace
 
-// If every pending lane has arrived, the join's path goes on; true if the join is gone.
+// If all pending lanes have arrived, the path of the join continues. Returns whether the join is
+// gone.
 bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;
-    // Paths of machine code may still name a join they broke away from; see convergence.cpp.
+    // Paths of machine code may still refer to a join that they left; see convergence.cpp.
     if (!w.block->program->conventions.explicit_reconvergence) w.free_joins.push_back(at);
     w.joins[size_t(at)].pending = w.joins[size_t(at)].arrived = 0;
     if (join.arrived) {
@@ -51,8 +52,8 @@ void arrive(Warp& w, int32_t at, LaneMask lanes) {
 
 namespace {
 
-// The join for lanes of the running path that part now and meet at `meeting`. A loop that lanes
-// leave one by one meets at one place: its join serves them all.
+// The join for lanes of the running path that diverge now and reconverge at `meeting`. Lanes may
+// leave a loop one after another; they share one join.
 int32_t meet_at(Warp& w, uint32_t meeting) {
     const int32_t current = w.current.join;
     if (meeting == no_op) return current;
@@ -63,9 +64,9 @@ int32_t meet_at(Warp& w, uint32_t meeting) {
     return new_join(w, {meeting, w.current.mask, 0, current, w.current.frame, false});
 }
 
-// Where the registers of a function that the running path calls go. Paths in one function share a
-// frame, as each has its own lanes of every register; a path in another function has the bytes laid
-// out otherwise, so that its frame must lie elsewhere.
+// Chooses the position of the registers for a called function. Paths in the same function share a
+// frame, because each has its own lanes of every register. A path in another function uses these
+// bytes with another layout, so the frames must not overlap.
 uint32_t place_frame(const Warp& w, uint32_t function, uint32_t lowest) {
     const Program& program = *w.block->program;
     const uint32_t depth = w.current.frame.depth + 1;
@@ -136,7 +137,8 @@ void place(Warp& w, const Path& path) {
         const Join& join = w.joins[size_t(path.join)];
         if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
     }
-    // Lanes that came to one place by different ways go on together, unless code says where.
+    // Lanes that reach the same op from different branches continue together, except in machine
+    // code.
     for (Path& p : w.paths) {
         if (w.block->program->conventions.explicit_reconvergence) break;
         if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
@@ -192,14 +194,14 @@ void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
     w.live &= ~lanes;
     w.running = false;
-    // Lanes that wait for some of these look again for whom they wait.
+    // Lanes that wait for some of these lanes must determine again for whom they wait.
     for (Path& p : w.paths) {
         if (p.wait == Wait::lanes && (p.members & lanes)) p.wait = Wait::none;
     }
     for (int32_t j = w.current.join; j >= 0; j = w.joins[size_t(j)].parent)
         w.joins[size_t(j)].pending &= ~lanes;
-    // Lanes that already wait at the innermost join may have waited for these only; a join that
-    // nobody waits at is gone, and the next one may be complete.
+    // Lanes at the innermost join may have waited only for these lanes. A join without waiting
+    // lanes is gone, and then the next join may be complete.
     for (int32_t j = w.current.join; j >= 0;) {
         const Join join = w.joins[size_t(j)];
         if (!settle(w, j) || join.arrived) break;
@@ -237,7 +239,7 @@ void give_back(Warp& w) {
     int32_t at = w.current.join;
     const Join& join = w.joins[size_t(at)];
     const Program& program = *w.block->program;
-    // The call is the op before the one to return to.
+    // The call is the op before the return address.
     const CallSite& site = program.calls[program.ops[join.pc - 1].get<Call>().site];
     for_each_lane(w.current.mask, [&](int lane) {
         for (const CallSite::Copy& r : site.results) {
@@ -262,7 +264,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
     if (same != w.current.mask) {
-        // The others come back to this op; all meet behind it.
+        // The other lanes execute this op again. All reconverge after it.
         const int32_t join = meet_at(w, at + 1);
         Path others = w.current;
         others.join = join;
@@ -305,7 +307,7 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
         here &= op.guard_negated ? ~p : p;
         if (!here) return true;
     }
-    // The member mask is the last operand an op has.
+    // The member mask is the last operand of the op.
     int last = 5;
     while (op.operand[last] == no_operand) --last;
     const uint32_t* masks = w.lanes<const uint32_t>(op.operand[last]);
@@ -313,8 +315,8 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(here, [&](int i) { same |= LaneMask(masks[i] == named) << i; });
     if (same != here) {
-        // Several groups at once, such as the tiles of a warp: each executes the op by itself.
-        // Behind WARPSYNC.EXCLUSIVE each goes on by itself up to the next BSYNC.
+        // There are several groups, such as the tiles of a warp. Each executes the op separately.
+        // After WARPSYNC.EXCLUSIVE, each continues separately until the next BSYNC.
         const bool splits = splits_groups(op);
         const int32_t join = splits ? w.current.join : meet_at(w, at + 1);
         Path others = w.current;
@@ -332,7 +334,7 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     const auto is_warp_barrier = [](const Op& o) {
         return operation(o.code).has(trait::warp_barrier);
     };
-    const bool any_place = is_warp_barrier(op);  // lanes may wait anywhere
+    const bool any_place = is_warp_barrier(op);  // lanes may wait at different instructions
     for (const Path& p : w.paths) {
         if (p.wait != Wait::lanes) continue;
         const bool same = p.pc == at && p.frame.registers == w.current.frame.registers;
@@ -365,7 +367,7 @@ void release(Warp& w) {
             p.wait = Wait::none;
             if (w.block->program->conventions.explicit_reconvergence && p.pc == w.current.pc &&
                 p.join == w.current.join) {
-                w.current.mask |= p.mask;  // WARPSYNC brings them together
+                w.current.mask |= p.mask;  // WARPSYNC makes them reconverge
                 continue;
             }
             ++p.pc;

@@ -1,10 +1,10 @@
-// Loops in which a thread waits for another one by reading memory again and again.
+// Finds loops in which a thread waits for another thread by reading memory repeatedly.
 //
 // METHOD
-// Such a loop reads memory by strong loads (volatile, acquire, relaxed) or asks an mbarrier, and
-// changes none. Going round it again tells nothing new until another warp has run, so that the
-// scheduler takes its last branch for the end of the warp's turn. A loop that is taken for one and
-// is none runs as well, only with more turns.
+// Such a loop reads memory with strong loads (volatile, acquire, relaxed) or tests an mbarrier, and
+// does not write memory. Another iteration reads the same values until another warp has run.
+// Therefore the loop's backward branch ends the warp's turn. If a loop is classified wrongly, the
+// kernel still runs correctly, only with more turns.
 #include "sim/program.hpp"
 
 namespace coalesce::sim {
@@ -18,7 +18,7 @@ bool watches(const InstructionInfo& in) {
     return global && in.access == Access::load && in.traits.strong;
 }
 
-// Whether a loop with this operation may be one that only waits.
+// Whether a loop that contains this operation may be a waiting loop.
 bool may_wait(const Op& op, const InstructionInfo& in) {
     switch (op.control) {
         case Control::call:

@@ -16,7 +16,7 @@ using ptx::Module;
 using ptx::Operand;
 
 constexpr uint32_t smallest_dynamic_alignment = 16;
-constexpr uint64_t largest_variable = uint64_t{1} << 32;  // more is refused later
+constexpr uint64_t largest_variable = uint64_t{1} << 32;  // larger variables are refused later
 
 template <class Visit>
 void each_name(const Operand& o, const Visit& visit) {
@@ -24,7 +24,7 @@ void each_name(const Operand& o, const Visit& visit) {
     for (const Operand& element : o.elements) each_name(element, visit);
 }
 
-// The operand that is called: behind the list of results, if there is one.
+// The operand that names the called function. It follows the list of results, if there is one.
 const Operand* callee_of(const Instruction& in) {
     if (in.opcode != "call" || in.operands.empty()) return nullptr;
     const size_t n = callee_operand(in);
@@ -36,7 +36,8 @@ const Function* body_named(const Module& module, std::string_view name) {
     return f && !f->external && !f->entry ? f : nullptr;
 }
 
-// Visits each function that `f` calls by name, and each whose address it takes.
+// Calls `call` for each function that `f` calls by name, and `take` for each whose address it
+// takes.
 template <class Call, class Take>
 void each_function(const Module& module, const Function& f, const Call& call, const Take& take) {
     for (const Instruction& in : f.body) {
@@ -53,7 +54,7 @@ void each_function(const Module& module, const Function& f, const Call& call, co
     }
 }
 
-// The kernel and the functions that it may execute.
+// The kernel and all functions that it may execute.
 std::set<const Function*> reachable(const Module& module, const Function& entry) {
     std::set<const Function*> found;
     std::vector<const Function*> left{&entry};
@@ -76,7 +77,7 @@ std::set<const Function*> reachable(const Module& module, const Function& entry)
     return found;
 }
 
-// In the order of the text: variables, then each kernel and what it calls.
+// In the order of the text: first variables, then each kernel and the functions that it calls.
 std::vector<const Function*> functions_taken(const Module& module) {
     std::vector<const Function*> order;
     const auto add = [&](const Function& f) {
@@ -110,7 +111,7 @@ std::vector<const Function*> functions_taken(const Module& module) {
 std::vector<std::pair<uint64_t, const Function*>> function_addresses(const Module& module) {
     constexpr uint64_t unit = 8;
     std::vector<std::pair<uint64_t, const Function*>> found;
-    uint64_t free = 0;  // what the machine code does not have lies behind what it has
+    uint64_t free = 0;  // functions without machine code get addresses after all others
     for (const auto& [_, address] : module.function_addresses) free = std::max(free, address);
     for (const Function* f : functions_taken(module)) {
         const auto known = module.function_addresses.find(f->name);
@@ -128,8 +129,8 @@ uint64_t function_address(const Module& module, std::string_view name) {
     return 0;
 }
 
-// Shared memory of sm_90 starts with 1 KiB that the system uses (CUDA C++ Programming Guide,
-// "Shared Memory"); that of older GPUs has it where addresses do not see it.
+// The shared memory of sm_90 starts with 1 KiB that the system uses (CUDA C++ Programming Guide,
+// "Shared Memory"). On older GPUs, addresses do not include the system's part.
 uint32_t reserved_shared(const Module& module) {
     uint32_t number = 0;
     for (const char c : module.target) {

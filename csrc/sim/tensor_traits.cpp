@@ -1,7 +1,8 @@
-// What an instruction of tensor cores costs, by its opcode.
+// The cost of tensor core instructions, by opcode.
 //
 // The cycles are those of sm__pipe_tensor_cycles_active on an H200, compute capability 9.0, for one
-// instruction (tests/data/mma_counters_h200.json). Other machine code is not executed here.
+// instruction (tests/data/mma_counters_h200.json). Machine code for other GPUs is not executed
+// here.
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -41,8 +42,8 @@ TensorSource source_named(std::string_view part) {
     return part == "e4m3" || part == "e5m2" ? fp8 : none;
 }
 
-// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: the second type is that of a. wmma.mma names
-// only the types of d and c where a is of halves.
+// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: the second type is the type of a. If a holds
+// halves, wmma.mma names only the types of d and c.
 void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
     std::vector<std::string_view> types;
     for (const std::string_view p : parts) {

@@ -22,7 +22,7 @@ constexpr auto rows = [] {
     });
 }();
 
-// The parts of an opcode that follow its spelling.
+// The parts of an opcode after its spelling.
 class Parts {
   public:
     explicit Parts(std::string_view text) {
@@ -66,7 +66,8 @@ void read_ptx(Traits& t, const Parts& parts) {
     t.read_only = parts.has("nc");
     t.scope = parts.has("cta") ? Scope::block : Scope::device;
     t.passes_l1 = strong || parts.any({"cg", "cv"});
-    // A fence of another proxy, or of a barrier's initialisation, orders no plain accesses.
+    // A fence for another proxy, or for the initialization of mbarriers, does not order plain
+    // accesses.
     t.orders = t.orders && !parts.any({"proxy", "mbarrier_init"});
     t.aligned = t.aligned || (t.code == OpCode::barrier && parts.has("aligned"));
     t.has_result = t.has_result || (t.block_barrier && parts.has("red"));
