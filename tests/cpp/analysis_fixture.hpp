@@ -1,5 +1,4 @@
-// A kernel of one block of threads, or many that do the same, and its memory, for tests of
-// analyses.
+// A kernel of one block or of many equal blocks, with its memory, for tests of analyses.
 #pragma once
 
 #include <string>
@@ -43,7 +42,7 @@ class Kernel {
         return sim::decode(module_, *module_.find_function("k"), variables_,
                            sim::engine(watch_for(purpose_of(r))));
     }
-    // As a Stepper needs it.
+    // The program in the form that a Stepper needs.
     [[nodiscard]] sim::Program program(sim::RegisterMap& registers) const {
         return sim::decode(module_, *module_.find_function("k"), variables_,
                            sim::engine(watch_for(Purpose::step)), registers);

@@ -1,14 +1,17 @@
-// A CUDA driver without a GPU, for tests: it is loaded in place of libcuda.so.1.
+// A CUDA driver without a GPU, for tests. It is loaded instead of libcuda.so.1.
 //
-// "Device" memory is host memory, and a launch runs a host loop chosen by the kernel's name:
-// scale(float *x, float factor, int n), add(const float *a, const float *b, float *out, int n),
-// fault(), which breaks the context as an illegal address does, queries(int n), after which the
-// next n queries of a stream find it busy, endless(), after which events are not reached until
-// end(). Otherwise streams are always done. What the driver
-// pretends to be is set in the environment before it is loaded:
-//   FAKE_DRIVER_DEVICES  how many GPUs (1)     FAKE_DRIVER_VERSION  as cuDriverGetVersion's (13000)
-//   FAKE_DRIVER_NO_RECOVERY  a reset does not mend the context, as with real drivers
-//   FAKE_DRIVER_MEMORY   bytes of each (1 GiB) FAKE_DRIVER_INIT     what cuInit returns (0)
+// "Device" memory is host memory, and a launch runs a host loop. The name of the kernel selects it:
+//  scale(float *x, float factor, int n)
+//  add(const float *a, const float *b, float *out, int n)
+//  fault()          breaks the context, like an illegal address
+//  queries(int n)   the next n queries of a stream find it busy
+//  endless()        events are not reached until end() is called
+// Otherwise streams have always finished. Environment variables, read when it is loaded:
+//  FAKE_DRIVER_DEVICES  number of GPUs (1)
+//  FAKE_DRIVER_VERSION  the result of cuDriverGetVersion (13000)
+//  FAKE_DRIVER_NO_RECOVERY  a reset does not repair the context, as with real drivers
+//  FAKE_DRIVER_MEMORY   bytes of each GPU (1 GiB)
+//  FAKE_DRIVER_INIT     the result of cuInit (0)
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -55,13 +58,13 @@ struct State {
     std::map<Address, size_t> allocations;
     std::map<std::string, Function> functions;
     std::map<void*, size_t> pinned;
-    std::set<void*> host_allocations;  // of what is pinned; the rest is the caller's
+    std::set<void*> host_allocations;  // pinned memory; other host memory belongs to the caller
     std::set<Event*> events;
     size_t used = 0;
     int broken = ok;  // the sticky error of the context
     int retained = 0;
     int busy_queries = 0;
-    bool endless = false;  // a kernel runs until end()
+    bool endless = false;  // a kernel runs until end() is called
     void* current = nullptr;
     int context = 0;  // its address is the context's handle
 };

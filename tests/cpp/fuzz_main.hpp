@@ -1,4 +1,4 @@
-// What the fuzz targets share: texts by number until a count or a time is up, and what is asked of
+// Shared by the fuzz targets: the loop over generated texts up to a number or a time, and tests of
 // messages.
 #pragma once
 
@@ -26,7 +26,8 @@ inline void check(bool condition, const char* what) {
     std::abort();
 }
 
-// Ends the process if it is not made again in time: what waits takes no time of the processor.
+// Ends the process unless the object is destroyed in time. This also catches waiting, which uses no
+// processor time.
 class Watchdog {
   public:
     explicit Watchdog(unsigned seconds) {
@@ -47,9 +48,9 @@ inline void check_message(const Error& error) {
         check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
 }
 
-// program [iterations | SECONDSs] [seed] [...]; `make` makes text number n, `run` tries it. A text
-// may take ten seconds of the processor and, as others may keep it waiting, `patience` seconds in
-// all.
+// program [iterations | SECONDSs] [seed] [...]. `make` makes text number n, and `run` tries it. A
+// text may use ten seconds of processor time. As other processes may delay it, it may take
+// `patience` seconds in total.
 inline int main(const char* name, const char* last_file, int argc, char** argv,
                 const std::function<std::string(std::mt19937&, long)>& make,
                 const std::function<void(const std::string&)>& run,
@@ -67,7 +68,8 @@ inline int main(const char* name, const char* last_file, int argc, char** argv,
         std::mt19937 random(seed ^ uint32_t(uint64_t(n) * 2654435761u));
         const std::string text = make(random, n);
         if (last != nullptr) std::ofstream(last, std::ios::binary) << text;
-        const std::clock_t before = std::clock();  // of this process: others may keep it waiting
+        // Processor time, because other processes may delay this one.
+        const std::clock_t before = std::clock();
         {
             const Watchdog watchdog(patience);
             run(text);

@@ -1,20 +1,20 @@
-// No text may make the parser, the control flow, the live ranges, the decoder or a launch crash,
-// hang or run out of memory: whatever comes, the answer is a result or one of the errors of
-// errors.hpp. And what runs must give one result: plainly, counted and checked alike.
+// Fuzz target for PTX. No text may make the parser, the control flow, the live ranges, the decoder
+// or a launch crash, hang or exhaust memory: the result is a program or one of the errors of
+// errors.hpp. A kernel that runs must have the same result in plain, counted and checked runs.
 //
 // With clang it is a libFuzzer target:
-//   cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCOALESCE_FUZZ=ON -DCOALESCE_ISAS=generic
-//     -DCOALESCE_SANITIZE=address,undefined -DCOALESCE_PYTHON=OFF
-//   cmake --build build/fuzz --target fuzz_ptx
-//   build/fuzz/tests/cpp/fuzz_ptx -max_total_time=600 -timeout=25 -rss_limit_mb=2048 corpus
-//     tests/cpp/fuzz_corpus
-// Without libFuzzer (COALESCE_LIBFUZZER not defined) it has a main of its own. Of three texts it
-// mutates one from the corpus and the files it is given; two are made by ptx_generator.hpp, and one
-// of these is mutated, too:
-//   fuzz_ptx [iterations | SECONDSs] [seed] [file.ptx ...]
-// A text depends on the seed and its number only. Each is first written to the file that
-// FUZZ_PTX_LAST in the environment names, to be found there after a crash. A text that takes more
-// than ten seconds ends the run.
+//  cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCOALESCE_FUZZ=ON -DCOALESCE_ISAS=generic
+//    -DCOALESCE_SANITIZE=address,undefined -DCOALESCE_PYTHON=OFF
+//  cmake --build build/fuzz --target fuzz_ptx
+//  build/fuzz/tests/cpp/fuzz_ptx -max_total_time=600 -timeout=25 -rss_limit_mb=2048 corpus
+//    tests/cpp/fuzz_corpus
+// Without libFuzzer (COALESCE_LIBFUZZER not defined) it has its own main function. One text in
+// three is a mutation of a file from the corpus or the command line. Two are made by
+// ptx_generator.hpp; one of these is also mutated:
+//  fuzz_ptx [iterations | SECONDSs] [seed] [file.ptx ...]
+// A text depends only on the seed and its number. Before it is tried, it is written to the file
+// that the environment variable FUZZ_PTX_LAST names, so that it is available after a crash. A text
+// that takes more than ten seconds ends the run.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -68,7 +68,8 @@ void check_module(const ptx::Module& module) {
 namespace sim = coalesce::sim;
 namespace analysis = coalesce::analysis;
 
-// Numbers that a text determines: of bad launches, too, each is found again.
+// Random numbers that depend only on the text, so that the launch of a failing text can be
+// repeated.
 class Dice {
   public:
     explicit Dice(const std::string& text) : random_(uint32_t(std::hash<std::string>{}(text))) {}
@@ -79,8 +80,8 @@ class Dice {
     std::mt19937 random_;
 };
 
-// A launch of a few blocks for few instructions. Most parameters point into the same 4 KB, the
-// others anywhere.
+// A launch of a few blocks with a low limit on instructions. Most parameters point into the same 4
+// KB, the others anywhere.
 sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address) {
     sim::Launch launch;
     launch.grid = {2, 1, 1};
@@ -98,7 +99,7 @@ sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address)
     return launch;
 }
 
-// Walks through the first block and looks at everything there is to see.
+// Steps through the first block and queries everything that a stepper can show.
 void step_through(const sim::Program& program, const sim::RegisterMap& registers,
                   sim::Launch launch, sim::AddressSpace& memory, Dice& dice) {
     analysis::Stepper stepper(program, registers, std::move(launch), memory, dice.below(2), 64);
@@ -139,7 +140,7 @@ void step_through(const sim::Program& program, const sim::RegisterMap& registers
     }
 }
 
-// What a kernel leaves in memory; nothing where it was not run to its end.
+// The memory after the kernel; empty if it did not run to its end.
 using Left = std::optional<std::vector<std::byte>>;
 
 Left run_kernel(const ptx::Module& module, const ptx::Function& function, analysis::Purpose how,
@@ -175,7 +176,8 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
     if (result.checked) {
         for (const analysis::Finding& f : result.checked->findings)
             check(!f.title.empty() && f.count > 0, "an empty finding");
-        if (!result.checked->findings.empty()) return std::nullopt;  // it leaves faults out
+        // A checked run omits faulting accesses.
+        if (!result.checked->findings.empty()) return std::nullopt;
     }
     std::vector<std::byte> left = data;
     for (const sim::ModuleMemory::Item& item : variables->items)
@@ -183,13 +185,13 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
     return left;
 }
 
-long ran = 0;  // kernels, to their end
+long ran = 0;  // number of kernels that ran to their end
 
-// Decodes every kernel of the module and runs it on a tiny grid, in every way there is.
+// Decodes every kernel of the module, and runs it on a tiny grid in all ways.
 void run_module(const ptx::Module& module) {
     uint64_t bytes = 0;
     for (const ptx::Variable& v : module.variables) {
-        if (v.bytes() > (1u << 20)) return;  // allowed, but it takes its time
+        if (v.bytes() > (1u << 20)) return;  // allowed, but slow
         bytes += v.bytes();
     }
     if (bytes > (1u << 20)) return;

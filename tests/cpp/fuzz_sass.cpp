@@ -1,10 +1,10 @@
-// No text of machine code may make the reader, the lifter or a launch crash, hang or run out of
-// memory; and what runs must give one result, counted or not.
+// Fuzz target for machine code. No text may make the reader, the lifter or a launch crash, hang or
+// exhaust memory. A kernel that runs must have the same result with and without counting.
 //
-//   fuzz_sass [iterations | SECONDSs] [seed]
-// Listings are made of the instructions of fuzz_corpus/machine.txt with some of their registers,
-// constants, modifiers and targets changed; some are changed byte by byte, too. Each is first
-// written to the file that FUZZ_SASS_LAST in the environment names.
+//  fuzz_sass [iterations | SECONDSs] [seed]
+// Listings are made from the instructions in fuzz_corpus/machine.txt, with some registers,
+// constants, modifiers and targets replaced. In some listings, bytes are changed, too. Before a
+// listing is tried, it is written to the file that the environment variable FUZZ_SASS_LAST names.
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -74,8 +74,8 @@ class Maker {
   private:
     size_t below(size_t n) { return random_() % n; }
 
-    // The instruction, each of its words replaced once in `wrong` times, else once in four by one
-    // of the same kind.
+    // Replaces words of the instruction. A word is replaced by any other word with probability 1 /
+    // `wrong`, and otherwise, in one of four cases, by a word of the same kind.
     std::string changed(const std::string& instruction, size_t wrong) {
         std::string text;
         size_t at = 0;
@@ -148,9 +148,9 @@ class Maker {
     const std::vector<std::string>& corpus_;
 };
 
-long ran = 0;  // kernels, to their end
+long ran = 0;  // number of kernels that ran to their end
 
-// What the kernel leaves in memory; nothing where it was not run to its end.
+// The memory after the kernel; empty if it did not run to its end.
 std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     const ptx::Module module = ptx::parse(ptx_text);
     analysis::Request request;

@@ -1,11 +1,11 @@
-// PTX modules that are nearly right: each instruction is one the simulator knows, with operands of
-// its types, but for some that are of another width, class, state space or number.
+// Generates PTX modules that are nearly valid. Each instruction is known to the simulator, and its
+// operands have the right types, except for some with another width, class, state space or number.
 //
 // METHOD
-// A form is an instruction's text with a letter after each '$' for what is drawn there: an operand
-// of the type that `$t` was drawn as, a register of a given width, an address in a space. So most
-// modules decode and run, and what is wrong with the others is wrong in one place. All that is
-// drawn comes from one generator of random numbers: a seed gives the same modules again.
+// A form is the text of an instruction in which '$' and a letter stand for something random: an
+// operand of the type that was chosen for `$t`, a register of a given width, an address in a space.
+// So most modules can be decoded and run, and the others have one error. All choices come from one
+// random number generator, so a seed always yields the same modules.
 #pragma once
 
 #include <iterator>
@@ -21,7 +21,7 @@ class PtxGenerator {
     explicit PtxGenerator(std::mt19937& random) : random_(random) {}
 
     std::string module() {
-        // One module in four is right in every operand, the others get something wrong.
+        // One module in four has no wrong operand. The others have some.
         wrong_ = below(4) ? 8 + below(120) : 0;
         std::string text =
             ".version 8.5\n.target sm_90\n.address_size 64\n"
@@ -224,7 +224,7 @@ class PtxGenerator {
             {"ret", "b32"},
             {"trap", "b32"},
         };
-        const size_t ends = 3;  // the last ones end all that follows
+        const size_t ends = 3;  // the last forms end the body
         const size_t n = std::size(forms) - (below(40) ? ends : 0);
         const Form& form = forms[below(n)];
         type_ = word_of(form.types);
@@ -256,7 +256,7 @@ class PtxGenerator {
         return pick(list);
     }
 
-    // The letter of the registers that hold a type; `doubled`: of twice its width.
+    // The letter for registers of a type; `doubled`: of twice its width.
     static char file_of(std::string_view type, bool doubled = false) {
         if (type == "pred") return 'p';
         if (type == "f32") return 'f';
@@ -269,7 +269,7 @@ class PtxGenerator {
 
     std::string reg(char file, bool written) {
         if (goes_wrong()) return anything();
-        // Most addresses stay what they are.
+        // Most address registers are not overwritten.
         if (file == 'd' && !written && below(6) == 0) file = 'a';
         return std::string("%") + file + std::to_string(below(4));
     }
@@ -372,7 +372,7 @@ class PtxGenerator {
                 return std::string(
                     word_of("%tid.x %tid.y %ntid.x %ctaid.x %laneid %lanemask_lt "
                             "%warpid %total_smem_size %nctaid.x"));
-            default:  // 'm': an address to take
+            default:  // 'm': a name whose address is taken
                 return std::string(word_of(in_kernel_ ? "gv cv sv lv data f table k dyn"
                                                       : "gv cv sv lv fa f table k dyn"));
         }
@@ -390,9 +390,10 @@ class PtxGenerator {
     }
 
     std::mt19937& random_;
-    size_t wrong_ = 0;  // one operand in so many; 0: none
+    size_t wrong_ = 0;  // one operand in this many is wrong; 0: none
     std::string_view type_, space_;
-    char wider_ = 0;  // the file of registers wider than a narrow type; 0: of its own
+    // The letter of wider registers for a narrow type; 0: registers of its own width.
+    char wider_ = 0;
     bool in_kernel_ = true;
 };
 

@@ -1,7 +1,7 @@
 // Runs a few machine instructions on the simulator.
 //
-// Each thread finds three words of its own in the pairs R2, R4 and R6 (P1, P2 and P3 are their
-// lowest bits) and leaves its results in the pair R0 and in P0 and P4, which start as zero.
+// Each thread gets three words in the pairs R2, R4 and R6; P1, P2 and P3 are their lowest bits. The
+// results are the pair R0 and the predicates P0 and P4, which start as zero.
 #pragma once
 
 #include <cstdio>
@@ -48,7 +48,7 @@ inline std::string listing_text(const std::vector<std::string>& instructions) {
     return text;
 }
 
-// Throws UnsupportedInstruction for what cannot be read or lifted.
+// Throws UnsupportedInstruction if an instruction cannot be read or lifted.
 inline std::vector<Results> run_machine(const std::vector<std::string>& instructions,
                                         std::vector<sim::Words> inputs,
                                         sim::Isa isa = sim::best_isa()) {

@@ -1,4 +1,4 @@
-// A table of machine instructions, each beside what it does in plain C++.
+// A table of machine instructions with their expected effect in plain C++.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using i32 = int32_t;
 using u64 = uint64_t;
 using i64 = int64_t;
 
-// A thread's three words, and its registers and predicates of them.
+// The three words of a thread, and the registers and predicates made from them.
 struct In {
     u64 a, b, c;
     [[nodiscard]] u32 x() const { return u32(a); }
@@ -72,7 +72,7 @@ inline std::vector<sim::Words> inputs() {
     return all;
 }
 
-// Which NaN a result is, is not told.
+// Compares two results. Any NaN equals any other.
 inline bool same(As as, const Results& one, const Results& other) {
     if (one.p != other.p || one.q != other.q) return false;
     if (as == As::predicates || one.value == other.value) return true;
@@ -83,7 +83,7 @@ inline bool same(As as, const Results& one, const Results& other) {
            std::isnan(std::bit_cast<double>(other.value));
 }
 
-// Every word of an instruction means something: with a modifier or an operand more, it is refused.
+// Every word of an instruction must be interpreted: an additional modifier or operand is refused.
 inline void expect_every_word_counts(const std::vector<std::string>& code) {
     for (size_t n = 0; n < code.size(); ++n) {
         const size_t opcode = code[n].starts_with('@') ? code[n].find(' ') + 1 : 0;

@@ -1,9 +1,9 @@
-// Runs small PTX texts on the simulator, on any of the host's instruction sets.
+// Runs short PTX texts on the simulator, on any of the host's instruction sets.
 //
-// A text of instructions becomes the body of a kernel in which each thread finds three words of its
-// own in %d1, %d2 and %d3 (their low halves in %r1 to %r3 and %f1 to %f3, their low 16 bits in %h1
-// to %h3, as doubles in %g1 to %g3, %p1 to %p3 true where the lowest bit is set) and leaves its
-// result in %d0, or in %r0, %h0, %f0, %g0 or %p0, which are added to it bit by bit.
+// The text becomes the body of a kernel. Each thread gets three words in %d1, %d2 and %d3. Their
+// low halves are also in %r1 to %r3 and %f1 to %f3, their low 16 bits in %h1 to %h3, their values
+// as doubles in %g1 to %g3, and their lowest bits in %p1 to %p3. The result is in %d0, or in %r0,
+// %h0, %f0, %g0 or %p0, whose bits are combined with %d0.
 #pragma once
 
 #include <cstring>
@@ -54,14 +54,14 @@ DONE:
 )";
 }
 
-// The instruction sets this machine can run.
+// The instruction sets that this machine can execute.
 inline std::vector<Isa> instruction_sets() {
     std::vector<Isa> sets;
     for (int isa = 0; isa <= int(best_isa()); ++isa) sets.push_back(Isa(isa));
     return sets;
 }
 
-// Runs a module's kernel k(in, out, count) with a thread for each of `inputs`.
+// Runs a module's kernel k(in, out, count) with one thread for each of `inputs`.
 inline std::vector<uint64_t> run_module(const ptx::Module& module, std::vector<Words> inputs,
                                         Isa isa = best_isa()) {
     const Engine& engine = sim::engine(Watch::nothing, isa);
@@ -102,7 +102,7 @@ inline std::vector<uint64_t> run_body(const std::string& body, const std::vector
     return run_module(kernel_text(body), inputs, isa);
 }
 
-// The result of one thread on the best instruction set; a test that needs one value.
+// The result of one thread on the best instruction set, for tests that need one value.
 inline uint64_t value_of(const std::string& body, Words words = {}) {
     return run_body(body, {words}).front();
 }

@@ -1,4 +1,5 @@
-// A warp's cycles of a few scheduled instructions, of which all are known beforehand.
+// The latency of a warp with a few scheduled instructions, compared with the exact number of
+// cycles.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -19,10 +20,10 @@ using ptx::Space;
 using sim::Access;
 using sim::Schedule;
 
-constexpr uint8_t step = 4;  // cycles from each instruction to the next
+constexpr uint8_t step = 4;  // cycles between consecutive instructions
 constexpr uint64_t often = 100;
 
-// What an instruction waits for and makes others wait for.
+// The scoreboards for which an instruction waits, and those that it sets.
 struct Boards {
     uint8_t awaits = 0, result = Schedule::no_scoreboard, operands = Schedule::no_scoreboard;
 };
@@ -75,7 +76,7 @@ class Code {
         return *this;
     }
 
-    // Of all warps; loads are answered by the second level unless `caches` know better.
+    // Cycles of all warps. L2 answers the loads, unless `caches` says otherwise.
     [[nodiscard]] double cycles(const CacheResult* caches = nullptr, double from_dram = 0) {
         model::Work work;
         work.from_l2 = 1 - from_dram;
@@ -90,34 +91,35 @@ class Code {
     std::vector<Schedule> schedule_;
 };
 
-TEST(Latency, WithoutWaitingIsWhatTheAssemblerWroteDown) {
+TEST(Latency, WithoutWaitsTheEncodedCyclesAreAddedUp) {
     EXPECT_DOUBLE_EQ(Code().add("FADD", 1).add("FMUL", 1).exit(1).cycles(), 3 * step);
     EXPECT_DOUBLE_EQ(Code().add("FADD", often).exit(often).cycles(), 2 * step * often);
     EXPECT_DOUBLE_EQ(Code().add("FADD", 1).add("FMUL", 0).exit(1).cycles(), 2 * step);
-    EXPECT_DOUBLE_EQ(Code().load(1, 0).exit(1).cycles(), 2 * step);  // nobody wants it
+    // No instruction needs the result.
+    EXPECT_DOUBLE_EQ(Code().load(1, 0).exit(1).cycles(), 2 * step);
     EXPECT_DOUBLE_EQ(Code().cycles(), 0);
 }
 
-TEST(Latency, TheUserOfALoadAwaitsIt) {
+TEST(Latency, TheFirstUseOfALoadWaits) {
     EXPECT_DOUBLE_EQ(Code().load(1, 0).use(1, 1).cycles(), l2_latency + step);
     EXPECT_DOUBLE_EQ(Code().load(1, 5).use(1, 1 << 5).cycles(), l2_latency + step);
-    // What stands between is done meanwhile.
+    // Instructions in between are executed during the latency.
     EXPECT_DOUBLE_EQ(Code().load(1, 0).add("FMUL", 1).use(1, 1).cycles(), l2_latency + step);
     EXPECT_DOUBLE_EQ(Code().load(1, 0).use(1, 1).add("FMUL", 1).cycles(), l2_latency + 2 * step);
-    // It has to be that scoreboard.
+    // The scoreboard must be the right one.
     EXPECT_DOUBLE_EQ(Code().load(1, 0).use(1, 1 << 1).cycles(), 2 * step);
 }
 
-TEST(Latency, IndependentLoadsOverlapAndDependentOnesAdd) {
+TEST(Latency, OnlyIndependentLoadsOverlap) {
     EXPECT_DOUBLE_EQ(Code().load(1, 0).load(1, 1).use(1, 3).cycles(), step + l2_latency + step);
-    // They may share a scoreboard.
+    // Loads may share a scoreboard.
     EXPECT_DOUBLE_EQ(Code().load(1, 0).load(1, 0).use(1, 1).cycles(), step + l2_latency + step);
     EXPECT_DOUBLE_EQ(Code().load(1, 0).add("MUFU.RCP", 1, {.result = 0}).use(1, 1).cycles(),
                      l2_latency + step);
     EXPECT_DOUBLE_EQ(Code().load(1, 0).load(1, 1, 1).use(1, 2).cycles(), 2 * l2_latency + step);
 }
 
-TEST(Latency, AccessesFollowEachOtherThroughTheLoadStoreUnit) {
+TEST(Latency, AccessesQueueInTheLoadStoreUnit) {
     constexpr uint64_t lines = 32;
     const double second = Code().load(1, 0, 0, lines).load(1, 1).use(1, 2).cycles();
     EXPECT_DOUBLE_EQ(second, lines + l2_latency + step);
@@ -134,7 +136,7 @@ TEST(Latency, SharedMemoryAnswersWithoutTheCaches) {
     EXPECT_DOUBLE_EQ(code.cycles(), shared_latency + step);
 }
 
-TEST(Latency, OperandsAreReadLongBeforeTheAnswer) {
+TEST(Latency, OperandsAreReadBeforeTheAnswer) {
     Code code;
     code.access("STG.E", Space::global, Access::store, 1, {.operands = 1}).use(1, 1 << 1);
     EXPECT_GT(code.cycles(), 2 * step);
@@ -145,31 +147,32 @@ TEST(Latency, OperandsAreReadLongBeforeTheAnswer) {
     EXPECT_LT(late.cycles(), l1_latency);
 }
 
-TEST(Latency, ALoopCountsWhatItsEndLoadsForItsBeginning) {
+TEST(Latency, LoopsIncludeLoadsForTheNextIteration) {
     Code code;
     code.use(often, 1).load(often, 0).branch(often, 0).exit(1);
     EXPECT_DOUBLE_EQ(code.cycles(), often * (l2_latency + step) + step);
-    // Of what is loaded before it, it waits but once: its second turn stands for all.
+    // For a load before the loop, the warp waits only in the first iteration, and the second
+    // iteration represents all others.
     Code before;
     before.load(1, 0).use(often, 1).branch(often, 1).exit(1);
     EXPECT_LT(before.cycles(), often * 3 * step);
 }
 
-TEST(Latency, LoopsInLoopsAreWalkedTwiceEachTime) {
+TEST(Latency, NestedLoopsAreWalkedTwiceEach) {
     constexpr uint64_t inner = often * 10;
     Code code;
     code.add("MOV", often).use(inner, 1).load(inner, 0).branch(inner, 1).branch(often, 0).exit(1);
     EXPECT_DOUBLE_EQ(code.cycles(), inner * (l2_latency + step) + often * 2 * step + step);
 }
 
-TEST(Latency, CodeThatJumpsBackOftenIsWalkedInTime) {
+TEST(Latency, ManyBackwardJumpsDoNotTakeTooLong) {
     Code code;
     code.add("MOV", often);
     for (int n = 0; n < 64; ++n) code.branch(often, 0);
     EXPECT_DOUBLE_EQ(code.exit(often).cycles(), often * 66 * step);
 }
 
-TEST(Latency, NeitherOfTwoBranchesWaitsForTheOther) {
+TEST(Latency, TheSidesOfABranchDoNotWaitForEachOther) {
     const double waits = l2_latency - 2 * step + step;
     Code code;
     code.load(often, 0).branch(often, 4).use(50, 1).branch(50, 5, true).use(50, 1).exit(often);
@@ -177,9 +180,9 @@ TEST(Latency, NeitherOfTwoBranchesWaitsForTheOther) {
                      often * 2 * step + 50 * (waits + step) + 50 * waits + often * step);
 }
 
-TEST(Latency, WhatIsSeldomExecutedIsAnAside) {
-    // The wait before the target is not one of those that pass by it.
-    const double waits = l2_latency - 2 * step + step;  // behind the load and the branch
+TEST(Latency, RareCodeDoesNotDelayTheMainPath) {
+    // The wait before the target does not affect the path that branches to the target.
+    const double waits = l2_latency - 2 * step + step;  // after the load and the branch
     Code seldom;
     seldom.load(often, 0).branch(often, 4).use(1, 1).add("FMUL", 1).use(often, 1);
     EXPECT_DOUBLE_EQ(seldom.cycles(), often * (2 * step + waits) + waits + step);
@@ -188,19 +191,19 @@ TEST(Latency, WhatIsSeldomExecutedIsAnAside) {
     EXPECT_DOUBLE_EQ(mostly.cycles(), often * (2 * step + step) + 90 * (waits + step));
 }
 
-TEST(Latency, WhatIsBehindAnExitIsReachedPastIt) {
+TEST(Latency, CodeAfterAnExitIsReachedByABranch) {
     const double waits = l2_latency - 2 * step + step;
     Code code;
     code.load(often, 0).branch(often, 4).use(60, 1).exit(60).use(40, 1).exit(40);
     EXPECT_DOUBLE_EQ(code.cycles(), often * 2 * step + 60 * (waits + step) + 40 * (waits + step));
 }
 
-TEST(Latency, TheReplayOfTheCachesSaysWhoAnswers) {
+TEST(Latency, TheCacheReplayDecidesWhichCacheAnswers) {
     CacheResult caches;
     caches.misses.resize(2);
     Misses& load = caches.misses[0];
     const auto answered = [&] {
-        // The model of all loads knows less of this one.
+        // The counts of this instruction take precedence over the averages of all loads.
         Code code;
         return code.load(often, 0).use(often, 1).cycles(&caches, 0.5) / often - step;
     };
@@ -214,7 +217,7 @@ TEST(Latency, TheReplayOfTheCachesSaysWhoAnswers) {
     EXPECT_DOUBLE_EQ(answered(), 7 + dram_latency);
 }
 
-TEST(Latency, ChanceTellsWhoAnswersButTheSameInEveryRun) {
+TEST(Latency, RandomAnswersAreEqualInEveryRun) {
     const auto mixed = [](double from_dram) {
         Code code;
         for (int n = 0; n < 50; ++n) code.load(1, 0).use(1, 1);
@@ -227,7 +230,7 @@ TEST(Latency, ChanceTellsWhoAnswersButTheSameInEveryRun) {
     }
 }
 
-TEST(Latency, AsynchronousCopiesAreAwaitedWhereTheirGroupIs) {
+TEST(Latency, WaitingForAGroupWaitsForItsCopies) {
     Code code;
     code.access("LDGSTS.E", Space::global, Access::async_copy, 1, {})
         .add("LDGDEPBAR", 1)

@@ -1,4 +1,4 @@
-// Launches with all that may be wanted of them.
+// Launches with all kinds of requests.
 #include "analysis/launch.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace coalesce::analysis {
 namespace {
 
-TEST(Launch, OfNothingButTheRun) {
+TEST(Launch, RunsPlainly) {
     Kernel k("mov.u32 %r0, 7;");
     const Result r = k.launch(k.request(1));
     EXPECT_EQ(k.out(31), 7u);
@@ -21,14 +21,14 @@ TEST(Launch, CountsAndModelsATime) {
     request.counts = true;
     const Result r = k.launch(request);
     const InstructionCounts loads = r.counts->sum(ptx::Space::global, sim::Access::load);
-    EXPECT_EQ(loads.requests, 3u * 3u);  // three words, of one warp of three blocks
+    EXPECT_EQ(loads.requests, 3u * 3u);  // three words, one warp in each of three blocks
     EXPECT_EQ(loads.sectors, 3u * 3u * 24u);
     EXPECT_EQ(r.work.blocks, 3u);
     EXPECT_GT(r.time->ms, 0);
     EXPECT_FALSE(r.caches);
 }
 
-TEST(Launch, CountsGroupsOfBlocksApart) {
+TEST(Launch, CountsGroupsOfBlocksSeparately) {
     Kernel k("");
     Request request = k.request(8);
     request.launch.blocks = {1, 4, 6};
@@ -39,7 +39,7 @@ TEST(Launch, CountsGroupsOfBlocksApart) {
     EXPECT_EQ(r.counts->executed(), 3 * r.groups[1].executed());
 }
 
-TEST(Launch, RefusesGroupsThatAreNotOfItsBlocks) {
+TEST(Launch, RefusesWrongGroups) {
     Kernel k("");
     Request request = k.request(8);
     request.launch.blocks = {1, 4, 6};
@@ -64,7 +64,7 @@ TEST(Launch, ModelsAWholeGridFromItsFirstRounds) {
     EXPECT_EQ(half.caches->blocks, whole.caches->blocks);
 }
 
-TEST(Launch, KeepsWantedEvents) {
+TEST(Launch, KeepsRequestedEvents) {
     Kernel k("");
     Request request = k.request(4);
     request.record.emplace();
@@ -86,7 +86,7 @@ TEST(Launch, ChecksInsteadOfCounting) {
     EXPECT_FALSE(r.counts);
 }
 
-TEST(Launch, ShowsKernelsTheFiguresOfTheGpu) {
+TEST(Launch, KernelsSeeTheGpusProperties) {
     Kernel k("mov.u32 %r0, %nsmid;");
     (void)k.launch(k.request(1));
     EXPECT_EQ(k.out(0), 132u);
@@ -94,12 +94,12 @@ TEST(Launch, ShowsKernelsTheFiguresOfTheGpu) {
     EXPECT_EQ(k.out(0), 40u);
 }
 
-TEST(Launch, IsRefusedWhereTheGpuCannotMakeIt) {
+TEST(Launch, IsRefusedIfTheGpuCannotRunIt) {
     Kernel k("", 2048);
     EXPECT_THROW(k.launch(k.request(1)), LaunchError);
 }
 
-TEST(PurposeOf, IsWhatTheRequestNeeds) {
+TEST(PurposeOf, FitsTheRequest) {
     Request r;
     EXPECT_EQ(purpose_of(r), Purpose::run);
     r.exemplars = 1;
@@ -110,7 +110,7 @@ TEST(PurposeOf, IsWhatTheRequestNeeds) {
     EXPECT_EQ(purpose_of(r), Purpose::check);
 }
 
-TEST(Scaled, MultipliesAllThatGrowsWithTheGrid) {
+TEST(Scaled, MultipliesTheSums) {
     model::Work w;
     w.blocks = w.instructions = w.fp32 = w.fp64 = w.alu = w.xu = w.requests = w.tag_lookups =
         w.shared_wavefronts = w.constant_lookups = 2;
@@ -120,7 +120,7 @@ TEST(Scaled, MultipliesAllThatGrowsWithTheGrid) {
     for (const uint64_t sum : {s.blocks, s.instructions, s.fp32, s.fp64, s.alu, s.xu, s.requests,
                                s.tag_lookups, s.shared_wavefronts, s.constant_lookups})
         EXPECT_EQ(sum, 6u);
-    EXPECT_EQ(s.l2_sectors, 2u);  // a replay tells them of the whole grid
+    EXPECT_EQ(s.l2_sectors, 2u);  // a replay reports these for the whole grid
     EXPECT_EQ(s.dram_bytes, 2u);
     EXPECT_EQ(s.instructions_a_warp, 2);
 }

@@ -1,7 +1,7 @@
-// Each analysis on small kernels, from tables: what is counted, recorded, found, replayed, stepped.
+// Each analysis on small kernels, from tables: counting, recording, checking, replaying, stepping.
 //
-// A body is that of sim_fixture.hpp: %i is the thread, %r1 to %r3 are words of its own. `s` is an
-// array of 1024 words in shared memory.
+// A body has the form that sim_fixture.hpp describes: %i is the thread, %r1 to %r3 are its words.
+// `s` is an array of 1024 words in shared memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using sim::Access;
 
 const std::string shared_words = ".shared .align 16 .b32 s[1024];\n";
 
-// The instruction of a listing whose text begins so.
+// The instruction of a listing that begins with this text.
 size_t instruction(const std::vector<sim::InstructionInfo>& list, const std::string& text) {
     const auto found = std::ranges::find_if(
         list, [&](const sim::InstructionInfo& in) { return in.text.starts_with(text); });
@@ -28,11 +28,11 @@ size_t instruction(const std::vector<sim::InstructionInfo>& list, const std::str
     return size_t(found - list.begin());
 }
 
-// Sums of one access of one full warp, worked out from the rules of model/coalescing.hpp and
-// model/banks.hpp by hand.
-TEST(Counts, OfOneAccess) {
+// The counts of one access of a full warp, computed by hand from the rules of model/coalescing.hpp
+// and model/banks.hpp.
+TEST(Counts, OneAccess) {
     struct Case {
-        std::string address;  // leaves it in %d4 (global) or %r4 (shared)
+        std::string address;  // writes the address to %d4 (global) or %r4 (shared)
         std::string access;
         uint64_t sectors, wavefronts, bytes;
     };
@@ -66,7 +66,7 @@ TEST(Counts, OfOneAccess) {
     }
 }
 
-TEST(Traces, HoldTheEventsOfABody) {
+TEST(Traces, HaveTheEventsOfABody) {
     struct Case {
         std::string body;
         Space space;
@@ -89,7 +89,8 @@ TEST(Traces, HoldTheEventsOfABody) {
         request.record.emplace();
         const Result r = k.launch(request);
         ASSERT_TRUE(r.trace);
-        ASSERT_EQ(r.trace->events.size(), 5u) << c.body;  // three loads before, a store behind
+        // Preceded by three loads, followed by a store.
+        ASSERT_EQ(r.trace->events.size(), 5u) << c.body;
         const TraceEvent& e = r.trace->events[3];
         EXPECT_EQ(e.step, 3u);
         EXPECT_EQ(e.space, c.space) << c.body;
@@ -100,7 +101,7 @@ TEST(Traces, HoldTheEventsOfABody) {
     }
 }
 
-TEST(Checks, FindWhatIsWrong) {
+TEST(Checks, FindMistakes) {
     struct Case {
         std::string body;
         std::vector<std::string> findings;
@@ -132,11 +133,11 @@ TEST(Checks, FindWhatIsWrong) {
     }
 }
 
-// The warp's first load of a line misses L1 and brings its sectors; they are there for the next.
-TEST(Replay, KnowsWhatL1Holds) {
+// The warp's first load of a line misses L1 and fetches the sectors. The next load hits.
+TEST(Replay, FindsLinesInL1) {
     struct Case {
         std::string first, second;
-        uint64_t lines;  // that are not there for the second access
+        uint64_t lines;  // lines that the second access does not find
     };
     const std::string load = "ld.global.u32 %r4, [%d4";
     const Case cases[] = {
@@ -161,7 +162,7 @@ TEST(Replay, KnowsWhatL1Holds) {
 
 TEST(Steps, ExecuteOneInstruction) {
     struct Case {
-        std::string body, stop;  // executed up to this instruction, then once more
+        std::string body, stop;  // executed up to this instruction, and then one instruction more
         std::string reg;
         uint32_t value;  // of lane 5
     };

@@ -1,4 +1,4 @@
-// Devices, copies, launches and recovery, on the fake driver of fake_driver.cpp.
+// Devices, copies, launches and recovery, with the driver of fake_driver.cpp.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace coalesce::cuda {
 namespace {
 
 Device& device(int ordinal = 0) {
-    static const bool opened = [] {  // all of them while all work
+    static const bool opened = [] {  // open all devices before a test breaks one
         setenv("COALESCE_CUDA_DRIVER", COALESCE_FAKE_DRIVER, 1);
         setenv("FAKE_DRIVER_DEVICES", "3", 1);
         for (int i = 0; i < 3; ++i) Device::get(i);
@@ -110,7 +110,7 @@ TEST(Device, FillsMemoryAndOrdersStreams) {
 TEST(Device, MemoryOfAnotherStreamIsNotReusedBeforeItsWorkEnds) {
     void* none[] = {nullptr};
     Function endless(device(), "image", "endless"), end(device(), "image", "end");
-    constexpr size_t bytes = 12345678;  // a size class of its own
+    constexpr size_t bytes = 12345678;  // a size class that no other test uses
     auto memory = device().allocate(bytes, "test");
     const Address address = memory->address();
     memory->used_elsewhere();
@@ -151,7 +151,7 @@ TEST(Launch, RunsTheKernelWithItsArguments) {
     EXPECT_LE(enough.runs, 215);
 }
 
-TEST(Launch, AWaitEndsWithTheWorkOrTheTime) {
+TEST(Launch, WaitingEndsWithTheWorkOrTheTimeLimit) {
     using namespace std::chrono_literals;
     Function queries(device(), "image", "queries");
     int n = 3;
@@ -163,7 +163,7 @@ TEST(Launch, AWaitEndsWithTheWorkOrTheTime) {
     EXPECT_TRUE(device().finishes_within(nullptr, 0ms, "kernel `queries`"));
 }
 
-TEST(Launch, RefusesWhatTheKernelCannotDo) {
+TEST(Launch, RefusesImpossibleGeometries) {
     Function scale(device(), "image", "scale");
     Geometry geometry;
     geometry.block = {600, 1, 1};
@@ -175,7 +175,7 @@ TEST(Launch, RefusesWhatTheKernelCannotDo) {
     EXPECT_NO_THROW(admit(scale, geometry));
 }
 
-TEST(Launch, OfACooperativeGridThatFits) {
+TEST(Launch, CooperativeGridsMustFit) {
     Function scale(device(), "image", "scale");
     Geometry geometry;
     geometry.block = {64, 4, 2};  // 512 threads: four blocks fit on a multiprocessor
@@ -205,7 +205,7 @@ TEST(Module, ItsKernelsShareItsVariables) {
     EXPECT_NE(message.find("finding variable `nope`"), std::string::npos) << message;
 }
 
-TEST(Recovery, AFaultLosesMemoryAndNothingElse) {
+TEST(Recovery, AFaultLosesOnlyMemory) {
     Function fault(device(), "image", "fault");
     Function scale(device(), "image", "scale");
     auto memory = device().allocate(4096, "x");
@@ -241,8 +241,8 @@ TEST(Workers, EveryWorkerRunsTheTaskOnce) {
     EXPECT_THROW(workers.run([] {}, [] { throw LaunchError("x"); }), LaunchError);
 }
 
-// After this test cuda:0 stays broken.
-TEST(RecoveryFailure, EveryLaterCallSaysWhatBrokeTheDevice) {
+// After this test, cuda:0 remains broken.
+TEST(RecoveryFailure, LaterCallsNameTheCause) {
     setenv("FAKE_DRIVER_NO_RECOVERY", "1", 1);
     Function fault(device(), "image", "fault");
     launch(fault, {}, nullptr, nullptr);
@@ -253,10 +253,11 @@ TEST(RecoveryFailure, EveryLaterCallSaysWhatBrokeTheDevice) {
     EXPECT_NE(later.find("Start a new process"), std::string::npos) << later;
 }
 
-// The contexts of the fake driver share their state, as faults show that those of real ones do.
-TEST(RecoveryFailure, AFaultOfAnotherGpuIsNotToldAsOnesOwn) {
+// In the fake driver, all contexts share their state. Faults show that those of real drivers do,
+// too.
+TEST(RecoveryFailure, AFaultOfAnotherGpuIsReportedAsSuch) {
     unsetenv("FAKE_DRIVER_NO_RECOVERY");
-    (void)message_of([] { device(1).synchronize(nullptr); });  // resets what the tests before left
+    (void)message_of([] { device(1).synchronize(nullptr); });  // resets what earlier tests left
     device(1).synchronize(nullptr);
     Function fault(device(1), "image", "fault");
     launch(fault, {}, nullptr, nullptr);
@@ -266,7 +267,7 @@ TEST(RecoveryFailure, AFaultOfAnotherGpuIsNotToldAsOnesOwn) {
     EXPECT_EQ(own.find("another GPU"), std::string::npos) << own;
     device(1).synchronize(nullptr);
     Function scale(device(2), "image", "scale");
-    (void)scale.resources();  // it worked since: a later fault is its own
+    (void)scale.resources();  // success in between: a later fault belongs to this GPU
 
     setenv("FAKE_DRIVER_NO_RECOVERY", "1", 1);
     launch(fault, {}, nullptr, nullptr);

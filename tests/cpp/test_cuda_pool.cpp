@@ -1,4 +1,4 @@
-// The caching allocator, over a source of memory that only counts.
+// The caching allocator, with a source of memory that only counts.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -45,7 +45,7 @@ TEST(Pool, SizeClassesWasteAtMostAnEighth) {
     }
 }
 
-TEST(Pool, ReusesWhatWasGivenBack) {
+TEST(Pool, ReusesReturnedBlocks) {
     Counted memory;
     Pool pool(memory.source());
     Pool::Block a, b;

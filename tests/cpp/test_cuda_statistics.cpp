@@ -1,4 +1,4 @@
-// Medians, spreads, and when a timing has enough runs.
+// Medians, spreads, and the number of runs of a timing.
 #include <gtest/gtest.h>
 
 #include "cuda/explain.hpp"
@@ -29,9 +29,9 @@ TEST(Statistics, AnOutlierDoesNotMoveThem) {
 TEST(Statistics, EnoughRuns) {
     EXPECT_FALSE(enough_runs({}));
     EXPECT_FALSE(enough_runs(std::vector<double>(4, 1000.0)));  // always at least 5
-    EXPECT_TRUE(enough_runs(std::vector<double>(5, 1000.0)));   // 0.2 s are spent
+    EXPECT_TRUE(enough_runs(std::vector<double>(5, 1000.0)));   // 0.2 s have passed
     EXPECT_FALSE(enough_runs(std::vector<double>(9, 0.01)));
-    EXPECT_TRUE(enough_runs(std::vector<double>(10, 0.01)));  // calm
+    EXPECT_TRUE(enough_runs(std::vector<double>(10, 0.01)));  // small spread
     std::vector<double> noisy;
     for (int i = 0; i < 199; ++i) noisy.push_back(0.01 + 0.001 * (i % 10));
     EXPECT_FALSE(enough_runs(noisy));

@@ -1,4 +1,4 @@
-// How long the second level is busy with atomics: what is wanted more often takes longer.
+// How long L2 is busy with atomics: more accesses to the same element take longer.
 #include <gtest/gtest.h>
 
 #include "model/atomics.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t warps = 1000, at = 1 << 20;
 
-// Of so many warps' requests; `address(warp, lane)`.
+// The cycles for the requests of all warps, with the addresses `address(warp, lane)`.
 template <class Address>
 double cycles(Address&& address, bool floats = false, sim::LaneMask mask = sim::all_lanes) {
     AtomicUnits units;
@@ -20,33 +20,33 @@ double cycles(Address&& address, bool floats = false, sim::LaneMask mask = sim::
 uint64_t one_place(uint64_t, uint64_t) { return at; }
 uint64_t own_word(uint64_t warp, uint64_t lane) { return at + (warp * 32 + lane) * 4; }
 
-TEST(AtomicUnits, AreIdleWithout) {
+TEST(AtomicUnits, NoAtomicsTakeNoTime) {
     EXPECT_EQ(AtomicUnits().cycles(), 0);
     EXPECT_EQ(cycles(one_place, true, 0), 0);
 }
 
-TEST(AtomicUnits, EveryLaneAtOnePlaceCounts) {
+TEST(AtomicUnits, EachLaneAtTheSameAddressCounts) {
     const double one = cycles(one_place, false, 1);
-    EXPECT_GT(one, double(warps));  // more than a cycle each
+    EXPECT_GT(one, double(warps));  // more than one cycle per request
     EXPECT_DOUBLE_EQ(cycles(one_place), 32 * one);
     EXPECT_DOUBLE_EQ(cycles(one_place, false, 0xf0f0), 8 * one);
     EXPECT_DOUBLE_EQ(cycles(one_place, false, 1u << 31), one);
     EXPECT_DOUBLE_EQ(cycles(one_place, true), 32 * cycles(one_place, true, 1));
 }
 
-TEST(AtomicUnits, TakeASectorOfARequestAtOnce) {
-    // Eight words of a sector, or one of them by one lane.
+TEST(AtomicUnits, ASectorIsProcessedAtOnce) {
+    // Eight words of a sector take as long as one word.
     const double one = cycles(one_place, false, 1);
     EXPECT_DOUBLE_EQ(cycles([](uint64_t, uint64_t lane) { return at + 4 * lane; }, false, 0xff),
                      one);
-    // As often as its most wanted word is.
+    // The sector is processed as often as its most frequent word occurs.
     const auto uneven = [](uint64_t, uint64_t lane) { return at + (lane < 3 ? 0 : 4 * lane); };
     EXPECT_DOUBLE_EQ(cycles(uneven, false, 0xff), 3 * one);
     EXPECT_DOUBLE_EQ(cycles([](uint64_t, uint64_t lane) { return at + 32 * lane; }, false, 0xff),
                      8 * one);
 }
 
-TEST(AtomicUnits, OnlyThoseOfASliceFollowEachOther) {
+TEST(AtomicUnits, SlicesWorkInParallel) {
     const auto in_turn = [](uint64_t bytes) {
         return cycles([=](uint64_t warp, uint64_t) { return at + warp % 2 * bytes; }, false, 1);
     };
@@ -56,19 +56,19 @@ TEST(AtomicUnits, OnlyThoseOfASliceFollowEachOther) {
     EXPECT_DOUBLE_EQ(in_turn(512), one_sector / 2);
 }
 
-TEST(AtomicUnits, SumsOfFloatsAtOnePlaceWaitForEachOther) {
+TEST(AtomicUnits, FloatSumsAtTheSameAddressWait) {
     EXPECT_GT(cycles(one_place, true, 1), 2 * cycles(one_place, false, 1));
-    // Not those at others, although of one sector.
+    // Sums at different addresses do not wait, even in the same sector.
     const auto others = [](uint64_t warp, uint64_t) { return at + warp % 8 * 4; };
     EXPECT_DOUBLE_EQ(cycles(others, true, 1), cycles(others, false, 1));
 }
 
-TEST(AtomicUnits, AllTogetherBoundThoseThatAreSpread) {
-    // Each warp's words are four sectors of their own; floats or not.
+TEST(AtomicUnits, SpreadAtomicsAreLimitedByTheTotalRate) {
+    // Each warp's words are in four sectors of their own. The type does not matter.
     const double spread = cycles(own_word);
     EXPECT_DOUBLE_EQ(cycles(own_word, true), spread);
     EXPECT_LT(spread, cycles(one_place, false, 1));
-    // Half of the sectors take half as long, wherever they are.
+    // Half of the sectors take half the time, wherever they are.
     EXPECT_DOUBLE_EQ(cycles(own_word, false, 0xffff), spread / 2);
     const auto wide = [](uint64_t warp, uint64_t lane) { return at + (warp * 32 + lane) * 32; };
     EXPECT_DOUBLE_EQ(cycles(wide), 8 * spread);

@@ -1,4 +1,4 @@
-// The caches against a slow oracle, and what must hold of any cache.
+// The caches compared with a slow oracle, and properties of every cache.
 #include <gtest/gtest.h>
 
 #include <list>
@@ -12,7 +12,7 @@
 namespace coalesce::model {
 namespace {
 
-// One set, fully associative: a list in the order of last use.
+// A fully associative cache with one set: a list in the order of last use.
 struct SlowCache {
     struct Line {
         uint64_t number;
@@ -41,12 +41,12 @@ struct SlowCache {
 
 constexpr auto ignore = [](const SectoredCache::Line&) {};
 
-TEST(SectoredCache, AgreesWithAListInTheOrderOfUse) {
+TEST(SectoredCache, AgreesWithALeastRecentlyUsedList) {
     std::mt19937_64 random(1);
     for (const uint32_t ways : {1u, 4u, 16u}) {
         SectoredCache cache(ways, ways);
         SlowCache slow{ways};
-        std::map<uint64_t, SectoredCache::Place> places;  // some are right, some are not any more
+        std::map<uint64_t, SectoredCache::Place> places;  // some are right, others are out of date
         std::vector<SectoredCache::Line> evicted;
         for (int n = 0; n < 20000; ++n) {
             const uint64_t line = random() % (2 * ways + 1);
@@ -65,7 +65,7 @@ TEST(SectoredCache, AgreesWithAListInTheOrderOfUse) {
     }
 }
 
-TEST(SectoredCache, LinesUsedAgainAreAsIfEachWereTouched) {
+TEST(SectoredCache, TouchAgainEqualsSeparateTouches) {
     std::mt19937_64 random(3);
     SectoredCache quick(256), plain(256);
     SectoredCache::Place places[8] = {};
@@ -74,7 +74,7 @@ TEST(SectoredCache, LinesUsedAgainAreAsIfEachWereTouched) {
         const uint64_t first = random() % 64, step = 1 + random() % 64;
         const auto count = uint32_t(1 + random() % 8);
         const auto valid = uint8_t(1 + random() % 15);
-        // Half of the places are anybody's.
+        // Every other test has places that may be wrong.
         if (n % 2)
             for (uint32_t i = 0; i < count; ++i)
                 quick.touch(first + i * step, 0, 0, ignore, places[i]);
@@ -85,7 +85,8 @@ TEST(SectoredCache, LinesUsedAgainAreAsIfEachWereTouched) {
             there = there && !(valid & ~plain.look(first + i * step).valid);
         const bool used = quick.touch_again(first, step, count, valid, places);
         again += used;
-        ASSERT_TRUE(there || !used);  // what is there may be overlooked, no more
+        // It may fail although the lines are present, but not the other way round.
+        ASSERT_TRUE(there || !used);
         ASSERT_TRUE(used || !there || n % 2 == 0);
         for (uint32_t i = 0; i < count; ++i) {
             const auto before = plain.touch(first + i * step, valid, 0, ignore);
@@ -99,7 +100,7 @@ TEST(SectoredCache, LinesUsedAgainAreAsIfEachWereTouched) {
     EXPECT_LT(again, 15000);
 }
 
-TEST(SectoredCache, ALargerOneNeverHitsLess) {
+TEST(SectoredCache, ALargerCacheNeverHitsLess) {
     std::mt19937_64 random(2);
     std::vector<uint64_t> lines(20000);
     for (uint64_t& line : lines) line = random() % (1 + random() % 64);
@@ -114,15 +115,15 @@ TEST(SectoredCache, ALargerOneNeverHitsLess) {
     EXPECT_EQ(last, lines.size() - std::set(lines.begin(), lines.end()).size());
 }
 
-TEST(SectoredCache, KeepsWhatFits) {
+TEST(SectoredCache, KeepsLinesThatFit) {
     SectoredCache cache(4096);
     for (uint64_t line = 0; line < 2048; ++line) cache.touch(line * 4096, 15, 0, ignore);
     uint64_t kept = 0;
     for (uint64_t line = 0; line < 2048; ++line) kept += cache.look(line * 4096).valid == 15;
-    EXPECT_GT(kept, 2048 * 0.98);  // a stride of a power of two does not meet in a few sets
+    EXPECT_GT(kept, 2048 * 0.98);  // lines at a stride of a power of two are spread over all sets
 }
 
-TEST(FirstLevel, StoresBringNoDataButAPlace) {
+TEST(FirstLevel, StoresAllocateALineWithoutData) {
     FirstLevel cache(1 << 15);
     EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0011);
     EXPECT_EQ(cache.load({7, 0b0111, 0}), 0b0100);
@@ -145,7 +146,7 @@ Gpu small(uint32_t partitions, uint32_t lines) {
     return gpu;
 }
 
-TEST(SecondLevel, AgreesWithAListInTheOrderOfUse) {
+TEST(SecondLevel, AgreesWithALeastRecentlyUsedList) {
     std::mt19937_64 random(3);
     SecondLevel cache(small(1, 16));
     SlowCache slow{16};
@@ -191,7 +192,7 @@ TEST(SecondLevel, BothPartitionsKeepACopyAndDramIsReadOnce) {
     read_all(0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 128 * lines);
     EXPECT_EQ(cache.counts().l2_hits, 0u);
-    // About half of the lines are at home in the other partition and were looked up twice.
+    // About half of the lines have their home in the other partition, and are looked up twice.
     EXPECT_NEAR(double(cache.counts().l2_lookups), 1.5 * 4 * lines, 0.1 * 4 * lines);
     read_all(1);
     EXPECT_EQ(cache.counts().dram_read_bytes, 128 * lines);
@@ -201,7 +202,7 @@ TEST(SecondLevel, BothPartitionsKeepACopyAndDramIsReadOnce) {
     EXPECT_EQ(cache.counts().l2_lookups, before + 2 * 4 * lines);
 }
 
-TEST(SecondLevel, DramIsReadInHalvesOfALine) {
+TEST(SecondLevel, DramIsReadInHalfLines) {
     SecondLevel cache(small(1, 1024));
     for (uint64_t line = 0; line < 100; ++line)
         cache.handle({line, 0, 0b0001, 0, Traffic::Kind::read}, 0);
@@ -212,7 +213,7 @@ TEST(SecondLevel, DramIsReadInHalvesOfALine) {
     EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 101u);
 }
 
-TEST(SecondLevel, WritesReachDramWhenTheyHaveToGo) {
+TEST(SecondLevel, WritesReachDramOnEviction) {
     SecondLevel cache(small(1, 1024));
     for (uint64_t line = 0; line < 10000; ++line)
         cache.handle({line, 0, 15, 15, Traffic::Kind::write}, 0);
@@ -220,7 +221,7 @@ TEST(SecondLevel, WritesReachDramWhenTheyHaveToGo) {
     EXPECT_EQ(cache.counts().dram_written_bytes, 128u * (10000 - 1024));
 }
 
-TEST(Gpus, EachIsThereOnceAndCitesItsFigures) {
+TEST(Gpus, AreUniqueAndCiteTheirSources) {
     std::set<std::string_view> names;
     for (const Gpu& gpu : gpus()) {
         EXPECT_TRUE(names.insert(gpu.name).second);
@@ -232,9 +233,9 @@ TEST(Gpus, EachIsThereOnceAndCitesItsFigures) {
     EXPECT_EQ(find_gpu("abacus"), nullptr);
 }
 
-TEST(Occupancy, IsThatOfTheRecordings) {
+TEST(Occupancy, EqualsTheRecordings) {
     const Gpu& h200 = *find_gpu("h200");
-    // launch__occupancy_limit_* of tests/data/models_h200.json: naive, corner_turned, padded, copy
+    // launch__occupancy_limit_* in tests/data/models_h200.json: naive, corner_turned, padded, copy
     EXPECT_EQ(occupancy(h200, 1024, 32, 0).blocks, 2u);
     EXPECT_EQ(occupancy(h200, 1024, 40, 8192).blocks, 1u);
     EXPECT_STREQ(occupancy(h200, 1024, 40, 8192).limit, "registers");
@@ -249,7 +250,7 @@ TEST(Occupancy, IsThatOfTheRecordings) {
     }
 }
 
-TEST(Time, GrowsWithEveryKindOfWorkAndNamesTheBound) {
+TEST(Time, GrowsWithEachKindOfWorkAndNamesTheBound) {
     const Gpu& h200 = *find_gpu("h200");
     const Occupancy o = occupancy(h200, 256, 32, 0);
     Work work;

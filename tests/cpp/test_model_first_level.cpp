@@ -1,4 +1,5 @@
-// The cycles of the first level against counting bank by bank, and what is plain of some patterns.
+// The cycles of L1 compared with a simulation of each bank, and with known results for some
+// patterns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,8 +27,8 @@ Addresses apart(uint64_t bytes, uint64_t first = 0) {
     return addresses;
 }
 
-// Each set's lines in the order of their lanes, a lookup of each at a time; of the lines that are
-// there at once the bank that most of them need says how long it takes.
+// Each set looks up its lines in the order of their lanes, one line at a time. The bank that most
+// of the lines looked up at the same time need determines how long this takes.
 FirstLevelCycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask mask) {
     std::map<uint32_t, std::vector<uint64_t>> lines;  // by set
     std::map<uint64_t, std::set<uint64_t>> banks;     // by line
@@ -53,10 +54,11 @@ FirstLevelCycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::La
     return total;
 }
 
-TEST(FirstLevelCycles, AgreeWithCountingBankByBank) {
+TEST(FirstLevelCycles, AgreeWithASimulationOfEachBank) {
     std::mt19937_64 random(1);
     for (const uint32_t bytes : {1u, 2u, 4u, 8u, 16u})
-        for (const uint64_t range : {256u, 4096u, 1u << 20})  // bytes: many, some, no lanes meet
+        // bytes: many, some or no lanes share a line.
+        for (const uint64_t range : {256u, 4096u, 1u << 20})
             for (int n = 0; n < 500; ++n) {
                 Addresses addresses;
                 for (uint64_t& a : addresses) a = random() % (range / bytes) * bytes;
@@ -68,19 +70,19 @@ TEST(FirstLevelCycles, AgreeWithCountingBankByBank) {
             }
 }
 
-TEST(FirstLevelCycles, LinesOfOwnBanksAreLookedUpFourAtATime) {
+TEST(FirstLevelCycles, LinesWithDifferentBanksAreLookedUpFourAtATime) {
     const FirstLevelCycles c = cycles(apart(33 * 4), 4);
     EXPECT_EQ(c.lookups, 8u);
     EXPECT_EQ(c.data, 8u);
 }
 
-TEST(FirstLevelCycles, LinesOfOneBankGiveTheirDataOneByOne) {
+TEST(FirstLevelCycles, LinesWithTheSameBankAreReadOneByOne) {
     const FirstLevelCycles c = cycles(apart(128), 4);
     EXPECT_EQ(c.lookups, 8u);
     EXPECT_EQ(c.data, 32u);
 }
 
-TEST(FirstLevelCycles, OneLineTakesOne) {
+TEST(FirstLevelCycles, OneLineTakesOneCycle) {
     for (const uint64_t first : {0u, 128u, 1u << 20}) {
         EXPECT_EQ(cycles(apart(4, first), 4).data, 1u);
         EXPECT_EQ(cycles(apart(4, first), 4).lookups, 1u);
@@ -94,15 +96,15 @@ TEST(FirstLevelCycles, WideAccessesNeedMoreBanks) {
     for (const uint32_t bytes : {8u, 16u}) {
         const FirstLevelCycles all = cycles(apart(bytes), bytes);
         EXPECT_EQ(all.lookups, 1u);
-        EXPECT_EQ(all.data, bytes / 4);  // words of each bank
+        EXPECT_EQ(all.data, bytes / 4);  // words per bank
         EXPECT_EQ(cycles(apart(0), bytes).data, 1u);
         EXPECT_EQ(cycles(apart(128), bytes).data, 32u);
-        EXPECT_EQ(cycles(apart(128 + bytes), bytes, 0b11).data, 1u);  // of two lines
+        EXPECT_EQ(cycles(apart(128 + bytes), bytes, 0b11).data, 1u);  // in two lines
         EXPECT_EQ(cycles(apart(128), bytes, 0b11).data, 2u);
     }
 }
 
-TEST(TagSet, EveryFourNeighboursAreInFourSets) {
+TEST(TagSet, FourNeighboursAreInFourSets) {
     for (uint64_t line = 0; line < 1 << 14; line += tag_sets) {
         std::set<uint32_t> sets;
         for (uint64_t i = 0; i < tag_sets; ++i) sets.insert(tag_set(line + i));

@@ -1,4 +1,5 @@
-// Sectors, lines and wavefronts of random accesses, against sets that are counted byte by byte.
+// Sectors, lines and wavefronts of random accesses, compared with sets that are counted byte by
+// byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ struct RandomAccess {
     std::array<uint64_t, warp> addresses{};
     MemoryEvent event;
 
-    // `spread` bytes hold the addresses of the active lanes, aligned to the access.
+    // The addresses of active lanes are within `spread` bytes, and aligned to the access.
     RandomAccess(std::mt19937_64& random, uint8_t bytes, uint64_t spread) {
         event.bytes = bytes;
         event.shape = Shape::scattered;
@@ -31,7 +32,7 @@ struct RandomAccess {
         event.addresses = addresses.data();
     }
 
-    // Gives lanes that are `apart` apart one address.
+    // Makes lanes that are `apart` apart access the same address.
     void share(int apart) {
         for (int lane = 0; lane < warp; ++lane)
             addresses[size_t(lane)] = addresses[size_t(lane & ~apart)];
@@ -46,7 +47,7 @@ std::set<uint64_t> units(const MemoryEvent& e, uint64_t size) {
     return found;
 }
 
-// The most distinct words in any bank, of the lanes from `first` on.
+// The largest number of distinct words in any bank, for the lanes from `first` on.
 uint32_t slow_conflict(const MemoryEvent& e, int first, int lanes) {
     std::map<uint64_t, std::set<uint64_t>> words_of_bank;
     size_t most = 0;
@@ -61,7 +62,7 @@ uint32_t slow_conflict(const MemoryEvent& e, int first, int lanes) {
     return uint32_t(most);
 }
 
-// Whether every two active lanes that are `apart` apart have one address.
+// Whether all pairs of active lanes that are `apart` apart have the same address.
 bool slow_alike(const MemoryEvent& e, int apart) {
     for (int lane = 0; lane < warp; ++lane) {
         const int other = lane ^ apart;
@@ -81,7 +82,7 @@ uint32_t slow_wavefronts(const MemoryEvent& e) {
     return total;
 }
 
-// Each sector as often as its most wanted address is wanted.
+// Counts each sector as often as its most frequent address occurs.
 uint32_t slow_repeated(const MemoryEvent& e) {
     std::map<uint64_t, std::map<uint64_t, uint32_t>> wanted;
     sim::for_each_lane(e.mask, [&](int lane) { ++wanted[e.address(lane) / 32][e.address(lane)]; });
@@ -112,7 +113,7 @@ TEST(Oracle, RandomAddresses) {
     }
 }
 
-// The shapes that are recognised must cost what the same addresses cost when they are spelled out.
+// The patterns with fast paths must cost the same as the same addresses without a pattern.
 TEST(Oracle, ShapesAreShortcuts) {
     std::array<uint64_t, warp> addresses{};
     for (const uint8_t bytes : {1, 2, 4, 8, 16}) {
@@ -135,7 +136,7 @@ TEST(Oracle, ShapesAreShortcuts) {
                 EXPECT_EQ(footprint(quick).repeated, footprint(plain).repeated);
                 EXPECT_EQ(footprint(quick).elements, footprint(plain).elements);
                 EXPECT_EQ(footprint(quick).sectors, units(plain, 32).size());
-                // A uniform access is served as if its addresses were found to be alike.
+                // A uniform access is served as if the comparison of its addresses had been made.
                 EXPECT_EQ(wavefronts(quick).taken, slow_wavefronts(plain))
                     << int(bytes) << " " << first;
             }

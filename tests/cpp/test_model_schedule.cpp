@@ -1,4 +1,4 @@
-// Blocks on their multiprocessors, and which of their reads are merged.
+// The blocks on their multiprocessors, and which of their reads are merged.
 #include <gtest/gtest.h>
 
 #include "model/block_schedule.hpp"
@@ -8,20 +8,20 @@
 namespace coalesce::model {
 namespace {
 
-TEST(RequestCoalescer, MergesReadsThatAreUnderWayInACluster) {
+TEST(RequestCoalescer, MergesPendingReadsOfACluster) {
     RequestCoalescer coalescer(*find_gpu("h200"));
     EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 0), 0b1111);
     coalescer.ask(0, 7, 0b0011, 0, false);
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 150), 0b0100);
     EXPECT_EQ(coalescer.missing(1, 7, 0b0111, 150), 0b0111);  // another cluster
     EXPECT_EQ(coalescer.missing(0, 8, 0b0111, 150), 0b0111);  // another line
-    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 250), 0b0111);  // it is there
+    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 250), 0b0111);  // the answer has arrived
     coalescer.ask(0, 7, 0b0100, 300, true);                   // DRAM takes longer
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 750), 0b0011);
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 950), 0b0111);
 }
 
-TEST(RequestCoalescer, ThereIsNoneBeforeHopper) {
+TEST(RequestCoalescer, DoesNotExistBeforeHopper) {
     RequestCoalescer coalescer(*find_gpu("a100"));
     coalescer.ask(0, 7, 0b1111, 0, false);
     EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 1), 0b1111);
@@ -43,7 +43,7 @@ std::shared_ptr<const Filtered> reading(uint64_t line, uint32_t cycles) {
     return filtered;
 }
 
-TEST(BlockSchedule, RunsEachRequestOnceAndInTheOrderOfItsBlock) {
+TEST(BlockSchedule, RunsEachRequestOnceInOrder) {
     const Gpu& gpu = *find_gpu("h200");
     BlockSchedule schedule(gpu, 2);
     constexpr uint64_t blocks = 1000, cycles = 300;
@@ -54,7 +54,7 @@ TEST(BlockSchedule, RunsEachRequestOnceAndInTheOrderOfItsBlock) {
         for (; started < blocks && schedule.has_place(); ++started)
             schedule.start(started, reading(started * cycles, cycles));
         const BlockSchedule::Slice& slice = schedule.run_slice();
-        const double before = last;  // slices follow each other
+        const double before = last;  // slices follow one another
         for (const BlockSchedule::Request& r : slice.requests) {
             const uint64_t block = r.traffic->line / cycles;
             EXPECT_EQ(r.traffic->line % cycles, next[block]++);
@@ -70,7 +70,7 @@ TEST(BlockSchedule, RunsEachRequestOnceAndInTheOrderOfItsBlock) {
     EXPECT_LE(most, 2 * gpu.multiprocessors);
 }
 
-TEST(BlockSchedule, TakesAsLongAsTheSecondLevelNeeds) {
+TEST(BlockSchedule, LastsAsLongAsL2Needs) {
     const Gpu& gpu = *find_gpu("h200");
     BlockSchedule schedule(gpu, 1);
     constexpr uint32_t cycles = 10000;
@@ -80,7 +80,7 @@ TEST(BlockSchedule, TakesAsLongAsTheSecondLevelNeeds) {
     while (!schedule.is_empty())
         for (const BlockSchedule::Request& r : schedule.run_slice().requests)
             end = std::max(end, r.time);
-    const double sectors = 4.0 * cycles;  // of a multiprocessor
+    const double sectors = 4.0 * cycles;  // of one multiprocessor
     EXPECT_NEAR(end, sectors / l2_sectors_a_cycle, 0.1 * end);
 }
 

@@ -1,4 +1,4 @@
-// Each row of the catalogue has its kernel file, and the file is what the row says.
+// Each row of the catalogue has a kernel file that matches the row.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -47,7 +47,7 @@ TEST(Catalogue, NamesAreUniqueAndFilesAreListedOnce) {
     }
 }
 
-TEST(Catalogue, RungsClimbInEveryOperation) {
+TEST(Catalogue, RungsAscendInEachOperation) {
     std::map<std::string_view, uint32_t> last;
     for (const Variant& v : variants()) {
         EXPECT_GT(v.rung(), last[v.operation]) << v.file;
@@ -61,7 +61,7 @@ TEST(Catalogue, EveryKernelStartsWithItsIdeaAndHasTheEntry) {
         ASSERT_FALSE(text.empty()) << v.file;
         EXPECT_TRUE(text.starts_with("// ")) << v.file;
         EXPECT_FALSE(v.sentence.empty());
-        // Attributes such as __launch_bounds__(256, 2) may stand before the name.
+        // Attributes such as __launch_bounds__(256, 2) may precede the name.
         const std::regex entry("extern \"C\" __global__ void\\s(__\\w+__\\([^{;]*\\)\\s+)?" +
                                std::string(v.name) + "\\(");
         EXPECT_TRUE(std::regex_search(text, entry)) << v.file;

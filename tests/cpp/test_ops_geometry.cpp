@@ -1,4 +1,4 @@
-// Every launch covers every element, stays within CUDA's limits and wastes less than a block a row.
+// Each launch covers all elements, respects CUDA's limits and wastes less than one block per row.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -12,7 +12,7 @@ namespace {
 
 uint64_t threads(const Extent3& e) { return uint64_t(e.x) * e.y * e.z; }
 
-// The rows and columns a launch reaches, from what each geometry promises.
+// The rows and columns that a launch covers, as its geometry promises.
 struct Reach {
     uint64_t rows, cols;
 };
@@ -32,7 +32,7 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
     if (geometry == blocks_of_64_by_64 || geometry == tiles_of_64) return {y * 64, x * 64};
     if (geometry == blocks_of_128_by_128) return {y * 128, x * 128};
     if (geometry == block_for_each_multiprocessor ||
-        geometry == warpgroups_for_each_multiprocessor) {  // its blocks walk through all tiles
+        geometry == warpgroups_for_each_multiprocessor) {  // its blocks process several tiles
         EXPECT_EQ(x * y, s.multiprocessors);
         return {UINT64_MAX, UINT64_MAX};
     }
@@ -42,7 +42,7 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
         return {y * tile, x / cluster * (tile == 32 ? 32 : 64)};
     }
     if (geometry == elements_by_four) {
-        const uint64_t groups = (s.cols + 3) / 4;  // of a row
+        const uint64_t groups = (s.cols + 3) / 4;  // per row
         return {x * l.block.x / groups, s.cols};
     }
     if (geometry == strips_of_128_by_32) {
@@ -51,7 +51,7 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
         return {x / strips * 128, strips * 32};
     }
     if (geometry == warps_or_blocks_over_rows) return {l.block.y == 8 ? x * 8 : x, UINT64_MAX};
-    if (geometry == slices_of_columns)  // a slice's blocks walk down its rows
+    if (geometry == slices_of_columns)  // the blocks of a slice process its rows one after another
         return {UINT64_MAX, x * 32 * (16 / s.item_size)};
     ADD_FAILURE() << "a geometry without a promise";
     return {0, 0};
@@ -63,7 +63,7 @@ TEST(Geometry, CoversEveryShapeWithinTheLimits) {
     for (const Variant& v : variants()) {
         for (const uint64_t rows : extents) {
             for (const uint64_t cols : extents) {
-                if (rows * cols > uint64_t(1) << 40) continue;  // no GPU holds it
+                if (rows * cols > uint64_t(1) << 40) continue;  // larger than the memory of any GPU
                 const std::vector<uint32_t> none = {8, 16, 32};
                 for (const uint32_t tile :
                      v.tiles.empty() ? none : std::vector(v.tiles.begin(), v.tiles.end())) {
@@ -95,7 +95,7 @@ TEST(Geometry, FoldsRowsBeyondTheYAxisOntoZ) {
     EXPECT_EQ(tiles_columns_on_x({65535ull * 32, 32, 32, 4}).grid, (Extent3{1, 65535, 1}));
 }
 
-TEST(Geometry, AsksForDynamicSharedMemoryByElementSize) {
+TEST(Geometry, DynamicSharedMemoryDependsOnTheElementSize) {
     EXPECT_EQ(block_for_each_row_dynamic({5, 5, 32, 4}).shared_bytes, 1024u);
     EXPECT_EQ(block_for_each_row_dynamic({5, 5, 32, 8}).shared_bytes, 2048u);
     EXPECT_EQ(block_for_each_row({5, 5, 32, 8}).shared_bytes, 0u);

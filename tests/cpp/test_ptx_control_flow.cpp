@@ -1,6 +1,6 @@
-// Blocks, reconvergence points and live ranges: tables, then random programs against slow oracles
-// that follow the definitions (remove a block and see what still reaches the end; follow every path
-// from a write to a read).
+// Blocks, points of reconvergence and live ranges: tables, then random programs compared with slow
+// oracles that follow the definitions. (Remove a block and see what still reaches the end; follow
+// every path from a write to a read.)
 #include "ptx/control_flow.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ Module kernel(const std::string& body) {
 
 const Function& entry_of(const Module& module) { return *module.find_function("k"); }
 
-// "0-2>1,2 !3": instructions 0 to 1, successors 1 and 2, reconvergence at block 3; "." leaves.
+// "0-2>1,2 !3": instructions 0 to 1, successors 1 and 2, reconvergence at block 3; "." can leave.
 std::string flow_of(const std::string& body) {
     const Module module = kernel(body);
     std::string text;
@@ -59,11 +59,11 @@ TEST(ControlFlow, Blocks) {
          "0-1>1,2 !3; 1-3>3 !3; 3-4>3 !3; 4-5>."},
         {"L: add.u32 a, a, 1; @p bra L; ret;", "0-2>1,0 !1; 2-3>."},
         {"L: @q bra E; add.u32 a, a, 1; @p bra L; E: ret;", "0-1>1,2 !2; 1-3>2,0 !2; 3-4>."},
-        // an early return only in one arm: the exit is where they meet
+        // an early return on one side only: lanes reconverge at the exit
         {"@p bra T; mov.b32 a, 1; ret; T: mov.b32 a, 2; ret;", "0-1>1,2; 1-3>.; 3-5>."},
         {"@p bra T; @q ret; mov.b32 b, 1; T: mov.b32 a, 2; ret;",
          "0-1>1,3; 1-2>2.; 2-3>3 !3; 3-5>."},
-        // barriers and calls end a block, a warp's barrier does not
+        // barriers and calls end a block; bar.warp.sync does not
         {"bar.sync 0; ret;", "0-1>1 !1; 1-2>."},
         {"barrier.cta.sync.aligned 0; barrier.cluster.arrive; ret;", "0-1>1 !1; 1-2>2 !2; 2-3>."},
         {"bar.warp.sync -1; ret;", "0-2>."},
@@ -74,11 +74,11 @@ TEST(ControlFlow, Blocks) {
         {"bra E; mov.b32 a, 1; E: ret;", "0-1>2 !2; 1-2>2 !2; 2-3>."},
         {"ts: .branchtargets A, B, A; brx.idx a, ts; A: mov.b32 b, 1; B: ret;",
          "0-1>1,2 !2; 1-2>2 !2; 2-3>."},
-        // loops without an end
+        // infinite loops
         {"L: bra L;", "0-1>0"},
         {"@p bra L; ret; L: add.u32 a, a, 1; bra L;", "0-1>1,2 !1; 1-2>.; 2-4>2"},
         {"L: @p bra M; N: bra L; M: bra L;", "0-1>1,2; 1-2>0; 2-3>0"},
-        // a label that nothing branches to starts no block
+        // a label without a branch to it does not start a block
         {"mov.b32 a, 1; L: mov.b32 b, 2; ret;", "0-3>."},
     };
     for (const auto& row : table) EXPECT_EQ(flow_of(row.body), row.flow) << row.body;
@@ -89,7 +89,7 @@ TEST(ControlFlow, BlockOfEachInstruction) {
     EXPECT_EQ(control_flow(entry_of(module)).block_of, (std::vector<uint32_t>{0, 1, 1, 2}));
 }
 
-TEST(ControlFlow, RefusesWhatIsNoTarget) {
+TEST(ControlFlow, RefusesInvalidTargets) {
     Module module = kernel("@p bra E; ret; E: ret;");
     module.functions[1].body[0].operands[0].target = 99;
     EXPECT_THROW((void)control_flow(entry_of(module)), PtxError);
@@ -185,18 +185,18 @@ TEST(LiveRanges, Table) {
         {"ret;", ""},
         {"mov.b32 a, 1; mov.b32 b, a; mov.b32 c, b; ret;", "a:0-1 b:1-2 c:2-2"},
         {"mov.b32 a, 1; mov.b32 a, 2; ret;", "a:0-1"},
-        // around a loop: `b` is kept to the loop's end, `c` lives only inside
+        // around a loop: `b` is live to the end of the loop, `c` only inside
         {"mov.b32 a, 0; mov.b32 b, 7; L: add.u32 c, b, 1; add.u32 a, a, c; setp.lt.u32 p, a, 9; "
          "@p bra L; ret;",
          "p:4-5 a:0-5 b:1-5 c:2-3"},
-        // one arm's register is not live in the other arm
+        // a register of one side is not live on the other side
         {"@p bra T; mov.b32 a, 1; mov.b32 b, a; bra E; T: mov.b32 c, 1; mov.b32 b, c; E: mov.b32 "
          "d, b;"
          "ret;",
          "p:0-0 a:1-2 b:2-6 c:4-5 d:6-6"},
-        // a guarded write keeps the value before it
+        // a guarded write keeps the earlier value
         {"mov.b32 a, 1; @p mov.b32 a, 2; mov.b32 b, a; ret;", "p:0-1 a:0-2 b:2-2"},
-        // a backward jump that makes a value live in text above its write
+        // a backward jump makes a value live in text before its write
         {"bra M; L: mov.b32 b, a; ret; M: mov.b32 a, 1; bra L;", "a:1-4 b:1-1"},
     };
     for (const auto& row : table) EXPECT_EQ(ranges_of(row.body), row.ranges) << row.body;
@@ -259,13 +259,13 @@ TEST(ControlFlow, PostDominatorsAgreeWithTheirDefinition) {
         const ControlFlow flow = control_flow(entry_of(module));
         const auto count = static_cast<uint32_t>(flow.blocks.size());
         for (uint32_t b = 0; b < count; ++b) {
-            std::vector<uint32_t> above;  // every block that all paths from b to the exit pass
+            std::vector<uint32_t> above;  // all blocks that every path from b to the exit passes
             if (reaches_exit(flow, b, no_block)) {
                 for (uint32_t d = 0; d < count; ++d) {
                     if (d != b && !reaches_exit(flow, b, d)) above.push_back(d);
                 }
             }
-            // The nearest one is post-dominated by all the others.
+            // All others post-dominate the nearest one.
             uint32_t nearest = no_block;
             for (uint32_t d : above) {
                 const bool first = std::all_of(above.begin(), above.end(), [&](uint32_t e) {
@@ -295,7 +295,7 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
         for (uint32_t r = 0; r < k.registers.size(); ++r) {
             LiveRange expected;
             for (uint32_t i = 0; i < size; ++i) {
-                // Live at i, or written there: some path from i reads r before anything writes it.
+                // Live at i, or written there: on some path from i, r is read before it is written.
                 bool live = contains(touched[i].writes, r);
                 std::vector<bool> seen(size, false);
                 std::vector<uint32_t> stack{i};
@@ -324,7 +324,8 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
     }
 }
 
-// 20,000 instructions and 10,000 registers in 2,000 blocks; the bound is loose for slow machines.
+// 20,000 instructions and 10,000 registers in 2,000 blocks; the limit is generous for slow
+// machines.
 TEST(LiveRanges, LargeKernelIsFast) {
     std::string body = ".reg .b32 %r<10000>;\n";
     for (int i = 0; i < 10000; ++i) {

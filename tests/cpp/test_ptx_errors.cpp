@@ -1,4 +1,4 @@
-// What the parser says of text that is not PTX, and where it says it.
+// The parser's messages for invalid PTX, and their positions.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the fuzz targets ask of a text: that it ends.
+// A requirement of the fuzz targets: every text must end.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,17 +17,18 @@ int fuzz(const std::function<void(const std::string&)>& run) {
         [](std::mt19937&, long) { return std::string("text"); }, run, [] {}, 1);
 }
 
-TEST(Fuzzing, ATextThatWaitsEndsTheRun) {
+TEST(Fuzzing, AWaitingTextEndsTheRun) {
     EXPECT_DEATH(
         fuzz([](const std::string&) { std::this_thread::sleep_for(std::chrono::hours(1)); }),
         "a text that does not end");
 }
 
-TEST(Fuzzing, TextsThatEndDoNot) {
+TEST(Fuzzing, FinishedTextsDoNotEndTheRun) {
     int runs = 0;
     EXPECT_EQ(fuzz([&](const std::string&) { ++runs; }), 0);
     EXPECT_EQ(runs, 2);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // nothing ends the process later
+    // No watchdog ends the process later.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
 }
 
 }  // namespace

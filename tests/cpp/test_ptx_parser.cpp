@@ -1,4 +1,4 @@
-// Tables of PTX and what the parser understood of it, as dump() prints it.
+// Tables of PTX and of what the parser understood, as printed by dump().
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ std::string dump_of(const std::string& text) {
     return dump(parse(head + text)).substr(dumped_head.size());
 }
 
-// The instructions of a kernel with a few registers to use.
+// The instructions of a kernel that declares a few registers.
 std::string body_of(const std::string& text) {
     const std::string dumped = dump_of(
         ".global .align 16 .b8 data[64];\n.entry k(.param .u64 in)\n{\n"
@@ -162,7 +162,7 @@ TEST(PtxParser, LabelsAndBranches) {
     EXPECT_EQ(module.functions[0].branch_targets.at("ts"), (std::vector<uint32_t>{1, 2, 1}));
 }
 
-// Inline asm brings the same names again and again, each time in braces of its own.
+// Inline asm repeats the same names, each time in its own braces.
 TEST(PtxParser, ScopesShadow) {
     EXPECT_EQ(dump_of(".entry k { .reg .b32 t; mov.u32 t, 0;\n"
                       "{ .reg .b32 t; L: mov.u32 t, 1; bra L; }\n"
@@ -227,8 +227,8 @@ TEST(PtxParser, SourceLines) {
     EXPECT_EQ(module.functions[1].body[0].source.line, 0u);
 }
 
-// Code of a header belongs to the line of the kernel's own file that called it, through however
-// many functions; a function of the own file is a line of its own.
+// Code from a header has the line in the kernel's own file that called it, even through several
+// functions. A function in the kernel's own file has its own lines.
 TEST(PtxParser, InlinedCodeHasTheLineThatWasWritten) {
     const Module module =
         parse(head +

@@ -1,4 +1,4 @@
-// What machine instructions on floating-point numbers, and comparisons, do.
+// Floating-point arithmetic, conversions and comparisons of machine code.
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +9,7 @@ namespace {
 
 float flushed(float f) { return std::fpclassify(f) == FP_SUBNORMAL ? std::copysign(0.0f, f) : f; }
 
-// The smaller of two numbers; -0 is smaller than 0, and a NaN loses.
+// The smaller of two numbers; -0 is less than 0, and a NaN is ignored.
 template <class T>
 T least(T a, T b) {
     if (a != a) return b;
@@ -125,7 +125,8 @@ std::vector<Row> floating_rows() {
 TEST(SassLift, Comparisons) { expect(comparison_rows()); }
 TEST(SassLift, Floats) { expect(floating_rows()); }
 
-// The functions of the special unit are approximations: of the best, to some bits.
+// The functions of the special unit are approximations: compare a number of bits with the exact
+// value.
 TEST(SassLift, Approximations) {
     const struct {
         const char* code;
@@ -152,8 +153,8 @@ TEST(SassLift, Approximations) {
     }
 }
 
-// What the short division cannot do: tests/data has recordings of kernels that divide 0.
-TEST(SassLift, DivisionsThatNeedMore) {
+// Operands that the short division cannot handle. Kernels that divide 0 are recorded in tests/data.
+TEST(SassLift, SlowDivisions) {
     const struct {
         float a, b;
         bool slow;

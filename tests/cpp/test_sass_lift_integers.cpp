@@ -1,4 +1,4 @@
-// What machine instructions on integers do, for values at the edges and random ones.
+// Integer instructions of machine code, for extreme and random values.
 #include <algorithm>
 
 #include "sass_rows.hpp"

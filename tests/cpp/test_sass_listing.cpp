@@ -156,7 +156,7 @@ TEST(SassListing, ConstantBanks) {
     EXPECT_EQ(addresses.symbols[0].symbol, "state");
 }
 
-TEST(SassListing, RefusesWhatIsNotIt) {
+TEST(SassListing, RefusesOtherTexts) {
     const std::string gap = "//--------------------- .text.f --\n/*0000*/ NOP ;\n/*0030*/ NOP ;\n";
     EXPECT_THROW((void)read(gap), coalesce::UnsupportedInstruction);
     const std::string number = "//--------------------- .text.f --\n/*00x0*/ NOP ;\n";

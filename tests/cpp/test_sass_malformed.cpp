@@ -1,4 +1,4 @@
-// Lines that are no instructions, or of a kind that nobody lifts, give an error and no crash.
+// Lines that are not instructions, or that cannot be lifted, must cause an error and no crash.
 #include <gtest/gtest.h>
 
 #include "sass_fixture.hpp"
@@ -6,7 +6,7 @@
 namespace coalesce::sass {
 namespace {
 
-TEST(SassLift, RefusesWhatItCannotRead) {
+TEST(SassLift, RefusesMalformedLines) {
     const char* const lines[] = {
         "FROB R0, R2",
         "IADD3",
@@ -99,7 +99,7 @@ TEST(SassLift, RefusesWhatItCannotRead) {
         "MATCH.ANY R0",
         "P2R R0, PR",
         "R2P PR",
-        // What nobody is known to write.
+        // Forms that no compiler is known to write.
         "IADD3 R0, -|R2|, R4, R6",
         "IADD3 R0, R2.H0_H0.H1_H1, R4, R6",
         "IMAD R0, P1, R2, R4, R6",
@@ -146,7 +146,7 @@ TEST(SassLift, RefusesWhatItCannotRead) {
     }
 }
 
-// The listing cut off anywhere: read and lifted, or refused.
+// A listing that is truncated anywhere is lifted or refused.
 TEST(SassLift, SurvivesListingsThatEndEarly) {
     const std::string whole = listing_text({"IADD3 R0, P0, R2, -R4, RZ", "BAR.SYNC 0x0"});
     const ptx::Module module = ptx::parse(

@@ -1,4 +1,4 @@
-// What the assembler wrote into an instruction: read from the listing, and taken apart.
+// The assembler's schedule of an instruction, read from the listing and decoded.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ Listing read_code(const std::string& code) {
     return read("//--------------------- .text.f --\n.text.f:\n" + code);
 }
 
-// Of one instruction by itself, the way nvdisasm prints it.
+// The schedule of a single instruction, printed as by nvdisasm.
 Schedule scheduled(const std::string& instruction, uint64_t encoding) {
     char upper[64];
     std::snprintf(upper, sizeof upper, "/* 0x%016llx */\n", (unsigned long long)encoding);
@@ -25,10 +25,10 @@ Schedule scheduled(const std::string& instruction, uint64_t encoding) {
     return schedule_of(listing.codes.at("f").instructions.at(0));
 }
 
-// The upper half of an encoding with these fields, at the bits that schedule.hpp names.
+// The upper half of an encoding with these fields, at the bits that schedule.hpp specifies.
 struct Fields {
     uint64_t cycles = 1, may_switch = 0, result = 7, operands = 7, awaits = 0;
-    uint64_t around = 0;  // bits of the rest
+    uint64_t around = 0;  // the remaining bits
     [[nodiscard]] uint64_t encoding() const {
         constexpr uint64_t rest = ~(uint64_t{0x1ffff} << 41);
         return (around & rest) | cycles << (105 - 64) | may_switch << (109 - 64) |
@@ -36,7 +36,7 @@ struct Fields {
     }
 };
 
-// Of vector addition, as nvdisasm printed it.
+// From a vector addition, as printed by nvdisasm.
 constexpr const char* printed = R"(
         /*0000*/                   LDG.E R6, desc[UR4][R4.64] ;                /* 0x0000000404067981 */
                                                                                /* 0x000ea8000c1e1900 */
@@ -45,7 +45,7 @@ constexpr const char* printed = R"(
                                                                                /* 0x004fc80007ffe0ff */
 )";
 
-TEST(SassEncoding, TheUpperHalfStandsInTheLineBehind) {
+TEST(SassEncoding, TheUpperHalfIsOnTheNextLine) {
     const Listing listing = read_code(printed);
     const auto& code = listing.codes.at("f").instructions;
     ASSERT_EQ(code.size(), 2u);
@@ -59,13 +59,13 @@ TEST(SassEncoding, TheUpperHalfStandsInTheLineBehind) {
 TEST(SassEncoding, MayBeMissing) {
     const Listing without = read_code("/*0000*/ NOP ;\n/*0010*/ EXIT ;\n");
     for (const Instruction& in : without.codes.at("f").instructions) EXPECT_EQ(in.encoding, 0u);
-    // Neither half of one, and one before the first instruction, is that of another.
+    // An incomplete encoding, or one before the first instruction, belongs to no instruction.
     const Listing half = read_code(
         "/* 0x00000000000000aa */\n/*0000*/ NOP ; /* 0x0000000000007918 */\n/* 0x12 */\n");
     EXPECT_EQ(half.codes.at("f").instructions.at(0).encoding, 0u);
 }
 
-TEST(SassSchedule, OfALoadAndItsUser) {
+TEST(SassSchedule, ALoadAndItsUse) {
     const Listing listing = read_code(printed);
     const Schedule load = schedule_of(listing.codes.at("f").instructions.at(0));
     EXPECT_EQ(load.cycles, 4);
@@ -81,8 +81,8 @@ TEST(SassSchedule, OfALoadAndItsUser) {
     EXPECT_EQ(user.target, Schedule::no_branch);
 }
 
-TEST(SassSchedule, TakesEachFieldFromItsBits) {
-    // Whatever the rest of the encoding is.
+TEST(SassSchedule, ReadsEachFieldFromItsBits) {
+    // The other bits of the encoding do not matter.
     for (const uint64_t around : {uint64_t{0}, ~uint64_t{0}})
         for (uint64_t may_switch = 0; may_switch < 2; ++may_switch)
             for (uint64_t n = 0; n < 64; ++n) {
@@ -103,11 +103,11 @@ TEST(SassSchedule, BranchesHaveTheirTarget) {
     EXPECT_EQ(schedule_of(code.at(0)).target, 3u);
     EXPECT_EQ(schedule_of(code.at(1)).target, Schedule::no_branch);
     EXPECT_EQ(schedule_of(code.at(2)).target, 1u);
-    EXPECT_EQ(schedule_of(code.at(3)).target, Schedule::no_branch);  // it comes back
+    EXPECT_EQ(schedule_of(code.at(3)).target, Schedule::no_branch);  // a call returns
     EXPECT_EQ(schedule_of(code.at(4)).target, Schedule::no_branch);
 }
 
-TEST(SassSchedule, NothingFollowsWhatLeavesAlways) {
+TEST(SassSchedule, NothingFollowsAnUnconditionalExit) {
     const struct {
         const char* text;
         bool ends;

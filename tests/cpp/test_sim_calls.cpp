@@ -1,4 +1,4 @@
-// Calls, and the registers of functions whose lanes are under way at the same time.
+// Calls, and the registers of functions in which lanes are at the same time.
 #include <gtest/gtest.h>
 
 #include "sim_fixture.hpp"
@@ -12,8 +12,8 @@ std::vector<Words> numbered(size_t n) {
     return words;
 }
 
-// Two functions that lay their registers out differently; each waits in the middle, so that the
-// other runs before it goes on.
+// Two functions with different layouts of registers. Each waits in the middle, so that the other
+// one runs before it continues.
 constexpr const char* two_functions = R"(
 .func (.param .b64 r) wide (.param .b64 a, .param .b32 members)
 {
@@ -39,8 +39,8 @@ constexpr const char* two_functions = R"(
 }
 )";
 
-TEST(Calls, KeepRegistersApart) {
-    // Even lanes go one way and odd ones the other; both wait for all 32 inside the functions.
+TEST(Calls, DoNotShareRegisters) {
+    // Even and odd lanes call different functions, and wait inside them for all 32 lanes.
     const std::string body = R"(
  { .param .b64 a; .param .b32 m; .param .b64 r;
    st.param.b64 [a], %d1; st.param.b32 [m], -1;
@@ -59,7 +59,7 @@ TEST(Calls, KeepRegistersApart) {
     }
 }
 
-TEST(Calls, ThroughPointersPartLanes) {
+TEST(Calls, LanesDivergeAtCallsThroughPointers) {
     const std::string table =
         std::string(two_functions) + ".global .u64 functions[2] = {wide, narrow};\n";
     const std::string body = R"(
@@ -103,7 +103,7 @@ TEST(Calls, GuardedCallsAndReturns) {
         EXPECT_EQ(got[i], i % 2 == 0 ? 77 : i < 10 ? i : i / 2) << i;
 }
 
-TEST(Calls, RecursionThatIsTooDeepIsAnError) {
+TEST(Calls, TooDeepRecursionIsAnError) {
     const std::string f =
         ".func f (.param .b64 a)\n{ .param .b64 b; .reg .b64 %x; ld.param.u64 %x, [a];\n"
         " st.param.b64 [b], %x; call f, (b); ret; }\n";
@@ -111,7 +111,7 @@ TEST(Calls, RecursionThatIsTooDeepIsAnError) {
     EXPECT_THROW(run_module(kernel_text(body, f), numbered(3)), LaunchError);
 }
 
-TEST(Warps, GroupsWithMasksOfTheirOwn) {
+TEST(Warps, GroupsWithDifferentMasks) {
     // Four tiles of eight lanes vote, reduce and match in one instruction each.
     const std::string body = R"(
  and.b32 %r4, %i, 24; mov.u32 %r5, 0xff; shl.b32 %r5, %r5, %r4;
@@ -136,7 +136,7 @@ TEST(Warps, GroupsWithMasksOfTheirOwn) {
     }
 }
 
-TEST(Warps, LanesThatLeaveAreNotAwaited) {
+TEST(Warps, DoNotWaitForLanesThatExited) {
     const std::string body = R"(
  @!%p1 bra STAY;
  mov.u32 %r4, 100;

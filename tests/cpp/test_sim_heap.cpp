@@ -1,4 +1,4 @@
-// Device arrays: where they are, and what is known of those that are gone.
+// Device arrays: their addresses, and what is known about freed ones.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace coalesce::sim {
 namespace {
 
-TEST(Heap, AddressesAreNeverGivenOutAgain) {
+TEST(Heap, AddressesAreNotReused) {
     uint64_t last = 0;
     for (int i = 0; i < 5; ++i) {
         const auto array = allocate_array({100, 3}, 4, "float32");
@@ -31,7 +31,7 @@ TEST(Heap, FreedArraysAreRemembered) {
     EXPECT_FALSE(freed_at(address)) << "someone still has it";
 }
 
-TEST(Heap, AFreedArrayIsFoundByAnyOfItsBytes) {
+TEST(Heap, FreedArraysAreFoundByAnyByte) {
     auto array = allocate_array({8}, 4, "float32");
     const uint64_t address = array->buffer().address;
     array.reset();

@@ -1,5 +1,5 @@
-// Every instruction gives the same bits on every instruction set of the host, for full warps, a
-// partial warp and warps of which some lanes are active.
+// Every instruction has the same result on every instruction set of the host: for full warps, a
+// partial warp, and warps with some active lanes.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// The text with each of the values in place of '$'.
+// Copies of the text with each of the values instead of '$'.
 Texts each(const std::string& text, std::initializer_list<const char*> values) {
     Texts out;
     for (const char* value : values) {
@@ -212,7 +212,7 @@ Texts conversions() {
     add(all, each("cvt.$.f32 %r0, %f1, %f2;",
                   {"rn.f16x2", "rz.f16x2", "rn.relu.f16x2", "rn.bf16x2", "rz.relu.bf16x2"}));
     all.push_back("cvt.rna.tf32.f32 %r0, %f1;");
-    // Registers wider than the types.
+    // Registers that are wider than the types.
     all.push_back("cvt.s8.s8 %d0, %r1;");
     all.push_back("cvt.u16.s8 %r0, %d1;");
     all.push_back("cvt.rzi.s16.f32 %d0, %f1;");
@@ -225,7 +225,7 @@ std::vector<Words> inputs(size_t count) {
     const auto word = [&]() -> uint64_t {
         const uint64_t bits = random();
         switch (random() % 8) {
-            case 0: {  // edges of every type
+            case 0: {  // extreme values of all types
                 constexpr uint64_t edges[] = {0,
                                               1,
                                               2,
@@ -253,7 +253,7 @@ std::vector<Words> inputs(size_t count) {
             }
             case 1:
                 return bits >> (random() % 64);
-            case 2:  // a moderate float and double at once
+            case 2:  // a moderate value both as a float and as a double
                 return (std::bit_cast<uint64_t>(double(int64_t(bits)) * 0x1p-50) & ~0xffffffffull) |
                        std::bit_cast<uint32_t>(float(int32_t(bits)) * 0x1p-24f);
             case 3:
@@ -276,7 +276,8 @@ TEST_P(InstructionSets, Agree) {
     const std::vector<Words> words = inputs(32 * 4 + 13);
     for (const std::string& text : GetParam()()) {
         SCOPED_TRACE(text);
-        // In full, and only where the third word is odd; elsewhere the result stays zero.
+        // Once for all threads, and once only for those whose third word is odd; the other results
+        // stay zero.
         const ptx::Module module = ptx::parse(kernel_text(text));
         const ptx::Module some = ptx::parse(kernel_text("@!%p3 bra SKIP;\n" + text + "\nSKIP:\n"));
         std::vector<uint64_t> whole;

@@ -1,4 +1,4 @@
-// The state of an mbarrier: what arrivals and bytes do to it. The instructions are tested from
+// The effect of arrivals and bytes on the state of an mbarrier. The instructions are tested from
 // Python.
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace coalesce::sim {
 namespace {
 
-TEST(Mbarrier, TurnsWhenAllHaveArrived) {
+TEST(Mbarrier, CompletesWhenAllHaveArrived) {
     Mbarrier b = Mbarrier::with(3);
     EXPECT_EQ(b.parity(), 0u);
     for (uint32_t phase = 0; phase < 5; ++phase) {
@@ -38,7 +38,7 @@ TEST(Mbarrier, WaitsForBytesToo) {
     EXPECT_EQ(b.pending(), 1u);
 }
 
-TEST(Mbarrier, BytesMayComeBeforeTheyAreAnnounced) {
+TEST(Mbarrier, BytesMayArriveBeforeTheyAreAnnounced) {
     Mbarrier b = Mbarrier::with(1);
     EXPECT_STREQ(b.expect_bytes(-Mbarrier::most_bytes), "");
     b.turn();
@@ -52,7 +52,7 @@ TEST(Mbarrier, BytesMayComeBeforeTheyAreAnnounced) {
     EXPECT_EQ(b.parity(), 1u);
 }
 
-TEST(Mbarrier, ExpectsFewerWhereThreadsDropOut) {
+TEST(Mbarrier, ExpectsFewerArrivalsAfterADrop) {
     Mbarrier b = Mbarrier::with(2);
     EXPECT_STREQ(b.arrive(1), "");
     EXPECT_STREQ(b.drop(), "");
@@ -62,7 +62,7 @@ TEST(Mbarrier, ExpectsFewerWhereThreadsDropOut) {
     EXPECT_EQ(b.expected(), 1u);
 }
 
-TEST(Mbarrier, RefusesWhatItCannotCount) {
+TEST(Mbarrier, RefusesTooManyArrivalsAndBytes) {
     Mbarrier b = Mbarrier::with(Mbarrier::most_arrivals);
     const uint64_t before = b.word();
     EXPECT_NE(std::string(b.arrive(Mbarrier::most_arrivals + 1)), "");

@@ -1,4 +1,4 @@
-// The contract of observers: what compiles, and who hears what, in which order.
+// The interface of observers: what compiles, and who gets which events in which order.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,7 +43,7 @@ static_assert(!Observer<NoList>);
 static_assert(watch_of<NoObserver> == Watch::nothing);
 static_assert(watch_of<Good> == Watch::nothing);
 
-// Writes down what it hears.
+// Records its events.
 struct Log {
     static constexpr Hooks hooks =
         Hook::start | Hook::finish | Hook::access | Hook::fence | Hook::arrive | Hook::complete;
@@ -71,7 +71,7 @@ using Both = Observers<Log, Segments, Log>;
 static_assert(Observer<Both> && watch_of<Both> == Watch::accesses);
 static_assert(Observer<Observers<>> && watch_of<Observers<>> == Watch::nothing);
 
-TEST(Observers, HearWhatTheyListenToInOrder) {
+TEST(Observers, GetTheirEventsInOrder) {
     const ptx::Module module = ptx::parse(R"(.version 8.5
 .target sm_90
 .address_size 64
@@ -116,7 +116,8 @@ TEST(Observers, HearWhatTheyListenToInOrder) {
         expected.push_back(std::string("2: ") + what);
     }
     EXPECT_EQ(lines, expected);
-    // Two warps: up to the barrier, the place behind it where lanes may meet, and the rest.
+    // Two warps, with three segments each: up to the barrier, the point of reconvergence, and the
+    // rest.
     EXPECT_EQ(segments.count, 6);
 }
 

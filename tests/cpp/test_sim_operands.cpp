@@ -1,5 +1,5 @@
-// Operands that do not fit their instruction are errors of the PTX, with line and column, before
-// anything runs; every state space has bounds while it runs.
+// Operands that do not fit their instruction are errors with line and column, before anything runs.
+// At run time, accesses outside a state space are faults.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ constexpr const char* variables =
 
 class Misfits : public testing::TestWithParam<const char*> {};
 
-TEST_P(Misfits, AreErrorsOfThePtx) {
+TEST_P(Misfits, ArePtxErrors) {
     const std::string text = kernel_text(
         "\n" + std::string(" .reg .b8 %b<4>; .local .align 8 .b8 la[64];\n  ") + GetParam() + ";",
         variables);
@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
         "st.global.v4.b8 [%out], {%h1, %r2, %h3, %h4}", "mov.b64 %d1, {%r1, %h1}",
         "mov.b64 {%r1, %d2}, %d1", "mov.b32 %r1, {%h1, %h2, %h3, %h4}",
         "ld.global.v2.u32 {%r1, %r2, %r3}, [%in]", "ld.global.v2.u32 %r1, [%in]",
-        // Registers that are too narrow, too wide, or no numbers.
+        // Registers that are too narrow, too wide, or have the wrong class.
         "ld.global.u64 %r1, [%in]", "ld.global.u32 %p1, [%in]", "st.global.u32 [%out], %h1",
         "ld.global.pred %p1, [%in]", "add.u32 %r1, %d2, %r3", "add.u32 %d1, %r2, %r3",
         "add.f64 %g1, %f2, %g3", "mov.u32 %r1, %d1", "mov.b16 %h1, %b1", "mov.pred %p1, %clock",
@@ -59,13 +59,13 @@ INSTANTIATE_TEST_SUITE_P(
         "ld.global.u32 %r1, [sa]", "ld.shared.u32 %r1, [la]", "ld.local.u32 %r1, [ga]",
         "ld.const.u32 %r1, [ga]", "ld.param.u32 %r1, [la]", "ld.u32 %r1, [in]",
         "atom.shared.add.u32 %r1, [ga], 1",
-        // How many.
+        // Wrong numbers of operands.
         "add.u32 %r1, %r2", "add.u32 %r1, %r2, %r3, %r4", "ld.global.u32 %r1",
         "ld.global.u32 %r1, [%in], %r2", "red.global.add.u32 [%out]",
         "atom.global.cas.b32 %r1, [%out], 1", "cp.async.wait_group %r1"),
     [](const auto& info) { return std::to_string(info.index); });
 
-TEST(Operands, ThatFitRun) {
+TEST(Operands, ValidOperandsRun) {
     EXPECT_EQ(value_of("ld.global.v2.u32 {%d4, %d5}, [%in]; add.u64 %d0, %d4, %d5;",
                        {uint64_t{7} << 32 | 5, 0, 0}),
               12u);
@@ -73,12 +73,12 @@ TEST(Operands, ThatFitRun) {
                        "mov.b32 %r0, {%b3, %b2, %b1, %b0};",
                        {0x01020304, 0, 0}),
               0x04030201u);
-    // A special register in the elements of a vector.
+    // A special register as an element of a vector.
     const std::string unpacked = "mov.b32 {%h1, %h2}, %laneid; mov.b32 %r0, {%h2, %h1};";
     EXPECT_EQ(run_body(unpacked, {Words{}, Words{}}), (std::vector<uint64_t>{0, 0x10000}));
     EXPECT_EQ(value_of("mov.b32 %r0, {0x1ff, 2, 3, 4};"), 0x040302ffu);
     EXPECT_EQ(value_of("cvt.u32.u8 %r0, 0x105;"), 5u);
-    // Values beside registers that are wider than the type.
+    // Immediates next to registers that are wider than the type.
     const std::string body =
         ".local .align 8 .b8 la[8]; mov.u64 %d4, la; st.local.v2.u32 [%d4], {%d1, 0x80000001}; "
         "ld.local.u64 %d0, [%d4];";
@@ -87,7 +87,7 @@ TEST(Operands, ThatFitRun) {
 
 class CallSites : public testing::TestWithParam<const char*> {};
 
-TEST_P(CallSites, FitTheirFunctionOrAreRefused) {
+TEST_P(CallSites, MustFitTheirFunction) {
     const std::string functions =
         ".func (.param .b32 r) f(.param .b32 a, .param .align 8 .b8 b[16])\n"
         "{ .reg .b32 %x; ld.param.u32 %x, [a]; st.param.b32 [r], %x; ret; }\n"
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, CallSites,
                                          "ld.param.u32 %r1, [r+1]", "st.param.b32 [b+-4], %r1"),
                          [](const auto& info) { return std::to_string(info.index); });
 
-// Each reads or writes outside the space it names, in one way or another.
+// Each accesses memory outside the named space, in a different way.
 class Outside : public testing::TestWithParam<const char*> {};
 
 TEST_P(Outside, IsAFault) {
@@ -143,8 +143,8 @@ INSTANTIATE_TEST_SUITE_P(
         "cp.async.ca.shared.global [sa+64], [ga], 4;"),
     [](const auto& info) { return std::to_string(info.index); });
 
-TEST(Spaces, AFunctionsParametersAreItsOwn) {
-    // A register points into the frame, not into the kernel's parameters.
+TEST(Spaces, FunctionsHaveTheirOwnParameters) {
+    // An address in a register refers to the frame, not to the kernel's parameters.
     const std::string f =
         ".func (.param .b64 r) f(.param .align 8 .b8 a[16]) { .reg .b64 %x<4>; mov.u64 %x1, a; "
         "ld.param.u64 %x2, [%x1+8]; st.param.b64 [r], %x2; ret; }\n";
@@ -154,7 +154,7 @@ TEST(Spaces, AFunctionsParametersAreItsOwn) {
     EXPECT_EQ(run_module(kernel_text(body, f), {{3, 4, 5}}).front(), 4u);
 }
 
-TEST(Pointers, ToFunctionsPassWhatTheFunctionTakes) {
+TEST(Pointers, CallsCheckTheSizesOfArguments) {
     const std::string f =
         ".func f(.param .align 8 .b8 a[4096]) { ret; }\n.func g(.param .b32 a) { ret; }\n";
     const auto call = [&](const std::string& name) {

@@ -1,5 +1,5 @@
-// A plain run keeps what it finds out about addresses, and sums up chains of multiply-adds in one
-// go: it must leave what a run leaves in which every access is announced and none is remembered.
+// Plain runs use known strides of addresses, and execute chains of multiply-adds as one operation.
+// They must have the same results as runs that announce every access and use neither.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -11,7 +11,7 @@
 namespace coalesce::sim {
 namespace {
 
-// Makes the engine announce accesses, and does nothing with them.
+// Listens to accesses and ignores them, so that the engine announces them.
 struct Listener {
     static constexpr Hooks hooks = Hook::access;
     void access(const Warp&, const MemoryEvent&) {}
@@ -25,7 +25,7 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
-// Runs k(data, out, one, stride) with 64 threads; `data` points to the middle of its words.
+// Runs k(data, out, one, stride) with 64 threads. `data` points to the middle of its array.
 template <class O>
 Outcome run_as(const std::string& text) {
     const ptx::Module module = ptx::parse(text);
@@ -85,7 +85,7 @@ std::string kernel_of(const std::string& body) {
     return text + "ret;\n}\n";
 }
 
-// Statements about addresses, loads, products and branches, drawn at random.
+// Random statements with addresses, loads, products and branches.
 class Statements {
   public:
     explicit Statements(unsigned seed) : random_(seed) {}
@@ -114,7 +114,7 @@ class Statements {
         return load_to(x) + load_to(y) + "fma.rn.f32 " + sum + ", " + (below(2) ? x : y) + ", " +
                (below(2) ? x : y) + ", " + c + ";\n";
     }
-    // Products of registers of their own, each of which reads the sum before.
+    // A chain of products in registers of its own. Each reads the previous sum.
     std::string chain() {
         const std::string l = label();
         const int count = 1 + below(6);
@@ -160,12 +160,12 @@ class Statements {
         if (kind < 10) return chain();
         if (kind < 11) return "st.global.f32 [" + a() + "+" + steps() + "], " + f() + ";\n";
         const std::string l = label();
-        if (kind == 11) {  // some lanes, all or none
+        if (kind == 11) {  // some lanes, all lanes or none
             const char* lanes[] = {"5", "32", "64", "0", "31"};
             return "setp.lt.u32 %p, %lane, " + std::string(lanes[below(5)]) + ";\n@%p bra " + l +
                    ";\n" + some(4, depth + 1) + l + ":\n";
         }
-        if (kind == 12) {  // lanes go round as often as each other, or not
+        if (kind == 12) {  // the lanes execute equal or different numbers of iterations
             const std::string c = "%c" + l;
             const std::string times =
                 below(2) ? "mov.u32 " + c + ", " + std::to_string(1 + below(3)) + ";\n"
@@ -183,7 +183,7 @@ class Statements {
     int labels_ = 0;
 };
 
-TEST(PlainRun, LeavesWhatAnObservedRunLeaves) {
+TEST(PlainRun, EqualsAnObservedRun) {
     int succeeded = 0;
     for (unsigned seed = 0; seed < 1500; ++seed) {
         const std::string text = kernel_of(Statements(seed).some(14));
@@ -195,40 +195,40 @@ TEST(PlainRun, LeavesWhatAnObservedRunLeaves) {
     EXPECT_GT(succeeded, 1000);
 }
 
-// What the rule of ptx/address_families.hpp is for: each would go wrong without one of its clauses.
-TEST(PlainRun, ForgetsWhatNoLongerHolds) {
+// Tests for ptx/address_families.hpp. Each kernel would fail without one clause of the rule.
+TEST(PlainRun, ForgetsOutdatedStrides) {
     const char* bodies[] = {
-        // Some lanes go on, the others do not.
+        // Only some lanes change the address.
         "ld.global.f32 %f0, [%a1];\nsetp.lt.u32 %p, %lane, 7;\n@%p bra L;\nadd.s64 %a1, %a1, 4;\n"
         "L: ld.global.f32 %f1, [%a1]; ld.global.f32 %f2, [%a1+8];\n",
-        // As before, by a guard.
+        // The same, with a guard.
         "ld.global.f32 %f0, [%a1];\nsetp.lt.u32 %p, %lane, 7;\n@%p add.s64 %a1, %a1, 4;\n"
         "ld.global.f32 %f1, [%a1]; ld.global.f32 %f2, [%a1+8];\n",
-        // A copy is made, then the register that it was made of starts again elsewhere.
+        // A register is copied, and then gets a new value.
         "mov.u64 %a0, %a1; ld.global.f32 %f0, [%a0]; mad.wide.u32 %a1, %lane, 12, %base;\n"
         "ld.global.f32 %f1, [%a1]; ld.global.f32 %f2, [%a0]; bra L;\nL:\n"
         "ld.global.f32 %f3, [%a1]; ld.global.f32 %f4, [%a0];\n",
-        // What is added differs from lane to lane.
+        // The added value differs between lanes.
         "cvt.u64.u32 %u0, %w2; ld.global.f32 %f0, [%a1]; add.s64 %a1, %a1, %u0;\n"
         "ld.global.f32 %f1, [%a1]; bra L;\nL: ld.global.f32 %f2, [%a1];\n",
-        // It is added in a loop that lanes leave at different times.
+        // The addition is in a loop that lanes leave at different times.
         "ld.global.f32 %f0, [%a1]; and.b32 %c, %lane, 3;\nL: add.s64 %a1, %a1, 4;\n"
         "sub.s32 %c, %c, 1; setp.ge.s32 %p, %c, 0;\n@%p bra L;\nld.global.f32 %f1, [%a1];\n",
-        // What is added is written in two places.
+        // The added value is written at two places.
         "setp.lt.u32 %p, %lane, 9;\nmov.u64 %u1, 4;\n@%p bra L;\nmov.u64 %u1, 8;\nL:\n"
         "ld.global.f32 %f0, [%a1]; add.s64 %a1, %a1, %u1; ld.global.f32 %f1, [%a1];\n",
-        // The first load from the new addresses is of some lanes, by a guard.
+        // Only some lanes execute the first load from the new addresses, because of a guard.
         "ld.global.f32 %f0, [%a1]; bra L;\nL: mad.wide.u32 %a1, %lane, 12, %base;\n"
         "setp.lt.u32 %p, %lane, 7;\n@%p ld.global.f32 %f1, [%a1];\n"
         "ld.global.f32 %f2, [%a1]; ld.global.f32 %f3, [%a1+8];\n",
-        // Or it goes to shared memory for some lanes and to global memory for the others.
+        // Or it accesses shared memory in some lanes and global memory in others.
         "ld.f32 %f0, [%a1]; bra L;\nL: mad.wide.u32 %a1, %lane, 12, %base; cvt.u64.u32 %u1, %w0;\n"
         "cvta.shared.u64 %u1, %u1; setp.lt.u32 %p, %lane, 7; selp.b64 %a1, %u1, %a1, %p;\n"
         "ld.f32 %f1, [%a1]; ld.f32 %f2, [%a1];\n",
-        // A shuffle gives every lane another address.
+        // A shuffle gives each lane another address.
         "ld.shared.f32 %f0, [%w2]; shfl.sync.bfly.b32 %w2, %w2, 5, 31, -1;\n"
         "ld.shared.f32 %f1, [%w2];\n",
-        // As before, half a warp after the other.
+        // The same, one half of the warp after the other.
         "ld.shared.f32 %f0, [%w2]; and.b32 %c, %lane, 16; shl.b32 %c, 65535, %c;\n"
         "shfl.sync.bfly.b32 %w2, %w2, 5, 31, %c; ld.shared.f32 %f1, [%w2]; bra L;\n"
         "L: ld.shared.f32 %f2, [%w2];\n",
@@ -241,7 +241,7 @@ TEST(PlainRun, ForgetsWhatNoLongerHolds) {
     }
 }
 
-TEST(PlainRun, OfAKernelWithoutInstructions) {
+TEST(PlainRun, AKernelWithoutInstructions) {
     const std::string text =
         ".version 8.5\n.target sm_90\n.address_size 64\n"
         ".visible .entry k(.param .u64 data, .param .u64 out, .param .u32 one, "

@@ -1,4 +1,4 @@
-// What instructions are to whoever observes them: a table of opcodes and their traits.
+// The properties of instructions for observers: a table of opcodes and their traits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace coalesce::sim {
 namespace {
 
-// The traits that are set, by name, in the order of their declaration.
+// The names of the traits that are set, in the order of their declaration.
 std::string dump(const Traits& t) {
     std::string text(operation(t.code).spelling);
     const auto add = [&](bool set, const char* name) {
@@ -138,7 +138,7 @@ constexpr Row machine_code[] = {
 };
 INSTANTIATE_TEST_SUITE_P(MachineCode, OfOpcode, testing::ValuesIn(machine_code));
 
-TEST(Operations, AreARowForEachCode) {
+TEST(Operations, HaveARowForEachCode) {
     std::set<std::string_view> spellings;
     for (size_t i = 0; i < operations().size(); ++i) {
         const Operation& row = operations()[i];
@@ -161,8 +161,8 @@ TEST(Operations, AreFoundByTheLongestSpellingOfWholeParts) {
     EXPECT_EQ(opcode_named("cp.reduce.async"), OpCode::unknown);
 }
 
-// Registers are allocated by what ptx::effects says an instruction writes.
-TEST(Operations, WriteWhatTheParserThinksTheyWrite) {
+// Register allocation relies on what ptx::effects returns as written registers.
+TEST(Operations, WriteTheRegistersThatTheParserExpects) {
     for (const Operation& row : operations()) {
         if (row.code == OpCode::unknown || row.is_machine_code()) continue;
         ptx::Instruction in;

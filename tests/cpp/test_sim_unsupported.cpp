@@ -1,5 +1,4 @@
-// What the simulator cannot execute is said before anything runs, with the instruction and its
-// line.
+// Unsupported instructions are reported before anything runs, with the instruction and its line.
 #include <gtest/gtest.h>
 
 #include "sim_fixture.hpp"
@@ -28,7 +27,7 @@ TEST_P(Unsupported, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Sim, Unsupported,
     testing::Values("frobnicate.u32 %r0, %r1", "add.f32x2 %d0, %d1, %d2",
-                    // Modifiers that nobody gives a meaning are never ignored.
+                    // Modifiers without a meaning are never ignored.
                     "add.rn.oob.f32 %f0, %f1, %f2", "min.wrong.s32 %r0, %r1, %r2",
                     "mul.wide.s64 %d0, %d1, %d2", "add.sat.u32 %r0, %r1, %r2",
                     "cvt.rn.satfinite.e2m1x2.f32 %h0, %f1, %f2", "cvt.pack.s16.s32 %r0, %r1, %r2",
@@ -49,10 +48,10 @@ TEST(UnsupportedInstructions, NameTheLineOfTheSource) {
     EXPECT_NE(message.find("line 42 of the CUDA source"), std::string::npos) << message;
 }
 
-TEST(UnsupportedInstructions, OfFunctionsAreFoundToo) {
+TEST(UnsupportedInstructions, AreAlsoFoundInFunctions) {
     const std::string f = ".func f() { .reg .b32 %x; frobnicate.u32 %x, 1; ret; }\n";
     EXPECT_NE(refusal(kernel_text("call f;", f)).find("frobnicate"), std::string::npos);
-    // Of a function that is never called nothing is said.
+    // Functions that are never called may contain anything.
     EXPECT_EQ(refusal(kernel_text("", f)), "");
 }
 

@@ -1,5 +1,5 @@
-// What CUDA C++ hardly emits: rare instructions, modifiers and operand forms, against values worked
-// out by hand from the PTX ISA.
+// Instructions, modifiers and operand forms that CUDA C++ rarely uses, compared with values
+// computed by hand from the PTX ISA.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Floating, Values,
     testing::Values(
-        // The canonical NaN, whatever the operands.
+        // The canonical NaN, for any operands.
         Case{"add.f32 %f0, %f1, %f2;", {0x7f800000, 0xff800000, 0}, 0x7fffffff},
         Case{"fma.rn.f32 %f0, %f1, %f2, %f3;", {0xffc12345, bits(1.f), bits(2.f)}, 0x7fffffff},
         Case{"sqrt.rn.f32 %f0, %f1;", {bits(-1.f), 0, 0}, 0x7fffffff},
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Half, Values,
     testing::Values(
-        // 1.5 * (1 + 2^-7) is a tie, which an addend far below decides.
+        // 1.5 * (1 + 2^-7) is a tie; a very small addend decides it.
         Case{"fma.rn.bf16 %h0, %h1, %h2, %h3;", {0x71c0, 0x3f81, 0x8080}, 0x71c1},
         Case{"fma.rn.bf16 %h0, %h1, %h2, %h3;", {0x71c0, 0x3f81, 0x0080}, 0x71c2},
         Case{
@@ -142,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Operands, Values,
     testing::Values(
-        // Registers wider than the type: the low bits are read, results extended by their sign.
+        // Registers wider than the type: the low bits are read, and results are extended by their
+        // sign.
         Case{"cvt.s8.s8 %d0, %r1;", {0x1ff, 0, 0}, minus(1)},
         Case{"cvt.u8.u8 %d0, %r1;", {0x1ff, 0, 0}, 0xff},
         Case{"cvt.rzi.s16.f32 %d0, %f1;", {bits(-2.f), 0, 0}, minus(2)},
@@ -175,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mov.b32 %r0, {%h1, %h2};", {1, 2, 0}, 0x20001},
         Case{"mov.b64 {%h4, %h5, %h6, %h0}, %d1;", {0x7000600050004, 0, 0}, 7}));
 
-TEST(Addresses, OfWindowsAndSpaces) {
+TEST(Addresses, WindowsAndStateSpaces) {
     EXPECT_EQ(value_of("isspacep.global %p0, %in;"), 1u);
     EXPECT_EQ(value_of("isspacep.shared %p0, %in;"), 0u);
     const std::string shared = ".shared .b64 s[4];";
@@ -200,7 +201,7 @@ TEST(Addresses, OfWindowsAndSpaces) {
     EXPECT_EQ(run_module(constant, {Words{}}).front(), 1u);
 }
 
-TEST(Memory, OfEveryWidth) {
+TEST(Memory, EveryWidth) {
     const std::string shared = ".shared .align 16 .b8 s[64]; mov.u32 %r4, s;";
     EXPECT_EQ(value_of(shared + "st.shared.v4.b8 [%r4], {1, 2, 3, 4}; ld.shared.u32 %r0, [%r4];"),
               0x04030201u);
@@ -216,7 +217,7 @@ TEST(Memory, OfEveryWidth) {
               bits(1.f));
 }
 
-TEST(Atomics, OfVectorsAndWithoutResult) {
+TEST(Atomics, VectorsAndMissingResults) {
     const std::string shared = ".shared .align 16 .b8 s[64]; mov.u32 %r4, s;";
     EXPECT_EQ(value_of("st.global.u64 [%out], 0; red.global.add.v2.f32 [%out], {%f1, %f2};"
                        "ld.global.u64 %d0, [%out];",

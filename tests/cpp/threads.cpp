@@ -1,7 +1,7 @@
-// Launches at the same time, each with several workers, watched by the engine's own observers: to
-// be built with -fsanitize=thread, which ends the program where two threads touch the same memory
-// in no order. Results must be those of a launch alone.
-//   threads [rounds]
+// Concurrent launches, each with several workers and the engine's own observers. Build it with
+// -fsanitize=thread, which ends the program if two threads access the same memory without ordering.
+// The results must be those of a single launch.
+//  threads [rounds]
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,7 +29,7 @@ using namespace coalesce;
 constexpr uint32_t blocks = 24, threads_per_block = 96;
 constexpr uint32_t count = blocks * threads_per_block;
 
-// Sums through shared memory and a barrier, a function, a loop, atomics between blocks, printf.
+// Sums through shared memory with a barrier, a function, a loop, atomics between blocks, printf.
 constexpr const char* text = R"(
 .version 8.5
 .target sm_90
@@ -89,7 +89,7 @@ void check(bool condition, const char* what) {
 
 enum class How : uint8_t { plainly, counted, recorded, replayed, checked, stepped };
 
-// Everything a launch needs, its own; the module's text and the engines are everybody's.
+// One launch with its own data. The module's text and the engines are shared.
 void launch_once(const ptx::Module& module, How how) {
     const auto variables = sim::lay_out_memory(module);
     const ptx::Function& entry = *module.find_function("k");
