@@ -167,7 +167,7 @@ def draw_plots() -> None:
 def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
     """The ladder of products: what a rung costs, as counted, and its speed beside cuBLAS.
 
-    Speeds are those of docs/measured/ladder.json. The last rung is not simulated.
+    Speeds are those of docs/measured/ladder.json. The copies of the last rung are not counted.
     """
     import matplotlib.pyplot as plt
 

@@ -564,7 +564,7 @@ lessons.predict(
 lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
 
 # %% [markdown]
-# The copying warps give their registers to the others (`setmaxnreg`). The simulator has no tensor maps, so this rung runs on a GPU only.
+# The copying warps give their registers to the others (`setmaxnreg`). The simulator runs this rung, too, but does not count its copies.
 
 # %%
 print(f"needs {coalesce.variants('matmul')['tensor_map'].needs}")
@@ -746,7 +746,7 @@ lessons.predict(
 
 # %% [markdown]
 # `bf16`, `tf32` and `tf32x3` use larger ones: a `wgmma` of four warps multiplies 64 x 256 x 16 bfloat16 values, which the tensor cores read from shared memory. (`dmma`, for float64, uses those of
-# a warp. The simulator executes `mma` and `wmma`, not `wgmma`.) This is the inner loop of `bf16`:
+# a warp. The simulator executes `mma`, `wmma` and `wgmma`.) This is the inner loop of `bf16`:
 
 # %%
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait();"))

@@ -24,7 +24,7 @@ struct CheckObserver::BlockState {
         };
         std::vector<Part> parts;
     };
-    std::array<Barrier, 16> barriers;
+    std::array<Barrier, sim::barrier_count> barriers;
     // For each thread, the op before the exit by which it ended, or no_op.
     std::vector<uint32_t> last_op;
 };

@@ -32,6 +32,7 @@
 #include "analysis/clock.hpp"
 #include "sim/lanes.hpp"
 #include "sim/traits.hpp"
+#include "sim/warp.hpp"
 
 namespace coalesce::analysis {
 
@@ -158,7 +159,7 @@ class BlockOrder {
     std::vector<Lanes> warps_;
     std::vector<Thread> threads_;  // empty until the first fence or flag
     ClockPtr known_, fenced_[2];   // what all threads know, and have made visible
-    std::array<Arrivals, 16> arrivals_;
+    std::array<Arrivals, sim::barrier_count> arrivals_;
 };
 
 }  // namespace coalesce::analysis

@@ -14,6 +14,7 @@
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
 #include "sim/heap.hpp"
+#include "sim/tensor_map.hpp"
 
 namespace py = pybind11;
 
@@ -77,6 +78,7 @@ void add_sim(py::module_ m) {
             },
             "The memory as a NumPy array that keeps it alive.");
 
+    m.attr("SWIZZLE_128") = uint32_t(sim::Swizzle::bytes_128);
     add_sim_counts(m);
     add_sim_trace(m);
     add_sim_step(m);
@@ -198,6 +200,37 @@ void add_sim(py::module_ m) {
         .def("no_counts", &Program::no_counts, py::arg("entry"), py::arg("of_ptx") = false,
              "The counts of a launch of no block: zeros, with the table's instructions.");
 
+    m.def(
+        "tensor_map",
+        [](uint64_t address, const std::string& element, const std::vector<uint64_t>& extents,
+           const std::vector<uint64_t>& strides, const std::vector<uint32_t>& box,
+           const std::vector<uint32_t>& steps, uint32_t swizzle, bool nan) {
+            sim::TensorMap map;
+            const auto type = sim::map_element_named(element);
+            if (!type) throw LaunchError("no tensor map has elements of " + element);
+            map.address = address;
+            map.element = *type;
+            map.rank = uint32_t(extents.size());
+            map.swizzle = sim::Swizzle(swizzle);
+            map.nan = nan;
+            if (map.rank == 0 || map.rank > sim::most_dimensions || box.size() != map.rank ||
+                steps.size() != map.rank || strides.size() + 1 != map.rank)
+                throw LaunchError(
+                    "a tensor map has 1 to 5 dimensions; each has an extent, a box's extent and an "
+                    "element stride, and each but the first has a stride");
+            std::ranges::copy(extents, map.extent.begin());
+            std::ranges::copy(strides, map.stride.begin() + 1);
+            std::ranges::copy(box, map.box.begin());
+            std::ranges::copy(steps, map.step.begin());
+            if (const std::string wrong = sim::problem(map); !wrong.empty())
+                throw LaunchError(wrong);
+            const sim::TensorMapBytes bytes = sim::encode(map);
+            return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        },
+        py::arg("address"), py::arg("element"), py::arg("extents"), py::arg("strides"),
+        py::arg("box"), py::arg("steps"), py::arg("swizzle") = 0, py::arg("nan") = false,
+        "The 128 bytes of a tensor map on the simulator, whose arguments are those of\n"
+        "cuTensorMapEncodeTiled: the innermost dimension comes first.");
     m.def(
         "instruction_set", [] { return sim::name_of(sim::best_isa()); },
         "The host instruction set the simulator uses.");

@@ -7,6 +7,7 @@
 #include "bindings/gil.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
+#include "sim/tensor_map.hpp"
 
 namespace py = pybind11;
 
@@ -54,6 +55,23 @@ std::vector<std::byte> pack(const sim::Program& program, const py::list& argumen
                 throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
                                   " is an array, but the parameter is a scalar");
             std::memcpy(&bytes[p.offset], &address, sizeof address);
+            continue;
+        }
+        if (py::isinstance<py::tuple>(arguments[i])) {
+            const auto given = arguments[i].cast<std::pair<size_t, std::string>>();
+            const auto map = sim::tensor_map_in(given.second);
+            if (!map || p.bytes != given.second.size() ||
+                !py::isinstance<BufferArgument>(arguments[given.first]))
+                throw LaunchError("argument " + std::to_string(i) + " of " + program.kernel +
+                                  " is no tensor map of an array");
+            size_t number = 0;
+            for (size_t n = 0; n < given.first; ++n)
+                number += py::isinstance<BufferArgument>(arguments[n]) ? 1 : 0;
+            sim::TensorMap of_array = *map;
+            of_array.address += arrays.address(number) +
+                                arguments[given.first].cast<const BufferArgument&>().offset;
+            const sim::TensorMapBytes encoded = sim::encode(of_array);
+            std::memcpy(&bytes[p.offset], encoded.data(), encoded.size());
             continue;
         }
         const std::string value = py::cast<py::bytes>(arguments[i]);

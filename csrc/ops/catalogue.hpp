@@ -37,8 +37,8 @@ struct Variant {
     Preparation preparation;
     std::string_view dtype = "";  // the only type it accepts; empty: float32 and float64
     bool hopper = false;          // needs compute capability 9.0 or later
-    // Reads through tensor maps, which no simulated GPU has. It also uses instructions of sm_90a,
-    // which run only on compute capability 9.0.
+    // Reads through tensor maps and uses instructions of sm_90a, which run only on compute
+    // capability 9.0.
     bool tensor_maps = false;
 
     // Its position among the variants of the operation: the number at the start of the file name.

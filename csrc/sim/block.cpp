@@ -108,8 +108,10 @@ std::optional<uint32_t> barrier_without_the_gone(Warp& w) {
 }
 
 uint32_t barrier_number(Warp& w, const Op& op) {
+    if (op.get<BarrierOperand>().of_warpgroup)
+        return first_warpgroup_barrier + w.index / warpgroup_warps;
     const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.current.mask)];
-    if (id >= 16)
+    if (id >= named_barriers)
         throw LaunchError("barrier " + std::to_string(id) +
                           " does not exist; a block has barriers 0 to 15\n  " +
                           where(*w.block->program, op));

@@ -255,7 +255,8 @@ void Decoder::decode_instruction(uint32_t at) {
     scope_->spare = 0;
     if (code_ == OpCode::unknown) unsupported(in);
     try {
-        if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) || decode_matrix(in) ||
+        if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) ||
+            decode_tensor_copy(in) || decode_matrix(in) || decode_warpgroup(in) ||
             decode_lanewise(in))
             return;
     } catch (const std::out_of_range&) {
@@ -404,8 +405,8 @@ void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) co
     std::string message = "the simulator cannot execute `" + one_line(in.text) + "`";
     if (!why.empty())
         message += " (" + why + ")";
-    else if (in.opcode == "wgmma" || in.opcode == "tcgen05")
-        message += " (of products of matrices, mma and wmma are simulated)";
+    else if (in.opcode == "tcgen05")
+        message += " (of products of matrices, mma, wmma and wgmma are simulated)";
     message += "\n  kernel " + program_.kernel;
     if (in.written.line) {
         const bool own = in.written.file == program_.source_file;

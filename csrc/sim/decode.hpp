@@ -92,6 +92,11 @@ class Decoder {
     bool decode_mbarrier_update(const ptx::Instruction& in);
     bool decode_mbarrier_wait(const ptx::Instruction& in);
 
+    // decode_tensor.cpp, decode_warpgroup.cpp
+    bool decode_tensor_copy(const ptx::Instruction& in);
+    bool decode_warpgroup(const ptx::Instruction& in);
+    Locator descriptor(const ptx::Operand& operand);
+
     // decode_matrix.cpp
     bool decode_matrix(const ptx::Instruction& in);
     bool decode_matrix_access(const ptx::Instruction& in);

@@ -6,6 +6,8 @@
 #include "sim/memory_ops.hpp"
 #include "sim/memory_words.hpp"
 #include "sim/multiply_chain.hpp"
+#include "sim/tensor_copy_ops.hpp"
+#include "sim/warpgroup_ops.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -40,6 +42,9 @@ MemoryHandlers memory_handlers() {
             &mbarrier_wait<watch>,
             &bulk_copy_to_shared<watch>,
             &bulk_copy_to_global<watch>,
+            &box_to_shared<watch>,
+            &box_to_global<watch>,
+            &warpgroup_product<watch>,
             watch == Watch::nothing ? &multiply_chain : nullptr,
             {&access_matrices<watch, L>, &access_matrices<watch, S>},
             {&access_fragment<watch, L>, &access_fragment<watch, S>}};

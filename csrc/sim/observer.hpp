@@ -61,7 +61,7 @@ enum class Hook : uint16_t {
     // execute a shfl, vote, match or bar.warp.sync.
     synchronized = 1 << 9,
     // void arrive(const Warp&, const Op&, uint32_t barrier): the running path reaches a barrier of
-    // the block (0 to 15), or arrives at the barrier of the cluster (cluster_barrier).
+    // the block, or arrives at the barrier of the cluster (cluster_barrier). warp.hpp numbers them.
     arrive = 1 << 10,
     // void complete(const Block&, uint32_t barrier): a barrier of the block opens.
     complete = 1 << 11,
@@ -69,8 +69,6 @@ enum class Hook : uint16_t {
     // the text says how. If an observer listens, the kernel continues; otherwise this is an error.
     misuse = 1 << 12,
 };
-
-inline constexpr uint32_t cluster_barrier = 16;
 
 // A set of events.
 class Hooks {

@@ -2,12 +2,13 @@
 // (movmatrix; MOVM).
 //
 // METHOD
-// The fragments of a tile are gathered into arrays, multiplied there (matrix_arithmetic.hpp), and
-// the result is scattered. matrix.hpp says where the elements are.
+// The fragments of a tile are gathered into arrays (matrix_fragments.hpp), multiplied there
+// (matrix_arithmetic.hpp), and the result is scattered.
 #include <cstring>
 #include <string>
 
 #include "sim/matrix_arithmetic.hpp"
+#include "sim/matrix_fragments.hpp"
 #include "sim/memory.hpp"
 #include "sim/ops.hpp"
 #include "sim/warp.hpp"
@@ -15,71 +16,6 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
-
-// Gathers the registers of a's tile as [k][row], or of b's tile as [k][column]. In a tile of 16
-// rows, every second register has the lower 8 rows.
-template <int bits, int rows>
-void gather(Warp& w, const Locator* registers, int count, bool halves, uint32_t (*out)[rows]) {
-    constexpr int each = 32 / bits;
-    constexpr uint32_t mask = bits == 32 ? ~0u : (1u << bits % 32) - 1;
-    for (int r = 0; r < count; ++r) {
-        const uint32_t* const word = w.lanes<const uint32_t>(registers[r]);
-        const int row = halves ? 8 * (r & 1) : 0, k = (halves ? r >> 1 : r) * 4 * each;
-        for (int lane = 0; lane < warp_size; ++lane) {
-            uint32_t (*const to)[rows] = out + k + lane % 4 * each;
-            for (int e = 0; e < each; ++e) to[e][row + lane / 4] = word[lane] >> (bits * e) & mask;
-        }
-    }
-}
-
-template <int rows>
-void gather(Warp& w, const Locator* registers, int count, int bits, bool halves,
-            uint32_t (*out)[rows]) {
-    switch (bits) {
-        case 16:
-            return gather<16, rows>(w, registers, count, halves, out);
-        case 8:
-            return gather<8, rows>(w, registers, count, halves, out);
-        case 4:
-            return gather<4, rows>(w, registers, count, halves, out);
-        default:
-            return gather<32, rows>(w, registers, count, halves, out);  // also for words of bits
-    }
-}
-
-void gather_sums(Warp& w, const Locator* registers, int count, Element type, Tile& t) {
-    for (int r = 0; r < count; ++r) {
-        const uint32_t* const word = w.lanes<const uint32_t>(registers[r]);
-        for (int lane = 0; lane < warp_size; ++lane) {
-            const int row = lane / 4, column = 2 * (lane % 4);
-            if (type == Element::f16) {
-                t.c[column][row + 8 * r] = word[lane] & 0xffff;
-                t.c[column + 1][row + 8 * r] = word[lane] >> 16;
-            } else {
-                t.c[column + (r & 1)][row + 8 * (r >> 1)] = word[lane];
-            }
-        }
-    }
-}
-
-void scatter_sums(Warp& w, const Locator* registers, int count, Element type, const Tile& t) {
-    for (int r = 0; r < count; ++r) {
-        uint32_t* const word = w.lanes<uint32_t>(registers[r]);
-        for (int lane = 0; lane < warp_size; ++lane) {
-            const int row = lane / 4, column = 2 * (lane % 4);
-            word[lane] = type == Element::f16
-                             ? t.d[column][row + 8 * r] | t.d[column + 1][row + 8 * r] << 16
-                             : t.d[column + (r & 1)][row + 8 * (r >> 1)];
-        }
-    }
-}
-
-void must_be_whole(const Warp& w, const Op& op) {
-    if (w.mask == all_lanes) return;
-    throw_misuse(w, op, std::countr_zero(w.mask),
-                 "an instruction on matrices needs all 32 threads of a warp; here " +
-                     lane_list(w.mask) + " execute it");
-}
 
 void multiply(Warp& w, const Op& op) {
     must_be_whole(w, op);

@@ -81,6 +81,18 @@ struct MatrixOperand {
     uint32_t index = 0;  // in Program::matrices
 };
 
+// A copy of a box; the address register is that of the tensor map.
+struct TensorCopyOperand {
+    MemoryOperand memory;
+    uint32_t index = 0;  // in Program::tensor_copies
+};
+
+// A product of a warpgroup, whose operands are in shared memory.
+struct WarpgroupOperand {
+    MemoryOperand memory;
+    uint32_t index = 0;  // in Program::warpgroup_products
+};
+
 // cp.async.wait: waits until at most this many of the latest groups are pending, or for all.
 struct AsyncGroups {
     uint32_t pending = 0;
@@ -108,7 +120,8 @@ struct Jump {
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 struct BarrierOperand {
     BarrierKind kind = BarrierKind::sync;
-    bool negated = false;  // negates the predicate that is reduced
+    bool negated = false;       // negates the predicate that is reduced
+    bool of_warpgroup = false;  // it is the warpgroup's own: wgmma.wait_group
 };
 // Machine code: BSSY, BSYNC, BREAK and BMOV name one of the barriers B0 to B15.
 struct ReconvergenceBarrier {
@@ -222,12 +235,13 @@ class Payload {
         static_assert((std::is_trivially_copyable_v<Ts> && ...));
     };
     // Payloads of memory instructions come first. They begin with a MemoryOperand.
-    using Types = List<MemoryOperand, AsyncCopyOperand, BulkCopyOperand, MbarrierOperand,
-                       BankOperand, MatrixOperand, AsyncGroups, Branch, BranchTable, Call, Jump,
-                       BarrierOperand, ReconvergenceBarrier, WarpSync, ShuffleOperand, VoteOperand,
-                       ComparisonOperand, ConversionOperand, RoundingOperand, TruthTables,
-                       ShiftOperand, SpecialRegister, Registers, AddressWindow, AddedOffset,
-                       LocalAddress, CarryOperand, SignOperand, PredicateBits, ConstantBank>;
+    using Types =
+        List<MemoryOperand, AsyncCopyOperand, BulkCopyOperand, MbarrierOperand, BankOperand,
+             TensorCopyOperand, WarpgroupOperand, MatrixOperand, AsyncGroups, Branch, BranchTable,
+             Call, Jump, BarrierOperand, ReconvergenceBarrier, WarpSync, ShuffleOperand,
+             VoteOperand, ComparisonOperand, ConversionOperand, RoundingOperand, TruthTables,
+             ShiftOperand, SpecialRegister, Registers, AddressWindow, AddedOffset, LocalAddress,
+             CarryOperand, SignOperand, PredicateBits, ConstantBank>;
     static constexpr uint8_t last_of_memory = Types::number<MatrixOperand>;
 
   public:

@@ -31,7 +31,9 @@
 #include "sim/matrix.hpp"
 #include "sim/payload.hpp"
 #include "sim/red_zones.hpp"
+#include "sim/tensor_map.hpp"
 #include "sim/traits.hpp"
+#include "sim/warpgroup.hpp"
 
 namespace coalesce::sim {
 
@@ -251,6 +253,8 @@ struct Program {
     std::vector<FunctionInfo> functions;  // [0] is the kernel
     std::vector<CallSite> calls;
     std::vector<Matrices> matrices;                              // of instructions on matrices
+    std::vector<WarpgroupProduct> warpgroup_products;            // of wgmma
+    std::vector<TensorCopy> tensor_copies;                       // of cp.async.bulk.tensor
     std::unordered_map<uint64_t, uint32_t> function_of_address;  // see symbols.hpp
     std::vector<std::vector<uint32_t>> tables;                   // branch_table: ops
     std::vector<std::byte> constants;

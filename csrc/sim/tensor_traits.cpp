@@ -43,7 +43,8 @@ TensorSource source_named(std::string_view part) {
 }
 
 // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: the second type is the type of a. If a holds
-// halves, wmma.mma names only the types of d and c.
+// halves, wmma.mma names only the types of d and c. wgmma names d, a and b; each of its four warps
+// computes a part.
 void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
     std::vector<std::string_view> types;
     for (const std::string_view p : parts) {
@@ -54,7 +55,10 @@ void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
         else if (source_named(p) != TensorSource::none || p == "f32" || p == "s32")
             types.push_back(p);
     }
-    t.tensor_source = types.size() >= 4 ? source_named(types[1]) : TensorSource::fp16;
+    const bool of_warpgroup = t.code == OpCode::wgmma;
+    if (of_warpgroup) t.tensor_operations /= 4;
+    const bool named = types.size() >= (of_warpgroup ? 3 : 4);
+    t.tensor_source = named ? source_named(types[1]) : TensorSource::fp16;
 }
 
 void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {

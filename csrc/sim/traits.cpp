@@ -60,9 +60,12 @@ AtomicForm form_of(const Parts& parts) {
 void read_ptx(Traits& t, const Parts& parts) {
     const bool strong = parts.any({"volatile", "relaxed", "acquire", "mmio"});
     const bool stores = t.code == OpCode::st, loads = t.code == OpCode::ld;
+    // A box that is copied to global memory updates no mbarrier.
+    const bool box_to_global = t.code == OpCode::bulk_tensor && parts.has("bulk_group");
+    if (box_to_global) t.atomic = false;
     t.strong = t.atomic || ((loads || stores) && (strong || parts.has("release")));
     t.releases = (stores || t.atomic) && parts.any({"release", "acq_rel"});
-    if (operation(t.code).has(trait::mbarrier)) t.strong = t.releases = true;
+    if (operation(t.code).has(trait::mbarrier) && !box_to_global) t.strong = t.releases = true;
     t.read_only = parts.has("nc");
     t.scope = parts.has("cta") ? Scope::block : Scope::device;
     t.passes_l1 = strong || parts.any({"cg", "cv"});

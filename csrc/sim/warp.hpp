@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sim/lane_strides.hpp"
@@ -76,9 +77,10 @@ struct BulkCopy {
     uint32_t warp;
     uint32_t lane;
     uint32_t bytes;
-    uint32_t barrier;      // address of the mbarrier in shared memory
-    uint32_t destination;  // in shared memory
-    const std::byte* source;
+    uint32_t barrier;                                // address of the mbarrier in shared memory
+    uint32_t destination;                            // in shared memory
+    const std::byte* source;                         // of contiguous bytes, or
+    std::shared_ptr<const TensorBox> box = nullptr;  // what a tensor map found
 };
 
 struct Warp {
@@ -118,7 +120,12 @@ struct Warp {
     [[nodiscard]] bool done() const { return live == 0; }
 };
 
-// A named barrier of a block (bar.sync 0 to 15).
+// The barriers of a block: those that code names (bar.sync 0 to 15), the one that observers know as
+// the cluster's, and one for each warpgroup (wgmma.wait_group).
+inline constexpr uint32_t named_barriers = 16, cluster_barrier = named_barriers;
+inline constexpr uint32_t first_warpgroup_barrier = cluster_barrier + 1;
+inline constexpr uint32_t barrier_count = first_warpgroup_barrier + 8;
+
 struct Barrier {
     uint32_t arrived = 0;     // threads
     uint32_t expected = 0;    // 0: no thread waits
@@ -159,7 +166,7 @@ struct Block {
     uint16_t* hints = nullptr;             // a hint for AddressSpace for each instruction
     const uint32_t* thread_index[3] = {};  // threadIdx.{x,y,z} by linear thread, padded to warps
     std::vector<Warp> warps;
-    Barrier barriers[16];
+    Barrier barriers[barrier_count];
     std::vector<BulkCopy> bulk_copies;  // copies that have not arrived
     // For a block that waits for others: GridState::work at its last run, and the number of runs
     // since then in which nothing was new.

@@ -284,9 +284,10 @@ def test_misuse_is_named(code: str, message: str) -> None:
 def test_bulk_copies_that_are_not_simulated_are_refused() -> None:
     source = """
     extern "C" __global__ void k(const float* x) {
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" :: "l"(x));
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], 16;"
+                     :: "l"(x), "r"(0));
     }"""
-    with pytest.raises(coalesce.UnsupportedInstruction, match=r"cp\.async\.bulk\.prefetch"):
+    with pytest.raises(coalesce.UnsupportedInstruction, match=r"cp\.reduce\.async\.bulk"):
         kernel(source)[1, 1](np.ones(64, np.float32))
 
 

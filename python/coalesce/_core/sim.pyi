@@ -149,7 +149,7 @@ class Program:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        arguments: Sequence[Buffer | bytes],
+        arguments: Sequence[Buffer | bytes | tuple[int, bytes]],
         counts: bool = False,
         instruction_limit: int = 0,
         workers: int = 0,
@@ -171,7 +171,7 @@ class Program:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        arguments: Sequence[Buffer | bytes],
+        arguments: Sequence[Buffer | bytes | tuple[int, bytes]],
         number: int,
         instruction_limit: int = 0,
         most_events: int = 100_000,
@@ -182,7 +182,18 @@ class Program:
     def why_ptx(self, entry: str) -> str: ...
     def no_counts(self, entry: str, of_ptx: bool = False) -> Counts: ...
 
+SWIZZLE_128: int
 SPACES: tuple[str, ...]
 KINDS: tuple[str, ...]
 
 def instruction_set() -> str: ...
+def tensor_map(
+    address: int,
+    element: str,
+    extents: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+    steps: Sequence[int],
+    swizzle: int = 0,
+    nan: bool = False,
+) -> bytes: ...

@@ -50,7 +50,7 @@ class Variant:
     dtype : str
         The only dtype that the variant takes; empty if it takes float32 and float64.
     simulated : bool
-        Whether the simulator runs it. It has no tensor maps.
+        Whether the simulator runs it.
     """
 
     operation: str
@@ -204,10 +204,6 @@ def _why_not(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> Except
         return TypeError(f"{what} takes {entry.dtype}; got {dtype.name}; {instead}")
     if not entry.hopper:
         return None
-    if device.kind != "cuda" and entry.tensor_maps:
-        return DeviceUnavailable(
-            f"{what} reads through tensor maps, which the simulator does not have; {instead}"
-        )
     has = device.compute_capability
     if has == (9, 0) or (has > (9, 0) and not entry.tensor_maps):
         return None
@@ -287,7 +283,7 @@ def _described(entry: ops.Variant) -> Variant:
         tiles=entry.tiles,
         hopper=entry.hopper,
         dtype=entry.dtype,
-        simulated=not entry.tensor_maps,
+        simulated=True,
     )
 
 
@@ -307,6 +303,4 @@ def _needs(entry: ops.Variant) -> str:
         parts.append("compute capability 9.0" + " only" * entry.tensor_maps)
     if entry.dtype:
         parts.append(entry.dtype + " or bfloat16" * (entry.preparation == "map_bfloat16"))
-    if entry.tensor_maps:
-        parts.append("not simulated")
     return ", ".join(parts)

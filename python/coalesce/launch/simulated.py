@@ -44,7 +44,7 @@ def run(
                 sim.Buffer(argument.array, argument.name, writable, offset=argument.offset)
             )
         else:
-            packed.append(argument)
+            packed.append(scalar(argument, arguments))
     timed = runs is not None
     program = module.program(device)
     with reporter(None, name) as report:
@@ -77,14 +77,18 @@ def run(
     )
 
 
+def scalar(argument: Argument, arguments: Sequence[Argument]) -> bytes | tuple[int, bytes]:
+    """Return an argument that is no array: its bytes, or which array a tensor map is of and it."""
+    if isinstance(argument, TensorMap):
+        names = [a.name if isinstance(a, HostArray) else None for a in arguments]
+        return names.index(argument.of), argument.simulated()
+    assert isinstance(argument, bytes)
+    return argument
+
+
 def check_places(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
     """Raise ValueError for an array in the memory of another device."""
     for parameter, argument in zip(signature.parameters, arguments, strict=True):
-        if isinstance(argument, TensorMap) and device.kind == "sim":
-            raise ValueError(
-                f"argument {parameter} is a tensor map, and {device.name} has none; "
-                "run the kernel on a GPU"
-            )
         if isinstance(argument, GpuArray) and device.kind == "sim":
             raise ValueError(
                 f"argument {parameter} is a GPU array and {device.name} has no GPU memory; "

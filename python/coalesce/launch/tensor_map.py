@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coalesce._core import cuda
+from coalesce._core import cuda, sim
 
 BYTES = 128  # of a tensor map
 
@@ -37,8 +37,16 @@ class TensorMap:
     box: tuple[int, int]
     swizzled: bool = True
 
+    def simulated(self) -> bytes:
+        """Return the simulator's tensor map, for an array that begins at address 0."""
+        rows, cols = self.shape
+        swizzle = sim.SWIZZLE_128 if self.swizzled else 0
+        return sim.tensor_map(
+            0, self.element, [cols, rows], [self.row_bytes], self.box[::-1], [1, 1], swizzle
+        )
+
     def encoded(self, address: int) -> bytes:
-        """Return the tensor map's bytes for an address of the array."""
+        """Return the tensor map's bytes for an address of the array on a GPU."""
         return cuda.tensor_map(
             address, self.element, self.shape, self.row_bytes, self.box, self.swizzled
         )

@@ -68,6 +68,10 @@ BULK = (
     "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
     "load/store unit, and their cost is not modelled"
 )
+WARPGROUP = (
+    "products of warpgroups (wgmma) are executed, and their reads of shared memory are not "
+    "counted: they do not pass through the load/store unit, and their cost is not modelled"
+)
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
@@ -126,10 +130,14 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     return reasons
 
 
-def copies_in_bulk(counts: sim.Counts) -> bool:
-    """Whether a launch executed bulk copies, whose accesses are not counted."""
+def not_counted(counts: sim.Counts) -> str | None:
+    """Return why accesses of a launch are missing in its counts, if some are."""
     table = counts.table()
-    return bool((table["bulk"] & (table["executed"] > 0)).any())
+    executed = table["executed"] > 0
+    if (table["bulk"] & executed).any():
+        return BULK
+    warpgroup = any(str(opcode).startswith("wgmma.mma") for opcode in table["opcode"][executed])
+    return WARPGROUP if warpgroup else None
 
 
 def ordered(metrics: Iterable[str], space: str) -> dict[str, str]:

@@ -136,8 +136,8 @@ def of_prepared(
         for space in atomics.spaces(ptx, text):
             inexact = exactness.ordered(metrics, space) | inexact
     modelled = counted.modelled
-    if exactness.copies_in_bulk(counts):
-        inexact, modelled = dict.fromkeys(metrics, exactness.BULK), None
+    if missing := exactness.not_counted(counts):
+        inexact, modelled = dict.fromkeys(metrics, missing), None
     if counted.estimate is not None:
         metrics, errors = counted.estimate.metrics(metrics)
         why = f"estimated from {counted.estimate.share:.1%} of the blocks"

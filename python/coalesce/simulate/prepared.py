@@ -16,6 +16,7 @@ from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import Pieces
 from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
+from coalesce.launch.simulated import scalar
 from coalesce.simulate.events import Trace, TraceArray
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class Prepared:
 
     def _packed(
         self, undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]]
-    ) -> list[sim.Buffer | bytes]:
-        packed: list[sim.Buffer | bytes] = []
+    ) -> list[sim.Buffer | bytes | tuple[int, bytes]]:
+        packed: list[sim.Buffer | bytes | tuple[int, bytes]] = []
         for number, argument in enumerate(self.arguments):
             if isinstance(argument, HostArray):
                 mask = undefined.get(number)
@@ -103,8 +104,7 @@ class Prepared:
                     sim.Buffer(argument.array, argument.name, writable, mask, argument.offset)
                 )
             else:
-                assert isinstance(argument, bytes)
-                packed.append(argument)
+                packed.append(scalar(argument, self.arguments))
         return packed
 
     def detached(self) -> Prepared:

@@ -24,6 +24,7 @@ from coalesce.common import checks
 from coalesce.common.memory import Pieces
 from coalesce.compile import cubin
 from coalesce.launch.arguments import HostArray
+from coalesce.launch.simulated import scalar
 
 if TYPE_CHECKING:
     from coalesce.simulate.prepared import Prepared
@@ -43,7 +44,8 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    scalars: tuple[bytes | None, ...]  # in the order of the parameters; None for an array
+    # In the order of the parameters; None for an array.
+    scalars: tuple[bytes | tuple[int, bytes] | None, ...]
     names: tuple[str, ...]  # of the arrays
     offsets: tuple[int, ...]  # of the pointers, in bytes from the start of each array
     pieces: Pieces
@@ -136,12 +138,12 @@ def run_blocks(
         )
     )
     arguments: list[Any] = []
-    for scalar in launch.scalars:
-        if scalar is None:
+    for given in launch.scalars:
+        if given is None:
             array, name, place, offset = next(arrays)
             arguments.append(sim.Buffer(array, name, place[4], offset=offset))
         else:
-            arguments.append(scalar)
+            arguments.append(given)
     result = program.launch(
         launch.entry,
         launch.grid,
@@ -172,7 +174,10 @@ def _shipped(launch: Prepared) -> Launch:
         grid=launch.grid,
         block=launch.block,
         shared_bytes=launch.shared_bytes,
-        scalars=tuple(a if isinstance(a, bytes) else None for a in launch.arguments),
+        scalars=tuple(
+            None if isinstance(a, HostArray) else scalar(a, launch.arguments)
+            for a in launch.arguments
+        ),
         names=tuple(a.name for a in given),
         offsets=tuple(a.offset for a in given),
         pieces=Pieces.of([a.array for a in given], writable),

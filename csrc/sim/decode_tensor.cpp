@@ -1,0 +1,69 @@
+// Decoding of copies through tensor maps (cp.async.bulk.tensor).
+#include "errors.hpp"
+#include "sim/decode.hpp"
+#include "sim/tensor_map.hpp"
+
+namespace coalesce::sim {
+
+using ptx::Operand;
+using ptx::Space;
+using ptx::Type;
+
+// cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+//     [%r1], [%rd1, {%r2, %r3}], [%r4]{, ctaMask}{, cachePolicy};
+// cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r1]{, cachePolicy};
+bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
+    if (code_ != OpCode::bulk_tensor) return false;
+    Modifiers m(in);
+    for (const char* name : {"async", "bulk", "tensor", "tile"}) m.take(name);
+    const std::string_view dimensions = m.take_one({"1d", "2d", "3d", "4d", "5d"});
+    const bool hinted = m.take("L2::cache_hint"), multicast = m.take("multicast::cluster");
+    const bool to_global = m.take("bulk_group");
+    const bool named = to_global ? m.take("global") && m.take("shared::cta")
+                                 : (m.take("shared::cluster") || m.take("shared::cta")) &&
+                                       m.take("global") && m.take("mbarrier::complete_tx::bytes");
+    if (dimensions.empty() || !named || !m.empty() || (to_global && multicast)) return false;
+    require_architecture(90);
+    const size_t wanted = size_t{2} + (to_global ? 0 : 1) + (multicast ? 1 : 0) + (hinted ? 1 : 0);
+    if (in.operands.size() < wanted) malformed("operands are missing");
+    if (in.operands.size() > wanted) malformed("it has too many operands");
+
+    TensorCopy copy;
+    copy.rank = uint32_t(dimensions[0] - '0');
+    const Operand& source_of_box = in.operands[to_global ? 0 : 1];
+    if (source_of_box.elements.size() != 1 ||
+        source_of_box.elements[0].kind != Operand::Kind::vector)
+        malformed("a tensor map and the coordinates of a box, [map, {...}], are missing");
+    const std::vector<Operand>& coordinates = source_of_box.elements[0].elements;
+    if (coordinates.size() != copy.rank)
+        malformed("it names " + std::to_string(coordinates.size()) + " coordinates, not " +
+                  std::to_string(copy.rank));
+    for (uint32_t d = 0; d < copy.rank; ++d) copy.coordinate[d] = source(coordinates[d], Type::s32);
+    const Op in_shared = shared_end(in.operands[to_global ? 1 : 0]);
+    copy.shared = in_shared.operand[5];
+    copy.shared_offset = int32_t(in_shared.memory().offset);
+    copy.narrow_shared = in_shared.memory().form == AddressForm::narrow;
+    if (!to_global) {
+        const Op barrier = shared_end(in.operands[2]);
+        copy.barrier = barrier.operand[5];
+        copy.barrier_offset = int32_t(barrier.memory().offset);
+        copy.narrow_barrier = barrier.memory().form == AddressForm::narrow;
+    }
+    if (multicast) copy.blocks = source(in.operands[3], Type::u16);
+
+    Op op;
+    TensorCopyOperand& operand = op.set(TensorCopyOperand{});
+    Operand map = source_of_box;
+    map.elements.clear();
+    set_address(op, map, Space::generic);
+    // Boxes may begin and end at any element, whose size only the tensor map knows.
+    operand.memory.bytes = to_global ? 2 : 4;
+    operand.index = uint32_t(program_.tensor_copies.size());
+    program_.tensor_copies.push_back(copy);
+    describe(Space::global, to_global ? Access::store : Access::async_copy, operand.memory.bytes);
+    op.run = to_global ? engine_.memory.box_to_global : engine_.memory.box_to_shared;
+    emit(in, op);
+    return true;
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,234 @@
+// Copies of boxes between shared memory and arrays that tensor maps describe
+// (cp.async.bulk.tensor).
+//
+// METHOD
+// As with other bulk copies (mbarrier_ops.hpp), a copy to shared memory is checked when it is
+// issued and performed when a thread asks for its mbarrier; a copy to global memory is performed at
+// once. A box is copied row by row. Of a row only the elements inside the array are accessed.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "sim/mbarrier_ops.hpp"
+#include "sim/tensor_map.hpp"
+
+namespace coalesce::sim::COALESCE_ISA {
+
+inline constexpr uint32_t box_alignment = 128;  // of a box in shared memory
+
+// The tensor map at lane i's address: a parameter of the kernel, or in global or constant memory.
+inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
+    read_addresses(w, op);
+    const uint64_t address = w.address[i];
+    if (address % tensor_map_alignment != 0)
+        throw_misuse(w, op, i, "a tensor map must lie at a multiple of 64 bytes");
+    const std::byte* bytes = nullptr;
+    const std::vector<std::byte>& parameters = w.block->launch->parameters;
+    if (address - param_window < window_bytes) {
+        if (holds(parameters.size(), address - param_window, tensor_map_bytes))
+            bytes = parameters.data() + (address - param_window);
+    } else {
+        uint16_t hint = 0;
+        if (const Buffer* b = w.block->memory->find(address, tensor_map_bytes, hint))
+            bytes = b->host + (address - b->address);
+    }
+    if (bytes == nullptr)
+        throw_misuse(w, op, i,
+                     "there is no tensor map at this address; pass it as a parameter "
+                     "`const __grid_constant__`, or keep it in constant or global memory");
+    const std::optional<TensorMap> map = tensor_map_in(bytes);
+    if (!map)
+        throw_misuse(w, op, i,
+                     "the 128 bytes at this address are no tensor map that the simulator made; "
+                     "make it with cuTensorMapEncodeTiled in a program that coalesce runs");
+    if (map->rank != rank)
+        throw_misuse(w, op, i,
+                     "the tensor map has " + std::to_string(map->rank) +
+                         " dimensions; the instruction names " + std::to_string(rank));
+    if (map->nan)
+        throw_misuse(w, op, i, "a tensor map that fills what is outside with NaN is not simulated");
+    if (map->swizzle != Swizzle::none && map->row_bytes() != span_of(map->swizzle))
+        throw_misuse(w, op, i,
+                     "a box with rows of " + std::to_string(map->row_bytes()) +
+                         " bytes and a swizzle of " + std::to_string(span_of(map->swizzle)) +
+                         " bytes is not simulated");
+    return *map;
+}
+
+// Calls visit(global address, skipped bytes, bytes) for each row of a lane's box: what of the row
+// lies in the array.
+template <class F>
+inline void for_each_row(Warp& w, const TensorCopy& copy, const TensorMap& map, int i, F&& visit) {
+    int64_t at[most_dimensions];
+    for (uint32_t d = 0; d < map.rank; ++d) at[d] = w.lanes<const int32_t>(copy.coordinate[d])[i];
+    const int64_t item = bytes_of(map.element), extent = int64_t(map.extent[0]);
+    const int64_t first = std::clamp<int64_t>(-at[0], 0, map.box[0]);
+    const int64_t last = std::clamp<int64_t>(extent - at[0], first, map.box[0]);
+    for (uint64_t row = 0, rows = map.rows(); row < rows; ++row) {
+        uint64_t address = map.address + uint64_t((at[0] + first) * item), rest = row;
+        bool inside = last > first;
+        for (uint32_t d = 1; d < map.rank; ++d) {
+            const int64_t x = at[d] + int64_t(rest % map.copied(d) * map.step[d]);
+            rest /= map.copied(d);
+            inside = inside && x >= 0 && x < int64_t(map.extent[d]);
+            address += uint64_t(x) * map.stride[d];
+        }
+        if (!visit(address, uint32_t(first * item), inside ? uint32_t((last - first) * item) : 0))
+            return;
+    }
+}
+
+// Tells checks of one lane's accesses to neighbouring bytes.
+template <Watch watch>
+inline void announce_bytes(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
+                           uint64_t address, uint32_t bytes) {
+    if constexpr (watch == Watch::faults)
+        as_lane(w, lane, [&] {
+            for (uint32_t at = 0; at < bytes; at += bulk_unit)
+                announce_lane<watch>(w, op, space, access, lane, address + at,
+                                     uint8_t(std::min(bulk_unit, bytes - at)));
+        });
+}
+
+// An address of shared memory that lane i names, from the start of the block's.
+inline uint64_t shared_place(Warp& w, Locator at, int32_t offset, bool narrow, int i) {
+    const uint64_t base = narrow ? w.lanes<const uint32_t>(at)[i] : w.lanes<const uint64_t>(at)[i];
+    const uint64_t place = base + uint64_t(int64_t{offset});
+    return narrow ? uint32_t(place) : place;
+}
+
+// Finds the rows of lane i's box in global memory and its place in shared memory. False: a fault
+// was announced.
+template <Watch watch>
+inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
+                     Access global_access, TensorBox& box, uint64_t& shared) {
+    const auto refuse = [&](Access access, ptx::Space space, Fault why, uint64_t address) {
+        w.address[i] = address;
+        fault<watch>(w, op, access, space, why, 1u << i);
+        return false;
+    };
+    shared = shared_place(w, copy.shared, copy.shared_offset, copy.narrow_shared, i);
+    if (shared % box_alignment != 0)
+        throw_misuse(
+            w, op, i,
+            "a box must lie at a multiple of 128 bytes in shared memory; it lies at byte " +
+                std::to_string(shared));
+    box.row_bytes = map.row_bytes();
+    box.swizzle = map.swizzle;
+    box.element = map.element;
+    box.nan = map.nan;
+    const uint64_t bytes = map.rows() * box.row_bytes;
+    // Parts are exchanged within lines of 128 bytes.
+    const uint64_t touched =
+        map.swizzle == Swizzle::none
+            ? bytes
+            : (bytes + span_of(map.swizzle) - 1) / span_of(map.swizzle) * span_of(map.swizzle);
+    const bool stores = global_access == Access::store;
+    if (!holds(w.block->shared_bytes, shared, touched))
+        return refuse(stores ? Access::load : Access::store, ptx::Space::shared, Fault::outside,
+                      std::max<uint64_t>(shared, w.block->shared_bytes));
+    bool found = true;
+    uint16_t hint = w.block->hints[op.pc];
+    for_each_row(w, copy, map, i, [&](uint64_t address, uint32_t skipped, uint32_t row_bytes) {
+        TensorBox::Row row{nullptr, skipped, row_bytes};
+        if (row_bytes > 0) {
+            const Buffer* b = w.block->memory->find(address, row_bytes, hint);
+            if (!b) {
+                const Buffer* start = w.block->memory->find(address, 1, hint);
+                found = refuse(global_access, ptx::Space::global, Fault::outside,
+                               start ? start->end() : address);
+                return false;
+            }
+            if (stores && !b->writable) {
+                found = refuse(global_access, ptx::Space::global, Fault::read_only, address);
+                return false;
+            }
+            row.source = b->host + (address - b->address);
+            if constexpr (watch == Watch::faults) {
+                // Checks see units of two bytes of what such copies write.
+                const bool odd = stores && bytes_of(map.element) == 1;
+                const uint32_t before = odd ? uint32_t(address % 2) : 0;
+                const uint32_t seen = odd ? (row_bytes - before) / 2 * 2 : row_bytes;
+                announce_bytes<watch>(w, op, ptx::Space::global, global_access, i, address + before,
+                                      seen);
+            }
+        }
+        box.rows.push_back(row);
+        return true;
+    });
+    w.block->hints[op.pc] = hint;
+    return found;
+}
+
+// One block's copy; `to` is the issuing block, or another one of its cluster (multicast).
+template <Watch watch>
+inline void start_box(Warp& w, const Op& op, int i, uint64_t shared, uint32_t bytes,
+                      uint32_t barrier, const std::shared_ptr<const TensorBox>& box) {
+    if (barrier % sizeof(uint64_t) || !holds(w.block->shared_bytes, barrier, sizeof(uint64_t))) {
+        Op update = op;
+        update.memory().bytes = sizeof(uint64_t);
+        w.address[i] = barrier;
+        fault<watch>(w, update, Access::atomic, ptx::Space::shared,
+                     barrier % sizeof(uint64_t) ? Fault::misaligned : Fault::outside, 1u << i);
+        return;
+    }
+    (void)read_mbarrier(w, op, i, w.block->shared + barrier);
+    announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, shared, bytes);
+    w.block->bulk_copies.push_back(
+        {op.pc, w.index, uint32_t(i), bytes, barrier, uint32_t(shared), nullptr, box});
+}
+
+template <Watch watch>
+void box_to_shared(Warp& w, const Op& op) {
+    const TensorCopy& copy = w.block->program->tensor_copies[op.get<TensorCopyOperand>().index];
+    for_each_lane(w.mask, [&](int i) {
+        const TensorMap map = tensor_map_of(w, op, i, copy.rank);
+        auto box = std::make_shared<TensorBox>();
+        uint64_t shared = 0;
+        if (!find_box<watch>(w, op, copy, map, i, Access::async_copy, *box, shared)) return;
+        const uint32_t barrier =
+            uint32_t(shared_place(w, copy.barrier, copy.barrier_offset, copy.narrow_barrier, i));
+        const uint32_t bytes = uint32_t(map.rows()) * box->row_bytes;
+        if (copy.blocks == no_operand) {
+            start_box<watch>(w, op, i, shared, bytes, barrier, box);
+            return;
+        }
+        // Each block of the cluster gets the box as if its own warp of this number copied it.
+        const uint32_t ranks = w.lanes<const uint16_t>(copy.blocks)[i];
+        if (!w.block->cluster)
+            throw_misuse(w, op, i, "a copy to the blocks of a cluster needs a launch in clusters");
+        for (uint32_t rank = 0; rank < 16; ++rank) {
+            if (!(ranks >> rank & 1)) continue;
+            Block& to = block_of_rank(w, op, i, rank);
+            start_box<watch>(to.warps[w.index], op, i, shared, bytes, barrier, box);
+        }
+    });
+}
+
+template <Watch watch>
+void box_to_global(Warp& w, const Op& op) {
+    const TensorCopy& copy = w.block->program->tensor_copies[op.get<TensorCopyOperand>().index];
+    for_each_lane(w.mask, [&](int i) {
+        const TensorMap map = tensor_map_of(w, op, i, copy.rank);
+        TensorBox box;
+        uint64_t shared = 0;
+        if (!find_box<watch>(w, op, copy, map, i, Access::store, box, shared)) return;
+        announce_bulk<watch>(w, op, ptx::Space::shared, Access::load, i, shared,
+                             uint32_t(box.rows.size()) * box.row_bytes);
+        const uint32_t reserved = w.block->program->reserved_shared;
+        uint32_t at = uint32_t(shared);
+        std::vector<std::byte> row(box.row_bytes);
+        for (const TensorBox::Row& r : box.rows) {
+            for (uint32_t part = 0; part < box.row_bytes; part += 16, at += 16)
+                std::memcpy(row.data() + part,
+                            w.block->shared + swizzled(at + reserved, box.swizzle) - reserved, 16);
+            if (r.bytes > 0)
+                std::memcpy(const_cast<std::byte*>(r.source), row.data() + r.skipped, r.bytes);
+        }
+    });
+}
+
+}  // namespace coalesce::sim::COALESCE_ISA

@@ -1,0 +1,186 @@
+#include "sim/tensor_map.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+
+namespace coalesce::sim {
+
+namespace {
+
+struct ElementInfo {
+    std::string_view name;
+    uint32_t bytes;
+    bool floating;
+};
+constexpr ElementInfo elements[map_elements] = {
+    {"uint8", 1, false},      {"uint16", 2, false},     {"uint32", 4, false},
+    {"int32", 4, false},      {"uint64", 8, false},     {"int64", 8, false},
+    {"float16", 2, true},     {"float32", 4, true},     {"float64", 8, true},
+    {"bfloat16", 2, true},    {"float32_ftz", 4, true}, {"tfloat32", 4, true},
+    {"tfloat32_ftz", 4, true}};
+
+constexpr uint64_t mark = 0x70616d726f736e74;  // "tnsormap"
+constexpr uint32_t largest_box = 256, largest_step = 8;
+
+// What encode() writes.
+struct Layout {
+    uint64_t mark, checksum, address;
+    uint8_t element, rank, swizzle, nan;
+    uint32_t last[most_dimensions];  // the extents less 1
+    uint64_t stride[most_dimensions - 1];
+    uint16_t box[most_dimensions];
+    uint8_t step[most_dimensions];
+    uint8_t unused[33];
+};
+static_assert(sizeof(Layout) == tensor_map_bytes);
+
+uint64_t checksum_of(Layout l) {
+    l.checksum = 0;
+    uint64_t sum = 0xcbf29ce484222325;  // FNV-1a
+    std::byte bytes[sizeof l];
+    std::memcpy(bytes, &l, sizeof l);
+    for (const std::byte b : bytes) sum = (sum ^ uint64_t(b)) * 0x100000001b3;
+    return sum;
+}
+
+std::string numbered(const char* what, uint32_t dimension, const std::string& wrong) {
+    return std::string(what) + " " + std::to_string(dimension) + " of the tensor map " + wrong;
+}
+
+// float32 as the copy writes it where the map has another element.
+uint32_t converted(uint32_t bits, MapElement element) {
+    const bool flushes = element == MapElement::f32_ftz || element == MapElement::tf32_ftz;
+    const bool rounds = element == MapElement::tf32 || element == MapElement::tf32_ftz;
+    const uint32_t sign = bits & 0x80000000u, magnitude = bits & 0x7fffffffu;
+    if (flushes && magnitude < 0x00800000u) return sign;
+    if (!rounds) return bits;
+    if (magnitude > 0x7f800000u) return bits & 0xffffe000u;
+    return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000u;  // a tie to even
+}
+
+void convert(std::byte* row, uint32_t bytes, MapElement element) {
+    for (uint32_t at = 0; at < bytes; at += 4) {
+        uint32_t bits;
+        std::memcpy(&bits, row + at, sizeof bits);
+        bits = converted(bits, element);
+        std::memcpy(row + at, &bits, sizeof bits);
+    }
+}
+
+}  // namespace
+
+uint32_t bytes_of(MapElement element) { return elements[size_t(element)].bytes; }
+bool is_floating(MapElement element) { return elements[size_t(element)].floating; }
+
+std::optional<MapElement> map_element_named(std::string_view name) {
+    const auto* const found = std::ranges::find(elements, name, &ElementInfo::name);
+    if (found == std::end(elements)) return {};
+    return MapElement(found - elements);
+}
+
+uint64_t TensorMap::rows() const {
+    uint64_t count = 1;
+    for (uint32_t d = 1; d < rank; ++d) count *= copied(d);
+    return count;
+}
+
+// CUDA driver API, "cuTensorMapEncodeTiled".
+std::string problem(const TensorMap& map) {
+    if (map.rank < 1 || map.rank > most_dimensions)
+        return "a tensor map has 1 to 5 dimensions; got " + std::to_string(map.rank);
+    if (uint32_t(map.element) >= map_elements)
+        return "tensor maps with elements of type " + std::to_string(uint32_t(map.element)) +
+               " are not simulated";
+    if (map.address % 16 != 0)
+        return "the array of a tensor map must begin at a multiple of 16 bytes";
+    for (uint32_t d = 0; d < map.rank; ++d) {
+        if (map.extent[d] == 0 || map.extent[d] > uint64_t{1} << 32)
+            return numbered("extent", d, "must be 1 to 2^32; got " + std::to_string(map.extent[d]));
+        if (d > 0 && (map.stride[d] % 16 != 0 || map.stride[d] >= uint64_t{1} << 40))
+            return numbered(
+                "stride", d,
+                "must be a multiple of 16 bytes below 2^40; got " + std::to_string(map.stride[d]));
+        if (map.box[d] == 0 || map.box[d] > largest_box)
+            return numbered("the box's extent", d,
+                            "must be 1 to 256; got " + std::to_string(map.box[d]));
+        if (map.step[d] == 0 || map.step[d] > largest_step)
+            return numbered("element stride", d,
+                            "must be 1 to 8; got " + std::to_string(map.step[d]));
+    }
+    const uint32_t row = map.row_bytes();
+    if (row % 16 != 0)
+        return "a row of a tensor map's box must have a multiple of 16 bytes; got " +
+               std::to_string(row);
+    if (uint32_t(map.swizzle) > uint32_t(Swizzle::bytes_128))
+        return "a tensor map's swizzle must be 0 to 3 (none, 32, 64 or 128 bytes); got " +
+               std::to_string(uint32_t(map.swizzle));
+    if (map.swizzle != Swizzle::none && row > span_of(map.swizzle))
+        return "a row of the box has " + std::to_string(row) +
+               " bytes; with this swizzle it can have at most " +
+               std::to_string(span_of(map.swizzle));
+    if (map.nan && !is_floating(map.element))
+        return "only tensor maps of floating-point elements can have NaN outside";
+    return "";
+}
+
+TensorMapBytes encode(const TensorMap& map) {
+    Layout l{};
+    l.mark = mark;
+    l.address = map.address;
+    l.element = uint8_t(map.element);
+    l.rank = uint8_t(map.rank);
+    l.swizzle = uint8_t(map.swizzle);
+    l.nan = map.nan;
+    for (uint32_t d = 0; d < map.rank; ++d) {
+        l.last[d] = uint32_t(map.extent[d] - 1);
+        if (d > 0) l.stride[d - 1] = map.stride[d];
+        l.box[d] = uint16_t(map.box[d]);
+        l.step[d] = uint8_t(map.step[d]);
+    }
+    l.checksum = checksum_of(l);
+    TensorMapBytes bytes;
+    std::memcpy(bytes.data(), &l, sizeof l);
+    return bytes;
+}
+
+std::optional<TensorMap> tensor_map_in(std::string_view bytes) {
+    if (bytes.size() != tensor_map_bytes) return {};
+    return tensor_map_in(reinterpret_cast<const std::byte*>(bytes.data()));
+}
+
+std::optional<TensorMap> tensor_map_in(const std::byte* bytes) {
+    Layout l;
+    std::memcpy(&l, bytes, sizeof l);
+    if (l.mark != mark || l.checksum != checksum_of(l)) return {};
+    TensorMap map;
+    map.address = l.address;
+    map.element = MapElement(l.element);
+    map.rank = l.rank;
+    map.swizzle = Swizzle(l.swizzle);
+    map.nan = l.nan;
+    for (uint32_t d = 0; d < map.rank; ++d) {
+        map.extent[d] = uint64_t{l.last[d]} + 1;
+        if (d > 0) map.stride[d] = l.stride[d - 1];
+        map.box[d] = l.box[d];
+        map.step[d] = l.step[d];
+    }
+    return map;
+}
+
+void put_box(const TensorBox& box, std::byte* shared, uint32_t at, uint32_t reserved) {
+    const bool converts = box.element == MapElement::f32_ftz || box.element == MapElement::tf32 ||
+                          box.element == MapElement::tf32_ftz;
+    std::vector<std::byte> row(box.row_bytes);
+    for (const TensorBox::Row& r : box.rows) {
+        std::fill(row.begin(), row.end(), std::byte{0});
+        if (r.bytes > 0) std::memcpy(row.data() + r.skipped, r.source, r.bytes);
+        if (converts) convert(row.data(), box.row_bytes, box.element);
+        for (uint32_t part = 0; part < box.row_bytes; part += 16, at += 16)
+            std::memcpy(shared + swizzled(at + reserved, box.swizzle) - reserved, row.data() + part,
+                        16);
+    }
+}
+
+}  // namespace coalesce::sim

@@ -1,0 +1,293 @@
+"""Copies through tensor maps (cp.async.bulk.tensor) on the simulator: results, errors, checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensor_map_cases
+from tensor_map_cases import ELEMENTS, SHARED, Copy
+
+import coalesce
+from coalesce._core import sim
+
+CASES = {case.name: (seed, case) for seed, case in enumerate(tensor_map_cases.cases())}
+PLAIN = Copy((40, 30), (160,), (16, 8), (4, 3))
+
+
+def encoded(case: Copy, array: Any) -> bytes:
+    steps = case.steps or (1,) * len(case.box)
+    return sim.tensor_map(
+        array._address, case.element, case.extents, case.strides, case.box, steps, case.swizzle,
+        bool(case.nan),
+    )  # fmt: skip
+
+
+def copied(case: Copy, seed: int = 0) -> np.ndarray:
+    return tensor_map_cases.run(case, seed, "sim", encoded)
+
+
+def swizzled(address: int, swizzle: int) -> int:
+    """Where a byte lies: by the definition, bit by bit."""
+    for bit in range(swizzle):
+        address ^= (address >> (7 + bit) & 1) << (4 + bit)
+    return address
+
+
+def places(case: Copy) -> list[tuple[int, int | None]]:
+    """For each element of the box, its byte in shared memory and in the array (None: outside)."""
+    item = ELEMENTS[case.element][1]
+    steps = (1, *(case.steps or (1,) * len(case.box))[1:])
+    counts = [-(-b // s) for b, s in zip(case.box, steps, strict=True)]
+    found = []
+    for number, index in enumerate(np.ndindex(*counts[::-1])):
+        x = [a + i * s for a, i, s in zip(case.at, index[::-1], steps, strict=True)]
+        inside = all(0 <= v < extent for v, extent in zip(x, case.extents, strict=True))
+        at = x[0] * item + sum(v * s for v, s in zip(x[1:], case.strides, strict=True))
+        found.append((swizzled(case.offset + number * item, case.swizzle), at if inside else None))
+    return found
+
+
+def converted(bits: int, element: str) -> int:
+    sign, magnitude = bits & 0x80000000, bits & 0x7FFFFFFF
+    if "ftz" in element and magnitude < 0x00800000:
+        return sign
+    if not element.startswith("tfloat32"):
+        return bits
+    if magnitude > 0x7F800000:
+        return bits & 0xFFFFE000
+    return (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000
+
+
+def expected(case: Copy, seed: int) -> np.ndarray:
+    flat, image = tensor_map_cases.data(seed)
+    item = ELEMENTS[case.element][1]
+    if case.stores:
+        out = flat.copy()
+        for shared, at in places(case):
+            if at is not None:
+                out[at : at + item] = image[shared : shared + item]
+        return out ^ flat
+    out = np.full(SHARED + 1, 0xEE, np.uint8)
+    out[SHARED] = 1
+    for shared, at in places(case):
+        bits = 0 if at is None else int.from_bytes(flat[at : at + item].tobytes(), "little")
+        if case.element in ("float32_ftz", "tfloat32", "tfloat32_ftz"):
+            bits = converted(bits, case.element)
+        out[shared : shared + item] = np.frombuffer(bits.to_bytes(item, "little"), np.uint8)
+    return out
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_boxes(name: str) -> None:
+    seed, case = CASES[name]
+    row = case.box[0] * ELEMENTS[case.element][1]
+    if case.nan or (case.swizzle and row != 16 << case.swizzle):
+        with pytest.raises(coalesce.LaunchError, match="is not simulated"):
+            copied(case, seed)
+        return
+    np.testing.assert_array_equal(copied(case, seed), expected(case, seed))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"extents": (0, 30)}, r"extent 0 of the tensor map must be 1 to 2\^32; got 0"),
+        ({"strides": (164,)}, "stride 1 of the tensor map must be a multiple of 16 bytes"),
+        ({"box": (16, 257)}, "the box's extent 1 of the tensor map must be 1 to 256; got 257"),
+        ({"box": (3, 8)}, "a row of a tensor map's box must have a multiple of 16 bytes; got 12"),
+        ({"steps": (1, 9)}, "element stride 1 of the tensor map must be 1 to 8; got 9"),
+        ({"swizzle": 1}, "a row of the box has 64 bytes; with this swizzle it can have at most 32"),
+        ({"swizzle": 4}, "swizzle must be 0 to 3"),
+        ({"nan": 1}, "only tensor maps of floating-point elements can have NaN outside"),
+        ({"element": "float8"}, "no tensor map has elements of float8"),
+        ({"strides": ()}, "a tensor map has 1 to 5 dimensions"),
+        ({"offset": 64}, "a box must lie at a multiple of 128 bytes in shared memory"),
+        ({"at": (4, 3, 0)}, "the tensor map has 2 dimensions; the instruction names 3"),
+    ],
+)
+def test_wrong_maps(change: dict[str, Any], message: str) -> None:
+    case = replace(PLAIN, **change)
+    if "at" in change:  # the instruction is of another rank than the map
+        other = replace(case, box=(16, 8, 1))
+        with pytest.raises(coalesce.LaunchError, match=message):
+            tensor_map_cases.run(other, 0, "sim", lambda _, array: encoded(PLAIN, array))
+        return
+    with pytest.raises(coalesce.LaunchError, match=message):
+        copied(case)
+
+
+def test_bytes_that_are_no_map() -> None:
+    for wrong in (bytes(128), b"\1" + bytes(126) + b"\2"):
+        with pytest.raises(coalesce.LaunchError, match="no tensor map that the simulator made"):
+            tensor_map_cases.run(PLAIN, 0, "sim", lambda *_, wrong=wrong: wrong)
+
+
+@pytest.mark.parametrize("stores", [False, True])
+def test_maps_that_reach_beyond_the_array(stores: bool) -> None:
+    case = replace(PLAIN, extents=(40, 30000), at=(4, 29000), stores=stores)
+    with pytest.raises(coalesce.MemoryFault, match=r"past the end of|outside"):
+        copied(case)
+
+
+def test_boxes_that_do_not_fit() -> None:
+    with pytest.raises(coalesce.MemoryFault, match="shared memory"):
+        copied(replace(PLAIN, box=(256, 30)))
+
+
+HELPERS = """
+struct alignas(64) Map { unsigned long long words[16]; };
+__device__ unsigned at(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+__device__ void init(unsigned b) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(b) : "memory");
+}
+__device__ void expect(unsigned b, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(b), "r"(bytes) : "memory");
+}
+__device__ void wait(unsigned b) {
+    asm volatile("{ .reg .pred p; L: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;"
+                 " @!p bra L; }" :: "r"(b) : "memory");
+}
+__device__ void bring(unsigned to, const void* map, int x, int y, unsigned b) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%2, %3}], [%4];"
+                 :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(b) : "memory");
+}
+__device__ void put(unsigned from, const void* map, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%1, {%2, %3}], [%0];"
+                 :: "r"(from), "l"(map), "r"(x), "r"(y) : "memory");
+}
+"""
+
+
+def map_of(x: Any, box: tuple[int, int], swizzle: int = 0) -> bytes:
+    rows, cols = x.shape
+    return sim.tensor_map(
+        x._address, str(x.dtype), (cols, rows), (cols * x.dtype.itemsize,), box[::-1], (1, 1),
+        swizzle,
+    )  # fmt: skip
+
+
+def kernel(body: str, parameters: str) -> coalesce.Kernel:
+    source = HELPERS + f'extern "C" __global__ void k({parameters}) {{ {body} }}'
+    return coalesce.Kernel(source, "k", device="sim", arch="sm_90")
+
+
+COPY = """
+    __shared__ __align__(128) float box[32][8];
+    __shared__ __align__(8) unsigned long long full;
+    const int t = threadIdx.x;
+    if (t == 0) init(at(&full));
+    __syncthreads();
+    if (t == 0) { expect(at(&full), sizeof box); bring(at(box), &map, 0, 0, at(&full)); }
+    if (waits) wait(at(&full));
+    out[t] = box[t][1];
+"""
+PARAMETERS = "const __grid_constant__ Map map, const float* x, float* out, int waits"
+
+
+def test_a_copy_that_nobody_waits_for_has_not_arrived() -> None:
+    x = coalesce.asarray(np.arange(32 * 8, dtype=np.float32).reshape(32, 8), device="sim")
+    out = np.zeros(32, np.float32)
+    k = kernel(COPY, PARAMETERS)
+    k[1, 32](map_of(x, (32, 8)), x, out, 1)
+    np.testing.assert_array_equal(out, np.asarray(x)[:, 1])
+    k[1, 32](map_of(x, (32, 8)), x, out, 0)
+    assert np.isnan(out).all()  # what shared memory holds at the start
+
+
+def test_checks_see_a_missing_wait() -> None:
+    x = coalesce.asarray(np.arange(32 * 8, dtype=np.float32).reshape(32, 8), device="sim")
+    out = np.zeros(32, np.float32)
+    k = kernel(COPY, PARAMETERS)
+    assert not k.check(1, 32, map_of(x, (32, 8)), x, out, 1)
+    findings = k.check(1, 32, map_of(x, (32, 8)), x, out, 0)
+    assert "box" in str(findings)
+    assert findings
+
+
+def test_checks_see_blocks_that_write_the_same_box() -> None:
+    x = coalesce.asarray(np.zeros((64, 8), np.float32), device="sim")
+    k = kernel(
+        """
+    __shared__ __align__(128) float box[32][8];
+    for (int i = 0; i < 8; ++i) box[threadIdx.x][i] = blockIdx.x;
+    asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) put(at(box), &map, 0, apart ? 32 * blockIdx.x : 16 * blockIdx.x);
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    """,
+        "const __grid_constant__ Map map, float* x, int apart",
+    )
+    assert not k.check(2, 32, map_of(x, (32, 8)), x, 1)
+    assert "race" in str(k.check(2, 32, map_of(x, (32, 8)), x, 0)).lower()
+    k[2, 32](map_of(x, (32, 8)), x, 1)
+    np.testing.assert_array_equal(np.asarray(x)[:, 3], np.repeat([0, 1], 32))
+
+
+def test_maps_in_constant_and_global_memory() -> None:
+    x = coalesce.asarray(np.arange(32 * 8, dtype=np.float32).reshape(32, 8), device="sim")
+    out = np.zeros(32, np.float32)
+    source = HELPERS + "__constant__ Map constant;\n" + f"""
+    extern "C" __global__ void k(const Map* given, const float* x, float* out, int waits) {{
+        const Map& map = given ? *given : constant;
+        asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;"
+                     :: "l"(&map) : "memory");
+        {COPY} }}"""  # fmt: skip
+    k = coalesce.Kernel(source, "k", device="sim", arch="sm_90")
+    k.globals["constant"] = np.frombuffer(map_of(x, (32, 8)), np.uint8)
+    k[1, 32](None, x, out, 1)
+    np.testing.assert_array_equal(out, np.asarray(x)[:, 1])
+    out[:] = 0
+    k[1, 32](
+        coalesce.asarray(np.frombuffer(map_of(x, (32, 8)), np.uint64), device="sim"), x, out, 1
+    )
+    np.testing.assert_array_equal(out, np.asarray(x)[:, 1])
+
+
+def test_a_box_for_the_blocks_of_a_cluster() -> None:
+    x = coalesce.asarray(np.arange(32 * 8, dtype=np.float32).reshape(32, 8), device="sim")
+    out = np.zeros((4, 32), np.float32)
+    source = (
+        HELPERS
+        + """
+    extern "C" __global__ void __cluster_dims__(4) k(const __grid_constant__ Map map,
+                                                     const float* x, float* out) {
+        __shared__ __align__(128) float box[32][8];
+        __shared__ __align__(8) unsigned long long full;
+        const int t = threadIdx.x;
+        if (t == 0) {
+            init(at(&full));
+            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+            expect(at(&full), blockIdx.x == 2 ? 0 : sizeof box);
+        }
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+        if (t == 0 && blockIdx.x == 1)
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global"
+                         ".mbarrier::complete_tx::bytes.multicast::cluster"
+                         " [%0], [%1, {%2, %3}], [%4], %5;"
+                         :: "r"(at(box)), "l"(&map), "r"(0), "r"(0), "r"(at(&full)),
+                         "h"((short)0b1011) : "memory");
+        wait(at(&full));
+        if (blockIdx.x != 2) out[32 * blockIdx.x + t] = box[t][2];
+        asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    }"""
+    )
+    k = coalesce.Kernel(source, "k", device="sim", arch="sm_90")
+    k[4, 32](map_of(x, (32, 8)), x, out)
+    for block, row in enumerate(out):
+        np.testing.assert_array_equal(row, np.asarray(x)[:, 2] if block != 2 else 0)
+    assert not k.check(4, 32, map_of(x, (32, 8)), x, out)
+
+
+def test_counts_are_not_called_exact() -> None:
+    x = coalesce.asarray(np.arange(32 * 8, dtype=np.float32).reshape(32, 8), device="sim")
+    k = kernel(COPY, PARAMETERS)
+    profile = k.profile(1, 32, map_of(x, (32, 8)), x, np.zeros(32, np.float32), 1)
+    assert set(profile.inexact) == set(profile.metrics())
+    assert "bulk copies" in next(iter(profile.inexact.values()))
