@@ -96,23 +96,34 @@ def build(
     """
     paths = [Path(source).resolve() for source in sources]
     program = nvcc()
-    words = [
-        *("-cudart", "shared", "-lineinfo", "-no-compress", "-O2"),
-        *(["-g"] if debug else []),
-        *("-gencode", f"arch=compute_{arch},code=[compute_{arch},sm_{arch}]"),
-        *options,
-    ]
+    words = _words(f"{arch}", options, debug=debug)
     texts = [[str(path), _text_of(path)] for path in paths]
     key = cache.key_of("program", 3, _text_of(_OLDER_NAMES), texts, words, _identity(program))
     known = cache.load(key)
     if known is not None and known[1] is not None and _are_unchanged(known[2]["headers"]):
         return Built(known[1], json.loads(known[0]), known[2]["log"])
-    made, headers = _compile(program, paths, words)
+    try:
+        made, headers = _compile(program, paths, words)
+    except CompileError as error:
+        # wgmma and setmaxnreg need sm_90a, whose code runs on compute capability 9.0 only.
+        if f"not supported on .target 'sm_{arch}'" not in str(error) or arch < 90:
+            raise
+        made, headers = _compile(program, paths, _words(f"{arch}a", options, debug=debug))
     read = [text for _, text in texts] + [_text_of(header) for header in headers]
     code = code_of(made.executable, arch, "\n".join(read))
     notes = {"headers": [[str(h), _digest(h)] for h in headers], "log": made.log}
     cache.store(key, json.dumps(code), made.executable, notes)
     return Built(made.executable, code, made.log)
+
+
+def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
+    """Return the compiler's options."""
+    return [
+        *("-cudart", "shared", "-lineinfo", "-no-compress", "-O2"),
+        *(["-g"] if debug else []),
+        *("-gencode", f"arch=compute_{arch},code=[compute_{arch},sm_{arch}]"),
+        *options,
+    ]
 
 
 def library() -> Path:
