@@ -100,7 +100,7 @@ def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> 
         "l2_sectors": l2_reads + l2_writes,
         "l2_writes": l2_writes,
         "dram_bytes": dram_reads + m["dram__bytes_write.sum"],
-        "instructions_a_warp": m["smsp__inst_executed.sum"] / blocks / -(-threads // 32),
+        "instructions_per_warp": m["smsp__inst_executed.sum"] / blocks / -(-threads // 32),
         "from_dram": min(1.0, dram_reads / 32 / loads),
         "from_l2": max(0.0, (l2_reads - dram_reads / 32) / loads),
     }

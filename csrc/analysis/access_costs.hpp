@@ -21,7 +21,7 @@ class AccessCosts {
   public:
     explicit AccessCosts(const sim::Program& program);
 
-    // Returns the number of wavefronts of shared memory.
+    // Adds an access. Returns its wavefronts of shared memory (0 for other memory).
     uint32_t add(const sim::MemoryEvent& e) {
         // Regular accesses all have the same cost, and are frequent. Only their number is kept.
         const bool global = e.space == ptx::Space::global;

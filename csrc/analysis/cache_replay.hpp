@@ -44,7 +44,7 @@ struct Misses {
     uint64_t slow = 0;    // such lines that DRAM answered, or that DRAM was already fetching
     uint64_t cycles = 0;  // of L1, for all requests of the instruction
     void add(const Misses& other);
-    [[nodiscard]] double cycles_a_request() const { return double(cycles) / double(requests); }
+    [[nodiscard]] double cycles_per_request() const { return double(cycles) / double(requests); }
 };
 
 // The result of the replay, for the whole grid.

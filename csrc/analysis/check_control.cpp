@@ -124,7 +124,7 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
     if (number == sim::cluster_barrier) {
         ClusterArrivals& c = clusters_[block.cluster];
         c.complete = true;
-        b.order.learn(c.known);
+        b.order.add_knowledge(c.known);
         return;
     }
     b.order.complete(number);

@@ -40,7 +40,7 @@ struct CheckObserver::Place {
     bool* undefined = nullptr;
     uint32_t lane = 0;
     uint32_t buffer = 0;   // for global memory
-    uint64_t granule = 0;  // its number in the buffer or in shared memory
+    uint64_t granule = 0;  // number of the granule in the buffer or in shared memory
     uint64_t offset = 0;   // the first accessed byte, from the same start
     uint64_t end = 0;      // one past the last accessed byte of the granule
     Stamp me = {};

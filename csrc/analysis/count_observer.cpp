@@ -18,19 +18,19 @@ void CountObserver::add_to(Counts& counts) const {
             c.threads += runs_[start].threads;
         }
     }
-    for (size_t i = 0; i < parted_.size(); ++i) {
-        counts.instructions[i].parted += parted_[i];
-        if (!parted_[i] || !program_.machine) continue;
+    for (size_t i = 0; i < diverged_.size(); ++i) {
+        counts.instructions[i].diverged += diverged_[i];
+        if (!diverged_[i] || !program_.machine) continue;
         const auto met = program_.machine->meetings.find(uint32_t(i));
         if (met == program_.machine->meetings.end()) continue;
         for (const uint32_t memory : met->second)
-            counts.instructions[memory].unjoined += parted_[i];
+            counts.instructions[memory].unjoined += diverged_[i];
     }
 }
 
 void CountObserver::clear() {
     std::fill(runs_.begin(), runs_.end(), Runs{});
-    std::fill(parted_.begin(), parted_.end(), 0);
+    std::fill(diverged_.begin(), diverged_.end(), 0);
     costs_.clear();
 }
 

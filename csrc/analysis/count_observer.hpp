@@ -20,7 +20,7 @@ class CountObserver {
         : program_(program),
           groups_(groups),
           runs_(program.ops.size()),
-          parted_(program.instructions.size()),
+          diverged_(program.instructions.size()),
           costs_(program) {}
 
     void finish(const sim::Block& block) {
@@ -33,7 +33,7 @@ class CountObserver {
     }
 
     // A branch around an EXIT does not count: lanes that exit never reconverge.
-    void diverged(const sim::Warp&, const sim::Op& op) { parted_[op.pc] += !op.skips_guarded(); }
+    void diverged(const sim::Warp&, const sim::Op& op) { diverged_[op.pc] += !op.skips_guarded(); }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
         if (e.of) return;  // what the hardware counts in this case is not known
@@ -55,8 +55,8 @@ class CountObserver {
 
     const sim::Program& program_;
     GroupedCounts* groups_;
-    std::vector<Runs> runs_;        // by the op at which a segment starts
-    std::vector<uint64_t> parted_;  // by instruction; see InstructionCounts
+    std::vector<Runs> runs_;          // by the op at which a segment starts
+    std::vector<uint64_t> diverged_;  // by instruction; see InstructionCounts
     AccessCosts costs_;
     uint32_t wavefronts_ = 0;
 };

@@ -31,8 +31,9 @@ struct InstructionCounts {
     uint64_t sourceless =
         0;  // asynchronous copies in which no lane reads; not included in `requests`
     // Cases in which the hardware's own counts may differ from run to run.
-    uint64_t parted = 0;    // branches: how often lanes diverged
-    uint64_t unjoined = 0;  // memory: divergences whose lanes may or may not execute it together
+    uint64_t diverged = 0;  // branches: how often lanes diverged
+    uint64_t unjoined =
+        0;  // memory: divergences after which lanes may execute it together by chance
     // atomics: requests with a sector that may be sent in two parts; copies that bypass L1:
     // requests whose addresses are not consecutive
     uint64_t divided = 0;
@@ -66,7 +67,7 @@ inline constexpr Counter counters[] = {
     {"distinct_bytes", &InstructionCounts::distinct_bytes},
     {"shared_requests", &InstructionCounts::shared_requests},
     {"sourceless", &InstructionCounts::sourceless},
-    {"parted", &InstructionCounts::parted},
+    {"diverged", &InstructionCounts::diverged},
     {"unjoined", &InstructionCounts::unjoined},
     {"divided", &InstructionCounts::divided},
     {"contended", &InstructionCounts::contended},

@@ -50,7 +50,8 @@ class Walk {
         double clock = 0;
         double unit_free = 0;                                     // the load-store unit
         std::array<double, Schedule::no_scoreboard + 1> clear{};  // by scoreboard
-        double copied = 0, group = 0;  // asynchronous copies: the last one, the last group
+        double copied = 0,
+               group = 0;  // when the last asynchronous copy and the last group are complete
     };
     // A forward branch whose target is still ahead.
     struct Aside {
@@ -122,7 +123,7 @@ class Walk {
 
     // Average over the requests.
     [[nodiscard]] double first_level_cycles(size_t i, const InstructionCounts& c) const {
-        if (const Misses* m = misses(i)) return m->cycles_a_request();
+        if (const Misses* m = misses(i)) return m->cycles_per_request();
         return double(c.lines) / double(c.requests);
     }
 

@@ -47,7 +47,7 @@ struct Request {
     // The group of each of launch.blocks. Each group is counted separately.
     std::optional<std::vector<uint32_t>> groups;
     std::optional<Recording> record;  // which events to keep
-    // If not 0, `record` is made to keep this many events of each instruction.
+    // If not 0, keeps this many events of each instruction, and replaces `record`.
     uint32_t exemplars = 0;
     // For a checked run: how the source declares the shared variables.
     std::optional<std::map<std::string, ArrayShape>> check;

@@ -1,4 +1,4 @@
-// The counts by Nsight Compute's names.
+// Computes Nsight Compute's metrics from the counts.
 #include <algorithm>
 
 #include "analysis/counts.hpp"
@@ -11,7 +11,7 @@ using sim::Access;
 
 namespace {
 
-// The counts of the instructions on one kind of memory, by what they do.
+// The counts of instructions for one kind of memory, by kind of access.
 struct Sums {
     InstructionCounts load, store, atomic, reduction, copy;
 
@@ -39,7 +39,8 @@ struct Sums {
     }
 };
 
-// What of an instruction's counts is of shared memory; an address may be in any space.
+// The part of an instruction's counts that is for shared memory. (Generic instructions may access
+// several spaces.)
 InstructionCounts shared_part(const InstructionCounts& c) {
     InstructionCounts part;
     part.requests = part.shared_requests = c.shared_requests;
@@ -49,7 +50,7 @@ InstructionCounts shared_part(const InstructionCounts& c) {
     return part;
 }
 
-// And what is of global or local memory.
+// The part that is for global or local memory.
 InstructionCounts other_part(InstructionCounts c) {
     c.requests -= c.shared_requests;
     c.ideal -= c.ideal_wavefronts;
@@ -64,7 +65,7 @@ double percent(uint64_t part, uint64_t whole) {
 
 }  // namespace
 
-// What tensor cores executed; only of launches that used them.
+// Adds the metrics of tensor cores, if the launch used them.
 void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
     using enum sim::TensorSource;
     const auto operations = [](sim::TensorSource source) {
@@ -133,7 +134,7 @@ std::map<std::string, double> Counts::metrics() const {
                          : info.space == Space::local  ? local
                                                        : generic;
         declared.of(access).executed += c.executed;
-        // Nsight Compute counts the bytes of generic accesses as of local memory, too.
+        // Nsight Compute also counts the bytes of generic accesses as bytes of local memory.
         if (&declared == &generic && c.space != Space::local)
             local.of(access).distinct_bytes += c.distinct_bytes;
         shared.of(access).add(shared_part(c));
@@ -153,13 +154,13 @@ std::map<std::string, double> Counts::metrics() const {
             m["l1tex__average_t_sectors_per_request_pipe_lsu_mem_" + what + ".ratio"] =
                 double(sectors) / double(requests);
     };
-    InstructionCounts fetched = global.load;  // asynchronous copies are loads of global memory
+    InstructionCounts fetched = global.load;  // asynchronous copies count as loads of global memory
     fetched.add(global.copy);
     set_l1("global_op_ld", fetched.requests, fetched.sectors);
     set_l1("global_op_st", global.store.requests, global.store.sectors);
     set_l1("global_op_atom", global.atomic.requests, global.atomic.sectors);
     set_l1("global_op_red", global.reduction.requests, global.reduction.sectors);
-    // A copy is a request to L1 even if no lane reads and all of it is filled with zeros.
+    // A copy is a request to L1 even if no lane reads and all bytes are filled with zeros.
     set_l1("global_op_ldgsts_cache_access", cached_copy.requests + cached_copy.sourceless,
            cached_copy.sectors);
     set_l1("local_op_ld", local_load_words, local.load.sectors);
@@ -168,7 +169,7 @@ std::map<std::string, double> Counts::metrics() const {
     InstructionCounts shared_atomic = shared.atomic;
     shared_atomic.add(shared.reduction);
     const auto set_shared = [&](const std::string& op, const InstructionCounts& c) {
-        // Here the rows of ldmatrix and stmatrix are among the loads and stores.
+        // These metrics count ldmatrix as loads and stmatrix as stores.
         const uint64_t of_matrices = op == "ld"   ? matrices.load.wavefronts
                                      : op == "st" ? matrices.store.wavefronts
                                                   : 0;
@@ -183,7 +184,8 @@ std::map<std::string, double> Counts::metrics() const {
     set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
         global.copy.theoretical_wavefronts);
 
-    // Executed, if only with all lanes predicated off; and with a lane predicated on.
+    // The first metric includes instructions for which the guard of all lanes is false. The second
+    // does not.
     const auto set_executed = [&](const std::string& op, const InstructionCounts& c) {
         set("smsp__inst_executed_op_" + op + ".sum", c.executed);
         set("smsp__sass_inst_executed_op_" + op + ".sum", c.requests);
@@ -201,7 +203,7 @@ std::map<std::string, double> Counts::metrics() const {
     set_executed("ldgsts", copies);
     set("smsp__inst_executed_op_generic_ld.sum", generic.load.executed);
     set("smsp__inst_executed_op_generic_st.sum", generic.store.executed);
-    // Atomics with a result on global memory are generic to the hardware.
+    // The hardware counts atomics with a result on global memory as generic.
     set("smsp__inst_executed_op_generic_atom.sum",
         generic.atomic.executed + global.atomic.executed);
     set("smsp__sass_inst_executed_op_global_atom.sum", global.atomic.requests);

@@ -18,7 +18,7 @@ void BlockOrder::start(uint32_t block, uint32_t threads) {
         warps_[w].together = warps_[w].existing;
         warps_[w].floor = 0;
         warps_[w].pairs.reset();
-        warps_[w].parted = 0;
+        warps_[w].regrouped = 0;
     }
     threads_.clear();
     known_.reset();
@@ -26,9 +26,9 @@ void BlockOrder::start(uint32_t block, uint32_t threads) {
     for (Arrivals& a : arrivals_) a = {};
 }
 
-void BlockOrder::part(uint32_t warp, LaneMask lanes) {
+void BlockOrder::regroup(uint32_t warp, LaneMask lanes) {
     Lanes& w = warps_[warp];
-    w.recent[w.parted++ % most_together] = {w.together, now_++};
+    w.recent[w.regrouped++ % most_together] = {w.together, now_++};
     w.together = lanes;
 }
 
@@ -38,15 +38,15 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
     if (then.block == block_ && then.warp == warp) {
         const LaneMask both = 1u << lane | 1u << lane_then;
         if ((w.together & both) == both) return true;
-        const uint32_t remembered = std::min<uint32_t>(w.parted, most_together);
+        const uint32_t remembered = std::min<uint32_t>(w.regrouped, most_together);
         for (uint32_t n = 1; n <= remembered; ++n) {
-            const Together& t = w.recent[(w.parted - n) % most_together];
+            const Together& t = w.recent[(w.regrouped - n) % most_together];
             if (t.until < then.time) return false;
             if ((t.lanes & both) == both) return true;
         }
-        return remembered == most_together;  // too long ago to tell
+        return remembered == most_together;  // too long ago: assume that they executed together
     }
-    // Another warp: has anyone of this one heard of anyone of that one?
+    // Another warp: whether any lane that executes here knows of the access by any lane there.
     const auto hears = [&](const ClockPtr& c) {
         return c && c->covers_warp(then.block, then.warp, then.time);
     };
@@ -59,7 +59,7 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
     return found;
 }
 
-bool BlockOrder::heard_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
+bool BlockOrder::knows_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
                           uint32_t lane) const {
     if (known_ && known_->covers(then.block, then.warp, lane_then, then.time)) return true;
     if (threads_.empty()) return false;
@@ -72,7 +72,7 @@ BlockOrder::Thread& BlockOrder::thread(uint32_t warp, uint32_t lane) {
     return threads_[warp * sim::warp_size + lane];
 }
 
-ClockPtr BlockOrder::heard(uint32_t warp, LaneMask lanes) const {
+ClockPtr BlockOrder::knowledge(uint32_t warp, LaneMask lanes) const {
     const Lanes& w = warps_[warp];
     std::vector<Knowledge> own;
     if (floor_) own.push_back({block_, every_warp, sim::all_lanes, floor_});
@@ -189,14 +189,14 @@ ClockPtr BlockOrder::release(uint32_t warp, LaneMask lanes, bool relaxed) {
 }
 
 void BlockOrder::fence(uint32_t warp, LaneMask lanes, Scope scope) {
-    // Lanes that have heard the same share that; each adds its own accesses, by their time.
+    // Lanes that know the same share one clock. The time adds each lane's own accesses.
     const bool alone = warps_[warp].pairs != nullptr;
     ClockPtr last_known, visible;
     bool first = true;
     sim::for_each_lane(lanes, [&](int i) {
         Thread& t = thread(warp, uint32_t(i));
         if (first || alone || t.known != last_known) {
-            visible = heard(warp, 1u << i);
+            visible = knowledge(warp, 1u << i);
             last_known = t.known;
             first = false;
         }

@@ -76,7 +76,7 @@ class BlockOrder {
                     return true;
             }
         }
-        return has_flags() && heard_of(then, lane_then, warp, lane);
+        return has_flags() && knows_of(then, lane_then, warp, lane);
     }
     // Whether a barrier of all threads came after the access.
     [[nodiscard]] bool before_barrier(const Stamp& then) const {
@@ -90,7 +90,7 @@ class BlockOrder {
 
     // From now on these lanes of a warp execute together, without the others.
     void converge(uint32_t warp, sim::LaneMask lanes) {
-        if (warps_[warp].together != lanes) part(warp, lanes);
+        if (warps_[warp].together != lanes) regroup(warp, lanes);
     }
 
     void synchronize(uint32_t warp, sim::LaneMask lanes);
@@ -102,7 +102,7 @@ class BlockOrder {
     // what fences have already made visible.
     [[nodiscard]] ClockPtr release(uint32_t warp, sim::LaneMask lanes, bool relaxed);
     // Adds this to what all threads of the block know.
-    void learn(const ClockPtr& clock) { known_ = join(known_, clock); }
+    void add_knowledge(const ClockPtr& clock) { known_ = join(known_, clock); }
 
     void fence(uint32_t warp, sim::LaneMask lanes, Scope scope);
     // A strong write or atomic with this scope. `releases`: it has .release.
@@ -122,7 +122,7 @@ class BlockOrder {
         sim::LaneMask together = 0;
         std::unique_ptr<Pairs> pairs;  // [i][j]: lane i knows what lane j did up to this time
         std::array<Together, most_together> recent;
-        uint32_t parted = 0;  // number of entries written to `recent`
+        uint32_t regrouped = 0;  // number of entries written to `recent`
     };
     // What a thread has made visible with fences: its own accesses up to `time`, and a clock.
     struct Fenced {
@@ -143,15 +143,15 @@ class BlockOrder {
         ClockPtr known, fenced[2];
     };
 
-    void part(uint32_t warp, sim::LaneMask lanes);
-    [[nodiscard]] bool heard_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
+    void regroup(uint32_t warp, sim::LaneMask lanes);
+    [[nodiscard]] bool knows_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
     Thread& thread(uint32_t warp, uint32_t lane);
     // What these lanes together know of other threads; with snapshot(), also their own accesses up
     // to now.
-    [[nodiscard]] ClockPtr heard(uint32_t warp, sim::LaneMask lanes) const;
+    [[nodiscard]] ClockPtr knowledge(uint32_t warp, sim::LaneMask lanes) const;
     [[nodiscard]] ClockPtr snapshot(uint32_t warp, sim::LaneMask lanes) const {
-        return join(heard(warp, lanes), {{block_, warp, lanes, now_}});
+        return join(knowledge(warp, lanes), {{block_, warp, lanes, now_}});
     }
     [[nodiscard]] ClockPtr fenced(uint32_t warp, sim::LaneMask lanes, int scope) const;
 

@@ -38,7 +38,7 @@ Recording Recording::of_exemplars(uint32_t count, const sim::Launch& launch) {
     for (const uint64_t n :
          ends_and_middle((launch.block.count() + sim::warp_size - 1) / sim::warp_size))
         r.warps->push_back(uint32_t(n));
-    r.exemplars_a_warp =
+    r.exemplars_per_warp =
         std::max<uint32_t>(1, count / uint32_t(r.blocks->size() * r.warps->size()));
     return r;
 }
@@ -76,7 +76,7 @@ void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
 
 // The first four executions, then those whose number is a power of two.
 bool BlockTrace::is_spread(uint32_t execution) const {
-    const uint32_t most = recorder_.recording_.exemplars_a_warp;
+    const uint32_t most = recorder_.recording_.exemplars_per_warp;
     if (execution < 4) return execution < most;
     return std::has_single_bit(execution) && uint32_t(std::bit_width(execution)) + 1 < most;
 }

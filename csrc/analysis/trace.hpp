@@ -50,10 +50,10 @@ struct Recording {
     uint64_t limit = UINT64_MAX;
 
     // If `exemplars` is not 0, only this many events of each instruction are kept, and at most
-    // `exemplars_a_warp` of each warp, distributed over its executions. Every instruction that any
-    // block executes has at least one event.
+    // `exemplars_per_warp` of each warp, distributed over its executions. Every instruction that
+    // any block executes has at least one event.
     uint32_t exemplars = 0;
-    uint32_t exemplars_a_warp = 0;
+    uint32_t exemplars_per_warp = 0;
 
     // If set, events are not kept, but passed to this function in batches of at most `batch`. The
     // events of each block are in the order of execution. The host threads call the function, one
@@ -109,7 +109,7 @@ class Recorder {
     void thin_out(Trace& trace) const;
 
     const Recording recording_;
-    std::vector<bool> wanted_;  // instructions
+    std::vector<bool> wanted_;  // by instruction
     std::mutex mutex_;
     std::map<uint64_t, std::unique_ptr<BlockTrace>> running_;  // by block
     std::map<uint64_t, std::vector<TraceEvent>> kept_;         // by block

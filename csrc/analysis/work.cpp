@@ -111,7 +111,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
             work.shared_wavefronts += c.wavefronts;
             const Misses* replayed = caches ? caches->misses_of(i) : nullptr;
             const double passes =
-                replayed ? replayed->cycles_a_request() * double(c.requests) : double(c.lines);
+                replayed ? replayed->cycles_per_request() * double(c.requests) : double(c.lines);
             work.tag_lookups += std::max(c.requests - c.shared_requests, uint64_t(passes));
             sectors += c.sectors;
         }
@@ -136,7 +136,7 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
 
     const double of_a_warp = 1.0 / std::max(1.0, double(blocks) * warps);
     const Waits waits = waits_of(*this, blocks * warps);
-    work.instructions_a_warp = double(work.instructions) * of_a_warp;
+    work.instructions_per_warp = double(work.instructions) * of_a_warp;
     work.memory_waits = double(waits.memory) * of_a_warp;
     work.shared_waits = double(waits.shared) * of_a_warp;
     work.barriers = double(waits.barriers) * of_a_warp;

@@ -43,7 +43,7 @@ SharedShapes shared_shapes(const py::dict& declared) {
     return shapes;
 }
 
-py::tuple tell(const analysis::Checked& checked, const sim::Program& program) {
+py::tuple as_tuple(const analysis::Checked& checked, const sim::Program& program) {
     py::list list;
     for (const analysis::Finding& f : checked.findings) {
         py::dict d;

@@ -58,7 +58,7 @@ void for_each_field(Work& w, F&& f) {
     f("l2_writes", w.l2_writes);
     f("l2_partial_writes", w.l2_partial_writes);
     f("dram_bytes", w.dram_bytes);
-    f("instructions_a_warp", w.instructions_a_warp);
+    f("instructions_per_warp", w.instructions_per_warp);
     f("memory_waits", w.memory_waits);
     f("shared_waits", w.shared_waits);
     f("barriers", w.barriers);

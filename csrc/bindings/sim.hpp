@@ -74,7 +74,7 @@ class Attendant {
 
   private:
     void poll(uint64_t finished);
-    void tell(uint64_t finished);
+    void report_progress(uint64_t finished);
 
     pybind11::object progress_;
     uint64_t blocks_;
@@ -94,7 +94,8 @@ class Attendant {
 using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] SharedShapes shared_shapes(const pybind11::dict& declared);
 // The findings of a checked run: (list of dicts, number of findings in omitted groups).
-[[nodiscard]] pybind11::tuple tell(const analysis::Checked& checked, const sim::Program& program);
+[[nodiscard]] pybind11::tuple as_tuple(const analysis::Checked& checked,
+                                       const sim::Program& program);
 
 // Convert modelled values to dicts (model.cpp).
 [[nodiscard]] pybind11::dict as_dict(const model::Time& time);

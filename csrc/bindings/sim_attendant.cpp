@@ -19,7 +19,7 @@ void Attendant::poll(uint64_t finished) {
     const HeldGil gil;
     flush();
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-    tell(finished);
+    report_progress(finished);
 }
 
 void Attendant::finish() {
@@ -36,7 +36,7 @@ void Attendant::flush() {
     if (!text.empty()) py::print(text, py::arg("end") = "", py::arg("flush") = true);
 }
 
-void Attendant::tell(uint64_t finished) {
+void Attendant::report_progress(uint64_t finished) {
     using namespace std::chrono_literals;
     const auto now = std::chrono::steady_clock::now();
     if (progress_.is_none() || now - told_ < 200ms) return;

@@ -115,7 +115,7 @@ LaunchResult Program::launch(const std::string& entry, analysis::Request request
     attendant.finish();
     result.memory = layout(program, arguments, arrays, request.launch.shared_bytes);
     const analysis::Result& found = result.result;
-    if (found.checked) result.findings = tell(*found.checked, program);
+    if (found.checked) result.findings = as_tuple(*found.checked, program);
     if (found.trace) result.events = columns_of(found.trace->events, request.launch.grid);
     return result;
 }

@@ -62,23 +62,23 @@ void add_sim_trace(py::module_& m) {
         "numbers), warps (of a block) and\nlines (of the kernel's source file) "
         "that are listed, all where there is no list; the first `limit` in\nthe "
         "order of the blocks. With `exemplars`, only so many of each instruction, "
-        "of them `exemplars_a_warp` of\neach warp, and at least one.")
+        "of them `exemplars_per_warp` of\neach warp, and at least one.")
         .def(py::init([](std::optional<std::vector<uint64_t>> blocks,
                          std::optional<std::vector<uint32_t>> warps,
                          std::optional<std::vector<uint32_t>> lines, std::optional<uint64_t> limit,
-                         uint32_t exemplars, uint32_t exemplars_a_warp) {
+                         uint32_t exemplars, uint32_t exemplars_per_warp) {
                  Recording r;
                  r.blocks = std::move(blocks);
                  r.warps = std::move(warps);
                  r.lines = std::move(lines);
                  if (limit) r.limit = *limit;
                  r.exemplars = exemplars;
-                 r.exemplars_a_warp = exemplars_a_warp;
+                 r.exemplars_per_warp = exemplars_per_warp;
                  return r;
              }),
              py::kw_only(), py::arg("blocks") = py::none(), py::arg("warps") = py::none(),
              py::arg("lines") = py::none(), py::arg("limit") = py::none(), py::arg("exemplars") = 0,
-             py::arg("exemplars_a_warp") = 1);
+             py::arg("exemplars_per_warp") = 1);
     // The names of the codes in the columns "space" and "kind".
     m.attr("SPACES") =
         py::make_tuple("generic", "register", "param", "local", "shared", "global", "constant");

@@ -260,7 +260,7 @@ CUDART(cudaStreamUpdateCaptureDependencies)(Stream s, Node* after, const EdgeDat
     return call("cudaStreamUpdateCaptureDependencies", Waits::no, [&] {
         StreamRecord& stream = runtime().streams.stream(s);
         require(stream.capture, cudaErrorIllegalState);
-        if (flags == 1) stream.last.clear();  // set, not add
+        if (flags == 1) stream.last.clear();  // replace the dependencies instead of adding
         stream.last.insert(stream.last.end(), after, after + count);
     });
 }

@@ -140,7 +140,7 @@ void run(const KernelWork& w, const std::function<void()>& body) {
     Runtime& rt = runtime();
     const auto fail = [&](Error error, const std::string& message) {
         rt.fault = error;
-        rt.fault_told = false;
+        rt.fault_returned = false;
         rt.report.failure = explained(message, w);
         std::fflush(stdout);
         std::fprintf(stderr, "coalesce: %s\n", rt.report.failure.c_str());

@@ -112,7 +112,7 @@ void Runtime::waited() {
 void Runtime::reset() {
     memory.free_all();
     fault = cudaSuccess;
-    fault_told = false;
+    fault_returned = false;
 }
 
 void say_once(const std::string& text) {
@@ -136,8 +136,8 @@ Error standing(Waits waits) {
     rt.memory.guard_unwaited(false);
     if (waits == Waits::yes) rt.waited();
     if (!rt.fault) return cudaSuccess;
-    if (waits == Waits::yes) rt.fault_told = true;
-    return rt.fault_told ? rt.fault : cudaSuccess;
+    if (waits == Waits::yes) rt.fault_returned = true;
+    return rt.fault_returned ? rt.fault : cudaSuccess;
 }
 
 void enter(void* address) { calling = address; }
@@ -171,7 +171,7 @@ Error take_last_error(bool forget) {
     const Error error = last_error;
     unasked = false;
     const Runtime& rt = runtime();
-    if (forget) last_error = rt.fault_told ? rt.fault : cudaSuccess;
+    if (forget) last_error = rt.fault_returned ? rt.fault : cudaSuccess;
     return error;
 }
 

@@ -40,7 +40,7 @@ class Runtime {
 
     // The permanent error after a kernel's fault, and whether a waiting call has returned it.
     Error fault = cudaSuccess;
-    bool fault_told = false;
+    bool fault_returned = false;
     std::string unasked_mistake;  // the mistake in the last launch that failed
     std::string printed;          // text that kernels printed and that is not shown yet
 

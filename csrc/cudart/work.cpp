@@ -13,7 +13,7 @@ namespace {
 
 // PCI Express 5.0 with 16 lanes: 64 GB/s in each direction (PCI-SIG), 63.0 GB/s without the
 // encoding. Real programs reach less. Not checked against hardware.
-constexpr double link_bytes_a_ms = 63.0e6;
+constexpr double link_bytes_per_ms = 63.0e6;
 
 std::string direction(CopyKind kind) {
     switch (kind) {
@@ -89,10 +89,10 @@ void copy(const CopyWork& c, StreamRecord& stream) {
     Runtime& rt = runtime();
     const double bytes = double(c.width) * double(c.height) * double(c.depth);
     const bool up = !on_device(e.from), down = !on_device(e.to);
-    const double dram_bytes_a_ms = rt.gpu.dram_gbps * 1e6;
+    const double dram_bytes_per_ms = rt.gpu.dram_gbps * 1e6;
     const double ms = up && down   ? 0
-                      : up || down ? bytes / link_bytes_a_ms
-                                   : 2 * bytes / dram_bytes_a_ms;
+                      : up || down ? bytes / link_bytes_per_ms
+                                   : 2 * bytes / dram_bytes_per_ms;
     rt.report.copies_ms += ms;
     rt.streams.pass(stream,
                     up && down ? Engine::none

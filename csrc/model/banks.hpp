@@ -36,7 +36,7 @@ struct Wavefronts {
     // of lanes only if the merged group has no conflict. It also merges groups in one half of the
     // warp only.
     uint32_t theoretical = 0;
-    uint32_t ideal = 0;  // Of the same elements without gaps, or `theoretical` if that is less.
+    uint32_t ideal = 0;  // if the elements were contiguous; at most `theoretical`
 };
 
 // The number of groups of lanes that are served one after another: halves of a warp for accesses of
@@ -49,14 +49,14 @@ inline sim::LaneMask group_mask(int group, int lanes) {
 
 // The largest number of distinct words that any bank delivers to the lanes of `mask`.
 inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
-    const int words_a_lane = groups_of(e.bytes);
+    const int words_per_lane = groups_of(e.bytes);
     // The distinct words of each bank; the first `load` entries are used.
     uint32_t served[sim::warp_size * 4][banks];
     uint8_t load[banks] = {};
     uint8_t most = 0;
     sim::for_each_lane(mask, [&](int lane) {
         const uint32_t first = uint32_t(e.address(lane) / word_bytes);
-        for (uint32_t word = first; word < first + uint32_t(words_a_lane); ++word) {
+        for (uint32_t word = first; word < first + uint32_t(words_per_lane); ++word) {
             const uint32_t bank = word % banks;
             int n = 0;
             while (n < load[bank] && served[n][bank] != word) ++n;

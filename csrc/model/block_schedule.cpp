@@ -25,7 +25,7 @@ double at_random(uint64_t block) {
 BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident)
     : resident_(resident),
       first_round_(uint64_t(gpu.multiprocessors) * resident),
-      sectors_a_cycle_(l2_sectors_a_cycle * gpu.multiprocessors),
+      sectors_per_cycle_(l2_sectors_per_cycle * gpu.multiprocessors),
       running_(gpu.multiprocessors) {
     for (uint32_t n = 0; n < resident; ++n)
         for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) places_.push_back(sm);
@@ -49,7 +49,7 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     // The times of requests are relative to the slice so far. Now the slice's duration is known.
     uint64_t sectors = 0;
     for (const Request& r : slice_.requests) sectors += sectors_in(r.traffic->sectors);
-    const double duration = std::max(slice_cycles, double(sectors) / sectors_a_cycle_);
+    const double duration = std::max(slice_cycles, double(sectors) / sectors_per_cycle_);
     for (Request& r : slice_.requests) r.time = now_ + r.time * duration;
     now_ += duration;
     std::stable_sort(ended_.begin(), ended_.end(),

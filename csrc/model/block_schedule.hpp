@@ -29,7 +29,7 @@
 
 namespace coalesce::model {
 
-// What the L1 passed on for one block.
+// The replay of one block through its L1: counts, requests to L2, and cycles.
 struct Filtered {
     CacheCounts counts;
     std::vector<Traffic> traffic;
@@ -78,7 +78,7 @@ class BlockSchedule {
 
     const uint32_t resident_;
     const uint64_t first_round_;
-    const double sectors_a_cycle_;
+    const double sectors_per_cycle_;
     double left_out_ = 0;
     double now_ = 0;
     uint64_t held_ = 0;

@@ -71,7 +71,7 @@ std::span<const uint32_t> Gpu::carveouts_kb() const {
     return carveouts_75;
 }
 
-Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_a_thread,
+Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thread,
                     uint32_t shared_bytes) {
     Occupancy o;
     o.warps = std::max(1u, (threads + 31) / 32);
@@ -83,9 +83,9 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_a_threa
         o.limit = name;
     };
     limit(gpu.warps / o.warps, "warps");
-    if (registers_a_thread) {
+    if (registers_per_thread) {
         // Each scheduler has a quarter of the registers, and this quarter holds whole warps.
-        const uint32_t a_warp = up_to(registers_a_thread * 32, register_unit);
+        const uint32_t a_warp = up_to(registers_per_thread * 32, register_unit);
         const uint32_t warps = registers / schedulers / a_warp * schedulers;
         limit(warps / o.warps, "registers");
     }

@@ -46,7 +46,7 @@ struct Gpu {
     }
 };
 
-inline constexpr uint32_t schedulers = 4;  // each issues a warp instruction a cycle
+inline constexpr uint32_t schedulers = 4;  // each issues one warp instruction per cycle
 inline constexpr uint32_t registers = 65536;
 // Registers are allocated to a warp in multiples of this.
 inline constexpr uint32_t register_unit = 256;
@@ -63,8 +63,8 @@ struct Occupancy {
     uint32_t warps = 0;        // per block
 };
 
-// For blocks of `threads` threads. If `registers_a_thread` is 0, it is unknown and sets no limit.
-[[nodiscard]] Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_a_thread,
+// For blocks of `threads` threads. If `registers_per_thread` is 0, it is unknown and sets no limit.
+[[nodiscard]] Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thread,
                                   uint32_t shared_bytes);
 
 }  // namespace coalesce::model

@@ -17,12 +17,12 @@ constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay bel
 constexpr double constant_cycles = 2.3;  // for each address of a load from constant memory
 // From the first arrival at a barrier to the next instruction. Each warp of the block adds some
 // time.
-constexpr double barrier_cycles = 20, barrier_cycles_a_warp = 5;
+constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
 constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
-// Like l2_sectors_a_cycle, which is the value for a mixture: reads (`access/gather`), whole writes,
-// partial writes.
-constexpr double l2_reads_a_cycle = 80.0 / 132, l2_writes_a_cycle = 65.0 / 132;
-constexpr double l2_partial_a_cycle = 33.0 / 132;
+// Like l2_sectors_per_cycle, which is the value for a mixture: reads (`access/gather`), whole
+// writes, partial writes.
+constexpr double l2_reads_per_cycle = 80.0 / 132, l2_writes_per_cycle = 65.0 / 132;
+constexpr double l2_partial_per_cycle = 33.0 / 132;
 // Results per cycle of a multiprocessor, for compute capabilities 7.0 to 9.0. Source: CUDA C++
 // Programming Guide, Throughput of Native Arithmetic Instructions.
 constexpr double alu_lanes = 64, xu_lanes = 16;
@@ -102,9 +102,9 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::requests) = double(work.requests) * share * request_cycles;
     at(Bound::data) = double(work.tag_lookups + work.shared_wavefronts) * share;
     at(Bound::constants) = double(work.constant_lookups) * share * constant_cycles;
-    at(Bound::l2) = (double(work.l2_sectors - work.l2_writes) / l2_reads_a_cycle +
-                     double(work.l2_writes - work.l2_partial_writes) / l2_writes_a_cycle +
-                     double(work.l2_partial_writes) / l2_partial_a_cycle) *
+    at(Bound::l2) = (double(work.l2_sectors - work.l2_writes) / l2_reads_per_cycle +
+                     double(work.l2_writes - work.l2_partial_writes) / l2_writes_per_cycle +
+                     double(work.l2_partial_writes) / l2_partial_per_cycle) *
                     share;
     at(Bound::atomics) = work.atomics;
     at(Bound::dram) = double(work.dram_bytes) / (gpu.dram_gbps * dram_efficiency) * gpu.clock_ghz;
@@ -113,10 +113,11 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     const double load =
         (1 - miss) * l1_latency + work.from_l2 * l2_latency + work.from_dram * dram_latency;
     const double barriers =
-        work.barriers * (barrier_cycles + barrier_cycles_a_warp * occupancy.warps);
+        work.barriers * (barrier_cycles + barrier_cycles_per_warp * occupancy.warps);
     const double waits = work.memory_waits * load + work.shared_waits * shared_latency;
     const double alone =
-        (work.latency > 0 ? work.latency : work.instructions_a_warp * instruction_latency + waits) +
+        (work.latency > 0 ? work.latency
+                          : work.instructions_per_warp * instruction_latency + waits) +
         barriers;
     // Blocks that start at once, and blocks that wait for a slot.
     const double rounds = std::max(1.0, most / occupancy.blocks);

@@ -30,7 +30,7 @@ namespace coalesce::model {
 // Sectors per cycle between a multiprocessor and L2: 72 for all 132 multiprocessors together, and
 // the 132nd part for each, even if few are busy. Recorded in a copy, which reads half of the
 // sectors and writes the other half.
-inline constexpr double l2_sectors_a_cycle = 72.0 / 132;
+inline constexpr double l2_sectors_per_cycle = 72.0 / 132;
 
 // What a launch executes, summed over all blocks.
 struct Work {
@@ -51,14 +51,14 @@ struct Work {
     double atomics = 0;  // cycles that L2 needs for atomics (atomics.hpp)
     // Averages over the warps: instructions, and the number of waits for global memory, for shared
     // memory and at barriers.
-    double instructions_a_warp = 0;
+    double instructions_per_warp = 0;
     double memory_waits = 0, shared_waits = 0, barriers = 0;
     // Cycles of a warp without barriers, if the machine code is known (analysis/latency.hpp);
     // otherwise 0.
     double latency = 0;
     // Instructions of the slowest warp relative to the average warp: in a block, and in the launch.
     double slowest_in_block = 1, slowest = 1;
-    // Shares of the loads for which the warp waits that L2 and DRAM answer.
+    // Among the loads for which a warp waits: the shares that L2 and DRAM answer.
     double from_l2 = 0, from_dram = 0;
 };
 

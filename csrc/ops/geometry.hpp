@@ -78,15 +78,15 @@ inline uint32_t two_tiles(uint32_t tile, uint32_t item) { return 2 * tile * tile
 inline uint32_t two_tiles_one_padded(uint32_t tile, uint32_t item) {
     return tile * (2 * tile + 1) * item;
 }
-inline uint32_t one_a_warp(uint32_t, uint32_t item) { return 8 * item; }
-inline uint32_t vector_a_thread(uint32_t, uint32_t) { return 256 * 16; }
+inline uint32_t one_per_warp(uint32_t, uint32_t item) { return 8 * item; }
+inline uint32_t vector_per_thread(uint32_t, uint32_t) { return 256 * 16; }
 inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return 64 * 65 * item; }
 inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
 // Two barriers for each stage of a ring.
 inline uint32_t barriers_of_3_stages(uint32_t, uint32_t) { return 48; }
 inline uint32_t ring_barriers(uint32_t, uint32_t) { return 64; }
 inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
-inline uint32_t one_a_thread(uint32_t, uint32_t item) { return 256 * item; }
+inline uint32_t one_per_thread(uint32_t, uint32_t item) { return 256 * item; }
 
 // For eight steps along k of the block-tiled products: strips of A and B, as wide as the block.
 inline uint32_t strips_of_64(uint32_t, uint32_t item) { return 8 * (64 + 64) * item; }

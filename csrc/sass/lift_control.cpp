@@ -41,7 +41,7 @@ void Lifter::branch(const Instruction& in) {
         // branch alike.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
-        help(in.has("CONV") ? MachineOp::is_together : MachineOp::is_parted,
+        help(in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,
              {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)});
     } else if (conditional) {
         if (!is_predicate(operand(in, 0))) unsupported();

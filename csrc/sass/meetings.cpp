@@ -34,7 +34,7 @@ uint32_t barrier_of(const Instruction& in) {
 
 // Whether lanes can diverge at this instruction. Votes and shuffles contain a BRA.DIV that only
 // tests for divergence.
-bool parts(const Instruction& in) {
+bool may_diverge(const Instruction& in) {
     return in.opcode == "BRA" && !in.has("DIV") && !in.has("CONV") && !in.has("U") &&
            label_of(in) && is_conditional(in);
 }
@@ -89,7 +89,7 @@ std::map<uint32_t, std::vector<uint32_t>> meetings(const Code& code,
                 if (counts(i)) found[at].push_back(i);
             }
         }
-        if (!parts(in)) continue;
+        if (!may_diverge(in)) continue;
         const std::set<uint32_t> taken = reached(code, label_of(in)->target);
         const std::set<uint32_t> other = reached(code, at + 1);
         for (const uint32_t i : taken) {

@@ -58,7 +58,7 @@ void start(Block& block, uint64_t linear) {
         w.async_open.clear();
         w.async_groups.clear();
         w.running = w.unbound = false;
-        w.at_cluster = w.owe_cluster = 0;
+        w.at_cluster = w.pending_cluster = 0;
         w.strides.known = w.strides.given_up = 0;
         Path path;
         path.pc = program.functions[0].entry;
@@ -84,7 +84,7 @@ uint32_t threads_left(const Block& block) {
     return threads;
 }
 
-std::optional<uint32_t> barrier_without_the_gone(Warp& w) {
+std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
     for (const Path& p : w.paths) {

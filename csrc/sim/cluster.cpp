@@ -48,11 +48,11 @@ void open(Cluster& cluster) {
 
 bool arrive_at_cluster(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
-    if (w.owe_cluster & lanes)
-        throw_misuse(w, op, std::countr_zero(w.owe_cluster & lanes),
+    if (w.pending_cluster & lanes)
+        throw_misuse(w, op, std::countr_zero(w.pending_cluster & lanes),
                      "a thread arrives at the barrier of the cluster twice without waiting there");
     w.at_cluster |= lanes;
-    w.owe_cluster |= lanes;
+    w.pending_cluster |= lanes;
     go_to(w, at + 1);
     if (!is_complete(*w.block->cluster)) return false;
     open(*w.block->cluster);
@@ -61,10 +61,10 @@ bool arrive_at_cluster(Warp& w, const Op& op, uint32_t at) {
 
 void wait_for_cluster(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
-    if (lanes & ~w.owe_cluster)
-        throw_misuse(w, op, std::countr_zero(lanes & ~w.owe_cluster),
+    if (lanes & ~w.pending_cluster)
+        throw_misuse(w, op, std::countr_zero(lanes & ~w.pending_cluster),
                      "a thread waits at the barrier of the cluster without having arrived there");
-    w.owe_cluster &= ~lanes;
+    w.pending_cluster &= ~lanes;
     if (!(lanes & w.at_cluster)) return go_to(w, at + 1);
     Path waiting = w.current;
     waiting.pc = at;
@@ -73,9 +73,9 @@ void wait_for_cluster(Warp& w, const Op& op, uint32_t at) {
     w.running = false;
 }
 
-bool cluster_without_the_gone(Warp& w) {
+bool cluster_complete_after_exit(Warp& w) {
     w.at_cluster &= w.live;
-    w.owe_cluster &= w.live;
+    w.pending_cluster &= w.live;
     if (!is_complete(*w.block->cluster)) return false;
     open(*w.block->cluster);
     return true;

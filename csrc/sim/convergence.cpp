@@ -166,7 +166,7 @@ void jump(Warp& w, const Op& op, uint32_t at) {
         throw LaunchError("a jump leaves the kernel's code\n  " + where(program, op));
     const uint32_t target = program.machine->op_of[number];
     if (same == w.current.mask) return go_to(w, target);
-    part(w, same, target, at, no_op);
+    diverge(w, same, target, at, no_op);
 }
 
 }  // namespace coalesce::sim

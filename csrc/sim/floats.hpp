@@ -76,7 +76,8 @@ inline uint16_t float_to_half(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
     const uint32_t sign = b >> 16 & 0x8000;
     const uint32_t a = b & 0x7fffffff;
-    // Below 2^-14, adding 1/2 leaves units of 2^-24.
+    // For values below 2^-14: after adding 1/2, the lowest bit of a float is 2^-24, which is the
+    // unit of subnormal halves.
     const float shifted = std::bit_cast<float>(a) + 0.5f;
     const uint32_t small = std::bit_cast<uint32_t>(shifted) - 0x3f000000;
     const uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
@@ -99,7 +100,7 @@ inline double round_to_format(double x) {
     // Limited to values that overflow in any case, so that the following exponents stay in range.
     constexpr uint64_t most = uint64_t(max_exponent + 1 + 1023);
     const uint64_t e = biased < least ? least : biased > most ? most : biased;
-    // Adding and subtracting 1.5 * 2^(e + 52 - fraction) leaves units of 2^(e - fraction).
+    // Adding and subtracting 1.5 * 2^(e + 52 - fraction) rounds to multiples of 2^(e - fraction).
     const double magic = std::bit_cast<double>((e + 52 - fraction) << 52 | uint64_t{1} << 51);
     double r = (x + magic) - magic;
     if constexpr (mode != Rounding::nearest) {

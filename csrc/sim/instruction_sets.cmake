@@ -1,9 +1,9 @@
-# Which instruction sets of the host the simulator is compiled for, and with which flags.
+# The host instruction sets for which the simulator is compiled, and the flags for each.
 #
-#   COALESCE_ISAS=host     the best one of this machine, for every file: quick to build
+#   COALESCE_ISAS=host     the best one of this machine, for all files; builds fastest
 #   COALESCE_ISAS=all      the baseline, AVX2 (v3) and AVX-512 (v4), chosen when the program starts:
 #                          for wheels, which must run on any x86-64
-#   COALESCE_ISAS=generic  the baseline alone
+#   COALESCE_ISAS=generic  only the baseline
 set(COALESCE_ISAS host CACHE STRING "Instruction sets to build the simulator for: host, all or generic")
 set_property(CACHE COALESCE_ISAS PROPERTY STRINGS host all generic)
 
@@ -24,14 +24,14 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
     endif()
     if(COALESCE_HOST_LEVEL MATCHES "^[34]$")
       set(isas v${COALESCE_HOST_LEVEL})
-      # One instruction set, so all files may use it.
+      # There is only one instruction set, so all files may use it.
       target_compile_options(coalesce_options INTERFACE ${COALESCE_ISA_FLAGS_${isas}})
     endif()
   endif()
 endif()
 set(COALESCE_ISA_TABLES ${isas} CACHE INTERNAL "Instruction sets that get a table of operations")
 list(GET isas 0 lowest)
-set(COALESCE_LOWEST_ISA ${lowest} CACHE INTERNAL "The one whose files stand first on the link line")
+set(COALESCE_LOWEST_ISA ${lowest} CACHE INTERNAL "The instruction set whose files come first on the link line")
 message(STATUS "coalesce: simulator for ${COALESCE_ISA_TABLES}")
 
 list(TRANSFORM isas REPLACE "(.+)" "M(\\1)" OUTPUT_VARIABLE COALESCE_ISA_LIST)

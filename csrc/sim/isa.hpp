@@ -50,7 +50,7 @@ struct OpTable {
     // sign.
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
     Handler guarded;        // runs op.inner for the lanes for which the guard is true
-    Handler predicate_not;  // predicate 0 = not predicate 1
+    Handler predicate_not;  // operand 0 = not operand 1, for predicates
     Handler multiply_add;   // fma.rn.f32
     Handler local_address;  // an address in the frame's local memory
     Mover (*load_mover)(ptx::Type memory, uint32_t register_bytes, int elements);

@@ -303,11 +303,11 @@ void whole_warp(Warp& w, const Op& op) {
 // Predicate d: whether some of the lanes in word a that have not exited are inactive here, or have
 // a false predicate b (BRA.DIV). BRA.CONV tests the opposite.
 template <bool opposite>
-void is_parted(Warp& w, const Op& op) {
+void has_diverged(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const LaneMask members = a[std::countr_zero(w.mask)] & w.live;
-    const bool parted = (members & ~(w.mask & w.predicate(op.operand[2]))) != 0;
-    store(w, op.operand[0], parted != opposite ? all_lanes : 0);
+    const bool diverged = (members & ~(w.mask & w.predicate(op.operand[2]))) != 0;
+    store(w, op.operand[0], diverged != opposite ? all_lanes : 0);
 }
 
 // Loads d from a constant bank, at a + offset.
@@ -413,8 +413,8 @@ constexpr MachineHandler handlers[] = {
     {MachineOp::vote, &vote},
     {MachineOp::broadcast, &broadcast},
     {MachineOp::whole_warp, &whole_warp},
-    {MachineOp::is_parted, &is_parted<false>},
-    {MachineOp::is_together, &is_parted<true>},
+    {MachineOp::has_diverged, &has_diverged<false>},
+    {MachineOp::has_converged, &has_diverged<true>},
     {MachineOp::load_bank_u8, &load_bank<uint8_t>},
     {MachineOp::load_bank_s8, &load_bank<int8_t>},
     {MachineOp::load_bank_u16, &load_bank<uint16_t>},

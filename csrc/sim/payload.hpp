@@ -41,8 +41,8 @@ struct MemoryOperand {
     bool in_cluster = false;      // in the shared memory of the cluster
     // For plain runs; see multiply_chain.hpp.
     bool read_once : 1 = false;  // a load in a chain: no other instruction reads the loaded value
-    bool same_address : 1 =
-        false;  // the address register has the same value as in the previous load of the chain
+    // The address register has the same value as in the previous load of the chain.
+    bool same_address : 1 = false;
 };
 
 // cp.async. Operand 5 is the global address, 0 the shared address, 1 the number of bytes to read, 2

@@ -54,7 +54,7 @@ namespace {
 
 // The join for lanes of the running path that diverge now and reconverge at `meeting`. Lanes may
 // leave a loop one after another; they share one join.
-int32_t meet_at(Warp& w, uint32_t meeting) {
+int32_t join_at(Warp& w, uint32_t meeting) {
     const int32_t current = w.current.join;
     if (meeting == no_op) return current;
     if (current >= 0) {
@@ -177,9 +177,9 @@ void go_to(Warp& w, uint32_t pc) {
     arrive(w, w.current.join, w.current.mask);
 }
 
-void part(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting) {
+void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting) {
     Path path = w.current;
-    path.join = meet_at(w, meeting);
+    path.join = join_at(w, meeting);
     w.running = false;
     Path other = path;
     other.mask = taken;
@@ -235,7 +235,7 @@ void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
     run_path(w, path);
 }
 
-void give_back(Warp& w) {
+void return_from_function(Warp& w) {
     int32_t at = w.current.join;
     const Join& join = w.joins[size_t(at)];
     const Program& program = *w.block->program;
@@ -265,7 +265,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
     if (same != w.current.mask) {
         // The other lanes execute this op again. All reconverge after it.
-        const int32_t join = meet_at(w, at + 1);
+        const int32_t join = join_at(w, at + 1);
         Path others = w.current;
         others.join = join;
         others.pc = at;
@@ -297,7 +297,7 @@ void branch_table(Warp& w, const Op& op, uint32_t at) {
     if (first >= table.size())
         throw LaunchError("a switch jumps outside its table\n  " + where(program, op));
     if (same == w.current.mask) return go_to(w, table[first]);
-    part(w, same, table[first], at, program.reconvergence[at]);
+    diverge(w, same, table[first], at, program.reconvergence[at]);
 }
 
 bool gather(Warp& w, const Op& op, uint32_t at) {
@@ -318,7 +318,7 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
         // There are several groups, such as the tiles of a warp. Each executes the op separately.
         // After WARPSYNC.EXCLUSIVE, each continues separately until the next BSYNC.
         const bool splits = splits_groups(op);
-        const int32_t join = splits ? w.current.join : meet_at(w, at + 1);
+        const int32_t join = splits ? w.current.join : join_at(w, at + 1);
         Path others = w.current;
         others.join = join;
         others.pc = at;

@@ -46,7 +46,7 @@ void go_to(Warp& warp, uint32_t pc);
 
 // Splits the running path: lanes of `taken` go to `target`, the others to `otherwise`. They
 // reconverge at `meeting` (no_op: only when they leave the function).
-void part(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
+void diverge(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
 
 // The lanes of the running path leave the kernel, and the path ends.
 void leave(Warp& warp);
@@ -55,7 +55,7 @@ void leave(Warp& warp);
 void enter(Warp& warp, const CallSite& site, uint32_t function, uint32_t after);
 
 // The running path returns from its function.
-void give_back(Warp& warp);
+void return_from_function(Warp& warp);
 
 // Execute brx.idx, an indirect call (in which lanes may diverge), and a call of a built-in
 // function.
@@ -87,13 +87,13 @@ bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 
 // Call after leave() until it returns nothing. Opens a barrier that waited only for the lanes that
 // left, and returns its number.
-[[nodiscard]] std::optional<uint32_t> barrier_without_the_gone(Warp& warp);
+[[nodiscard]] std::optional<uint32_t> barrier_open_after_exit(Warp& warp);
 
 // cluster.cpp: the running path reaches the barrier of its cluster. Returns whether it is complete.
 bool arrive_at_cluster(Warp& warp, const Op& op, uint32_t at);
 void wait_for_cluster(Warp& warp, const Op& op, uint32_t at);
 // After leave(): returns whether the barrier waited only for the lanes that left.
-bool cluster_without_the_gone(Warp& warp);
+bool cluster_complete_after_exit(Warp& warp);
 
 // Chooses another path of the warp that can run. Returns false if there is none.
 bool next_path(Warp& warp);

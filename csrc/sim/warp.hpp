@@ -97,7 +97,7 @@ struct Warp {
     bool running = false;
     // Lanes that have arrived at the barrier of the cluster, and those of them that have not yet
     // waited there.
-    LaneMask at_cluster = 0, owe_cluster = 0;
+    LaneMask at_cluster = 0, pending_cluster = 0;
     bool unbound = false;  // lanes have continued without others with which they should reconverge
     std::vector<Path> paths;
     std::vector<Join> joins;
@@ -169,7 +169,7 @@ struct Block {
     Barrier barriers[barrier_count];
     std::vector<BulkCopy> bulk_copies;  // copies that have not arrived
     // For a block that waits for others: GridState::work at its last run, and the number of runs
-    // since then in which nothing was new.
+    // since then before which no other block had done anything.
     uint64_t seen_work = 0;
     uint32_t fruitless_turns = 0;
 };

@@ -373,11 +373,11 @@ class Worker {
                 call_indirect(w, op, at);
                 return entered(w);
             case Control::ret:
-                return give_back(w);
+                return return_from_function(w);
             case Control::exit:
                 leave(w);
-                if (w.block->cluster && cluster_without_the_gone(w)) cluster_opened(w);
-                while (const auto number = barrier_without_the_gone(w)) opened(*w.block, *number);
+                if (w.block->cluster && cluster_complete_after_exit(w)) cluster_opened(w);
+                while (const auto number = barrier_open_after_exit(w)) opened(*w.block, *number);
                 return;
             case Control::barrier:
                 w.current.pc = at;
@@ -454,7 +454,7 @@ class Worker {
         if (taken == w.current.mask) return go_back_or_on(w, op, to);
         if (taken == 0) return go_to(w, at + 1);
         diverged(w, op);
-        part(w, taken, to.target, at + 1, program_.reconvergence[at]);
+        diverge(w, taken, to.target, at + 1, program_.reconvergence[at]);
     }
 
     void go_back_or_on(Warp& w, const Op& op, const Branch& to) {

@@ -115,14 +115,14 @@ TEST(Scaled, MultipliesTheSums) {
     w.blocks = w.instructions = w.fp32 = w.fp64 = w.alu = w.xu = w.requests = w.tag_lookups =
         w.shared_wavefronts = w.constant_lookups = 2;
     w.l2_sectors = w.dram_bytes = 2;
-    w.instructions_a_warp = 2;
+    w.instructions_per_warp = 2;
     const model::Work s = scaled(w, 3);
     for (const uint64_t sum : {s.blocks, s.instructions, s.fp32, s.fp64, s.alu, s.xu, s.requests,
                                s.tag_lookups, s.shared_wavefronts, s.constant_lookups})
         EXPECT_EQ(sum, 6u);
     EXPECT_EQ(s.l2_sectors, 2u);  // a replay reports these for the whole grid
     EXPECT_EQ(s.dram_bytes, 2u);
-    EXPECT_EQ(s.instructions_a_warp, 2);
+    EXPECT_EQ(s.instructions_per_warp, 2);
 }
 
 }  // namespace

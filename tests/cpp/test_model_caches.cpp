@@ -255,7 +255,7 @@ TEST(Time, GrowsWithEachKindOfWorkAndNamesTheBound) {
     const Occupancy o = occupancy(h200, 256, 32, 0);
     Work work;
     work.blocks = 1 << 14;
-    work.instructions_a_warp = 20;
+    work.instructions_per_warp = 20;
     work.memory_waits = 1;
     const double least = modelled_time(h200, o, work).ms;
     EXPECT_EQ(modelled_time(h200, o, work).bound, Bound::latency);

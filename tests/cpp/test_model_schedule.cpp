@@ -81,7 +81,7 @@ TEST(BlockSchedule, LastsAsLongAsL2Needs) {
         for (const BlockSchedule::Request& r : schedule.run_slice().requests)
             end = std::max(end, r.time);
     const double sectors = 4.0 * cycles;  // of one multiprocessor
-    EXPECT_NEAR(end, sectors / l2_sectors_a_cycle, 0.1 * end);
+    EXPECT_NEAR(end, sectors / l2_sectors_per_cycle, 0.1 * end);
 }
 
 }  // namespace

@@ -283,7 +283,7 @@ def test_a_stride_that_no_gpu_takes() -> None:
     np.testing.assert_array_equal(out, (np.arange(16)[:, None] * 24 + np.arange(16) + 8))
     with pytest.raises(coalesce.LaunchError, match="multiple of 16 bytes apart, not 20 elements"):
         k[1, 32](a, out, 20, 0)
-    with pytest.raises(coalesce.LaunchError, match="begins at a multiple of 16 bytes"):
+    with pytest.raises(coalesce.LaunchError, match="must be a multiple of 16 bytes"):
         k[1, 32](a, out, 16, 4)
     with pytest.raises(coalesce.MemoryFault, match="past the end of `a`"):
         k[1, 32](a, out, 64, 512)

@@ -88,7 +88,7 @@ class Recording:
         lines: Sequence[int] | None = None,
         limit: int | None = None,
         exemplars: int = 0,
-        exemplars_a_warp: int = 1,
+        exemplars_per_warp: int = 1,
     ) -> None: ...
 
 class Stepping:

@@ -97,7 +97,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     executed = [str(opcode) for opcode in table["opcode"][table["executed"] > 0]]
     if any(opcode.startswith("CALL.ABS") for opcode in executed):
         return dict.fromkeys(metrics, OUTSIDE)
-    if table["parted"].any():
+    if table["diverged"].any():
         add(TOTALS, PARTED)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
     for kind, op in (("atomic", "atom"), ("reduction", "red")):
