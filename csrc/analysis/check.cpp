@@ -33,8 +33,8 @@ uint32_t granule_bits(const sim::Program& program, Space space) {
 // The word for an access in messages.
 const char* verb_of(const sim::InstructionInfo& in) {
     const sim::Traits& traits = in.traits;
+    if (in.access == Access::async_copy) return "asynchronous copy";
     if (traits.atomic) return "atomic update";
-    if (traits.code == sim::OpCode::cp_async) return "asynchronous copy";
     return in.access == Access::store ? "write" : "read";
 }
 
@@ -79,6 +79,7 @@ void CheckObserver::start(sim::Block& block) {
     b.order.start(number, block.threads);
     b.shared.start(number, block.shared_bytes, shared_bits_, block.cluster != nullptr);
     b.barriers = {};
+    b.proxy_fence = 0;
     b.last_op.assign(size_t(block.warp_count) * sim::warp_size, sim::no_op);
     b.unwritten.resize(size_t(block.warp_count) * sim::warp_size * program_.local_bytes);
     for (const Warp& w : block.warps) start_frame(w, {}, sim::all_lanes);
@@ -198,6 +199,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             Cell& cell = shared ? at.memory->cell(g) : global_.cell(at.buffer, g);
             if (!in.traits.strong || e.access == Access::async_copy) {
                 if (reads) {
+                    if (shared && in.traits.asynchronous) check_proxy(at, cell);
                     if (!is_known(at, cell, other)) read(at, cell, other);
                 } else {
                     write(at, cell);
@@ -264,6 +266,14 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
         if (!harmless) conflict_with(at, l.write, false);
     }
     keep_read(at, cell, other);
+}
+
+// Copies and products see what threads wrote only behind a fence (PTX ISA, "Async proxy"). Any
+// fence of the block counts, so that no correct kernel is reported.
+void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
+    const Stamp& w = cell.write;
+    if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;
+    if (!instructions_[w.pc].traits.asynchronous && at.ordered(w, w.lane)) unfenced(at, w);
 }
 
 void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {

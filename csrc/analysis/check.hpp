@@ -110,6 +110,7 @@ class CheckObserver {
     // Whether the uninitialized bytes are only copied, together with initialized ones.
     [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
+    void check_proxy(const Place& at, const Cell& cell);
     void keep_read(const Place& at, Cell& cell, uint32_t other);
     Location& location(const Place& at);
 
@@ -122,6 +123,7 @@ class CheckObserver {
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
     void stale(const Place& at, const Stamp& then);
+    void unfenced(const Place& at, const Stamp& then);
     [[nodiscard]] bool same_value(const Place& at, uint32_t lane_then, bool same_instruction) const;
     [[nodiscard]] bool same_instruction(const Place& at, const Stamp& then,
                                         uint32_t lane_then) const;

@@ -36,6 +36,7 @@ std::pair<std::string, std::vector<std::string>> split(const std::string& messag
 
 void CheckObserver::fence(const Warp& w, const Op& op) {
     const CheckedInstruction& in = instructions_[op.pc];
+    if (in.traits.proxy_fence) state(w).proxy_fence = state(w).order.now();
     if (in.traits.orders) state(w).order.fence(w.index, w.mask, in.traits.scope);
 }
 

@@ -244,8 +244,10 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
                   "warp: put __syncwarp() before or after the wait");
     } else if (copying) {
         details.push_back(
-            "the copy may not be complete: wait for it first "
-            "(__pipeline_wait_prior, cp.async.wait_group), then call __syncthreads()");
+            was.traits.bulk
+                ? "the copy may not be complete: wait for its mbarrier first (mbarrier.try_wait)"
+                : "the copy may not be complete: wait for it first "
+                  "(__pipeline_wait_prior, cp.async.wait_group), then call __syncthreads()");
     } else if (!here) {
         const bool scopes = was.traits.strong && at.instruction.traits.strong;
         const bool mixed = was.traits.atomic != at.instruction.traits.atomic;
@@ -283,6 +285,21 @@ void CheckObserver::stale(const Place& at, const Stamp& then) {
     f->details.push_back(
         "the compiler treats the array as read-only (const __restrict__ or "
         "__ldg), so the cache may return an old value");
+    f->first = actor(instructions_[then.pc].verb, then, then.lane);
+    f->second = actor(at.instruction.verb, at.me, at.lane);
+}
+
+void CheckObserver::unfenced(const Place& at, const Stamp& then) {
+    bool fresh = false;
+    Finding* const f =
+        findings_.group(FindingKind::race, then.pc, at.me.pc, array_number(at), fresh);
+    if (!f || !fresh) return;
+    describe_place(*f, at);
+    f->title = "data race on " + name_of_place(at) + ": a write and an asynchronous " +
+               (instructions_[at.me.pc].traits.bulk ? "copy" : "product") + " are not ordered";
+    f->details.push_back(
+        "the asynchronous proxy may read an old value: put fence.proxy.async behind the write, "
+        "before the barrier");
     f->first = actor(instructions_[then.pc].verb, then, then.lane);
     f->second = actor(at.instruction.verb, at.me, at.lane);
 }

@@ -25,6 +25,8 @@ struct CheckObserver::BlockState {
         std::vector<Part> parts;
     };
     std::array<Barrier, sim::barrier_count> barriers;
+    // When a thread of the block last executed fence.proxy.async.
+    uint32_t proxy_fence = 0;
     // For each thread, the op before the exit by which it ended, or no_op.
     std::vector<uint32_t> last_op;
 };

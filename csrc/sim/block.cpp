@@ -57,6 +57,8 @@ void start(Block& block, uint64_t linear) {
         w.free_joins.clear();
         w.async_open.clear();
         w.async_groups.clear();
+        w.reads_open.clear();
+        w.read_groups.clear();
         w.running = w.unbound = false;
         w.at_cluster = w.pending_cluster = 0;
         w.strides.known = w.strides.given_up = 0;

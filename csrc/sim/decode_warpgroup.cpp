@@ -56,12 +56,24 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
         // The products of a warpgroup are one: its warps wait for each other.
         if (in.operands.at(0).kind != Operand::Kind::integer)
             malformed("the number of groups must be a constant");
+        if (engine_.memory.warpgroup_wait) {
+            Op reads;
+            reads.run = engine_.memory.warpgroup_wait;
+            reads.set(AsyncGroups{.pending = uint32_t(in.operands[0].bits)});
+            emit(in, reads);
+        }
         Op op;
         op.control = Control::barrier;
         op.operand[1] = constant(0, 4);
         op.operand[2] = constant(warpgroup_warps * warp_size, 4);
         op.set(BarrierOperand{.of_warpgroup = true});
         emit_control(in, op, ptx::no_block);
+        return true;
+    }
+    if (code_ == OpCode::wgmma_commit && engine_.memory.warpgroup_commit) {
+        Op op;
+        op.run = engine_.memory.warpgroup_commit;
+        emit(in, op);
         return true;
     }
     if (code_ != OpCode::wgmma) return false;

@@ -27,11 +27,12 @@ struct MemoryHandlers {
     Handler fence;
     Handler mbarrier_update, mbarrier_wait;  // see mbarrier_ops.hpp
     Handler bulk_copy_to_shared, bulk_copy_to_global;
-    Handler box_to_shared, box_to_global;  // see tensor_copy_ops.hpp
-    Handler warpgroup_product;             // see warpgroup_ops.hpp
-    Handler multiply_chain;                // see multiply_chain.hpp; null if each load is announced
-    Handler matrices[2];                   // ldmatrix, stmatrix: see matrix_memory.hpp
-    Handler fragments[2];                  // wmma.load, wmma.store
+    Handler box_to_shared, box_to_global;      // see tensor_copy_ops.hpp
+    Handler warpgroup_product;                 // see warpgroup_ops.hpp
+    Handler warpgroup_commit, warpgroup_wait;  // null if checks do not listen
+    Handler multiply_chain;  // see multiply_chain.hpp; null if each load is announced
+    Handler matrices[2];     // ldmatrix, stmatrix: see matrix_memory.hpp
+    Handler fragments[2];    // wmma.load, wmma.store
 };
 
 // Which events memory instructions announce.

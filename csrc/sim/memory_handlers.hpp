@@ -45,6 +45,8 @@ MemoryHandlers memory_handlers() {
             &box_to_shared<watch>,
             &box_to_global<watch>,
             &warpgroup_product<watch>,
+            watch == Watch::faults ? &warpgroup_commit : nullptr,
+            watch == Watch::faults ? &warpgroup_wait : nullptr,
             watch == Watch::nothing ? &multiply_chain : nullptr,
             {&access_matrices<watch, L>, &access_matrices<watch, S>},
             {&access_fragment<watch, L>, &access_fragment<watch, S>}};

@@ -72,6 +72,9 @@ void read_ptx(Traits& t, const Parts& parts) {
     // A fence for another proxy, or for the initialization of mbarriers, does not order plain
     // accesses.
     t.orders = t.orders && !parts.any({"proxy", "mbarrier_init"});
+    t.proxy_fence = t.code == OpCode::fence_ && parts.has("proxy") && parts.has("async") &&
+                    !parts.has("global");
+    t.asynchronous = t.bulk || t.code == OpCode::wgmma;
     t.aligned = t.aligned || (t.code == OpCode::barrier && parts.has("aligned"));
     t.has_result = t.has_result || (t.block_barrier && parts.has("red"));
     t.block_barrier = t.block_barrier && !parts.has("arrive");

@@ -69,6 +69,8 @@ struct Traits {
     bool passes_l1 = false;    // a load that bypasses L1
     bool ends_copy_group = false;  // cp.async.commit_group
     bool awaits_copies = false;    // cp.async.wait_group
+    bool asynchronous = false;     // accesses shared memory through the asynchronous proxy
+    bool proxy_fence = false;      // orders accesses before it and such accesses after it
     bool bulk = false;             // a bulk copy: its accesses are not counted
     bool matrix = false;           // ldmatrix, stmatrix
     // For tensor core instructions: multiplications and additions of a warp. For machine code, also

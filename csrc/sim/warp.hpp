@@ -83,6 +83,13 @@ struct BulkCopy {
     std::shared_ptr<const TensorBox> box = nullptr;  // what a tensor map found
 };
 
+// What a product of a warpgroup reads in shared memory, kept for checks until the product is waited
+// for.
+struct ProductReads {
+    const Op* op;
+    std::vector<uint64_t> places;  // of 16 bytes each
+};
+
 struct Warp {
     // Fields that handlers use in every instruction.
     std::byte* bank[2] = {nullptr, nullptr};  // registers of the current frame; constants
@@ -107,6 +114,8 @@ struct Warp {
     std::vector<std::byte> local;       // [lane][Program::local_bytes]
     std::vector<AsyncCopy> async_open;  // not yet committed
     std::vector<std::vector<AsyncCopy>> async_groups;
+    std::vector<ProductReads> reads_open;  // not yet committed
+    std::vector<std::vector<ProductReads>> read_groups;
 
     LaneStrides strides;
 

@@ -7,7 +7,8 @@
 // products that one warp has waited for no longer read shared memory for any of them.
 //
 // Operands in shared memory are announced to checks only: they do not pass through the load/store
-// unit, whose requests other observers count.
+// unit, whose requests other observers count. They are announced twice, at the product and at
+// wgmma.wait_group, since the tensor cores may read them at any time between.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,31 @@
 #include "sim/warpgroup.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
+
+// Announces what a product reads, spread over the lanes.
+inline void announce_reads(Warp& w, const ProductReads& reads) {
+    const LaneMask all = w.mask;
+    for (size_t first = 0; first < reads.places.size(); first += warp_size) {
+        const size_t count = std::min<size_t>(warp_size, reads.places.size() - first);
+        std::copy_n(reads.places.begin() + ptrdiff_t(first), count, w.address);
+        w.mask = count == warp_size ? all_lanes : (1u << count) - 1;
+        announce<Watch::faults>(w, *reads.op, ptx::Space::shared, Access::load, Shape::scattered);
+    }
+    w.mask = all;
+}
+
+inline void warpgroup_commit(Warp& w, const Op&) {
+    w.read_groups.push_back(std::move(w.reads_open));
+    w.reads_open.clear();
+}
+
+inline void warpgroup_wait(Warp& w, const Op& op) {
+    const size_t pending = op.get<AsyncGroups>().pending;
+    while (w.read_groups.size() > pending) {
+        for (const ProductReads& reads : w.read_groups.front()) announce_reads(w, reads);
+        w.read_groups.erase(w.read_groups.begin());
+    }
+}
 
 // Reads an operand's parts of 16 bytes and remembers where they were, for checks.
 template <Watch watch>
@@ -47,17 +73,11 @@ class OperandReader {
         if constexpr (watch == Watch::faults) places_.push_back(at);
     }
 
-    // Announces what was read, spread over the lanes.
     void announce_all() {
-        if constexpr (watch != Watch::faults) return;
-        const LaneMask all = w_.mask;
-        for (size_t first = 0; first < places_.size(); first += warp_size) {
-            const size_t count = std::min<size_t>(warp_size, places_.size() - first);
-            std::copy_n(places_.begin() + ptrdiff_t(first), count, w_.address);
-            w_.mask = count == warp_size ? all_lanes : (1u << count) - 1;
-            announce<watch>(w_, op_, ptx::Space::shared, Access::load, Shape::scattered);
+        if constexpr (watch == Watch::faults) {
+            w_.reads_open.push_back({&op_, std::move(places_)});
+            announce_reads(w_, w_.reads_open.back());
         }
-        w_.mask = all;
     }
 
   private:

@@ -206,7 +206,29 @@ def test_checks_see_a_missing_wait() -> None:
     assert not k.check(1, 32, map_of(x, (32, 8)), x, out, 1)
     findings = k.check(1, 32, map_of(x, (32, 8)), x, out, 0)
     assert "box" in str(findings)
-    assert findings
+    assert "wait for its mbarrier first" in str(findings)
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_checks_see_a_missing_fence_between_proxies(fenced: bool) -> None:
+    x = coalesce.asarray(np.zeros((32, 8), np.float32), device="sim")
+    fence = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");' if fenced else ""
+    k = kernel(
+        f"""
+    __shared__ __align__(128) float box[32][8];
+    for (int i = 0; i < 8; ++i) box[threadIdx.x][i] = i;
+    {fence}
+    __syncthreads();
+    if (threadIdx.x == 0) put(at(box), &map, 0, 0);
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    """,
+        "const __grid_constant__ Map map, float* x",
+    )
+    found = k.check(1, 32, map_of(x, (32, 8)), x)
+    assert bool(found) != fenced
+    if not fenced:
+        assert "a write and an asynchronous copy are not ordered" in str(found)
 
 
 def test_checks_see_blocks_that_write_the_same_box() -> None:

@@ -226,6 +226,20 @@ def test_checks() -> None:
     barrier = "__syncthreads();"
     assert source.count(barrier) == 1
     assert "race" in str(launched(source.replace(barrier, ""), check=True)).lower()
+    unfenced = source.replace('asm volatile("fence.proxy.async;" ::: "memory");', "")
+    assert unfenced != source
+    found = str(launched(unfenced, check=True))
+    assert "a write and an asynchronous product are not ordered" in found
+    assert "put fence.proxy.async behind the write" in found
+    # A thread that has not waited for the product writes what the product reads.
+    commit = 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'
+    early = source.replace(commit, commit + "image[t] = 0;")
+    assert "race" in str(launched(early, check=True)).lower()
+    wait = 'asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");'
+    late = source.replace(wait, wait + "image[t] = 0;")
+    assert late != source
+    assert early != source
+    assert not launched(late, check=True)
     part = source.replace("i < 12288; i += 128", "i < 2048; i += 128")
     assert part != source
     assert "written" in str(launched(part, check=True))
