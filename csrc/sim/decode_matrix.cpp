@@ -90,9 +90,9 @@ bool is_integer(Element e) {
     return e == Element::s8 || e == Element::u8 || e == Element::s4 || e == Element::u4;
 }
 
-// Sets how the tensor cores of a compute capability multiply floating-point numbers
+// Sets how the tensor cores of a compute capability round products of floating-point numbers
 // (matrix_arithmetic.hpp).
-void choose_arithmetic(Matrices& x, uint32_t architecture, bool of_fragments) {
+void choose_rounding(Matrices& x, uint32_t architecture, bool of_fragments) {
     const bool fp8 = x.a_type == Element::e4m3 || x.a_type == Element::e5m2;
     x.step = uint8_t(x.k);
     x.fraction_bits = 25;
@@ -111,6 +111,20 @@ void choose_arithmetic(Matrices& x, uint32_t architecture, bool of_fragments) {
     if (architecture >= 90) return;
     x.fraction_bits = architecture >= 75 ? 24 : 23;
     x.step = std::min<uint8_t>(x.step, architecture < 75 || tf32 ? 4 : 8);
+}
+
+// Sets how a product is computed. Returns the kind of its handler. `in_quads`: m8n8k4 of halves.
+MatrixKind choose_arithmetic(Matrices& x, const Form& f, uint32_t architecture, bool in_quads,
+                             bool of_fragments) {
+    if (in_quads) return MatrixKind::in_floats;
+    if (x.a_type == Element::f64) return MatrixKind::doubles;
+    if (is_integer(x.a_type))
+        x.arithmetic = Arithmetic::integers;
+    else if (x.a_type == Element::b1)
+        x.arithmetic = f.xor_popc ? Arithmetic::bits_xor : Arithmetic::bits_and;
+    else
+        choose_rounding(x, architecture, of_fragments);
+    return MatrixKind::product;
 }
 
 // The lowest compute capability that supports a form of mma (PTX ISA, "mma").
@@ -342,17 +356,7 @@ bool Decoder::decode_matrix_product(const ptx::Instruction& in) {
     take_registers(in.operands[2], register_type(b), x.b_count, false, x.b, "b");
     take_registers(in.operands[3], register_type(c), x.c_count, false, x.c, "c");
     take_registers(in.operands[0], register_type(d), x.d_count, true, x.d, "d");
-    MatrixKind kind = MatrixKind::product;
-    if (in_quads)
-        kind = MatrixKind::in_floats;
-    else if (a == Element::f64)
-        kind = MatrixKind::doubles;
-    else if (integers || bits)
-        x.arithmetic = integers     ? Arithmetic::integers
-                       : f.xor_popc ? Arithmetic::bits_xor
-                                    : Arithmetic::bits_and;
-    else
-        choose_arithmetic(x, architecture(), false);
+    const MatrixKind kind = choose_arithmetic(x, f, architecture(), in_quads, false);
     emit_matrices(in, x, engine_.ops->matrix(kind));
     return true;
 }
@@ -412,15 +416,7 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
         x.b_step = x.b_count;
     else if (x.tiles == 2)
         x.a_step = x.a_count;
-    MatrixKind kind = MatrixKind::product;
-    if (a == Element::f64)
-        kind = MatrixKind::doubles;
-    else if (integers || bits)
-        x.arithmetic = integers     ? Arithmetic::integers
-                       : f.xor_popc ? Arithmetic::bits_xor
-                                    : Arithmetic::bits_and;
-    else
-        choose_arithmetic(x, architecture(), true);
+    const MatrixKind kind = choose_arithmetic(x, f, architecture(), false, true);
     emit_matrices(in, x, engine_.ops->matrix(kind));
     return true;
 }

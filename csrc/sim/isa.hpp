@@ -30,7 +30,12 @@ enum class Isa : uint8_t {
 class Modifiers;
 
 // Handlers in ops_matrix.cpp.
-enum class MatrixKind : uint8_t { product, doubles, in_floats, transpose };
+enum class MatrixKind : uint8_t {
+    product,    // by Matrices::arithmetic
+    doubles,    // a chain of fused multiply-adds
+    in_floats,  // m8n8k4 of halves without tensor cores: FFMA for each group of 8 lanes
+    transpose,
+};
 
 // The arithmetic of one instruction set, for the decoder. ops_table.cpp fills it.
 struct OpTable {

@@ -63,13 +63,11 @@ enum class Element : uint8_t {
 // Reads the element type that a modifier names ("f16"). Returns false if it names none.
 [[nodiscard]] bool element_named(std::string_view name, Element& element);
 
-// How the products are computed. The arithmetic of tensor cores was recorded on an H200 or is
-// published; see matrix_arithmetic.hpp.
+// How the handler MatrixKind::product computes. The arithmetic of tensor cores was recorded on an
+// H200 or is published; see matrix_arithmetic.hpp.
 enum class Arithmetic : uint8_t {
     fused,      // exact products, aligned and truncated, then added and rounded once
     in_halves,  // fp8 on tensor cores without fp8: two fused sums of halves, to which c is added
-    in_floats,  // m8n8k4 of halves without tensor cores: FFMA for each group of 8 lanes
-    doubles,    // a chain of fused multiply-adds
     integers,
     bits_and,  // and.popc
     bits_xor,  // xor.popc
@@ -92,7 +90,7 @@ struct Matrices {
     uint8_t result_bits = 23;    // fused: fraction bits of a 32-bit result
     uint8_t step = 0;            // fused: number of products that are added at once
     bool saturates = false;      // for integers
-    bool row_a = true;           // in_floats: the layout of a and b
+    bool row_a = true;           // MatrixKind::in_floats: the layout of a and b
     bool row_b = false;
     bool pairs = false;  // doubles are in pairs of registers (machine code)
 
