@@ -14,7 +14,11 @@ namespace {
 // As on a GPU, the addresses of allocations are multiples of 16 bytes, and not of more.
 constexpr uint64_t alignment = 16, gap = 4096;
 
-uint64_t rounded(uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+// What an allocation takes of the heap. One of 0 bytes takes as much as one of 1 byte: otherwise a
+// kernel could allocate for ever and never reach the limit.
+uint64_t rounded(uint64_t bytes) {
+    return (std::max(bytes, uint64_t{1}) + alignment - 1) / alignment * alignment;
+}
 
 }  // namespace
 

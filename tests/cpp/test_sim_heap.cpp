@@ -1,9 +1,10 @@
-// Device arrays: their addresses, and what is known about freed ones.
+// Device arrays: their addresses, and what is known about freed ones; and the heap of kernels.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "errors.hpp"
+#include "sim/device_heap.hpp"
 #include "sim/heap.hpp"
 
 namespace coalesce::sim {
@@ -45,6 +46,21 @@ TEST(Heap, FreedArraysAreFoundByAnyByte) {
 TEST(Heap, EmptyAndImpossibleSizes) {
     EXPECT_EQ(allocate_array({0, 5}, 8, "float64")->buffer().bytes, 0u);
     EXPECT_THROW((void)allocate_array({int64_t{1} << 62, 1 << 20}, 8, "float64"), LaunchError);
+}
+
+TEST(DeviceHeap, AnAllocationOfNothingTakesSpaceToo) {
+    DeviceHeap heap;
+    AddressSpace memory;
+    heap.set_limit(64);
+    uint64_t last = 0;
+    for (int i = 0; i < 4; ++i) {
+        const uint64_t address = heap.allocate(memory, 0, {});
+        EXPECT_GT(address, last);
+        last = address;
+    }
+    EXPECT_EQ(heap.allocate(memory, 0, {}), 0u) << "the heap is full";
+    EXPECT_EQ(heap.release(memory, last), "");
+    EXPECT_GT(heap.allocate(memory, 16, {}), last);
 }
 
 }  // namespace
