@@ -1,6 +1,7 @@
 #include "sim/call_graph.hpp"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -20,31 +21,54 @@ std::string_view callee_name(const ptx::Instruction& in) {
     return in.operands[n].kind == Kind::symbol ? in.operands[n].name : std::string_view{};
 }
 
+References references(const ptx::Module& module, const ptx::Function& f) {
+    References found;
+    for (const ptx::Instruction& in : f.body) {
+        const size_t callee = in.opcode == "call" ? callee_operand(in) : SIZE_MAX;
+        for (size_t n = 0; n < in.operands.size(); ++n) {
+            const ptx::Operand& o = in.operands[n];
+            if (n == callee && o.kind == Kind::reg) found.calls_pointers = true;
+            each_name(o, [&](std::string_view name) {
+                const ptx::Function* const g = module.find_function(name);
+                if (g && !g->external && !g->entry)
+                    (n == callee ? found.called : found.taken).push_back(g);
+            });
+        }
+    }
+    return found;
+}
+
 CallGraph call_graph(const ptx::Module& module, const ptx::Function& entry) {
     CallGraph graph;
-    std::unordered_map<const ptx::Function*, uint32_t> number;
+    std::unordered_map<const ptx::Function*, uint32_t> numbers;
     const auto number_of = [&](const ptx::Function* f) {
-        const auto [at, fresh] = number.emplace(f, uint32_t(graph.functions.size()));
+        const auto [at, fresh] = numbers.emplace(f, uint32_t(graph.functions.size()));
         if (fresh) graph.functions.push_back(f);
         return at->second;
     };
     number_of(&entry);
     for (uint32_t i = 0; i < graph.functions.size(); ++i) {
+        const References to = references(module, *graph.functions[i]);
         std::vector<uint32_t> callees;
-        for (const ptx::Instruction& in : graph.functions[i]->body) {
-            const size_t n = callee_operand(in);
-            if (in.opcode != "call" || n >= in.operands.size()) continue;
-            const ptx::Operand& callee = in.operands[n];
-            if (callee.kind == Kind::reg) {
-                graph.through_pointers = true;
-                for (const auto& [_, f] : function_addresses(module)) {
-                    if (!f->external) callees.push_back(number_of(f));
-                }
-            } else if (const ptx::Function* f = module.find_function(callee.name)) {
-                if (!f->external) callees.push_back(number_of(f));
-            }
+        for (const ptx::Function* f : to.called) callees.push_back(number_of(f));
+        if (to.calls_pointers) {
+            graph.through_pointers = true;
+            for (const auto& [_, f] : function_addresses(module)) callees.push_back(number_of(f));
         }
         graph.callees.push_back(std::move(callees));
+    }
+    // The graph's own functions come first, with what they call; taken ones add more.
+    std::set<const ptx::Function*> seen;
+    const auto refer = [&](const ptx::Function* f) {
+        if (seen.insert(f).second) graph.referred.push_back(f);
+    };
+    std::ranges::for_each(graph.functions, refer);
+    for (size_t i = 0; i < graph.referred.size(); ++i) {
+        const References to = references(module, *graph.referred[i]);
+        std::ranges::for_each(to.called, refer);
+        std::ranges::for_each(to.taken, refer);
+        if (!to.calls_pointers) continue;
+        for (const auto& [_, f] : function_addresses(module)) refer(f);
     }
     return graph;
 }

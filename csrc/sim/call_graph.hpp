@@ -1,4 +1,4 @@
-// The functions that a kernel may call, directly or indirectly.
+// The functions that a kernel may call, directly or indirectly, and those that it refers to.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@ struct CallGraph {
     std::vector<const ptx::Function*> functions;  // the kernel first
     std::vector<std::vector<uint32_t>> callees;   // by function
     bool through_pointers = false;                // some calls do not name their function
+    // These functions, those whose address they take, and what all these call and refer to in turn.
+    // The assembler keeps them with the kernel.
+    std::vector<const ptx::Function*> referred;
 
     // The number of a function in the graph, or no_function.
     static constexpr uint32_t no_function = UINT32_MAX;
@@ -29,6 +32,22 @@ struct CallGraph {
 // A call through a pointer may lead to each function whose address the module takes. Calls of
 // functions without a body in the module are left out.
 [[nodiscard]] CallGraph call_graph(const ptx::Module& module, const ptx::Function& entry);
+
+// Calls `visit` with each name in an operand.
+template <class Visit>
+void each_name(const ptx::Operand& o, const Visit& visit) {
+    if (!o.name.empty()) visit(o.name);
+    for (const ptx::Operand& element : o.elements) each_name(element, visit);
+}
+
+// The functions that a function refers to, in the order of its text. Functions without a body in the
+// module are left out.
+struct References {
+    std::vector<const ptx::Function*> called;  // by name
+    std::vector<const ptx::Function*> taken;   // only the address is taken
+    bool calls_pointers = false;
+};
+[[nodiscard]] References references(const ptx::Module& module, const ptx::Function& f);
 
 // The index of the operand that names the called function. Results may precede it.
 [[nodiscard]] size_t callee_operand(const ptx::Instruction& call);

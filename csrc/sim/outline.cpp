@@ -65,7 +65,7 @@ Program outline(const ptx::Module& module, const ptx::Function& entry, const Cal
         for (size_t n = 0; n < 3; ++n)
             program.cluster[n] = n < found->second.size() ? found->second[n] : 1;
     }
-    const SharedLayout shared = lay_out_shared(module, entry);
+    const SharedLayout shared = lay_out_shared(module, graph);
     for (const auto& [v, offset] : shared.variables) {
         if (v->bytes() > most_static_shared_bytes || offset + v->bytes() > most_static_shared_bytes)
             throw LaunchError(program.kernel + ": `" + readable(v->name) + "` brings the static " +

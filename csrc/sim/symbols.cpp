@@ -18,63 +18,9 @@ using ptx::Operand;
 constexpr uint32_t smallest_dynamic_alignment = 16;
 constexpr uint64_t largest_variable = uint64_t{1} << 32;  // larger variables are refused later
 
-template <class Visit>
-void each_name(const Operand& o, const Visit& visit) {
-    if (!o.name.empty()) visit(o.name);
-    for (const Operand& element : o.elements) each_name(element, visit);
-}
-
-// The operand that names the called function. It follows the list of results, if there is one.
-const Operand* callee_of(const Instruction& in) {
-    if (in.opcode != "call" || in.operands.empty()) return nullptr;
-    const size_t n = callee_operand(in);
-    return n < in.operands.size() ? &in.operands[n] : nullptr;
-}
-
 const Function* body_named(const Module& module, std::string_view name) {
     const Function* f = module.find_function(name);
     return f && !f->external && !f->entry ? f : nullptr;
-}
-
-// Calls `call` for each function that `f` calls by name, and `take` for each whose address it
-// takes.
-template <class Call, class Take>
-void each_function(const Module& module, const Function& f, const Call& call, const Take& take) {
-    for (const Instruction& in : f.body) {
-        const Operand* const callee = callee_of(in);
-        for (const Operand& o : in.operands) {
-            each_name(o, [&](std::string_view name) {
-                const Function* const g = body_named(module, name);
-                if (g && &o == callee)
-                    call(*g);
-                else if (g)
-                    take(*g);
-            });
-        }
-    }
-}
-
-// The kernel and all functions that it may execute.
-std::set<const Function*> reachable(const Module& module, const Function& entry) {
-    std::set<const Function*> found;
-    std::vector<const Function*> left{&entry};
-    bool pointers = false;
-    while (!left.empty()) {
-        const Function* const f = left.back();
-        left.pop_back();
-        if (!found.insert(f).second) continue;
-        for (const Instruction& in : f->body) {
-            const Operand* const callee = callee_of(in);
-            pointers |= callee && callee->kind == Operand::Kind::reg;
-        }
-        const auto follow = [&](const Function& g) { left.push_back(&g); };
-        each_function(module, *f, follow, follow);
-        if (left.empty() && pointers) {
-            for (const auto& [_, g] : function_addresses(module)) left.push_back(g);
-            pointers = false;
-        }
-    }
-    return found;
 }
 
 // In the order of the text: first variables, then each kernel and the functions that it calls.
@@ -96,7 +42,9 @@ std::vector<const Function*> functions_taken(const Module& module) {
             const Function* const f = left.back();
             left.pop_back();
             if (!seen.insert(f).second) continue;
-            each_function(module, *f, [&](const Function& g) { left.push_back(&g); }, add);
+            const References to = references(module, *f);
+            left.insert(left.end(), to.called.begin(), to.called.end());
+            for (const Function* taken : to.taken) add(*taken);
         }
     };
     for (const Function& f : module.functions) {
@@ -139,9 +87,9 @@ uint32_t reserved_shared(const Module& module) {
     return number >= 90 ? 1024 : 0;
 }
 
-SharedLayout lay_out_shared(const Module& module, const Function& entry) {
+SharedLayout lay_out_shared(const Module& module, const CallGraph& graph) {
     SharedLayout layout;
-    const std::set<const Function*> executed = reachable(module, entry);
+    const std::set<const Function*> executed(graph.referred.begin(), graph.referred.end());
     std::set<std::string_view> named;
     for (const Function* f : executed) {
         for (const Instruction& in : f->body) {
@@ -162,7 +110,7 @@ SharedLayout lay_out_shared(const Module& module, const Function& entry) {
         layout.variables.emplace_back(&v, layout.bytes);
         layout.bytes += std::min(v.bytes(), largest_variable);
     };
-    for (const ptx::Variable& v : entry.variables) place(v);
+    for (const ptx::Variable& v : graph.functions[0]->variables) place(v);
     for (const ptx::Variable& v : module.variables) place(v);
     for (const Function& f : module.functions) {
         if (!f.entry && executed.contains(&f))

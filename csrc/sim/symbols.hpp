@@ -37,6 +37,8 @@ namespace coalesce::sim {
 // The bytes at the start of shared memory that the GPU uses itself, by the module's target.
 [[nodiscard]] uint32_t reserved_shared(const ptx::Module& module);
 
+struct CallGraph;
+
 struct SharedLayout {
     // Each with its offset from the first variable.
     std::vector<std::pair<const ptx::Variable*, uint64_t>> variables;
@@ -44,6 +46,7 @@ struct SharedLayout {
     uint64_t bytes = 0;   // the offset of dynamic shared memory
 };
 
-[[nodiscard]] SharedLayout lay_out_shared(const ptx::Module& module, const ptx::Function& entry);
+// `graph`: that of the kernel.
+[[nodiscard]] SharedLayout lay_out_shared(const ptx::Module& module, const CallGraph& graph);
 
 }  // namespace coalesce::sim
