@@ -95,8 +95,7 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
     if (number == sim::cluster_barrier) {
         ClusterArrivals& c = clusters_[w.block->cluster];
         if (c.complete) c = {};
-        const bool relaxed =
-            program_.instructions[op.pc].opcode.find("relaxed") != std::string::npos;
+        const bool relaxed = program_.instructions[op.pc].traits.relaxed;
         c.known = join(c.known, b.order.release(w.index, w.current.mask, relaxed));
         return;
     }

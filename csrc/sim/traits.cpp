@@ -75,6 +75,7 @@ void read_ptx(Traits& t, const Parts& parts) {
     t.proxy_fence = t.code == OpCode::fence_ && parts.has("proxy") && parts.has("async") &&
                     !parts.has("global");
     t.asynchronous = t.bulk || t.code == OpCode::wgmma;
+    t.relaxed = t.code == OpCode::barrier_cluster && parts.has("relaxed");
     t.aligned = t.aligned || (t.code == OpCode::barrier && parts.has("aligned"));
     t.has_result = t.has_result || (t.block_barrier && parts.has("red"));
     t.block_barrier = t.block_barrier && !parts.has("arrive");

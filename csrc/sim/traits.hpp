@@ -59,6 +59,7 @@ struct Traits {
     bool block_barrier = false;  // the warp waits for its block (not set if it only arrives)
     bool warp_barrier = false;   // bar.warp.sync, WARPSYNC
     bool aligned = false;        // for a barrier: the warp must not have diverged
+    bool relaxed = false;        // an arrival at a cluster's barrier that orders no memory
     bool shuffle = false;        // reads registers of other lanes
     bool orders = false;         // a fence of memory
     bool atomic = false;         // atom, red
