@@ -21,8 +21,6 @@ namespace coalesce::sass {
 
 namespace {
 
-constexpr uint32_t slot_alignment = 64;
-
 std::string full_name(const Instruction& in) {
     std::string name(in.opcode);
     for (const std::string_view m : in.modifiers) (name += '.') += m;
@@ -72,9 +70,9 @@ void Lifter::lay_out_registers() {
     general_ = 0;
     uniforms_ = general_ + (uint32_t(general) + widest) * register_bytes;
     predicates_ = uniforms_ + (uint32_t(uniform) + widest) * register_bytes;
-    voted_ = (predicates_ + slot_alignment) << 1;
+    voted_ = (predicates_ + sim::slot_alignment) << 1;
     voted_predicate_ = voted_ + (register_bytes << 1);
-    frame_bytes_ = predicates_ + 2 * slot_alignment + register_bytes;
+    frame_.bytes = predicates_ + 2 * sim::slot_alignment + register_bytes;
 }
 
 void Lifter::lay_out_banks() {
@@ -205,16 +203,13 @@ uint32_t Lifter::stack_bytes() const {
 void Lifter::lift_instruction(uint32_t at) {
     const Instruction& in = code_.instructions[at];
     in_ = &in;
-    pc_ = at;
-    first_op_ = true;
+    begin_instruction(at);
     used_ = 0;
     knows_modifiers_ = in.modifiers.empty();
-    spare_ = spare_predicates_ = 0;
     uniform_ = in.opcode.starts_with('U');
     op_of_.push_back(uint32_t(program_.ops.size()));
     const Lift lift = find(in.opcode);
-    const bool known = program_.instructions[at].traits.code != sim::OpCode::unknown;
-    if (!lift || !known) unsupported();
+    if (!lift || opcode_ == OpCode::unknown) unsupported();
     if (in.operands.size() > 64) unsupported("its many operands");
     if (in.guard.kind != Operand::Kind::predicate && !in.guard.text.empty())
         unsupported("its guard");
@@ -229,12 +224,7 @@ void Lifter::lift_instruction(uint32_t at) {
 // Replaces instruction numbers in branch targets by op numbers.
 void Lifter::link() {
     op_of_.push_back(uint32_t(program_.ops.size()));
-    Op end;
-    end.control = sim::Control::exit;
-    end.starts = false;
-    end.pc = pc_;
-    program_.ops.push_back(end);
-    program_.reconvergence.push_back(sim::no_op);
+    append_between(sim::Control::exit);
     for (Op& op : program_.ops) {
         uint32_t* target = nullptr;
         if (op.is<sim::Branch>() && !op.skips_guarded())
@@ -247,11 +237,11 @@ void Lifter::link() {
     machine_->meetings = meetings(
         code_, [&](uint32_t i) { return program_.instructions[i].space != ptx::Space::reg; });
     program_.machine = machine_;
-    program_.conventions.explicit_reconvergence = true;
+    program_.conventions = {.explicit_reconvergence = true, .first_tag = 0};
     program_.functions.resize(1);
     program_.functions[0].name = program_.kernel;
     program_.functions[0].entry = 0;
-    program_.functions[0].register_bytes = round_up(frame_bytes_, slot_alignment);
+    program_.functions[0].register_bytes = round_up(frame_.bytes, sim::slot_alignment);
     program_.functions[0].local_bytes = program_.local_bytes;
     sim::find_segments(program_);
     sim::find_spins(program_);

@@ -275,33 +275,36 @@ void Lifter::special(const Instruction& in) {
     if (name == "SRZ")
         return void(
             machine(MachineOp::move, {at, constant(0)}, sim::Registers{uint8_t(pair ? 2 : 1)}));
+    using sim::Special;
+    using enum sim::Special;
     static constexpr struct {
-        std::string_view sass, ptx;
-    } registers[] = {{"SR_TID.X", "%tid.x"},
-                     {"SR_TID.Y", "%tid.y"},
-                     {"SR_TID.Z", "%tid.z"},
-                     {"SR_CTAID.X", "%ctaid.x"},
-                     {"SR_CTAID.Y", "%ctaid.y"},
-                     {"SR_CTAID.Z", "%ctaid.z"},
-                     {"SR_LANEID", "%laneid"},
-                     {"SR_CgaCtaId", "%cluster_ctarank"},
-                     {"SR_EQMASK", "%lanemask_eq"},
-                     {"SR_LTMASK", "%lanemask_lt"},
-                     {"SR_LEMASK", "%lanemask_le"},
-                     {"SR_GTMASK", "%lanemask_gt"},
-                     {"SR_GEMASK", "%lanemask_ge"},
-                     {"SR_VIRTUALSMID", "%smid"},
-                     {"SR_CLOCKLO", "%clock"},
-                     {"SR_CLOCKHI", "%clock_hi"},
-                     {"SR_GLOBALTIMERLO", "%globaltimer_lo"},
-                     {"SR_GLOBALTIMERHI", "%globaltimer_hi"}};
+        std::string_view sass;
+        Special ptx;
+    } registers[] = {{"SR_TID.X", tid_x},
+                     {"SR_TID.Y", tid_y},
+                     {"SR_TID.Z", tid_z},
+                     {"SR_CTAID.X", ctaid_x},
+                     {"SR_CTAID.Y", ctaid_y},
+                     {"SR_CTAID.Z", ctaid_z},
+                     {"SR_LANEID", laneid},
+                     {"SR_CgaCtaId", cluster_ctarank},
+                     {"SR_EQMASK", lanemask_eq},
+                     {"SR_LTMASK", lanemask_lt},
+                     {"SR_LEMASK", lanemask_le},
+                     {"SR_GTMASK", lanemask_gt},
+                     {"SR_GEMASK", lanemask_ge},
+                     {"SR_VIRTUALSMID", smid},
+                     {"SR_CLOCKLO", clock_low},
+                     {"SR_CLOCKHI", clock_high},
+                     {"SR_GLOBALTIMERLO", timer_low},
+                     {"SR_GLOBALTIMERHI", timer_high}};
     if (name == "SR_SWINHI")
         return void(machine(MachineOp::move, {at, constant(uint32_t(sim::shared_window >> 32))},
                             sim::Registers{1}));
     for (const auto& r : registers) {
         if (r.sass != name) continue;
         const sim::Selection s =
-            engine_.ops->special(pair && name == "SR_CLOCKLO" ? "%clock64" : r.ptx,
+            engine_.ops->special(pair && name == "SR_CLOCKLO" ? Special::clock_64 : r.ptx,
                                  pair ? ptx::Type::u64 : ptx::Type::u32);
         if (!s.run) break;
         Op op;

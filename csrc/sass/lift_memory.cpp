@@ -22,6 +22,23 @@ int row_of(Space space) {
     }
 }
 
+// The update that a modifier names.
+bool find_update(const Instruction& in, sim::AtomicUpdate& update) {
+    using enum sim::AtomicUpdate;
+    static constexpr struct {
+        std::string_view modifier;
+        sim::AtomicUpdate update;
+    } all[] = {{"ADD", add},       {"MIN", minimum},         {"MAX", maximum}, {"INC", increment},
+               {"DEC", decrement}, {"AND", bit_and},         {"OR", bit_or},   {"XOR", bit_xor},
+               {"EXCH", exchange}, {"CAS", compare_and_swap}};
+    for (const auto& one : all) {
+        if (!in.has(one.modifier)) continue;
+        update = one.update;
+        return true;
+    }
+    return false;
+}
+
 // Whether the address is in a register pair.
 bool is_wide(const Instruction& in) { return in.has("E"); }
 
@@ -110,7 +127,7 @@ void Lifter::load_store(const Instruction& in) {
     const Operand& data = operand(in, is_load ? 0 : 1);
     const Locator first = is_load ? result(data, registers) : raw(data, registers);
     for (int n = 0; n < registers; ++n) op.operand[n] = first + uint32_t(n) * (register_bytes << 1);
-    op.mover = (is_load ? engine_.ops->load_mover : engine_.ops->store_mover)(type, 4, registers);
+    op.mover = (is_load ? engine_.ops->load : engine_.ops->store)(type, 4, registers);
     const bool words = (space == Space::shared || space == Space::global) && type == Type::b32;
     const int row = row_of(space), column = is_load ? 0 : 1;
     op.run = words ? engine_.memory.words[row][column][registers / 2]
@@ -119,20 +136,13 @@ void Lifter::load_store(const Instruction& in) {
 }
 
 void Lifter::atomic(const Instruction& in) {
-    static constexpr struct {
-        std::string_view modifier, operation;
-    } operations[] = {{"ADD", "add"},   {"MIN", "min"}, {"MAX", "max"},  {"INC", "inc"},
-                      {"DEC", "dec"},   {"AND", "and"}, {"OR", "or"},    {"XOR", "xor"},
-                      {"EXCH", "exch"}, {"CAS", "cas"}, {"CAST", "cast"}};
     only(in, {"E",     "ADD",    "MIN",  "MAX", "INC",    "DEC", "AND", "OR",  "XOR", "EXCH", "CAS",
               "CAST",  "SPIN",   "POPC", "64",  "32",     "U64", "S64", "S32", "U32", "F32",  "F64",
               "F16x2", "BF16x2", "FTZ",  "RN",  "STRONG", "GPU", "SYS", "CTA", "SM"});
     const Space space = space_of(in.opcode);
-    std::string_view name;
-    for (const auto& o : operations) {
-        if (in.has(o.modifier)) name = o.operation;
-    }
-    if (name.empty()) unsupported();
+    const bool tries = in.has("CAST");  // ATOMS.CAST.SPIN: a swap that may have to be tried again
+    sim::AtomicUpdate update{};
+    if (!tries && !find_update(in, update)) unsupported();
     const bool wide = in.has("64") || in.has("U64") || in.has("S64") || in.has("F64");
     const bool counts_lanes = in.has("POPC");  // ATOMS.POPC.INC: adds one
     Type type = in.has("F32")      ? Type::f32
@@ -143,11 +153,11 @@ void Lifter::atomic(const Instruction& in) {
                 : in.has("S64")    ? Type::s64
                 : wide             ? Type::u64
                                    : Type::u32;
-    if (name == "and" || name == "or" || name == "xor" || name == "exch" || name == "cas")
-        type = wide ? Type::b64 : Type::b32;
+    if (is_bitwise(update)) type = wide ? Type::b64 : Type::b32;
     if (counts_lanes) {
-        if (name != "inc" || type != Type::u32) unsupported("a counting atomic of another type");
-        name = "add";
+        if (tries || update != sim::AtomicUpdate::increment || type != Type::u32)
+            unsupported("a counting atomic of another type");
+        update = sim::AtomicUpdate::add;
     }
 
     size_t n = 0;
@@ -162,15 +172,15 @@ void Lifter::atomic(const Instruction& in) {
     set_address(op, operand(in, n++), space);
     const bool wanted = d && d->number >= 0;
     op.run = engine_.memory.access[row_of(space)][reduces ? 3 : 2];
-    if (name == "cast") {
-        op.mover = engine_.ops->machine_mover(wide ? "compare_and_store.b64" : "compare_and_store");
+    if (tries) {
+        op.mover = engine_.ops->swap_attempt(bytes);
         op.operand[0] = d ? result(*d, wide ? 2 : 1) : no_operand;
         op.operand[1] = raw(operand(in, n), wide ? 2 : 1);
         op.operand[2] = raw(operand(in, n + 1), wide ? 2 : 1);
         emit(op);
         return;
     }
-    op.mover = engine_.ops->atomic_mover(name, type);
+    op.mover = engine_.ops->atomic(update, type);
     if (!op.mover || !op.run) unsupported();
     const auto source = [&](const Operand& o) {
         if (!wide) return raw(o);
@@ -178,7 +188,7 @@ void Lifter::atomic(const Instruction& in) {
         help(MachineOp::join_pair, {whole, raw(o, 2)});
         return whole;
     };
-    if (name == "cas") {
+    if (update == sim::AtomicUpdate::compare_and_swap) {
         op.operand[1] = source(operand(in, n));
         op.operand[2] = source(operand(in, n + 1));
     } else {
@@ -192,15 +202,8 @@ void Lifter::atomic(const Instruction& in) {
         const Locator elsewhere = scratch_predicate();
         help(MachineOp::in_window, {elsewhere, op.operand[5]},
              sim::AddressWindow{sim::shared_window});
-        Op opposite;
-        opposite.run = engine_.ops->predicate_not;
-        opposite.operand[0] = done;
-        opposite.operand[1] = elsewhere;
-        append(opposite);
-        op.guard = done;
-        op.inner = op.run;
-        op.run = engine_.ops->guarded;
-        append(op);
+        append_not(done, elsewhere);
+        Emitter::emit(op, {done});
     } else {
         emit(op);
     }
@@ -242,7 +245,7 @@ void Lifter::load_constant(const Instruction& in) {
             {.offset = from.offset, .bytes = bytes, .form = sim::AddressForm::narrow},
             uint8_t(from.number)});
         for (int n = 0; n < registers; ++n) op.operand[n] = d + uint32_t(n) * (register_bytes << 1);
-        op.mover = engine_.ops->load_mover(type, 4, registers);
+        op.mover = engine_.ops->load(type, 4, registers);
         op.run = engine_.memory.load_bank;
         emit(op);
         return;

@@ -25,44 +25,13 @@ bool Lifter::is_zero(const Operand& o) {
            (o.kind == Kind::real && o.value == 0 && o.bits == 0 && !std::signbit(o.value));
 }
 
-Locator Lifter::new_constant(uint32_t bytes) {
-    const size_t at = (program_.constants.size() + 63) / 64 * 64;
-    program_.constants.resize(at + bytes);
-    return Locator(at << 1 | 1);
-}
-
 Locator Lifter::constant(uint32_t bits) {
-    const auto [it, fresh] = constants_.try_emplace({bits, 1}, 0);
-    if (!fresh) return it->second;
     // Zero gets as many registers as the widest operand.
-    it->second =
-        new_constant(bits == 0 ? uint32_t(most_registers) * register_bytes : register_bytes);
-    for (int i = 0; i < sim::warp_size; ++i)
-        std::memcpy(&program_.constants[(it->second >> 1) + 4 * size_t(i)], &bits, sizeof bits);
-    return it->second;
+    return Emitter::constant(bits, 4, bits == 0 ? uint32_t(most_registers) : 1);
 }
 
 Locator Lifter::constant_pair(uint64_t bits) {
-    if (bits == 0) return constant(0);
-    const auto [it, fresh] = constants_.try_emplace({bits, 2}, 0);
-    if (!fresh) return it->second;
-    it->second = new_constant(2 * register_bytes);
-    for (uint32_t n = 0; n < 2; ++n) {
-        const uint32_t half = uint32_t(bits >> (32 * n));
-        for (uint32_t i = 0; i < uint32_t(sim::warp_size); ++i)
-            std::memcpy(&program_.constants[(it->second >> 1) + n * register_bytes + 4 * i], &half,
-                        sizeof half);
-    }
-    return it->second;
-}
-
-Locator Lifter::truth(bool value) {
-    const auto [it, fresh] = constants_.try_emplace({value, 0}, 0);
-    if (!fresh) return it->second;
-    it->second = new_constant(64);
-    const sim::LaneMask mask = value ? sim::all_lanes : 0;
-    std::memcpy(&program_.constants[it->second >> 1], &mask, sizeof mask);
-    return it->second;
+    return bits == 0 ? constant(0) : Emitter::constant(bits, 4, 2);
 }
 
 Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
@@ -72,24 +41,6 @@ Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
     for (uint32_t n = 0; n < uint32_t(registers); ++n)
         machine_->words.push_back({(it->second >> 1) + n * register_bytes, bank, offset + 4 * n});
     return it->second;
-}
-
-Locator Lifter::scratch() {
-    if (spare_ == scratch_.size()) {
-        frame_bytes_ = (frame_bytes_ + 63) / 64 * 64;
-        scratch_.push_back(frame_bytes_ << 1);
-        frame_bytes_ += 4 * register_bytes;
-    }
-    return scratch_[spare_++];
-}
-
-Locator Lifter::scratch_predicate() {
-    if (spare_predicates_ == scratch_predicates_.size()) {
-        frame_bytes_ = (frame_bytes_ + 63) / 64 * 64;
-        scratch_predicates_.push_back(frame_bytes_ << 1);
-        frame_bytes_ += 64;
-    }
-    return scratch_predicates_[spare_predicates_++];
 }
 
 // The exact bits of a 32-bit immediate operand: nvdisasm rounds numbers and prints all NaNs alike.
@@ -250,14 +201,10 @@ Locator Lifter::predicate(const Operand& o) {
     if (o.kind != Kind::predicate || o.inverted || o.absolute || !o.part.empty())
         unsupported("the predicate " + std::string(o.text));
     if (o.number < 0) return truth(!o.negated);
-    const Locator at = (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
+    const Locator at = predicate_at(o);
     if (!o.negated) return at;
     const Locator d = scratch_predicate();
-    Op op;
-    op.run = engine_.ops->predicate_not;
-    op.operand[0] = d;
-    op.operand[1] = at;
-    append(op);
+    append_not(d, at);
     return d;
 }
 
@@ -265,7 +212,7 @@ Locator Lifter::predicate_result(const Operand& o) {
     if (o.kind != Kind::predicate || o.negated || o.inverted || o.absolute || !o.part.empty())
         unsupported("the predicate " + std::string(o.text));
     if (o.number < 0) return no_operand;
-    return (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
+    return predicate_at(o);
 }
 
 Locator Lifter::written_predicate(const Operand& o) {
@@ -273,80 +220,62 @@ Locator Lifter::written_predicate(const Operand& o) {
     return at == no_operand ? scratch_predicate() : at;
 }
 
-Op& Lifter::append(Op op) {
-    op.pc = pc_;
-    op.code = program_.instructions[pc_].traits.code;
-    op.starts = first_op_;
-    first_op_ = false;
-    if (uniform_ && op.run && op.control == sim::Control::none && !op.inner) {
-        op.inner = op.run;
-        op.run = engine_.ops->machine(MachineOp::whole_warp);
-    }
-    program_.ops.push_back(op);
-    program_.reconvergence.push_back(sim::no_op);
-    return program_.ops.back();
+Op Lifter::whole_warp(Op op) const {
+    if (!uniform_ || !op.run || op.control != sim::Control::none || op.inner) return op;
+    op.inner = op.run;
+    op.run = engine_.ops->machine(MachineOp::whole_warp);
+    return op;
 }
 
-Op& Lifter::emit(Op op) {
-    const Operand& guard = in_->guard;
-    if (guard.kind == Kind::predicate && op.guard == no_operand) {
-        const bool constant = guard.number < 0;
-        op.guard = constant
-                       ? truth(true)
-                       : (predicates_ + 4 * uint32_t(guard.number) + (guard.uniform ? 32 : 0)) << 1;
-        op.guard_negated = guard.negated;
-        if (op.run && !uniform_) {
-            op.inner = op.run;
-            op.run = engine_.ops->guarded;
-        }
-    }
-    return append(op);
+Guard Lifter::guard() {
+    const Operand& o = in_->guard;
+    if (o.kind != Kind::predicate) return {};
+    if (o.number < 0) return {truth(true), o.negated};
+    return {predicate_at(o), o.negated};
+}
+
+Op Lifter::machine_op(MachineOp code, std::initializer_list<Locator> operands,
+                      const sim::Payload& payload) const {
+    Op op;
+    op.run = engine_.ops->machine(code);
+    std::ranges::copy(operands, op.operand);
+    op.payload() = payload;
+    return op;
 }
 
 Op& Lifter::machine(MachineOp code, std::initializer_list<Locator> operands,
                     const sim::Payload& payload) {
-    Op op;
-    op.run = engine_.ops->machine(code);
-    size_t n = 0;
-    for (const Locator at : operands) op.operand[n++] = at;
-    op.payload() = payload;
-    return emit(op);
+    return emit(machine_op(code, operands, payload));
 }
 
 void Lifter::help(MachineOp code, std::initializer_list<Locator> operands,
                   const sim::Payload& payload) {
-    Op op;
-    op.run = engine_.ops->machine(code);
-    size_t n = 0;
-    for (const Locator at : operands) op.operand[n++] = at;
-    op.payload() = payload;
-    append(op);
+    append(machine_op(code, operands, payload));
+}
+
+void Lifter::as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table) {
+    emit_ptx(code, words, operands, table, guard());
 }
 
 void Lifter::help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands) {
-    const Instruction* const whole = in_;
-    Instruction unguarded = *in_;
-    unguarded.guard = Operand{};
-    in_ = &unguarded;
-    as_ptx(code, words, operands);
-    in_ = whole;
+    emit_ptx(code, words, operands, -1, {});
 }
 
 // A 64-bit operand is a pair here, but one register in PTX. A 16-bit operand is the lower half.
-void Lifter::as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table) {
-    const std::string_view spelling = sim::operation(code).spelling;
-    ptx::Instruction in;
-    in.opcode = spelling;
-    std::ranges::copy_if(words, std::back_inserter(in.modifiers),
+void Lifter::emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
+                      Guard guard) {
+    std::vector<std::string_view> present;
+    std::ranges::copy_if(words, std::back_inserter(present),
                          [](std::string_view word) { return !word.empty(); });
-    in.operands.resize(operands.size());
+    std::vector<ptx::Operand> shape(operands.size());
     if (table >= 0) {
-        in.operands.emplace_back().kind = ptx::Operand::Kind::integer;
-        in.operands.back().bits = uint64_t(table);
+        shape.emplace_back().kind = ptx::Operand::Kind::integer;
+        shape.back().bits = uint64_t(table);
     }
-    sim::Modifiers modifiers(in);
-    const sim::Selection selection = engine_.ops->select(code, in, modifiers);
-    if (!selection.run || !modifiers.empty()) unsupported("no operation " + std::string(spelling));
+    sim::Modifiers modifiers(present);
+    const sim::Selection selection = engine_.ops->select({code, shape}, modifiers);
+    if (!selection.run || !modifiers.empty())
+        unsupported("no operation " + std::string(sim::operation(code).spelling));
     Op op;
     op.run = selection.run;
     op.payload() = selection.payload;
@@ -377,7 +306,7 @@ void Lifter::as_ptx(OpCode code, Words words, std::initializer_list<Locator> ope
         }
         op.operand[n++] = narrow;
     }
-    emit(op);
+    Emitter::emit(whole_warp(op), guard);
     for (const Split& r : results) {
         Op widen;
         widen.run = r.bytes == 8   ? engine_.ops->machine(MachineOp::split_pair)
@@ -385,7 +314,7 @@ void Lifter::as_ptx(OpCode code, Words words, std::initializer_list<Locator> ope
                                    : engine_.ops->resize(ptx::Type::u8, 4);
         widen.operand[0] = r.pair;
         widen.operand[1] = r.whole;
-        emit(widen);
+        Emitter::emit(whole_warp(widen), guard);
     }
 }
 

@@ -10,12 +10,13 @@
 
 #include "sass/lift.hpp"
 #include "sim/call_graph.hpp"
-#include "sim/engine.hpp"
+#include "sim/emitter.hpp"
 #include "sim/memory.hpp"
 #include "sim/outline.hpp"
 
 namespace coalesce::sass {
 
+using sim::Guard;
 using sim::Locator;
 using sim::MachineOp;
 using sim::no_operand;
@@ -27,18 +28,19 @@ inline constexpr int most_registers = 16;
 // Bytes of a 32-bit register for all lanes.
 inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
-class Lifter {
+class Lifter : private sim::Emitter {
   public:
     Lifter(const Listing& listing, const Code& code, const ptx::Module& module,
            const ptx::Function& entry, std::shared_ptr<sim::ModuleMemory> memory,
            const sim::Engine& engine)
-        : listing_(listing),
+        : Emitter(engine, Spacing::adjacent),
+          listing_(listing),
           code_(code),
           module_(module),
           entry_(entry),
-          engine_(engine),
-          graph_(sim::call_graph(module, entry)),
-          program_(sim::outline(module, entry, graph_, std::move(memory))) {}
+          graph_(sim::call_graph(module, entry)) {
+        program_ = sim::outline(module, entry, graph_, std::move(memory));
+    }
     sim::Program lift();
 
   private:
@@ -76,16 +78,18 @@ class Lifter {
     // A byte or half of a register (R1.B0, R1.H1), extended to 32 bits.
     Locator part(const Operand& o, std::string_view type);
     Locator result(const Operand& o, int registers = 1);
-    Locator predicate(const Operand& o);          // a source, negated if the operand says so
-    Locator predicate_result(const Operand& o);   // no_operand for PT
+    Locator predicate(const Operand& o);         // a source, negated if the operand says so
+    Locator predicate_result(const Operand& o);  // no_operand for PT
+    [[nodiscard]] Locator predicate_at(const Operand& o) const {
+        return (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
+    }
     Locator written_predicate(const Operand& o);  // for PT, a scratch predicate
     Locator constant(uint32_t bits);
     Locator constant_pair(uint64_t bits);
-    Locator truth(bool value);
+    Locator truth(bool value) { return Emitter::constant(value, 0); }
     Locator bank_word(uint32_t bank, uint32_t offset, int registers);
-    Locator scratch();
-    Locator scratch_predicate();
-    Locator new_constant(uint32_t bytes);
+    Locator scratch() { return Emitter::scratch(4 * register_bytes); }
+    Locator scratch_predicate() { return Emitter::scratch(sizeof(sim::LaneMask)); }
     // Returns operand `n` and marks it as handled. lift_instruction() refuses an instruction with
     // an operand that was not handled.
     [[nodiscard]] const Operand& operand(const Instruction& in, size_t n) const;
@@ -108,8 +112,16 @@ class Lifter {
     void help(MachineOp code, std::initializer_list<Locator> operands,
               const sim::Payload& payload = {});  // unguarded; writes scratch registers
     void help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands);
-    Op& emit(Op op);
-    Op& append(Op op);
+    [[nodiscard]] Op machine_op(MachineOp code, std::initializer_list<Locator> operands,
+                                const sim::Payload& payload) const;
+    void emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
+                  Guard guard);
+    // Appends an op, under the instruction's guard or not. One that writes uniform registers is
+    // executed for all lanes.
+    Op& emit(const Op& op) { return Emitter::emit(whole_warp(op), guard()); }
+    Op& append(const Op& op) { return Emitter::append(whole_warp(op)); }
+    Guard guard();
+    [[nodiscard]] Op whole_warp(Op op) const;
     [[noreturn]] void unsupported(const std::string& why = "") const;
     void only(const Instruction& in, std::initializer_list<std::string_view> known) const;
 
@@ -200,23 +212,15 @@ class Lifter {
     const Code& code_;
     const ptx::Module& module_;
     const ptx::Function& entry_;
-    const sim::Engine& engine_;
     sim::CallGraph graph_;
-    sim::Program program_;
     std::shared_ptr<sim::MachineCode> machine_ = std::make_shared<sim::MachineCode>();
-    const Instruction* in_ = nullptr;  // the current instruction
-    uint32_t pc_ = 0;
-    bool first_op_ = true;
+    const Instruction* in_ = nullptr;       // the current instruction
     mutable uint64_t used_ = 0;             // bits of the operands that were handled
     mutable bool knows_modifiers_ = false;  // only() was called
     bool uniform_ = false;                  // the instruction writes uniform registers
-    uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;  // offsets in the frame
-    uint32_t frame_bytes_ = 0;
+    uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;       // offsets in the frame
     Locator voted_ = no_operand, voted_predicate_ = no_operand;  // results of BAR.RED, for B2R
-    std::vector<Locator> scratch_, scratch_predicates_;
-    size_t spare_ = 0, spare_predicates_ = 0;
-    std::vector<uint32_t> op_of_;  // by instruction
-    std::map<std::pair<uint64_t, uint32_t>, Locator> constants_;
+    std::vector<uint32_t> op_of_;                                // by instruction
     std::map<std::tuple<uint32_t, uint32_t, int>, Locator> bank_words_;
 };
 

@@ -75,8 +75,9 @@ class AddressSpace {
     [[nodiscard]] const Buffer* freed(uint64_t address) const;
 
     // The buffer that contains all of [address, address + bytes), or null. `hint` is the result of
-    // the instruction's last search, and is tried first.
-    [[nodiscard]] const Buffer* find(uint64_t address, uint64_t bytes, uint16_t& hint) const {
+    // the instruction's last search, and is tried first. (Always inline; selection.hpp says why.)
+    [[nodiscard, gnu::always_inline]] const Buffer* find(uint64_t address, uint64_t bytes,
+                                                         uint16_t& hint) const {
         if (hint < buffers_.size() && holds(buffers_[hint], address, bytes)) return &buffers_[hint];
         return search(address, bytes, hint);
     }

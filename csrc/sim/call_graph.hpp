@@ -40,8 +40,8 @@ void each_name(const ptx::Operand& o, const Visit& visit) {
     for (const ptx::Operand& element : o.elements) each_name(element, visit);
 }
 
-// The functions that a function refers to, in the order of its text. Functions without a body in the
-// module are left out.
+// The functions that a function refers to, in the order of its text. Functions without a body in
+// the module are left out.
 struct References {
     std::vector<const ptx::Function*> called;  // by name
     std::vector<const ptx::Function*> taken;   // only the address is taken

@@ -67,13 +67,6 @@ Program Decoder::decode(const ptx::Function& entry) {
     return std::move(program_);
 }
 
-// The position of the next register after one of `size` bytes at `at`.
-uint32_t Decoder::with_red_zone(uint32_t at, uint32_t size) {
-    const uint32_t next = round_up(at + size + red_zone_bytes, slot_alignment);
-    scope_->red_zones.emplace_back(at + size, next);
-    return next;
-}
-
 void Decoder::decode_function(uint32_t index) {
     Scope scope;
     const ptx::Function& f = *graph_.functions[index];
@@ -83,6 +76,7 @@ void Decoder::decode_function(uint32_t index) {
     scope.ranges = ptx::live_ranges(f, scope.flow);
     scope.families = ptx::address_families(f, scope.ranges);
     scope_ = &scope;
+    frame_ = {};
     function_ = index;
     allocate_registers(scope);
     lay_out_frame(index);
@@ -113,24 +107,14 @@ void Decoder::decode_function(uint32_t index) {
     for (uint32_t i = 0; i < f.body.size(); ++i) {
         const uint32_t block = scope.flow.block_of[i];
         if (scope.is_meeting[block] && scope.flow.blocks[block].first == i && i > 0) {
-            Op join;
-            join.control = Control::join;
-            join.starts = false;
-            join.pc = pc_;
-            program_.ops.push_back(join);
-            program_.reconvergence.push_back(no_op);
+            append_between(Control::join);
         }
         scope.op_of[i] = uint32_t(program_.ops.size());
         decode_instruction(i);
     }
     // If control reaches the end of a body, the function returns.
     scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
-    Op ret;
-    ret.control = index == 0 ? Control::exit : Control::ret;
-    ret.starts = false;
-    ret.pc = pc_;
-    program_.ops.push_back(ret);
-    program_.reconvergence.push_back(no_op);
+    append_between(index == 0 ? Control::exit : Control::ret);
 
     // Branch targets are still instructions, and reconvergence points are blocks. Converts both to
     // ops.
@@ -155,8 +139,8 @@ void Decoder::decode_function(uint32_t index) {
     FunctionInfo& info = program_.functions[index];
     info.name = readable(f.name);
     info.entry = scope.op_of[0];
-    info.register_bytes = round_up(scope.frame_bytes, slot_alignment);
-    info.red_zones = std::move(scope.red_zones);
+    info.register_bytes = round_up(frame_.bytes, slot_alignment);
+    info.red_zones = std::move(frame_.red_zones);
     scope_ = nullptr;
 }
 
@@ -187,7 +171,7 @@ void Decoder::allocate_registers(Scope& scope) {
         auto& list = free[size];
         if (list.empty() && red_zone_bytes) {
             list.push_back(bytes);
-            bytes = with_red_zone(bytes, size);
+            bytes = place(bytes, size);
         } else if (list.empty()) {
             // Sixteen predicates share a cache line. All other registers are aligned for vector
             // loads.
@@ -200,7 +184,7 @@ void Decoder::allocate_registers(Scope& scope) {
         list.pop_back();
         busy.emplace(ranges[r].last, r);
     }
-    scope.frame_bytes = bytes;
+    frame_.bytes = bytes;
 }
 
 // Lays out the frame's local memory: .local variables, then the .param space (the function's own
@@ -239,21 +223,18 @@ void Decoder::lay_out_frame(uint32_t index) {
 void Decoder::decode_instruction(uint32_t at) {
     const ptx::Instruction& in = scope_->function->body[at];
     instruction_ = &in;
-    pc_ = uint32_t(program_.instructions.size());
     InstructionInfo& info = program_.instructions.emplace_back();
     info.text = one_line(in.text);
     std::string opcode(in.opcode);
     for (const std::string_view m : in.modifiers) (opcode += '.') += m;
     info.set_opcode(std::move(opcode));
-    code_ = info.traits.code;
     info.ptx_line = in.position.line;
     info.source = in.written;
     info.function = function_;
     info.origin = scope_->origins[at];
     if (function_ != 0) info.origin.parameter = -1;
-    first_op_ = true;
-    scope_->spare = 0;
-    if (code_ == OpCode::unknown) unsupported(in);
+    begin_instruction(uint32_t(program_.instructions.size() - 1));
+    if (opcode_ == OpCode::unknown) unsupported(in);
     try {
         if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) ||
             decode_tensor_copy(in) || decode_matrix(in) || decode_warpgroup(in) ||
@@ -267,8 +248,8 @@ void Decoder::decode_instruction(uint32_t at) {
 
 bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     Modifiers modifiers(in);
-    const Operation& row = operation(code_);
-    const Selection selection = engine_.ops->select(code_, in, modifiers);
+    const Operation& row = operation(opcode_);
+    const Selection selection = engine_.ops->select({opcode_, in.operands}, modifiers);
     if (!selection.run) return false;
     if (!modifiers.empty()) unsupported(in, "the modifier ." + std::string(modifiers.first()));
 
@@ -278,7 +259,7 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     if (selection.synchronizes) op.control = Control::synchronize;
 
     // mov between a register and the elements of another register: one operand is a vector.
-    if (code_ == OpCode::mov && in.operands.size() == 2) {
+    if (opcode_ == OpCode::mov && in.operands.size() == 2) {
         const Operand &d = in.operands[0], &s = in.operands[1];
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
             const bool join = s.kind == Operand::Kind::vector;
@@ -297,7 +278,6 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
         }
     }
 
-    if (selection.types.size() > std::size(op.operand)) malformed("it has too many operands");
     // A pair (d|p) counts as two destinations. If there is no pair, the second destination is
     // empty.
     size_t next = 0;
@@ -331,8 +311,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     }
     // The handler itself reads the truth table of lop3, and the special register of a mov.
     const bool with_handler =
-        in.opcode == "lop3" || (in.opcode == "mov" && in.operands.size() == 2 &&
-                                in.operands[1].kind == Operand::Kind::special);
+        opcode_ == OpCode::lop3 || (opcode_ == OpCode::mov && in.operands.size() == 2 &&
+                                    in.operands[1].kind == Operand::Kind::special);
     if (next < in.operands.size() && !selection.types.empty() && !with_handler)
         malformed("it has too many operands");
     resize_operands(in, op, selection);
@@ -348,7 +328,7 @@ void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection
         // Operands that are not registers have lanes of at least 16 bits.
         uint32_t have = register_bytes(in.operands[n]);
         if (have == 0) have = std::max(2u, need);
-        if (!operation(code_).has(trait::any_width) || have == need) continue;
+        if (!operation(opcode_).has(trait::any_width) || have == need) continue;
         const Locator narrow = scratch();
         if (n < selection.destinations) {
             widen.run = engine_.ops->resize(
@@ -368,26 +348,9 @@ void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection
     if (widen.run) emit(in, widen);
 }
 
-Op& Decoder::append(Op op) {
-    op.pc = pc_;
-    op.code = code_;
-    op.starts = first_op_;
-    first_op_ = false;
-    program_.ops.push_back(op);
-    program_.reconvergence.push_back(no_op);
-    return program_.ops.back();
-}
-
-Op& Decoder::emit(const ptx::Instruction& in, Op op) {
-    if (in.guard >= 0 && op.guard == no_operand) {
-        op.guard = slot(in.guard, Type::pred);
-        op.guard_negated = in.guard_negated;
-        if (op.run) {
-            op.inner = op.run;
-            op.run = engine_.ops->guarded;
-        }
-    }
-    return append(op);
+Guard Decoder::guard_of(const ptx::Instruction& in) const {
+    if (in.guard < 0) return {};
+    return {slot(in.guard, Type::pred), in.guard_negated};
 }
 
 // Computes the local memory that a lane needs: the sum along the deepest chain of calls, or a fixed

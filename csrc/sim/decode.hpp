@@ -9,7 +9,7 @@
 #include "ptx/control_flow.hpp"
 #include "round_up.hpp"
 #include "sim/call_graph.hpp"
-#include "sim/engine.hpp"
+#include "sim/emitter.hpp"
 #include "sim/modifiers.hpp"
 #include "sim/program.hpp"
 #include "sim/registers.hpp"
@@ -26,15 +26,15 @@ static_assert(no_op == ptx::no_block);
 // Compute Capability").
 inline constexpr uint64_t most_local_bytes = 512 * 1024;
 
-// Registers start at multiples of this, so that vector loads are aligned.
-inline constexpr uint32_t slot_alignment = 64;
-
-class Decoder {
+class Decoder : private Emitter {
   public:
     // If `registers` is not null, it receives the description of the registers.
     Decoder(const ptx::Module& module, std::shared_ptr<ModuleMemory> memory, const Engine& engine,
             RegisterMap* registers = nullptr)
-        : module_(module), memory_(std::move(memory)), engine_(engine), registers_(registers) {}
+        : Emitter(engine, Spacing::apart),
+          module_(module),
+          memory_(std::move(memory)),
+          registers_(registers) {}
     Program decode(const ptx::Function& entry);
 
   private:
@@ -52,16 +52,11 @@ class Decoder {
         std::map<std::string, uint32_t, std::less<>> formals;
         std::vector<uint32_t> op_of;   // instruction -> its first op
         std::vector<bool> is_meeting;  // block -> lanes may reconverge at its start
-        uint32_t frame_bytes = 0;
-        std::vector<Locator> scratch;
-        size_t spare = 0;  // the number of scratch registers that this instruction uses
-        RedZones red_zones;
     };
 
     // decode.cpp
     void decode_function(uint32_t index);
     void allocate_registers(Scope& scope);
-    uint32_t with_red_zone(uint32_t at, uint32_t size);
     void lay_out_frame(uint32_t index);
     void decode_instruction(uint32_t at);
     bool decode_lanewise(const ptx::Instruction& in);
@@ -128,8 +123,7 @@ class Decoder {
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
     Locator source(const ptx::Operand& operand, ptx::Type type);
     Locator destination(const ptx::Operand& operand, ptx::Type type);
-    Locator constant(uint64_t bits, uint32_t width);  // width in bytes per lane; 0: a predicate
-    Locator scratch();                                // 8 bytes per lane
+    Locator scratch() { return Emitter::scratch(8 * warp_size); }  // of any type
     Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
     // The slot of a register that the instruction reads or writes as `type`. This is the only way
@@ -141,28 +135,20 @@ class Decoder {
     bool find_local(const ptx::Operand& symbol, uint32_t& offset) const;
     [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
 
-    // append() appends an op of the current instruction. emit() also applies the instruction's
-    // guard.
-    Op& append(Op op);
-    Op& emit(const ptx::Instruction& in, Op op);
+    [[nodiscard]] Guard guard_of(const ptx::Instruction& in) const;
+    // Appends an op under the instruction's guard.
+    Op& emit(const ptx::Instruction& in, const Op& op) { return Emitter::emit(op, guard_of(in)); }
     // Throws PtxError with line and column, because the current instruction is not valid PTX.
     [[noreturn]] void malformed(const std::string& why) const;
     [[noreturn]] void unsupported(const ptx::Instruction& in, const std::string& why = "") const;
 
     const ptx::Module& module_;
     std::shared_ptr<ModuleMemory> memory_;
-    const Engine& engine_;
     RegisterMap* registers_;
-    Program program_;
     Scope* scope_ = nullptr;
     uint32_t function_ = 0;
     const ptx::Instruction* instruction_ = nullptr;  // the current instruction
-    uint32_t pc_ = 0;                                // its number
-    OpCode code_ = OpCode::unknown;
-    bool first_op_ = true;
     CallGraph graph_;
-    std::map<std::pair<uint64_t, uint32_t>, Locator> constants_;
-    RedZones constant_zones_;
 };
 
 }  // namespace coalesce::sim

@@ -66,7 +66,7 @@ bool Decoder::decode_control(uint32_t at) {
     const ptx::Instruction& in = scope_->function->body[at];
     const uint32_t reconvergence = scope_->flow.blocks[scope_->flow.block_of[at]].reconvergence;
     Op op;
-    if (code_ == OpCode::bra) {
+    if (opcode_ == OpCode::bra) {
         op.control = Control::branch;
         op.set(Branch{.target = in.operands.at(0).target});
         if (in.guard >= 0) {
@@ -77,7 +77,7 @@ bool Decoder::decode_control(uint32_t at) {
         program_.reconvergence.back() = reconvergence;
         return true;
     }
-    if (code_ == OpCode::brx) {
+    if (opcode_ == OpCode::brx) {
         const auto table = scope_->function->branch_targets.find(in.operands.at(1).name);
         if (table == scope_->function->branch_targets.end()) return false;
         op.control = Control::branch_table;
@@ -88,30 +88,30 @@ bool Decoder::decode_control(uint32_t at) {
         program_.reconvergence.back() = reconvergence;
         return true;
     }
-    if (code_ == OpCode::ret || code_ == OpCode::exit) {
-        op.control = code_ == OpCode::exit || function_ == 0 ? Control::exit : Control::ret;
+    if (opcode_ == OpCode::ret || opcode_ == OpCode::exit) {
+        op.control = opcode_ == OpCode::exit || function_ == 0 ? Control::exit : Control::ret;
         emit_control(in, op, reconvergence);
         return true;
     }
-    if (code_ == OpCode::trap) {
+    if (opcode_ == OpCode::trap) {
         op.run = &throw_trap;
         emit(in, op);
         return true;
     }
-    if (code_ == OpCode::nanosleep) {
+    if (opcode_ == OpCode::nanosleep) {
         op.control = Control::yield;
         emit_control(in, op, reconvergence);
         return true;
     }
-    if (code_ == OpCode::call) {
+    if (opcode_ == OpCode::call) {
         decode_call(in);
         return true;
     }
-    if (code_ == OpCode::barrier_cluster) {
+    if (opcode_ == OpCode::barrier_cluster) {
         decode_cluster_barrier(in);
         return true;
     }
-    if (code_ == OpCode::bar || code_ == OpCode::barrier) {
+    if (opcode_ == OpCode::bar || opcode_ == OpCode::barrier) {
         decode_barrier(in);
         return true;
     }
@@ -238,7 +238,8 @@ void Decoder::decode_cluster_barrier(const ptx::Instruction& in) {
         op.control = Control::cluster_wait;
     else
         unsupported(in);
-    for (const char* name : {"aligned", "acquire", "release", "relaxed"}) m.take(name);
+    for (const Word word : {Word("aligned"), Word("acquire"), Word("release"), Word("relaxed")})
+        m.take(word);
     if (!m.empty()) unsupported(in, "the modifier ." + std::string(m.first()));
     if (!in.operands.empty()) malformed("it has too many operands");
     emit_control(in, op, ptx::no_block);
@@ -256,7 +257,7 @@ void Decoder::decode_barrier(const ptx::Instruction& in) {
     if (m.take("arrive")) {
         kind = BarrierKind::arrive;
     } else if (m.take("red")) {
-        const std::string_view what = m.take_one({"popc", "and", "or"});
+        const Word what = m.take_one({"popc", "and", "or"});
         m.take_type();
         kind = what == "popc"  ? BarrierKind::popc
                : what == "and" ? BarrierKind::all

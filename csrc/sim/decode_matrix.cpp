@@ -261,7 +261,7 @@ MemoryOperand Decoder::set_matrix_address(Matrices& x, const Operand& address, u
 }
 
 bool Decoder::decode_matrix(const ptx::Instruction& in) {
-    switch (code_) {
+    switch (opcode_) {
         case OpCode::ldmatrix:
         case OpCode::stmatrix:
             return decode_matrix_access(in);
@@ -292,16 +292,16 @@ bool Decoder::decode_matrix(const ptx::Instruction& in) {
 
 // ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];
 bool Decoder::decode_matrix_access(const ptx::Instruction& in) {
-    const bool loads = code_ == OpCode::ldmatrix;
+    const bool loads = opcode_ == OpCode::ldmatrix;
     Modifiers m(in);
     Matrices x;
     const bool named = m.take("sync") && m.take("aligned") && m.take("m8n8");
-    const std::string_view count = m.take_one({"x1", "x2", "x4"});
+    const Word count = m.take_one({"x1", "x2", "x4"});
     x.transposed = m.take("trans");
     x.space = m.take("shared") || m.take("shared::cta") ? Space::shared : Space::generic;
-    if (!named || count.empty() || !m.take("b16") || !m.empty()) return false;
+    if (!named || !count || !m.take("b16") || !m.empty()) return false;
     require_architecture(loads ? 75 : 90);
-    x.count = uint8_t(count[1] - '0');
+    x.count = count == "x1" ? 1 : count == "x2" ? 2 : 4;
     if (in.operands.size() < 2) malformed("operands are missing");
     if (in.operands.size() > 2) malformed("it has too many operands");
     const Operand& registers = in.operands[loads ? 0 : 1];
@@ -423,7 +423,7 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
 
 // wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r0, ...}, [%rd0], %r8;
 bool Decoder::decode_fragment_access(const ptx::Instruction& in) {
-    const bool loads = code_ == OpCode::wmma_load;
+    const bool loads = opcode_ == OpCode::wmma_load;
     const Form f = form_of(in);
     if (!f.known || f.elements.size() != 1 || f.by_rows.size() != 1 || !f.operand) return false;
     const bool sums = f.operand == 'c' || f.operand == 'd';

@@ -19,20 +19,22 @@ void take_spelled(Modifiers& m, OpCode code) {
     std::string_view rest = operation(code).spelling;
     for (size_t dot; (dot = rest.find('.')) != std::string_view::npos;) {
         rest.remove_prefix(dot + 1);
-        m.take(rest.substr(0, rest.find('.')));
+        m.take(Word::named(rest.substr(0, rest.find('.'))));
     }
 }
 
 // Orders and scopes have no further effect: all arrivals release, all waits acquire, and a block is
 // treated like a cluster.
 void drop_order(Modifiers& m) {
-    for (const char* name : {"release", "acquire", "relaxed", "cta", "cluster"}) m.take(name);
+    for (const Word word :
+         {Word("release"), Word("acquire"), Word("relaxed"), Word("cta"), Word("cluster")})
+        m.take(word);
 }
 
 }  // namespace
 
 bool Decoder::decode_mbarrier(const ptx::Instruction& in) {
-    switch (code_) {
+    switch (opcode_) {
         case OpCode::cp_async_arrive:
         case OpCode::mbarrier_init:
         case OpCode::mbarrier_inval:
@@ -55,7 +57,7 @@ bool Decoder::decode_mbarrier(const ptx::Instruction& in) {
 
 bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     const auto kind_of = [this](bool expects) {
-        switch (code_) {
+        switch (opcode_) {
             case OpCode::mbarrier_init:
                 return MbarrierUpdate::init;
             case OpCode::mbarrier_inval:
@@ -70,10 +72,11 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
                 return expects ? MbarrierUpdate::arrive_expect : MbarrierUpdate::arrive;
         }
     };
-    const bool copies = code_ == OpCode::cp_async_arrive;
-    const bool arrives = code_ == OpCode::mbarrier_arrive || code_ == OpCode::mbarrier_arrive_drop;
+    const bool copies = opcode_ == OpCode::cp_async_arrive;
+    const bool arrives =
+        opcode_ == OpCode::mbarrier_arrive || opcode_ == OpCode::mbarrier_arrive_drop;
     Modifiers m(in);
-    take_spelled(m, code_);
+    take_spelled(m, opcode_);
     const bool expects = arrives && m.take("expect_tx");
     const bool as_expected = copies && m.take("noinc");
     const bool incomplete = arrives && m.take("noComplete");
@@ -115,13 +118,13 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
 
 bool Decoder::decode_mbarrier_wait(const ptx::Instruction& in) {
     Modifiers m(in);
-    take_spelled(m, code_);
+    take_spelled(m, opcode_);
     const bool parity = m.take("parity");
     drop_order(m);
     const bool is_shared = m.take("shared") || m.take("shared::cta");
     if (m.take_type() != Type::b64 || !m.empty()) return false;
     // try_wait may have a time limit as a further operand.
-    const size_t most = code_ == OpCode::mbarrier_try_wait ? 4 : 3;
+    const size_t most = opcode_ == OpCode::mbarrier_try_wait ? 4 : 3;
     if (in.operands.size() < 3) malformed("operands are missing");
     if (in.operands.size() > most) malformed("it has too many operands");
     Op op;
@@ -143,7 +146,7 @@ bool Decoder::decode_bulk_copy(const ptx::Instruction& in) {
     m.take("async");
     m.take("bulk");
     Op op;
-    const bool to_global = code_ == OpCode::bulk_to_global;
+    const bool to_global = opcode_ == OpCode::bulk_to_global;
     const bool hinted = m.take("L2::cache_hint");
     const bool named = to_global ? m.take("global") && m.take("shared::cta") && m.take("bulk_group")
                                  : (m.take("shared::cluster") || m.take("shared::cta")) &&

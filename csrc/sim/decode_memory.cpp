@@ -41,11 +41,35 @@ Space take_space(Modifiers& m) {
     return Space::generic;
 }
 
+// The number of elements that an instruction moves.
+int take_elements(Modifiers& m) {
+    const Word vector = m.take_one({"v2", "v4", "v8"});
+    return vector == "v2" ? 2 : vector == "v4" ? 4 : vector == "v8" ? 8 : 1;
+}
+
+bool take_update(Modifiers& m, AtomicUpdate& update) {
+    using enum AtomicUpdate;
+    static constexpr struct {
+        Word word;
+        AtomicUpdate update;
+    } all[] = {{"add", add},       {"min", minimum},          {"max", maximum},
+               {"exch", exchange}, {"cas", compare_and_swap}, {"and", bit_and},
+               {"or", bit_or},     {"xor", bit_xor},          {"inc", increment},
+               {"dec", decrement}};
+    for (const auto& one : all) {
+        if (!m.take(one.word)) continue;
+        update = one.update;
+        return true;
+    }
+    return false;
+}
+
 // Orders, scopes and cache hints have no effect, because the simulator is sequentially consistent.
 void drop_hints(Modifiers& m) {
-    for (const char* hint : {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
-                             "cta",  "cluster",  "gpu",     "sys",     "ca",      "cg",      "cs",
-                             "lu",   "cv",       "wb",      "wt",      "nc",      "unified"}) {
+    for (const Word hint : std::initializer_list<Word>{
+             "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
+             "cta",  "cluster",  "gpu",     "sys",     "ca",      "cg",      "cs",
+             "lu",   "cv",       "wb",      "wt",      "nc",      "unified"}) {
         m.take(hint);
     }
     m.drop_prefix("L1::");
@@ -55,7 +79,7 @@ void drop_hints(Modifiers& m) {
 }  // namespace
 
 bool Decoder::decode_memory(const ptx::Instruction& in) {
-    switch (code_) {
+    switch (opcode_) {
         case OpCode::ld:
         case OpCode::ldu:
         case OpCode::st:
@@ -166,18 +190,17 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
 }
 
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
-    const bool is_load = code_ != OpCode::st;
+    const bool is_load = opcode_ != OpCode::st;
     Modifiers m(in);
     // The address is converted to a generic one at run time.
     const bool in_cluster = m.take("shared::cluster");
     Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);
-    const std::string_view vector = m.take_one({"v2", "v4", "v8"});
+    const int elements = take_elements(m);
     const Type type = m.take_type();
     if (!m.empty() || type == Type::none) return false;
     if (in.operands.size() < 2) malformed("operands are missing");
-    const int elements = vector.empty() ? 1 : vector[1] - '0';
     const Operand& address = in.operands[is_load ? 1 : 0];
     const Operand& data = in.operands[is_load ? 0 : 1];
     if (type == Type::pred) malformed("predicates cannot be loaded or stored");
@@ -219,8 +242,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
                                 ? constant(immediate_bits(v, type), width)
                                 : source(v, as_wide);
     }
-    op.mover =
-        (is_load ? engine_.ops->load_mover : engine_.ops->store_mover)(type, width, elements);
+    op.mover = (is_load ? engine_.ops->load : engine_.ops->store)(type, width, elements);
     if (!op.mover) return false;
 
     // A kernel's .param space holds the arguments of the launch. The .param space of other
@@ -251,7 +273,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
 }
 
 bool Decoder::decode_atomic(const ptx::Instruction& in) {
-    const bool returns = code_ == OpCode::atom;
+    const bool returns = opcode_ == OpCode::atom;
     Modifiers m(in);
     // The address is converted to a generic one at run time.
     const bool in_cluster = m.take("shared::cluster");
@@ -259,45 +281,45 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     const bool hinted = m.has("L2::cache_hint");
     drop_hints(m);
     m.take("noftz");
-    const std::string_view operation =
-        m.take_one({"add", "min", "max", "exch", "cas", "and", "or", "xor", "inc", "dec"});
-    const std::string_view vector = m.take_one({"v2", "v4", "v8"});
+    AtomicUpdate update{};
+    if (!take_update(m, update)) return false;
+    const bool swaps = update == AtomicUpdate::compare_and_swap;
+    const int elements = take_elements(m);
     Type type = m.take_type();
     if (!m.empty() || type == Type::none) return false;
-    if (operation == "exch" || operation == "cas" || operation == "and" || operation == "or" ||
-        operation == "xor") {
+    if (is_bitwise(update)) {
         type = ptx::size_of(type) == 2   ? Type::b16
                : ptx::size_of(type) == 4 ? Type::b32
                                          : Type::b64;
     }
-    const size_t first = returns ? 1 : 0, wanted = first + (operation == "cas" ? 3 : 2);
+    const size_t first = returns ? 1 : 0, wanted = first + (swaps ? 3 : 2);
     if (in.operands.size() < wanted) malformed("operands are missing");
     if (in.operands.size() > wanted + (hinted ? 1 : 0)) malformed("it has too many operands");
     Op op;
     MemoryOperand& memory = op.set(MemoryOperand{});
     memory.bytes = uint8_t(ptx::size_of(type));
     memory.in_cluster = in_cluster;
-    op.mover = engine_.ops->atomic_mover(operation, type);
+    op.mover = engine_.ops->atomic(update, type);
     op.run = engine_.memory.access[row_of(space)][returns ? 2 : 3];
     if (!op.mover || !op.run) return false;
     describe(space, returns ? Access::atomic : Access::reduction, memory.bytes);
     set_address(op, in.operands[first], space);
-    if (operation == "cas") op.operand[2] = source(in.operands[first + 2], type);
-    if (vector.empty()) {
+    if (swaps) op.operand[2] = source(in.operands[first + 2], type);
+    if (elements == 1) {
         if (returns) op.operand[0] = destination(in.operands[0], type);
         op.operand[1] = source(in.operands[first + 1], type);
         emit(in, op);
         return true;
     }
     // A vector is atomic for each element only (PTX ISA, "atom"), and is executed in this way.
-    const size_t elements = size_t(vector[1] - '0');
     const Operand& values = in.operands[first + 1];
     const auto elements_of = [&](const Operand& o) {
         return o.kind == Operand::Kind::vector ? o.elements.size() : 0;
     };
-    if (elements_of(values) != elements || (returns && elements_of(in.operands[0]) != elements))
+    const auto fits = [&](const Operand& o) { return elements_of(o) == size_t(elements); };
+    if (!fits(values) || (returns && !fits(in.operands[0])))
         malformed("a vector has another number of elements than the instruction names");
-    for (size_t n = 0; n < elements; ++n) {
+    for (size_t n = 0; n < size_t(elements); ++n) {
         if (returns) op.operand[0] = destination(in.operands[0].elements[n], type);
         op.operand[1] = source(values.elements[n], type);
         emit(in, op);

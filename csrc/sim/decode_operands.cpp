@@ -34,48 +34,11 @@ uint64_t Decoder::immediate_bits(const Operand& operand, Type type) {
     }
 }
 
-Locator Decoder::constant(uint64_t bits, uint32_t width) {
-    if (width > 0 && width < 8) bits &= (uint64_t{1} << (8 * width)) - 1;
-    const auto [it, fresh] = constants_.try_emplace({bits, width}, 0);
-    if (!fresh) return it->second;
-    const size_t at =
-        (program_.constants.size() + slot_alignment - 1) / slot_alignment * slot_alignment;
-    if (width == 0) {
-        const LaneMask mask = bits ? all_lanes : 0;
-        program_.constants.resize(at + slot_alignment);
-        std::memcpy(&program_.constants[at], &mask, sizeof mask);
-    } else {
-        program_.constants.resize(at + size_t(width) * warp_size);
-        for (int i = 0; i < warp_size; ++i)
-            std::memcpy(&program_.constants[at + size_t(i) * width], &bits, width);
-    }
-    if (red_zone_bytes) {
-        const size_t end = program_.constants.size();
-        program_.constants.resize(end + red_zone_bytes);
-        constant_zones_.emplace_back(uint32_t(end), uint32_t(end + red_zone_bytes));
-    }
-    return it->second = Locator(at << 1 | 1);
-}
-
-// A scratch register is used for one instruction. All instructions of a function share the same
-// few.
-Locator Decoder::scratch() {
-    if (scope_->spare < scope_->scratch.size()) return scope_->scratch[scope_->spare++];
-    ++scope_->spare;
-    scope_->frame_bytes = round_up(scope_->frame_bytes, slot_alignment);
-    const uint32_t at = scope_->frame_bytes;
-    scope_->frame_bytes = red_zone_bytes ? with_red_zone(at, 8 * warp_size) : at + 8 * warp_size;
-    scope_->scratch.push_back(at << 1);
-    return at << 1;
-}
-
 // The negation of a predicate, in a scratch register.
 Locator Decoder::negated(Locator predicate) {
-    Op op;
-    op.run = engine_.ops->predicate_not;
-    op.operand[0] = scratch();
-    op.operand[1] = predicate;
-    return append(op).operand[0];
+    const Locator opposite = scratch();
+    append_not(opposite, predicate);
+    return opposite;
 }
 
 uint32_t Decoder::register_bytes(const Operand& operand) const {
@@ -98,7 +61,7 @@ Locator Decoder::source(const Operand& operand, Type type) {
             return constant(immediate_bits(operand, type), width);
         case Operand::Kind::special: {
             Op op;
-            const Selection s = engine_.ops->special(operand.name, type);
+            const Selection s = engine_.ops->special(special_named(operand.name), type);
             if (!s.run)
                 throw UnsupportedInstruction("the special register " + std::string(operand.name) +
                                              " is not simulated");
@@ -134,8 +97,8 @@ Locator Decoder::destination(const Operand& operand, Type type) {
 // Instruction-Type Size").
 Locator Decoder::slot(int32_t reg, Type type) const {
     const ptx::Register& r = scope_->function->registers[size_t(reg)];
-    const std::string_view opcode = instruction_->opcode;
-    const bool widens = opcode == "ld" || opcode == "ldu" || opcode == "st" || opcode == "cvt";
+    const bool widens = opcode_ == OpCode::ld || opcode_ == OpCode::ldu || opcode_ == OpCode::st ||
+                        opcode_ == OpCode::cvt;
     const uint32_t have = ptx::size_of(r.type), need = ptx::size_of(type);
     const bool fits = type == Type::pred ? r.type == Type::pred
                                          : need > 0 && (widens ? have >= need : have == need);

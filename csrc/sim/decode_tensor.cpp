@@ -9,27 +9,42 @@ using ptx::Operand;
 using ptx::Space;
 using ptx::Type;
 
+namespace {
+
+// 0 if no modifier names them.
+uint32_t take_dimensions(Modifiers& m) {
+    uint32_t rank = 1;
+    for (const Word word : std::initializer_list<Word>{"1d", "2d", "3d", "4d", "5d"}) {
+        if (m.take(word)) return rank;
+        ++rank;
+    }
+    return 0;
+}
+
+}  // namespace
+
 // cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
 //     [%r1], [%rd1, {%r2, %r3}], [%r4]{, ctaMask}{, cachePolicy};
 // cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r1]{, cachePolicy};
 bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
-    if (code_ != OpCode::bulk_tensor) return false;
+    if (opcode_ != OpCode::bulk_tensor) return false;
     Modifiers m(in);
-    for (const char* name : {"async", "bulk", "tensor", "tile"}) m.take(name);
-    const std::string_view dimensions = m.take_one({"1d", "2d", "3d", "4d", "5d"});
+    for (const Word word : std::initializer_list<Word>{"async", "bulk", "tensor", "tile"})
+        m.take(word);
+    const uint32_t rank = take_dimensions(m);
     const bool hinted = m.take("L2::cache_hint"), multicast = m.take("multicast::cluster");
     const bool to_global = m.take("bulk_group");
     const bool named = to_global ? m.take("global") && m.take("shared::cta")
                                  : (m.take("shared::cluster") || m.take("shared::cta")) &&
                                        m.take("global") && m.take("mbarrier::complete_tx::bytes");
-    if (dimensions.empty() || !named || !m.empty() || (to_global && multicast)) return false;
+    if (rank == 0 || !named || !m.empty() || (to_global && multicast)) return false;
     require_architecture(90);
     const size_t wanted = size_t{2} + (to_global ? 0 : 1) + (multicast ? 1 : 0) + (hinted ? 1 : 0);
     if (in.operands.size() < wanted) malformed("operands are missing");
     if (in.operands.size() > wanted) malformed("it has too many operands");
 
     TensorCopy copy;
-    copy.rank = uint32_t(dimensions[0] - '0');
+    copy.rank = rank;
     const Operand& source_of_box = in.operands[to_global ? 0 : 1];
     if (source_of_box.elements.size() != 1 ||
         source_of_box.elements[0].kind != Operand::Kind::vector)

@@ -52,7 +52,7 @@ Locator Decoder::descriptor(const Operand& operand) {
 // wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
 //     {d...}, a, b-descriptor, p, imm-scale-a, imm-scale-b{, imm-trans-a}, imm-trans-b;
 bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
-    if (code_ == OpCode::wgmma_wait) {
+    if (opcode_ == OpCode::wgmma_wait) {
         // The products of a warpgroup are one: its warps wait for each other.
         if (in.operands.at(0).kind != Operand::Kind::integer)
             malformed("the number of groups must be a constant");
@@ -70,13 +70,13 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
         emit_control(in, op, ptx::no_block);
         return true;
     }
-    if (code_ == OpCode::wgmma_commit && engine_.memory.warpgroup_commit) {
+    if (opcode_ == OpCode::wgmma_commit && engine_.memory.warpgroup_commit) {
         Op op;
         op.run = engine_.memory.warpgroup_commit;
         emit(in, op);
         return true;
     }
-    if (code_ != OpCode::wgmma) return false;
+    if (opcode_ != OpCode::wgmma) return false;
     WarpgroupProduct w;
     Matrices& x = w.product;
     std::vector<Element> types;

@@ -21,7 +21,7 @@ const Engine& engine(Watch watch, Isa isa) {
     switch (isa) {
 #define COALESCE_ISA_CASE(name) \
     case Isa::name:             \
-        return name::engine(watch);
+        return name::engines[size_t(watch)];
         COALESCE_FOR_EACH_ISA(COALESCE_ISA_CASE)
 #undef COALESCE_ISA_CASE
     }

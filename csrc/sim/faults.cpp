@@ -220,8 +220,23 @@ void throw_trap(Warp& w, const Op& op) {
                       thread_name(w, std::countr_zero(w.mask)));
 }
 
-void throw_misuse(const Warp& w, const Op& op, int lane, const std::string& why) {
-    throw LaunchError(why + "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, lane));
+void throw_misuse(const Warp& w, const Op& op, int lane, std::string_view why,
+                  std::initializer_list<uint64_t> numbers) {
+    std::string text;
+    const uint64_t* number = numbers.begin();
+    for (const char c : why) {
+        if (c == '#' && number != numbers.end())
+            text += std::to_string(*number++);
+        else
+            text += c;
+    }
+    throw LaunchError(text + "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, lane));
+}
+
+void throw_part_of_warp(const Warp& w, const Op& op) {
+    const std::string why = "an instruction on matrices needs all 32 threads of a warp; here " +
+                            lane_list(w.mask) + " execute it";
+    throw_misuse(w, op, std::countr_zero(w.mask), why);
 }
 
 void throw_deadlock(const Block& block) {

@@ -13,6 +13,7 @@
 #include "sim/instruction_sets.hpp"
 #include "sim/machine_op.hpp"
 #include "sim/program.hpp"
+#include "sim/selection.hpp"
 
 namespace coalesce::sim {
 
@@ -27,30 +28,20 @@ enum class Isa : uint8_t {
 [[nodiscard]] Isa best_isa();
 [[nodiscard]] const char* name_of(Isa isa);
 
-class Modifiers;
-
-// Handlers in ops_matrix.cpp.
-enum class MatrixKind : uint8_t {
-    product,    // by Matrices::arithmetic
-    doubles,    // a chain of fused multiply-adds
-    in_floats,  // m8n8k4 of halves without tensor cores: FFMA for each group of 8 lanes
-    transpose,
-};
-
-// The arithmetic of one instruction set, for the decoder. ops_table.cpp fills it.
+// The handlers of one instruction set, except those of memory instructions (engine.hpp). It is a
+// constant in ops_table.cpp.
 struct OpTable {
-    // Chooses the handler of an instruction, and consumes the modifiers that it interprets. If
-    // there is no handler for the types, the selection is empty.
-    using Select = Selection (*)(const ptx::Instruction& instruction, Modifiers& modifiers);
+    // Chooses the handler of an operation, and consumes the modifiers that it interprets. If there
+    // is no handler for the types, the selection is empty.
+    using Select = Selection (*)(const Request& request, Modifiers& modifiers);
     // By OpCode, from the rows of ops.inc; null if decoders handle the operation themselves.
     std::array<Select, operation_count> selects;
-    [[nodiscard]] Selection select(OpCode code, const ptx::Instruction& instruction,
-                                   Modifiers& modifiers) const {
-        const Select chosen = selects[size_t(code)];
-        return chosen ? chosen(instruction, modifiers) : Selection{};
+    [[nodiscard]] Selection select(const Request& request, Modifiers& modifiers) const {
+        const Select chosen = selects[size_t(request.code)];
+        return chosen ? chosen(request, modifiers) : Selection{};
     }
     // Reads a special register (%tid.x) into operand 0.
-    Selection (*special)(std::string_view name, ptx::Type type);
+    Selection (*special)(Special which, ptx::Type type);
     // Copies a register to one with `to_bytes` bytes per lane, extended according to the type's
     // sign.
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
@@ -58,20 +49,20 @@ struct OpTable {
     Handler predicate_not;  // operand 0 = not operand 1, for predicates
     Handler multiply_add;   // fma.rn.f32
     Handler local_address;  // an address in the frame's local memory
-    Mover (*load_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
-    Mover (*store_mover)(ptx::Type memory, uint32_t register_bytes, int elements);
-    Mover (*atomic_mover)(std::string_view operation, ptx::Type type);
-    Handler (*machine)(MachineOp op);  // operations of machine code: ops_machine.cpp
-    Mover (*machine_mover)(std::string_view name);
+    // What moves a memory instruction's data. `memory`: the type of an element there.
+    Mover (*load)(ptx::Type memory, uint32_t register_bytes, int elements);
+    Mover (*store)(ptx::Type memory, uint32_t register_bytes, int elements);
+    Mover (*atomic)(AtomicUpdate update, ptx::Type type);
+    Mover (*swap_attempt)(uint32_t bytes);  // of machine code: ATOMS.CAST.SPIN
+    Handler (*machine)(MachineOp op);       // of machine code: ops_machine.cpp
     Handler (*matrix)(MatrixKind kind);
 };
 
 struct Engine;
-enum class Watch : uint8_t;
 
-#define COALESCE_DECLARE_ISA(isa)      \
-    namespace isa {                    \
-    const Engine& engine(Watch watch); \
+#define COALESCE_DECLARE_ISA(isa)   \
+    namespace isa {                 \
+    extern const Engine engines[3]; \
     }
 COALESCE_FOR_EACH_ISA(COALESCE_DECLARE_ISA)
 #undef COALESCE_DECLARE_ISA

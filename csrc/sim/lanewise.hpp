@@ -12,6 +12,7 @@
 
 #include "sim/modifiers.hpp"
 #include "sim/program.hpp"
+#include "sim/selection.hpp"
 #include "sim/warp.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
@@ -114,14 +115,14 @@ Selection select(ptx::Type type, TypeList<types...> list) {
     selection.run = with_type<Handler>(type, list, [](auto value) {
         return uniform_handler<F, decltype(value)>(std::make_index_sequence<N>{});
     });
-    selection.types.assign(N + 1, type);
+    selection.types = OperandTypes::all(type, N + 1);
     return selection;
 }
 
-inline Selection selection(Handler run, std::vector<ptx::Type> types) {
+inline Selection selection(Handler run, const OperandTypes& types) {
     Selection s;
     s.run = run;
-    s.types = std::move(types);
+    s.types = types;
     return s;
 }
 

@@ -70,10 +70,7 @@ inline void scatter_sums(Warp& w, const Locator* registers, int count, Element t
 }
 
 inline void must_be_whole(const Warp& w, const Op& op) {
-    if (w.mask == all_lanes) return;
-    throw_misuse(w, op, std::countr_zero(w.mask),
-                 "an instruction on matrices needs all 32 threads of a warp; here " +
-                     lane_list(w.mask) + " execute it");
+    if (w.mask != all_lanes) throw_part_of_warp(w, op);
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <string>
 
 #include "sim/matrix.hpp"
 #include "sim/memory_ops.hpp"
@@ -23,12 +22,6 @@ namespace coalesce::sim::COALESCE_ISA {
 
 inline constexpr int matrix_rows = 8;
 inline constexpr uint32_t row_bytes = 16;
-
-[[noreturn]] inline void refuse_part_of_warp(const Warp& w, const Op& op) {
-    throw_misuse(w, op, std::countr_zero(w.mask),
-                 "an instruction on matrices needs all 32 threads of a warp; here " +
-                     lane_list(w.mask) + " execute it");
-}
 
 // The row that contains part `part` of the lane's elements, and the part's byte offset in the row.
 struct RowPart {
@@ -43,7 +36,7 @@ inline RowPart row_part(bool transposed, int lane, int part) {
 // Op::operand[5] is the member mask of PTX. The address is in the table.
 template <Watch watch, Access access>
 void access_matrices(Warp& w, const Op& op) {
-    if (w.mask != all_lanes) refuse_part_of_warp(w, op);
+    if (w.mask != all_lanes) throw_part_of_warp(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     Op rows = op;
     rows.operand[5] = x.address;
@@ -175,7 +168,7 @@ void move_part(Warp& w, const Op& op, Locator at, uint32_t shift, uint32_t bytes
 
 template <Watch watch, Access access>
 void access_fragment(Warp& w, const Op& op) {
-    if (w.mask != all_lanes) refuse_part_of_warp(w, op);
+    if (w.mask != all_lanes) throw_part_of_warp(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
     const int bits = bits_of(x.a_type);
     const int each = bits == 64 ? 1 : 32 / bits;
@@ -205,8 +198,9 @@ void access_fragment(Warp& w, const Op& op) {
     // PTX ISA, wmma.load and wmma.store: rows and columns must begin at multiples of 16 bytes.
     if (stride * uint64_t(bits) % 128 != 0)
         throw_misuse(w, op, 0,
-                     "rows or columns of a matrix must be a multiple of 16 bytes apart, not " +
-                         std::to_string(stride) + " elements of " + std::to_string(bits) + " bits");
+                     "rows or columns of a matrix must be a multiple of 16 bytes apart, not # "
+                     "elements of # bits",
+                     {stride, uint64_t(bits)});
     if (base[0] % 16 != 0)
         throw_misuse(w, op, 0, "the address of a matrix must be a multiple of 16 bytes");
     const bool together = x.operand == 'a'   ? x.by_rows

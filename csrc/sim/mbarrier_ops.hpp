@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "sim/mbarrier.hpp"
 #include "sim/memory_ops.hpp"
@@ -133,9 +132,8 @@ void mbarrier_update(Warp& w, const Op& op) {
             uint64_t word = Mbarrier::invalid;
             if (kind == MbarrierUpdate::init) {
                 if (amount == 0 || amount > Mbarrier::most_arrivals)
-                    throw_misuse(w, op, i,
-                                 "an mbarrier can expect 1 to 1,048,575 arrivals; got " +
-                                     std::to_string(amount));
+                    throw_misuse(w, op, i, "an mbarrier can expect 1 to 1,048,575 arrivals; got #",
+                                 {amount});
                 word = Mbarrier::with(amount).word();
             } else {
                 Mbarrier b = read_mbarrier(w, op, i, host);
@@ -255,9 +253,7 @@ inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bu
     read_addresses(w, op);
     bulk.global = w.address[i];
     if (bulk.bytes % bulk_unit)
-        throw_misuse(
-            w, op, i,
-            "a bulk copy must move a multiple of 16 bytes; got " + std::to_string(bulk.bytes));
+        throw_misuse(w, op, i, "a bulk copy must move a multiple of 16 bytes; got #", {bulk.bytes});
     const auto refuse = [&](Access access, ptx::Space space, Fault why, uint64_t address) {
         w.address[i] = address;
         fault<watch>(w, op, access, space, why, 1u << i);

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "ptx/module.hpp"
 #include "sim/address_space.hpp"
@@ -83,8 +86,13 @@ struct FaultText {
 // The handler of the trap instruction, which throws LaunchError.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 
-// Throws the error for an mbarrier that is used wrongly, or for a bulk copy of a wrong size.
-[[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, const std::string& why);
+// Throws the error for an mbarrier that is used wrongly, a bulk copy of a wrong size and the like.
+// Each '#' in the text stands for the next number.
+[[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, std::string_view why,
+                               std::initializer_list<uint64_t> numbers = {});
+
+// Throws the error for an instruction on matrices that only a part of a warp executes.
+[[noreturn]] void throw_part_of_warp(const Warp& warp, const Op& op);
 
 // The block with this rank in the warp's cluster, whose shared memory the lane accesses.
 [[nodiscard]] Block& block_of_rank(const Warp& warp, const Op& op, int lane, uint32_t rank);

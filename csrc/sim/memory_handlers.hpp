@@ -12,7 +12,7 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 template <Watch watch>
-MemoryHandlers memory_handlers() {
+consteval MemoryHandlers memory_handlers() {
     using enum ptx::Space;
     constexpr auto L = Access::load, S = Access::store, A = Access::atomic, R = Access::reduction;
     return {{{&access_memory<watch, global, L>, &access_memory<watch, global, S>,

@@ -311,7 +311,7 @@ void access_generic(Warp& w, const Op& op) {
         read_generic_addresses(w, op);
         const int lane = std::countr_zero(remote);
         const uint64_t tag = (w.address[lane] - shared_window) >> 24;
-        const uint32_t rank = uint32_t(w.block->program->machine ? tag : tag - 1);
+        const auto rank = uint32_t(tag - w.block->program->conventions.first_tag);
         LaneMask same = 0;
         for_each_lane(remote, [&](int i) {
             same |= LaneMask((w.address[i] - shared_window) >> 24 == tag) << i;

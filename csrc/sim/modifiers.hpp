@@ -2,8 +2,11 @@
 // modifier remains, the instruction is unsupported; so none is ignored by accident.
 #pragma once
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -11,50 +14,88 @@
 
 namespace coalesce::sim {
 
-class Modifiers {
+// A modifier that has a meaning in some instruction, as a number. A string literal becomes a Word
+// when the simulator is compiled, and one that is not in the list below does not compile. Types
+// (.f32) are not words: Modifiers::take_type() reads them.
+class Word {
   public:
-    explicit Modifiers(const ptx::Instruction& instruction) : left_(instruction.modifiers) {}
-
-    // Consumes the modifier if it is present.
-    bool take(std::string_view name) {
-        const auto found = std::find(left_.begin(), left_.end(), name);
-        if (found == left_.end()) return false;
-        left_.erase(found);
-        return true;
+    constexpr Word() = default;  // none
+    template <size_t n>
+    consteval Word(const char (&text)[n]) : number_(number_of(text)) {
+        if (number_ == 0) throw "not in the list of words";
     }
-
-    // Consumes the first of these names that is present. Returns an empty text if none is.
-    std::string_view take_one(std::initializer_list<std::string_view> names) {
-        for (const std::string_view name : names) {
-            if (take(name)) return name;
-        }
-        return {};
-    }
-
-    // Consumes the first modifier that is a type.
-    ptx::Type take_type() {
-        for (auto it = left_.begin(); it != left_.end(); ++it) {
-            const ptx::Type type = ptx::type_named(*it);
-            if (type == ptx::Type::none) continue;
-            left_.erase(it);
-            return type;
-        }
-        return ptx::Type::none;
-    }
-
-    // Consumes every modifier that starts with the prefix (cache hints: "L1::", "L2::").
-    void drop_prefix(std::string_view prefix) {
-        std::erase_if(left_, [&](std::string_view m) { return m.starts_with(prefix); });
-    }
-
-    [[nodiscard]] bool empty() const { return left_.empty(); }
-    [[nodiscard]] bool has(std::string_view name) const {
-        return std::find(left_.begin(), left_.end(), name) != left_.end();
-    }
-    [[nodiscard]] std::string_view first() const { return left_.front(); }
+    // None if the text is not in the list.
+    [[nodiscard]] static Word named(std::string_view text);
+    constexpr bool operator==(const Word&) const = default;
+    constexpr explicit operator bool() const { return number_ != 0; }
 
   private:
-    std::vector<std::string_view> left_;
+    static constexpr std::string_view list[] = {
+        "",
+        // of several kinds of instructions
+        "sync", "aligned", "ftz", "sat", "relu", "satfinite", "rn", "rz", "rm", "rp", "rna", "rni",
+        "rzi", "rmi", "rpi", "lo", "hi", "wide", "cc", "wrap", "clamp", "l", "r", "up", "down",
+        "to",
+        // arithmetic
+        "approx", "full", "NaN", "xorsign", "abs", "noftz", "s16x2", "u16x2", "e4m3x2", "e5m2x2",
+        "tf32", "pack", "finite", "infinite", "number", "notanumber", "normal", "subnormal",
+        "shiftamt", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16",
+        // comparisons
+        "eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu",
+        "num", "nan", "and", "or", "xor",
+        // lanes among each other, barriers
+        "bfly", "idx", "all", "any", "uni", "ballot", "popc", "add", "min", "max", "arrive", "red",
+        "wait", "warp", "parity", "expect_tx", "expect_tx_only", "noComplete", "noinc", "init",
+        "inval", "arrive_drop", "complete_tx", "test_wait", "try_wait", "mbarrier",
+        // memory
+        "exch", "cas", "inc", "dec", "v2", "v4", "v8", "global", "shared", "shared::cta",
+        "shared::cluster", "local", "const", "param", "param::entry", "param::func", "async",
+        "bulk", "bulk_group", "commit_group", "wait_group", "wait_all",
+        "mbarrier::complete_tx::bytes", "L2::cache_hint", "tensor", "tile", "1d", "2d", "3d", "4d",
+        "5d", "multicast::cluster",
+        // orders, scopes and cache hints
+        "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster",
+        "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified",
+        // matrices
+        "m8n8", "trans", "x1", "x2", "x4", "b16"};
+    static constexpr uint8_t number_of(std::string_view text) {
+        for (size_t n = 1; n < std::size(list); ++n) {
+            if (list[n] == text) return uint8_t(n);
+        }
+        return 0;
+    }
+    uint8_t number_ = 0;
+};
+
+class Modifiers {
+  public:
+    explicit Modifiers(const ptx::Instruction& instruction)
+        : Modifiers(std::span(instruction.modifiers)) {}
+    explicit Modifiers(std::span<const std::string_view> modifiers);
+
+    // Consumes the modifier if it is present.
+    bool take(Word word);
+    // Consumes the first of these words that is present. Returns none if none is.
+    Word take_one(std::initializer_list<Word> words);
+    // Consumes the first modifier that is a type.
+    ptx::Type take_type();
+    // Consumes every modifier that starts with the prefix (cache hints: "L1::", "L2::").
+    void drop_prefix(std::string_view prefix);
+    void drop_all();
+    // The first type, which is left.
+    [[nodiscard]] ptx::Type type() const;
+
+    [[nodiscard]] bool empty() const;
+    [[nodiscard]] bool has(Word word) const;
+    [[nodiscard]] std::string_view first() const;
+
+  private:
+    struct Modifier {
+        std::string_view text;
+        Word word;
+        ptx::Type type = ptx::Type::none;
+    };
+    std::vector<Modifier> left_;
 };
 
 }  // namespace coalesce::sim

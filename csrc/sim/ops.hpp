@@ -6,8 +6,7 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 // The functions that rows of ops.inc name. Each chooses a handler by types and modifiers.
-#define COALESCE_SELECT(name) \
-    Selection name(const ptx::Instruction& instruction, Modifiers& modifiers);
+#define COALESCE_SELECT(name) Selection name(const Request& request, Modifiers& modifiers);
 COALESCE_SELECT(select_activemask)
 COALESCE_SELECT(select_arithmetic)
 COALESCE_SELECT(select_bfe)
@@ -49,16 +48,16 @@ COALESCE_SELECT(select_rounding)
 COALESCE_SELECT(select_fp8)
 #undef COALESCE_SELECT
 
-Selection select_special(std::string_view name, ptx::Type type);
+Selection select_special(Special which, ptx::Type type);
 Handler select_resize(ptx::Type from, uint32_t to_bytes);
 void guarded(Warp& warp, const Op& op);
 void predicate_not(Warp& warp, const Op& op);
 void local_address(Warp& warp, const Op& op);
-Mover load_mover(ptx::Type memory, uint32_t register_bytes, int elements);
-Mover store_mover(ptx::Type memory, uint32_t register_bytes, int elements);
-Mover atomic_mover(std::string_view operation, ptx::Type type);
+Mover choose_load(ptx::Type memory, uint32_t register_bytes, int elements);
+Mover choose_store(ptx::Type memory, uint32_t register_bytes, int elements);
+Mover choose_atomic(AtomicUpdate update, ptx::Type type);
+Mover choose_swap_attempt(uint32_t bytes);
 Handler select_machine(MachineOp op);
-Mover machine_mover(std::string_view name);
 Handler select_matrix(MatrixKind kind);
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -101,8 +101,8 @@ struct extend {
 };
 }  // namespace
 
-Selection select_bit_count(const ptx::Instruction& in, Modifiers& m) {
-    const bool count = in.opcode == "popc";
+Selection select_bit_count(const Request& in, Modifiers& m) {
+    const bool count = in.code == OpCode::popc;
     const Type t = m.take_type();
     if (t == Type::b32)
         return selection(count ? &lanewise<population, uint32_t, uint32_t>
@@ -115,7 +115,7 @@ Selection select_bit_count(const ptx::Instruction& in, Modifiers& m) {
     return {};
 }
 
-Selection select_bfind(const ptx::Instruction&, Modifiers& m) {
+Selection select_bfind(const Request&, Modifiers& m) {
     const bool shift = m.take("shiftamt");
     const Type t = m.take_type();
     using found = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
@@ -127,17 +127,17 @@ Selection select_bfind(const ptx::Instruction&, Modifiers& m) {
     return selection(run, {Type::u32, t});
 }
 
-Selection select_brev(const ptx::Instruction&, Modifiers& m) {
+Selection select_brev(const Request&, Modifiers& m) {
     return select<reverse_bits, 1>(m.take_type(), TypeList<Type::b32, Type::b64>{});
 }
 
-Selection select_fns(const ptx::Instruction&, Modifiers& m) {
+Selection select_fns(const Request&, Modifiers& m) {
     m.take_type();
     return selection(&lanewise<find_nth_set, uint32_t, uint32_t, uint32_t, int32_t>,
                      {Type::b32, Type::b32, Type::b32, Type::s32});
 }
 
-Selection select_bfe(const ptx::Instruction&, Modifiers& m) {
+Selection select_bfe(const Request&, Modifiers& m) {
     const Type t = m.take_type();
     using fields = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
     const Handler run = with_type<Handler>(t, fields{}, [](auto v) -> Handler {
@@ -147,7 +147,7 @@ Selection select_bfe(const ptx::Instruction&, Modifiers& m) {
     return selection(run, {t, t, Type::u32, Type::u32});
 }
 
-Selection select_bfi(const ptx::Instruction&, Modifiers& m) {
+Selection select_bfi(const Request&, Modifiers& m) {
     const Type t = m.take_type();
     const Handler run =
         with_type<Handler>(t, TypeList<Type::b32, Type::b64>{}, [](auto v) -> Handler {
@@ -157,7 +157,7 @@ Selection select_bfi(const ptx::Instruction&, Modifiers& m) {
     return selection(run, {t, t, t, Type::u32, Type::u32});
 }
 
-Selection select_szext(const ptx::Instruction&, Modifiers& m) {
+Selection select_szext(const Request&, Modifiers& m) {
     const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
     const Type t = m.take_type();
     const Handler run =
@@ -169,7 +169,7 @@ Selection select_szext(const ptx::Instruction&, Modifiers& m) {
     return selection(run, {t, t, Type::u32});
 }
 
-Selection select_bmsk(const ptx::Instruction&, Modifiers& m) {
+Selection select_bmsk(const Request&, Modifiers& m) {
     const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
     m.take_type();
     return selection(wrap ? &lanewise<bit_mask<true>, uint32_t, uint32_t, uint32_t>

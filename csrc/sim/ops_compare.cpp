@@ -1,7 +1,6 @@
 // Comparisons and selections (PTX ISA, "Comparison and Selection Instructions").
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "sim/floats.hpp"
 #include "sim/lanewise.hpp"
@@ -17,7 +16,7 @@ using ptx::Type;
 using namespace relation;
 
 struct Comparison {
-    std::string_view name;
+    Word name;
     uint8_t relations;
 };
 constexpr Comparison comparisons[] = {
@@ -227,9 +226,9 @@ uint32_t truth_of(Type type) {
 
 }  // namespace
 
-Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
-    if (op == "selp") {
+Selection select_compare(const Request& in, Modifiers& m) {
+    const OpCode op = in.code;
+    if (op == OpCode::selp) {
         const Type t = m.take_type();
         const size_t width = ptx::size_of(t);
         return selection(width == 2   ? &select_by_predicate<uint16_t>
@@ -238,7 +237,7 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
                                       : nullptr,
                          {t, t, t, Type::pred});
     }
-    if (op == "slct") {
+    if (op == OpCode::slct) {
         const bool ftz = m.take("ftz");
         const Type t = m.take_type(), c = m.take_type();
         const size_t width = ptx::size_of(t);
@@ -248,14 +247,14 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
                                              : by_sign<float>(width);
         return selection(run, {t, t, t, c});
     }
-    if (op != "setp" && op != "set") return {};
+    if (op != OpCode::setp && op != OpCode::set) return {};
     const Comparison* comparison =
         std::find_if(std::begin(comparisons), std::end(comparisons),
                      [&](const Comparison& c) { return m.take(c.name); });
     if (comparison == std::end(comparisons)) return {};
-    const std::string_view boolean = m.take_one({"and", "or", "xor"});
+    const Word boolean = m.take_one({"and", "or", "xor"});
     const bool ftz = m.take("ftz");
-    const Type d = op == "set" ? m.take_type() : Type::pred;
+    const Type d = op == OpCode::set ? m.take_type() : Type::pred;
     const Type t = m.take_type();
     const bool packed = t == Type::f16x2 || t == Type::bf16x2;
 
@@ -266,12 +265,12 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
                                                  : boolean == "or"  ? Combination::disjunction
                                                  : boolean == "xor" ? Combination::difference
                                                                     : Combination::none,
-                                  .truth = op == "set" ? truth_of(d) : 0};
+                                  .truth = op == OpCode::set ? truth_of(d) : 0};
     s.types = {d, d, t, t};
-    if (!boolean.empty()) s.types.push_back(Type::pred);
+    if (boolean) s.types.push_back(Type::pred);
     const auto packed_handler = [&](auto format) -> Handler {
         using Format = decltype(format);
-        return op == "setp" ? &set_predicate_packed<Format> : &set_value_packed<Format>;
+        return op == OpCode::setp ? &set_predicate_packed<Format> : &set_value_packed<Format>;
     };
     if (packed) {
         s.run = t == Type::bf16x2 ? packed_handler(bfloat_format{})
@@ -280,11 +279,11 @@ Selection select_compare(const ptx::Instruction& in, Modifiers& m) {
     } else {
         s.run = by_type(t, ftz, [&](auto read) -> Handler {
             using Read = decltype(read);
-            if (op == "setp") return &set_predicate<Read>;
+            if (op == OpCode::setp) return &set_predicate<Read>;
             return ptx::size_of(d) == 2 ? &set_value<uint16_t, Read> : &set_value<uint32_t, Read>;
         });
     }
-    if (op == "set" && ptx::size_of(d) == 8) s.run = nullptr;
+    if (op == OpCode::set && ptx::size_of(d) == 8) s.run = nullptr;
     return s;
 }
 

@@ -386,23 +386,17 @@ Selection select_pack(Modifiers& m) {
 
 }  // namespace
 
-Selection select_convert(const ptx::Instruction& in, Modifiers& m) {
-    if (in.opcode != "cvt") return {};
+Selection select_convert(const Request& in, Modifiers& m) {
     if (m.take("pack")) return select_pack(m);
     if (m.has("e4m3x2") || m.has("e5m2x2")) return select_fp8(in, m);
     Round r = Round::none;
-    bool integral_result = false;
-    const std::string_view mode =
-        m.take_one({"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rna"});
-    if (mode == "rna")
-        r = Round::rna;
-    else if (!mode.empty()) {
-        r = mode[1] == 'n'   ? Round::rn
-            : mode[1] == 'z' ? Round::rz
-            : mode[1] == 'm' ? Round::rm
-                             : Round::rp;
-        integral_result = mode.size() == 3;
-    }
+    const Word mode = m.take_one({"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rna"});
+    if (mode == "rna") r = Round::rna;
+    if (mode == "rn" || mode == "rni") r = Round::rn;
+    if (mode == "rz" || mode == "rzi") r = Round::rz;
+    if (mode == "rm" || mode == "rmi") r = Round::rm;
+    if (mode == "rp" || mode == "rpi") r = Round::rp;
+    const bool integral_result = mode == "rni" || mode == "rzi" || mode == "rmi" || mode == "rpi";
     const bool relu = m.take("relu"), ftz = m.take("ftz"), sat = m.take("sat");
     if (m.take("tf32")) {
         if (m.take_type() != Type::f32 || relu || (r != Round::rna && r != Round::rn)) return {};

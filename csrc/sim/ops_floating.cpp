@@ -257,7 +257,7 @@ Selection approximate(Modifiers& m) {
 }
 
 template <class F>
-Selection extreme(const ptx::Instruction& in, Modifiers& m) {
+Selection extreme(const Request& in, Modifiers& m) {
     const bool ftz = m.take("ftz"), nan = m.take("NaN"),
                xorsign = m.take("xorsign") && m.take("abs");
     const Type t = m.take_type();
@@ -274,58 +274,59 @@ Selection extreme(const ptx::Instruction& in, Modifiers& m) {
 
 }  // namespace
 
-Selection select_floating(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
-    const Type type = Modifiers(m).take_type();
+Selection select_floating(const Request& in, Modifiers& m) {
+    const OpCode op = in.code;
+    const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};
     if (m.has("rz") || m.has("rm") || m.has("rp")) return {};  // handled in ops_rounding.cpp
 
-    if (op == "add" || op == "sub" || op == "mul" || op == "fma" || op == "mad") {
+    if (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::fma ||
+        op == OpCode::mad) {
         m.take("rn");
         const bool ftz = m.take("ftz"), sat = m.take("sat");
         m.take_type();
-        if (op == "add") return arithmetic<add, 2>(type, ftz, sat);
-        if (op == "sub") return arithmetic<sub, 2>(type, ftz, sat);
-        if (op == "mul") return arithmetic<mul, 2>(type, ftz, sat);
+        if (op == OpCode::add) return arithmetic<add, 2>(type, ftz, sat);
+        if (op == OpCode::sub) return arithmetic<sub, 2>(type, ftz, sat);
+        if (op == OpCode::mul) return arithmetic<mul, 2>(type, ftz, sat);
         return arithmetic<fused_multiply_add, 3>(type, ftz, sat);
     }
-    if (op == "div" || op == "rcp" || op == "sqrt") {
+    if (op == OpCode::div || op == OpCode::rcp || op == OpCode::sqrt) {
         const bool approximate = m.take_one({"rn", "approx", "full"}) == "approx";
         const bool ftz = m.take("ftz");
         m.take_type();
-        if (op == "div" && approximate)
+        if (op == OpCode::div && approximate)
             return ftz ? select<flushed<computed<quick_quotient>>, 2>(type, single{})
                        : select<computed<quick_quotient>, 2>(type, single{});
-        if (op == "div") return arithmetic<divide, 2>(type, ftz);
-        if (op == "sqrt") return arithmetic<square_root, 1>(type, ftz);
+        if (op == OpCode::div) return arithmetic<divide, 2>(type, ftz);
+        if (op == OpCode::sqrt) return arithmetic<square_root, 1>(type, ftz);
         return ftz && type == Type::f64 ? approximate_double<upper_reciprocal>()
                                         : arithmetic<reciprocal, 1>(type, ftz);
     }
-    if (op == "rsqrt") {
+    if (op == OpCode::rsqrt) {
         m.take("approx");
         const bool ftz = m.take("ftz");
         m.take_type();
         return ftz && type == Type::f64 ? approximate_double<upper_reciprocal_root>()
                                         : arithmetic<reciprocal_root, 1>(type, ftz);
     }
-    if (op == "sin") return approximate<sine>(m);
-    if (op == "cos") return approximate<cosine>(m);
-    if (op == "lg2") return approximate<log_2>(m);
-    if (op == "ex2") return approximate<exp_2>(m);
-    if (op == "tanh") return approximate<hyperbolic_tangent>(m);
-    if (op == "abs" || op == "neg") {
+    if (op == OpCode::sin) return approximate<sine>(m);
+    if (op == OpCode::cos) return approximate<cosine>(m);
+    if (op == OpCode::lg2) return approximate<log_2>(m);
+    if (op == OpCode::ex2) return approximate<exp_2>(m);
+    if (op == OpCode::tanh) return approximate<hyperbolic_tangent>(m);
+    if (op == OpCode::abs || op == OpCode::neg) {
         const bool ftz = m.take("ftz");
         m.take_type();
-        return op == "abs" ? sign<absolute>(type, ftz) : sign<negate>(type, ftz);
+        return op == OpCode::abs ? sign<absolute>(type, ftz) : sign<negate>(type, ftz);
     }
-    if (op == "min") return extreme<minimum>(in, m);
-    if (op == "max") return extreme<maximum>(in, m);
-    if (op == "copysign") {
+    if (op == OpCode::min) return extreme<minimum>(in, m);
+    if (op == OpCode::max) return extreme<maximum>(in, m);
+    if (op == OpCode::copysign) {
         m.take_type();
         return select<copy_sign, 2>(type, floats{});
     }
-    if (op == "testp") {
-        const std::string_view what =
+    if (op == OpCode::testp) {
+        const Word what =
             m.take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
         m.take_type();
         const Handler run = with_type<Handler>(type, floats{}, [&](auto v) -> Handler {

@@ -96,7 +96,7 @@ Selection select_format(Modifiers& m) {
 
 }  // namespace
 
-Selection select_fp8(const ptx::Instruction&, Modifiers& m) {
+Selection select_fp8(const Request&, Modifiers& m) {
     if (!m.take("rn")) return {};
     const bool relu = m.take("relu");
     if (m.take("e4m3x2"))

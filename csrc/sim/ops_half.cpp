@@ -130,7 +130,7 @@ Selection on_format(Type type) {
         default:
             return s;
     }
-    s.types.assign(N + 1, type);
+    s.types = OperandTypes::all(type, N + 1);
     return s;
 }
 
@@ -142,7 +142,7 @@ Selection flushed(Type type) {
     Selection s;
     if (type == Type::f16) s.run = uniform_handler<one<F, Format>, uint16_t>(sources);
     if (type == Type::f16x2) s.run = uniform_handler<two<F, Format>, uint32_t>(sources);
-    s.types.assign(N + 1, type);
+    s.types = OperandTypes::all(type, N + 1);
     return s;
 }
 
@@ -184,52 +184,53 @@ Selection extreme(Type type, bool ftz, bool nan, bool xorsign) {
 
 }  // namespace
 
-Selection select_half(const ptx::Instruction& in, Modifiers& m) {
-    const Type type = Modifiers(m).take_type();
+Selection select_half(const Request& in, Modifiers& m) {
+    const Type type = m.type();
     const bool packed = type == Type::f16x2 || type == Type::bf16x2;
     if (!packed && type != Type::f16 && type != Type::bf16) return {};
-    const std::string_view op = in.opcode;
-    if (op == "add" || op == "sub" || op == "mul" || op == "fma") {
+    const OpCode op = in.code;
+    if (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::fma) {
         m.take("rn");
         Wanted how;
         how.ftz = m.take("ftz");
         how.sat = m.take("sat");
         how.relu = m.take("relu");
         m.take_type();
-        if (op == "add") return arithmetic<add, 2>(type, how);
-        if (op == "sub") return arithmetic<sub, 2>(type, how);
-        if (op == "mul") return arithmetic<mul, 2>(type, how);
+        if (op == OpCode::add) return arithmetic<add, 2>(type, how);
+        if (op == OpCode::sub) return arithmetic<sub, 2>(type, how);
+        if (op == OpCode::mul) return arithmetic<mul, 2>(type, how);
         return arithmetic<fma, 3>(type, how);
     }
-    if (op == "min" || op == "max") {
+    if (op == OpCode::min || op == OpCode::max) {
         const bool ftz = m.take("ftz"), nan = m.take("NaN"),
                    xorsign = m.take("xorsign") && m.take("abs");
         m.take_type();
-        return op == "min" ? extreme<minimum>(type, ftz, nan, xorsign)
-                           : extreme<maximum>(type, ftz, nan, xorsign);
+        return op == OpCode::min ? extreme<minimum>(type, ftz, nan, xorsign)
+                                 : extreme<maximum>(type, ftz, nan, xorsign);
     }
-    if (op == "neg" || op == "abs") {
+    if (op == OpCode::neg || op == OpCode::abs) {
         const bool ftz = m.take("ftz");
         m.take_type();
-        if (ftz) return op == "neg" ? flushed<negate, 1>(type) : flushed<absolute, 1>(type);
+        if (ftz) return op == OpCode::neg ? flushed<negate, 1>(type) : flushed<absolute, 1>(type);
         Selection s;
         if (packed)
-            s.run = op == "neg" ? &lanewise<flip_bits<0x80008000u>, uint32_t, uint32_t>
-                                : &lanewise<clear_bits<0x80008000u>, uint32_t, uint32_t>;
+            s.run = op == OpCode::neg ? &lanewise<flip_bits<0x80008000u>, uint32_t, uint32_t>
+                                      : &lanewise<clear_bits<0x80008000u>, uint32_t, uint32_t>;
         else
-            s.run = op == "neg" ? &lanewise<flip_bits<0x8000u>, uint16_t, uint16_t>
-                                : &lanewise<clear_bits<0x8000u>, uint16_t, uint16_t>;
+            s.run = op == OpCode::neg ? &lanewise<flip_bits<0x8000u>, uint16_t, uint16_t>
+                                      : &lanewise<clear_bits<0x8000u>, uint16_t, uint16_t>;
         s.types = {type, type};
         return s;
     }
-    if (op == "tanh" || op == "ex2") {
+    if (op == OpCode::tanh || op == OpCode::ex2) {
         m.take("approx");
         const bool ftz = m.take("ftz");
         m.take_type();
-        if (ftz && op == "ex2" && (type == Type::bf16 || type == Type::bf16x2))
+        if (ftz && op == OpCode::ex2 && (type == Type::bf16 || type == Type::bf16x2))
             return flushed_exp_2(type);
         if (ftz) return {};
-        return op == "tanh" ? on_format<hyperbolic_tangent, 1>(type) : on_format<exp_2, 1>(type);
+        return op == OpCode::tanh ? on_format<hyperbolic_tangent, 1>(type)
+                                  : on_format<exp_2, 1>(type);
     }
     return {};
 }

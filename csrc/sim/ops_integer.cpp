@@ -289,9 +289,9 @@ Selection select_wide_product(Type type, bool with_addend) {
         using W = std::make_unsigned_t<Wide<T>>;
         return with_addend ? &lanewise<mad_wide, W, T, T, W> : &lanewise<mul_wide, Wide<T>, T, T>;
     });
-    std::vector<Type> types{widened(type), type, type};
+    OperandTypes types{widened(type), type, type};
     if (with_addend) types.push_back(widened(type));
-    return selection(run, std::move(types));
+    return selection(run, types);
 }
 
 // add, sub, min, max of {u,s}16x2.
@@ -313,21 +313,21 @@ Selection select_dot(bool four, bool high) {
 
 }  // namespace
 
-Selection select_integer(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
+Selection select_integer(const Request& in, Modifiers& m) {
+    const OpCode op = in.code;
     if (m.has("u16x2") || m.has("s16x2")) {
         const bool is_signed = m.take_one({"s16x2", "u16x2"}) == "s16x2";
         const bool relu = m.take("relu");
-        if (op == "add") return select_halves<add>(is_signed);
-        if (op == "sub") return select_halves<sub>(is_signed);
-        if (op == "min")
+        if (op == OpCode::add) return select_halves<add>(is_signed);
+        if (op == OpCode::sub) return select_halves<sub>(is_signed);
+        if (op == OpCode::min)
             return relu ? select_halves<relu_minimum>(true) : select_halves<minimum>(is_signed);
-        if (op == "max")
+        if (op == OpCode::max)
             return relu ? select_halves<relu_maximum>(true) : select_halves<maximum>(is_signed);
         return {};
     }
-    if (op == "dp4a" || op == "dp2a") {
-        const bool high = m.take_one({"hi", "lo"}) == "hi", four = op == "dp4a";
+    if (op == OpCode::dp4a || op == OpCode::dp2a) {
+        const bool high = m.take_one({"hi", "lo"}) == "hi", four = op == OpCode::dp4a;
         const bool a_signed = m.take_type() == Type::s32, b_signed = m.take_type() == Type::s32;
         if (a_signed)
             return b_signed ? select_dot<int8_t, int8_t>(four, high)
@@ -335,39 +335,38 @@ Selection select_integer(const ptx::Instruction& in, Modifiers& m) {
         return b_signed ? select_dot<uint8_t, int8_t>(four, high)
                         : select_dot<uint8_t, uint8_t>(four, high);
     }
-    const auto types = m;  // floating-point types are handled elsewhere
-    const Type type = Modifiers(types).take_type();
+    const Type type = m.type();  // floating-point types are handled elsewhere
     if (type == Type::none || type == Type::f32 || type == Type::f64 || type == Type::f16 ||
         type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2) {
         return {};
     }
     const auto typed = [&] { return m.take_type(); };
 
-    if (op == "add" || op == "sub") {
+    if (op == OpCode::add || op == OpCode::sub) {
         if (m.take("sat")) {
             if (typed() != Type::s32) return {};
-            return op == "add" ? select<saturating<add>, 2>(Type::s32, TypeList<Type::s32>{})
-                               : select<saturating<sub>, 2>(Type::s32, TypeList<Type::s32>{});
+            return op == OpCode::add ? select<saturating<add>, 2>(Type::s32, TypeList<Type::s32>{})
+                                     : select<saturating<sub>, 2>(Type::s32, TypeList<Type::s32>{});
         }
         if (m.take("cc"))
-            return op == "add" ? select_carry<false>(typed(), false, true)
-                               : select_carry<true>(typed(), false, true);
+            return op == OpCode::add ? select_carry<false>(typed(), false, true)
+                                     : select_carry<true>(typed(), false, true);
         const Type t = wrapping(typed());
-        return op == "add" ? select<add, 2>(t, unsigned_types{})
-                           : select<sub, 2>(t, unsigned_types{});
+        return op == OpCode::add ? select<add, 2>(t, unsigned_types{})
+                                 : select<sub, 2>(t, unsigned_types{});
     }
-    if (op == "addc") {
+    if (op == OpCode::addc) {
         const bool out = m.take("cc");
         return select_carry<false>(typed(), true, out);
     }
-    if (op == "subc") {
+    if (op == OpCode::subc) {
         const bool out = m.take("cc");
         return select_carry<true>(typed(), true, out);
     }
-    if (op == "mul" || op == "mad" || op == "madc") {
-        const std::string_view part = m.take_one({"lo", "hi", "wide"});
-        const bool mad = op != "mul";
-        if (op == "madc") {
+    if (op == OpCode::mul || op == OpCode::mad || op == OpCode::madc) {
+        const Word part = m.take_one({"lo", "hi", "wide"});
+        const bool mad = op != OpCode::mul;
+        if (op == OpCode::madc) {
             const bool out = m.take("cc");
             return select_mad_carry(typed(), part == "hi", true, out);
         }
@@ -385,25 +384,25 @@ Selection select_integer(const ptx::Instruction& in, Modifiers& m) {
         return mad ? select<mad_lo, 3>(t, unsigned_types{})
                    : select<mul_lo, 2>(t, unsigned_types{});
     }
-    if (op == "mul24")
+    if (op == OpCode::mul24)
         return m.take_one({"lo", "hi"}) == "hi" ? select<mul24_hi, 2>(typed(), words{})
                                                 : select<mul24_lo, 2>(typed(), words{});
-    if (op == "mad24") {
+    if (op == OpCode::mad24) {
         if (m.take_one({"lo", "hi"}) == "lo") return select<mad24_lo, 3>(typed(), words{});
         if (m.take("sat")) return select<mad24_hi_sat, 3>(typed(), TypeList<Type::s32>{});
         return select<mad24_hi, 3>(typed(), words{});
     }
-    if (op == "sad") return select<sad, 3>(typed(), integers{});
-    if (op == "div") return select<quotient, 2>(typed(), integers{});
-    if (op == "rem") return select<remainder, 2>(typed(), integers{});
-    if (op == "abs") return select<absolute, 1>(typed(), signed_types{});
-    if (op == "neg") return select<negate, 1>(typed(), signed_types{});
-    if (op == "min" || op == "max") {
+    if (op == OpCode::sad) return select<sad, 3>(typed(), integers{});
+    if (op == OpCode::div) return select<quotient, 2>(typed(), integers{});
+    if (op == OpCode::rem) return select<remainder, 2>(typed(), integers{});
+    if (op == OpCode::abs) return select<absolute, 1>(typed(), signed_types{});
+    if (op == OpCode::neg) return select<negate, 1>(typed(), signed_types{});
+    if (op == OpCode::min || op == OpCode::max) {
         if (m.take("relu"))
-            return op == "min" ? select<relu_minimum, 2>(typed(), TypeList<Type::s32>{})
-                               : select<relu_maximum, 2>(typed(), TypeList<Type::s32>{});
-        return op == "min" ? select<minimum, 2>(typed(), integers{})
-                           : select<maximum, 2>(typed(), integers{});
+            return op == OpCode::min ? select<relu_minimum, 2>(typed(), TypeList<Type::s32>{})
+                                     : select<relu_maximum, 2>(typed(), TypeList<Type::s32>{});
+        return op == OpCode::min ? select<minimum, 2>(typed(), integers{})
+                                 : select<maximum, 2>(typed(), integers{});
     }
     return {};
 }

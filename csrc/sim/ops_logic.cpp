@@ -149,30 +149,30 @@ int mask_xor(int a, int b) { return a ^ b; }
 
 void predicate_not(Warp& w, const Op& op) { store(w, op.operand[0], ~w.predicate(op.operand[1])); }
 
-Selection select_logic(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
+Selection select_logic(const Request& in, Modifiers& m) {
+    const OpCode op = in.code;
     const Type t = m.take_type();
     if (t == Type::pred) {
-        return selection(op == "and"  ? &predicate_binary<mask_and>
-                         : op == "or" ? &predicate_binary<mask_or>
-                                      : &predicate_binary<mask_xor>,
+        return selection(op == OpCode::and_  ? &predicate_binary<mask_and>
+                         : op == OpCode::or_ ? &predicate_binary<mask_or>
+                                             : &predicate_binary<mask_xor>,
                          {t, t, t});
     }
-    if (op == "and") return select<bit_and, 2>(t, bits{});
-    return op == "or" ? select<bit_or, 2>(t, bits{}) : select<bit_xor, 2>(t, bits{});
+    if (op == OpCode::and_) return select<bit_and, 2>(t, bits{});
+    return op == OpCode::or_ ? select<bit_or, 2>(t, bits{}) : select<bit_xor, 2>(t, bits{});
 }
 
-Selection select_not(const ptx::Instruction&, Modifiers& m) {
+Selection select_not(const Request&, Modifiers& m) {
     const Type t = m.take_type();
     return t == Type::pred ? selection(&predicate_not, {t, t}) : select<bit_not, 1>(t, bits{});
 }
 
-Selection select_cnot(const ptx::Instruction&, Modifiers& m) {
+Selection select_cnot(const Request&, Modifiers& m) {
     return select<logical_not, 1>(m.take_type(), bits{});
 }
 
-Selection select_shift(const ptx::Instruction& in, Modifiers& m) {
-    const bool left = in.opcode == "shl";
+Selection select_shift(const Request& in, Modifiers& m) {
+    const bool left = in.code == OpCode::shl;
     const Type t = m.take_type();
     using shifted = TypeList<Type::b16, Type::b32, Type::b64, Type::u16, Type::u32, Type::u64,
                              Type::s16, Type::s32, Type::s64>;
@@ -184,7 +184,7 @@ Selection select_shift(const ptx::Instruction& in, Modifiers& m) {
     return selection(run, {t, t, Type::u32});
 }
 
-Selection select_shf(const ptx::Instruction&, Modifiers& m) {
+Selection select_shf(const Request&, Modifiers& m) {
     const bool left = m.take_one({"l", "r"}) == "l";
     const bool wrap = m.take_one({"wrap", "clamp"}) == "wrap";
     const Type t = m.take_type();
@@ -195,7 +195,7 @@ Selection select_shf(const ptx::Instruction&, Modifiers& m) {
                 : select<funnel_right<false>, 3>(t, TypeList<Type::b32>{});
 }
 
-Selection select_lop3(const ptx::Instruction& in, Modifiers& m) {
+Selection select_lop3(const Request& in, Modifiers& m) {
     if (in.operands.size() != 5 || in.operands[4].kind != ptx::Operand::Kind::integer) return {};
     m.take_type();
     Selection s = selection(&lop3, {Type::b32, Type::b32, Type::b32, Type::b32});
@@ -203,10 +203,10 @@ Selection select_lop3(const ptx::Instruction& in, Modifiers& m) {
     return s;
 }
 
-Selection select_prmt(const ptx::Instruction&, Modifiers& m) {
+Selection select_prmt(const Request&, Modifiers& m) {
     m.take_type();
     using any = TypeList<Type::b32>;
-    const std::string_view mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
+    const Word mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
     if (mode == "f4e") return select<permute<1>, 3>(Type::b32, any{});
     if (mode == "b4e") return select<permute<2>, 3>(Type::b32, any{});
     if (mode == "rc8") return select<permute<3>, 3>(Type::b32, any{});

@@ -5,7 +5,6 @@
 // The fragments of a tile are gathered into arrays (matrix_fragments.hpp), multiplied there
 // (matrix_arithmetic.hpp), and the result is scattered.
 #include <cstring>
-#include <string>
 
 #include "sim/matrix_arithmetic.hpp"
 #include "sim/matrix_fragments.hpp"

@@ -1,12 +1,12 @@
 // Moves: registers, special registers, packing, address space conversions (PTX ISA, "Data Movement
 // and Conversion Instructions"). Loads and stores are in memory_ops.hpp.
-#include <chrono>
 #include <cstring>
 
 #include "sim/address_space.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 #include "sim/predicates.hpp"
+#include "sim/special_registers.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -37,126 +37,6 @@ inline void fill(Warp& w, const Op& op, F&& value) {
     for_each_lane(w.mask, [&](int i) { d[i] = T(value(i)); });
 }
 
-enum Special : uint8_t {
-    tid_x,
-    tid_y,
-    tid_z,
-    ntid_x,
-    ntid_y,
-    ntid_z,
-    ctaid_x,
-    ctaid_y,
-    ctaid_z,
-    nctaid_x,
-    nctaid_y,
-    nctaid_z,
-    laneid,
-    warpid,
-    nwarpid,
-    smid,
-    nsmid,
-    gridid,
-    lanemask_eq,
-    lanemask_le,
-    lanemask_lt,
-    lanemask_ge,
-    lanemask_gt,
-    clock_low,
-    clock_high,
-    clock_64,
-    timer,
-    timer_low,
-    timer_high,
-    dynamic_shared,
-    total_shared,
-    grid_workspace_high,
-    grid_workspace_low,
-    clusterid_x,
-    clusterid_y,
-    clusterid_z,
-    nclusterid_x,
-    nclusterid_y,
-    nclusterid_z,
-    cluster_ctaid_x,
-    cluster_ctaid_y,
-    cluster_ctaid_z,
-    cluster_nctaid_x,
-    cluster_nctaid_y,
-    cluster_nctaid_z,
-    cluster_ctarank,
-    cluster_nctarank,
-    unknown_special,
-};
-
-Special special_named(std::string_view name) {
-    struct Entry {
-        std::string_view name;
-        Special special;
-    };
-    static constexpr Entry entries[] = {
-        {"%tid.x", tid_x},
-        {"%tid.y", tid_y},
-        {"%tid.z", tid_z},
-        {"%ntid.x", ntid_x},
-        {"%ntid.y", ntid_y},
-        {"%ntid.z", ntid_z},
-        {"%ctaid.x", ctaid_x},
-        {"%ctaid.y", ctaid_y},
-        {"%ctaid.z", ctaid_z},
-        {"%nctaid.x", nctaid_x},
-        {"%nctaid.y", nctaid_y},
-        {"%nctaid.z", nctaid_z},
-        {"%laneid", laneid},
-        {"%warpid", warpid},
-        {"%nwarpid", nwarpid},
-        {"%smid", smid},
-        {"%nsmid", nsmid},
-        {"%gridid", gridid},
-        {"%lanemask_eq", lanemask_eq},
-        {"%lanemask_le", lanemask_le},
-        {"%lanemask_lt", lanemask_lt},
-        {"%lanemask_ge", lanemask_ge},
-        {"%lanemask_gt", lanemask_gt},
-        {"%clock", clock_low},
-        {"%clock_hi", clock_high},
-        {"%clock64", clock_64},
-        {"%globaltimer", timer},
-        {"%globaltimer_lo", timer_low},
-        {"%globaltimer_hi", timer_high},
-        {"%dynamic_smem_size", dynamic_shared},
-        {"%total_smem_size", total_shared},
-        {"%aggr_smem_size", total_shared},
-        // Without clusters, every block is a cluster of its own.
-        {"%clusterid.x", clusterid_x},
-        {"%clusterid.y", clusterid_y},
-        {"%clusterid.z", clusterid_z},
-        {"%nclusterid.x", nclusterid_x},
-        {"%nclusterid.y", nclusterid_y},
-        {"%nclusterid.z", nclusterid_z},
-        {"%cluster_ctaid.x", cluster_ctaid_x},
-        {"%cluster_ctaid.y", cluster_ctaid_y},
-        {"%cluster_ctaid.z", cluster_ctaid_z},
-        {"%cluster_nctaid.x", cluster_nctaid_x},
-        {"%cluster_nctaid.y", cluster_nctaid_y},
-        {"%cluster_nctaid.z", cluster_nctaid_z},
-        {"%cluster_ctarank", cluster_ctarank},
-        {"%cluster_nctarank", cluster_nctarank},
-        // cooperative_groups.h gets the address of a cooperative launch's workspace from these.
-        {"%envreg1", grid_workspace_high},
-        {"%envreg2", grid_workspace_low},
-    };
-    for (const Entry& e : entries) {
-        if (e.name == name) return e.special;
-    }
-    return unknown_special;
-}
-
-uint64_t nanoseconds() {
-    return uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                        std::chrono::steady_clock::now().time_since_epoch())
-                        .count());
-}
-
 template <class T>
 void read_special(Warp& w, const Op& op) {
     const Block& block = *w.block;
@@ -166,7 +46,8 @@ void read_special(Warp& w, const Op& op) {
         const uint32_t* index = block.thread_index[axis] + w.index * warp_size;
         fill<T>(w, op, [index](int i) { return index[i]; });
     };
-    switch (Special(op.get<SpecialRegister>().number)) {
+    using enum Special;
+    switch (op.get<SpecialRegister>().which) {
         case tid_x:
             return thread(0);
         case tid_y:
@@ -362,8 +243,9 @@ void is_in_window(Warp& w, const Op& op) {
 
 void nothing(Warp&, const Op&) {}
 
-uint64_t window_of(std::string_view space) {
-    if (space.starts_with("shared")) return shared_window;
+uint64_t window_of(Word space) {
+    if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
+        return shared_window;
     if (space == "local") return local_window;
     return space == "param" || space == "param::entry" ? param_window : 0;
 }
@@ -387,26 +269,27 @@ Handler packing(Type whole, size_t parts, bool join) {
 
 }  // namespace
 
-Selection select_special(std::string_view name, Type type) {
+Selection select_special(Special which, Type type) {
+    if (which == Special::unknown) return {};
+    if ((which == Special::is_explicit_cluster) != (type == Type::pred)) return {};
+    if (type == Type::pred) return selection(&is_explicit_cluster, {type});
     const size_t width = ptx::size_of(type);
     Selection s = selection(width == 8   ? &read_special<uint64_t>
                             : width == 4 ? &read_special<uint32_t>
                                          : &read_special<uint16_t>,
                             {type});
-    const uint8_t number = special_named(name);
-    s.payload = SpecialRegister{number};
-    if (number == unknown_special) s.run = nullptr;
+    s.payload = SpecialRegister{which};
     return s;
 }
 
-Selection select_mov(const ptx::Instruction& in, Modifiers& m) {
+Selection select_mov(const Request& in, Modifiers& m) {
     if (in.operands.size() != 2) return {};
     const Type t = m.take_type();
     const Operand &d = in.operands[0], &s = in.operands[1];
-    if (s.kind == Operand::Kind::special && s.name == "%is_explicit_cluster")
-        return selection(&is_explicit_cluster, {Type::pred});
-    if (s.kind == Operand::Kind::special && d.kind != Operand::Kind::vector && t != Type::pred)
-        return select_special(s.name, t);
+    if (s.kind == Operand::Kind::special && d.kind != Operand::Kind::vector) {
+        const Selection special = select_special(special_named(s.name), t);
+        if (special.run || t != Type::pred) return special;
+    }
     if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
         const bool join = s.kind == Operand::Kind::vector;
         Selection packed = selection(packing(t, (join ? s : d).elements.size(), join), {t, t});
@@ -424,14 +307,14 @@ Selection select_mov(const ptx::Instruction& in, Modifiers& m) {
 
 namespace {
 
-std::string_view take_space(Modifiers& m) {
+Word take_space(Modifiers& m) {
     return m.take_one({"global", "shared", "shared::cta", "shared::cluster", "local", "const",
                        "param", "param::entry"});
 }
 
 }  // namespace
 
-Selection select_cvta(const ptx::Instruction&, Modifiers& m) {
+Selection select_cvta(const Request&, Modifiers& m) {
     const bool to = m.take("to");
     const uint64_t window = window_of(take_space(m));
     const Type t = m.take_type();
@@ -441,8 +324,8 @@ Selection select_cvta(const ptx::Instruction&, Modifiers& m) {
     return s;
 }
 
-Selection select_isspacep(const ptx::Instruction&, Modifiers& m) {
-    const std::string_view space = take_space(m);
+Selection select_isspacep(const Request&, Modifiers& m) {
+    const Word space = take_space(m);
     Selection s =
         selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
     s.payload = AddressWindow{window_of(space),
@@ -450,14 +333,14 @@ Selection select_isspacep(const ptx::Instruction&, Modifiers& m) {
     return s;
 }
 
-Selection select_mapa(const ptx::Instruction&, Modifiers& m) {
+Selection select_mapa(const Request&, Modifiers& m) {
     m.take("shared::cluster");
     const Type t = m.take_type();
     return selection(ptx::size_of(t) == 8 ? &map_to_rank<uint64_t> : &map_to_rank<uint32_t>,
                      {t, t, Type::u32});
 }
 
-Selection select_getctarank(const ptx::Instruction&, Modifiers& m) {
+Selection select_getctarank(const Request&, Modifiers& m) {
     m.take("shared::cluster");
     const Type t = m.take_type();
     return selection(ptx::size_of(t) == 8 ? &rank_of_address<uint64_t> : &rank_of_address<uint32_t>,
@@ -465,8 +348,8 @@ Selection select_getctarank(const ptx::Instruction&, Modifiers& m) {
 }
 
 // Hints and events have no effect.
-Selection select_hint(const ptx::Instruction&, Modifiers& m) {
-    m.drop_prefix("");
+Selection select_hint(const Request&, Modifiers& m) {
+    m.drop_all();
     Selection s = selection(&nothing, {});
     s.destinations = 0;
     return s;

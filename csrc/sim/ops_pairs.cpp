@@ -152,7 +152,7 @@ void add_to_pair(Warp& w, const Op& op) {
 // access the same bank, only the first lane is served (for pairs, within each half of the warp).
 // The others must repeat the instruction.
 template <class T>
-void compare_and_store(Warp& w, const Op& op, const Resolved& r) {
+void try_to_swap(Warp& w, const Op& op, const Resolved& r) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[2]);
@@ -212,9 +212,8 @@ static_assert(are_in_order(handlers, first) && first + std::size(handlers) == ma
 
 Handler select_pair(MachineOp op) { return handlers[size_t(op) - first].run; }
 
-Mover machine_mover(std::string_view name) {
-    if (name == "compare_and_store") return &compare_and_store<uint32_t>;
-    return name == "compare_and_store.b64" ? &compare_and_store<uint64_t> : nullptr;
+Mover choose_swap_attempt(uint32_t bytes) {
+    return bytes == 8 ? &try_to_swap<uint64_t> : &try_to_swap<uint32_t>;
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

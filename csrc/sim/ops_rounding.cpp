@@ -81,31 +81,33 @@ void rounded(Warp& w, const Op& op) {
 
 }  // namespace
 
-Selection select_rounding(const ptx::Instruction& in, Modifiers& m) {
-    const Type type = Modifiers(m).take_type();
+Selection select_rounding(const Request& in, Modifiers& m) {
+    const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};
-    const std::string_view op = in.opcode;
-    if (op != "add" && op != "sub" && op != "mul" && op != "fma" && op != "mad" && op != "div" &&
-        op != "rcp" && op != "sqrt") {
+    const OpCode op = in.code;
+    if (op != OpCode::add && op != OpCode::sub && op != OpCode::mul && op != OpCode::fma &&
+        op != OpCode::mad && op != OpCode::div && op != OpCode::rcp && op != OpCode::sqrt) {
         return {};
     }
-    const std::string_view mode = m.take_one({"rz", "rm", "rp"});
-    if (mode.empty()) return {};
+    const Word mode = m.take_one({"rz", "rm", "rp"});
+    if (!mode) return {};
     Selection s;
     const Round round = mode == "rz" ? Round::rz : mode == "rm" ? Round::rm : Round::rp;
     s.payload = RoundingOperand{round, m.take("ftz"), m.take("sat")};
     m.take_type();
     s.run = with_type<Handler>(type, floats{}, [&](auto v) -> Handler {
         using T = decltype(v);
-        if (op == "add") return &rounded<add, T>;
-        if (op == "sub") return &rounded<sub, T>;
-        if (op == "mul") return &rounded<mul, T>;
-        if (op == "div") return &rounded<divide, T>;
-        if (op == "rcp") return &rounded<reciprocal, T>;
-        if (op == "sqrt") return &rounded<square_root, T>;
+        if (op == OpCode::add) return &rounded<add, T>;
+        if (op == OpCode::sub) return &rounded<sub, T>;
+        if (op == OpCode::mul) return &rounded<mul, T>;
+        if (op == OpCode::div) return &rounded<divide, T>;
+        if (op == OpCode::rcp) return &rounded<reciprocal, T>;
+        if (op == OpCode::sqrt) return &rounded<square_root, T>;
         return &rounded<fma, T>;
     });
-    s.types.assign(in.operands.size(), type);
+    const bool one = op == OpCode::rcp || op == OpCode::sqrt;
+    const bool three = op == OpCode::fma || op == OpCode::mad;
+    s.types = OperandTypes::all(type, one ? 2 : three ? 4 : 3);
     return s;
 }
 

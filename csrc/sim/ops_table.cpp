@@ -1,4 +1,4 @@
-// The interface of an instruction set to other files: its engines.
+// The interface of an instruction set to other files: its engines, which are constants.
 #include "sim/lanewise.hpp"
 #include "sim/memory_handlers.hpp"
 #include "sim/modifiers.hpp"
@@ -7,8 +7,8 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 // Integers, floating-point numbers and halves share instruction names; each kind has its own file.
-Selection select_arithmetic(const ptx::Instruction& in, Modifiers& m) {
-    switch (Modifiers(m).take_type()) {
+Selection select_arithmetic(const Request& in, Modifiers& m) {
+    switch (m.type()) {
         case ptx::Type::f32:
         case ptx::Type::f64:
             return m.has("rz") || m.has("rm") || m.has("rp") ? select_rounding(in, m)
@@ -27,36 +27,30 @@ namespace {
 
 constexpr std::nullptr_t none = nullptr;
 
-const OpTable& op_table() {
-    static constexpr OpTable table = {
-        {
-            nullptr,
+constexpr OpTable op_table = {{
+                                  nullptr,
 #define COALESCE_OPERATION(code, spelling, select, pipe, traits, sentence) select,
 #include "sim/ops.inc"
 #undef COALESCE_OPERATION
-        },
-        &select_special,
-        &select_resize,
-        &guarded,
-        &predicate_not,
-        &lanewise<computed<fused_multiply_add>, float, float, float, float>,
-        &local_address,
-        &load_mover,
-        &store_mover,
-        &atomic_mover,
-        &select_machine,
-        &machine_mover,
-        &select_matrix};
-    return table;
-}
+                              },
+                              &select_special,
+                              &select_resize,
+                              &guarded,
+                              &predicate_not,
+                              &lanewise<computed<fused_multiply_add>, float, float, float, float>,
+                              &local_address,
+                              &choose_load,
+                              &choose_store,
+                              &choose_atomic,
+                              &choose_swap_attempt,
+                              &select_machine,
+                              &select_matrix};
 
 }  // namespace
 
-const Engine& engine(Watch watch) {
-    static const Engine engines[] = {{&op_table(), memory_handlers<Watch::nothing>()},
-                                     {&op_table(), memory_handlers<Watch::accesses>()},
-                                     {&op_table(), memory_handlers<Watch::faults>()}};
-    return engines[size_t(watch)];
-}
+// By Watch. The linker fills these in; no code runs to make them.
+constinit const Engine engines[3] = {{&op_table, memory_handlers<Watch::nothing>()},
+                                     {&op_table, memory_handlers<Watch::accesses>()},
+                                     {&op_table, memory_handlers<Watch::faults>()}};
 
 }  // namespace coalesce::sim::COALESCE_ISA

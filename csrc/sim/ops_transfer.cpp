@@ -252,40 +252,52 @@ Mover atomic_of(Type type, TypeList<types...> list) {
 
 }  // namespace
 
-Mover load_mover(Type memory, uint32_t register_bytes, int elements) {
+Mover choose_load(Type memory, uint32_t register_bytes, int elements) {
     return by_memory_type<MakeLoad>(memory, register_bytes, elements);
 }
-Mover store_mover(Type memory, uint32_t register_bytes, int elements) {
+Mover choose_store(Type memory, uint32_t register_bytes, int elements) {
     return by_memory_type<MakeStore>(memory, register_bytes, elements);
 }
 
-Mover atomic_mover(std::string_view op, Type type) {
+Mover choose_atomic(AtomicUpdate update, Type type) {
     using sums = TypeList<Type::u32, Type::s32, Type::u64, Type::s64, Type::f32, Type::f64>;
     using words = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
     using raw = TypeList<Type::b16, Type::b32, Type::b64>;
-    if (op == "add") {
-        switch (type) {
-            case Type::f16:
-                return &atomic<add_half<half_format>, uint16_t>;
-            case Type::bf16:
-                return &atomic<add_half<bfloat_format>, uint16_t>;
-            case Type::f16x2:
-                return &atomic<add_halves<half_format>, uint32_t>;
-            case Type::bf16x2:
-                return &atomic<add_halves<bfloat_format>, uint32_t>;
-            default:
-                return atomic_of<add>(type, sums{});
-        }
+    using unsigned_word = TypeList<Type::u32>;
+    switch (update) {
+        case AtomicUpdate::add:
+            switch (type) {
+                case Type::f16:
+                    return &atomic<add_half<half_format>, uint16_t>;
+                case Type::bf16:
+                    return &atomic<add_half<bfloat_format>, uint16_t>;
+                case Type::f16x2:
+                    return &atomic<add_halves<half_format>, uint32_t>;
+                case Type::bf16x2:
+                    return &atomic<add_halves<bfloat_format>, uint32_t>;
+                default:
+                    return atomic_of<add>(type, sums{});
+            }
+        case AtomicUpdate::minimum:
+            return atomic_of<minimum>(type, words{});
+        case AtomicUpdate::maximum:
+            return atomic_of<maximum>(type, words{});
+        case AtomicUpdate::exchange:
+            return atomic_of<exchange>(type, raw{});
+        case AtomicUpdate::compare_and_swap:
+            return atomic_of<compare_and_swap>(type, raw{});
+        case AtomicUpdate::bit_and:
+            return atomic_of<bit_and>(type, raw{});
+        case AtomicUpdate::bit_or:
+            return atomic_of<bit_or>(type, raw{});
+        case AtomicUpdate::bit_xor:
+            return atomic_of<bit_xor>(type, raw{});
+        case AtomicUpdate::increment:
+            return atomic_of<increment>(type, unsigned_word{});
+        case AtomicUpdate::decrement:
+            return atomic_of<decrement>(type, unsigned_word{});
     }
-    if (op == "min") return atomic_of<minimum>(type, words{});
-    if (op == "max") return atomic_of<maximum>(type, words{});
-    if (op == "exch") return atomic_of<exchange>(type, raw{});
-    if (op == "cas") return atomic_of<compare_and_swap>(type, raw{});
-    if (op == "and") return atomic_of<bit_and>(type, raw{});
-    if (op == "or") return atomic_of<bit_or>(type, raw{});
-    if (op == "xor") return atomic_of<bit_xor>(type, raw{});
-    if (op == "inc") return atomic_of<increment>(type, TypeList<Type::u32>{});
-    return op == "dec" ? atomic_of<decrement>(type, TypeList<Type::u32>{}) : nullptr;
+    return nullptr;
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -74,28 +74,48 @@ Handler by_signs(Type d, Type a, Type b, Then then) {
 
 }  // namespace
 
-Selection select_video(const ptx::Instruction& in, Modifiers& m) {
-    const std::string_view op = in.opcode;
-    if (op.size() < 5 || op[0] != 'v' || in.operands.size() != 4) return {};
-    const bool four = op.back() == '4';
-    if (!four && op.back() != '2') return {};
-    const std::string_view name = op.substr(1, op.size() - 2);
+Selection select_video(const Request& in, Modifiers& m) {
+    if (in.operands.size() != 4) return {};
     const Type d = m.take_type(), a = m.take_type(), b = m.take_type();
     const Then then = m.take("sat")   ? Then::saturate
                       : m.take("add") ? Then::accumulate
                                       : Then::merge;
-    const auto pick = [&](auto f) {
-        using F = decltype(f);
-        return four ? by_signs<F, int8_t, uint8_t>(d, a, b, then)
-                    : by_signs<F, int16_t, uint16_t>(d, a, b, then);
+    const auto halves = [&](auto f) {
+        return by_signs<decltype(f), int16_t, uint16_t>(d, a, b, then);
     };
-    const Handler run = name == "add"       ? pick(add{})
-                        : name == "sub"     ? pick(sub{})
-                        : name == "avrg"    ? pick(average{})
-                        : name == "absdiff" ? pick(difference{})
-                        : name == "min"     ? pick(minimum{})
-                        : name == "max"     ? pick(maximum{})
-                                            : nullptr;
+    const auto bytes = [&](auto f) {
+        return by_signs<decltype(f), int8_t, uint8_t>(d, a, b, then);
+    };
+    const Handler run = [&]() -> Handler {
+        switch (in.code) {
+            case OpCode::vadd2:
+                return halves(add{});
+            case OpCode::vadd4:
+                return bytes(add{});
+            case OpCode::vsub2:
+                return halves(sub{});
+            case OpCode::vsub4:
+                return bytes(sub{});
+            case OpCode::vavrg2:
+                return halves(average{});
+            case OpCode::vavrg4:
+                return bytes(average{});
+            case OpCode::vabsdiff2:
+                return halves(difference{});
+            case OpCode::vabsdiff4:
+                return bytes(difference{});
+            case OpCode::vmin2:
+                return halves(minimum{});
+            case OpCode::vmin4:
+                return bytes(minimum{});
+            case OpCode::vmax2:
+                return halves(maximum{});
+            case OpCode::vmax4:
+                return bytes(maximum{});
+            default:
+                return nullptr;
+        }
+    }();
     return selection(run, {Type::b32, Type::b32, Type::b32, Type::b32});
 }
 

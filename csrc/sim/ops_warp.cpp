@@ -154,9 +154,9 @@ void elect(Warp& w, const Op& op) {
 
 void nothing(Warp&, const Op&) {}
 
-Selection synchronizing(Handler run, std::vector<Type> types, uint8_t destinations,
+Selection synchronizing(Handler run, const OperandTypes& types, uint8_t destinations,
                         const Payload& payload = {}) {
-    Selection s = selection(run, std::move(types));
+    Selection s = selection(run, types);
     s.destinations = destinations;
     s.payload = payload;
     s.synchronizes = true;
@@ -164,7 +164,7 @@ Selection synchronizing(Handler run, std::vector<Type> types, uint8_t destinatio
 }
 
 template <class T>
-Handler reduction(std::string_view what) {
+Handler reduction(Word what) {
     if (what == "add") return &reduce<sum, T>;
     if (what == "min") return &reduce<least, T>;
     if (what == "max") return &reduce<most, T>;
@@ -174,9 +174,9 @@ Handler reduction(std::string_view what) {
 
 }  // namespace
 
-Selection select_shfl(const ptx::Instruction&, Modifiers& m) {
+Selection select_shfl(const Request&, Modifiers& m) {
     const bool sync = m.take("sync");
-    const std::string_view mode = m.take_one({"up", "down", "bfly", "idx"});
+    const Word mode = m.take_one({"up", "down", "bfly", "idx"});
     const Type t = m.take_type();
     if (ptx::size_of(t) != 4) return {};
     using enum ShuffleMode;
@@ -191,9 +191,9 @@ Selection select_shfl(const ptx::Instruction&, Modifiers& m) {
     return s;
 }
 
-Selection select_vote(const ptx::Instruction&, Modifiers& m) {
+Selection select_vote(const Request&, Modifiers& m) {
     if (!m.take("sync")) return {};
-    const std::string_view what = m.take_one({"all", "any", "uni", "ballot"});
+    const Word what = m.take_one({"all", "any", "uni", "ballot"});
     const Type t = m.take_type();
     if (t != (what == "ballot" ? Type::b32 : Type::pred)) return {};
     return synchronizing(&vote, {t, Type::pred, Type::u32}, 1,
@@ -203,7 +203,7 @@ Selection select_vote(const ptx::Instruction&, Modifiers& m) {
                                                              : VoteKind::ballot});
 }
 
-Selection select_match(const ptx::Instruction&, Modifiers& m) {
+Selection select_match(const Request&, Modifiers& m) {
     m.take("sync");
     const bool all = m.take_one({"any", "all"}) == "all";
     const Type t = m.take_type();
@@ -216,26 +216,26 @@ Selection select_match(const ptx::Instruction&, Modifiers& m) {
                          {Type::b32, t, Type::u32}, 1);
 }
 
-Selection select_redux(const ptx::Instruction&, Modifiers& m) {
+Selection select_redux(const Request&, Modifiers& m) {
     m.take("sync");
-    const std::string_view what = m.take_one({"add", "min", "max", "and", "or", "xor"});
+    const Word what = m.take_one({"add", "min", "max", "and", "or", "xor"});
     const Type t = m.take_type();
     if (ptx::size_of(t) != 4 || t == Type::f32) return {};
     return synchronizing(t == Type::s32 ? reduction<int32_t>(what) : reduction<uint32_t>(what),
                          {t, t, Type::u32}, 1);
 }
 
-Selection select_activemask(const ptx::Instruction&, Modifiers& m) {
+Selection select_activemask(const Request&, Modifiers& m) {
     m.take_type();
     return selection(&active_mask, {Type::b32});
 }
 
-Selection select_elect(const ptx::Instruction&, Modifiers& m) {
+Selection select_elect(const Request&, Modifiers& m) {
     m.take("sync");
     return synchronizing(&elect, {Type::b32, Type::pred, Type::u32}, 2);
 }
 
-Selection select_warp_barrier(const ptx::Instruction&, Modifiers& m) {
+Selection select_warp_barrier(const Request&, Modifiers& m) {
     m.take("warp");
     m.take("sync");
     return synchronizing(&nothing, {Type::u32}, 0);

@@ -22,6 +22,7 @@
 #include "sim/locator.hpp"
 #include "sim/mbarrier.hpp"
 #include "sim/shuffle.hpp"
+#include "sim/special_registers.hpp"
 
 namespace coalesce::sim {
 
@@ -186,7 +187,7 @@ struct ShiftOperand {
     bool negated = false;  // negates the value that is shifted
 };
 struct SpecialRegister {
-    uint8_t number = 0;  // a number defined in ops_move.cpp
+    Special which = Special::unknown;
 };
 struct Registers {
     uint8_t count = 0;  // elements of a vector, or adjacent registers

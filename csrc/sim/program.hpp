@@ -226,6 +226,10 @@ struct Conventions {
     // Otherwise they reconverge when they arrive at the same op, at the latest at the branch's
     // reconvergence point.
     bool explicit_reconvergence = false;
+    // In a cluster, the upper byte of an address of shared memory names the block: it is the
+    // block's rank and this number. If the number is not 0, a 0 there names the block itself.
+    uint32_t first_tag = 1;
+    [[nodiscard]] uint32_t own_tag(uint32_t rank) const { return first_tag == 0 ? rank : 0; }
 };
 
 // The constants and banks of a launch of machine code.
@@ -282,16 +286,6 @@ struct Program {
 };
 
 inline constexpr uint32_t no_op = UINT32_MAX;
-
-// A handler that was chosen for a PTX instruction, and the types of its operands (destinations
-// first). The types determine the width of registers and the conversion of immediates.
-struct Selection {
-    Handler run = nullptr;
-    std::vector<ptx::Type> types;
-    uint8_t destinations = 1;
-    Payload payload;
-    bool synchronizes = false;  // the last operand is a member mask
-};
 
 // The constants of a launch. `parameters` have the layout of the kernel's .param space.
 struct Launch;

@@ -151,7 +151,7 @@ class Worker {
             if (launch_.has_clusters) {
                 block.cluster = &group.cluster;
                 block.rank = rank;
-                block.shared_tag = program_.machine ? rank << 24 : 0;
+                block.shared_tag = program_.conventions.own_tag(rank) << 24;
             }
             start(block, launch_.block_at(number * size + rank));
         }

@@ -1,0 +1,104 @@
+#include "sim/emitter.hpp"
+
+#include <cstring>
+
+#include "round_up.hpp"
+
+namespace coalesce::sim {
+
+void Emitter::begin_instruction(uint32_t pc) {
+    pc_ = pc;
+    opcode_ = program_.instructions[pc].traits.code;
+    first_op_ = true;
+    for (auto& [_, pool] : frame_.scratch) pool.used = 0;
+}
+
+Op& Emitter::append(Op op) {
+    op.pc = pc_;
+    op.code = opcode_;
+    op.starts = first_op_;
+    first_op_ = false;
+    program_.ops.push_back(op);
+    program_.reconvergence.push_back(no_op);
+    return program_.ops.back();
+}
+
+Op& Emitter::emit(Op op, Guard guard) {
+    if (guard.predicate != no_operand && op.guard == no_operand) {
+        op.guard = guard.predicate;
+        op.guard_negated = guard.negated;
+        if (op.run && !op.inner) {
+            op.inner = op.run;
+            op.run = engine_.ops->guarded;
+        }
+    }
+    return append(op);
+}
+
+Op& Emitter::append_between(Control control) {
+    Op op;
+    op.control = control;
+    op.starts = false;
+    op.pc = pc_;
+    program_.ops.push_back(op);
+    program_.reconvergence.push_back(no_op);
+    return program_.ops.back();
+}
+
+Locator Emitter::constant(uint64_t bits, uint32_t width, uint32_t count) {
+    const bool whole = width == 0 || count * width >= sizeof bits;
+    if (!whole) bits &= (uint64_t{1} << (8 * count * width)) - 1;
+    const auto [it, fresh] = constants_.try_emplace({bits, width, count}, 0);
+    if (!fresh) return it->second;
+    if (width == 0) {
+        it->second = new_constant(sizeof(LaneMask));
+        const LaneMask mask = bits ? all_lanes : 0;
+        std::memcpy(&program_.constants[it->second >> 1], &mask, sizeof mask);
+        return it->second;
+    }
+    it->second = new_constant(count * width * warp_size);
+    std::byte* to = &program_.constants[it->second >> 1];
+    for (uint32_t n = 0; n < count; ++n) {
+        const uint64_t lane = n * width < sizeof bits ? bits >> (8 * n * width) : 0;
+        for (int i = 0; i < warp_size; ++i, to += width) std::memcpy(to, &lane, width);
+    }
+    return it->second;
+}
+
+Locator Emitter::new_constant(uint32_t bytes) {
+    const auto at = round_up(uint32_t(program_.constants.size()), slot_alignment);
+    program_.constants.resize(at + round_up(bytes, slot_alignment));
+    if (red_zone_) {
+        const auto end = uint32_t(program_.constants.size());
+        program_.constants.resize(end + red_zone_);
+        constant_zones_.emplace_back(end, end + red_zone_);
+    }
+    return at << 1 | 1;
+}
+
+Locator Emitter::scratch(uint32_t bytes) {
+    Frame::Pool& pool = frame_.scratch[bytes];
+    if (pool.used == pool.registers.size()) {
+        const uint32_t at = round_up(frame_.bytes, slot_alignment);
+        frame_.bytes = place(at, bytes);
+        pool.registers.push_back(at << 1);
+    }
+    return pool.registers[pool.used++];
+}
+
+void Emitter::append_not(Locator result, Locator predicate) {
+    Op op;
+    op.run = engine_.ops->predicate_not;
+    op.operand[0] = result;
+    op.operand[1] = predicate;
+    append(op);
+}
+
+uint32_t Emitter::place(uint32_t at, uint32_t size) {
+    if (!red_zone_) return at + size;
+    const uint32_t next = round_up(at + size + red_zone_, slot_alignment);
+    frame_.red_zones.emplace_back(at + size, next);
+    return next;
+}
+
+}  // namespace coalesce::sim

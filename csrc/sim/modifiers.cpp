@@ -1,0 +1,58 @@
+#include "sim/modifiers.hpp"
+
+#include <algorithm>
+
+namespace coalesce::sim {
+
+Word Word::named(std::string_view text) {
+    Word word;
+    word.number_ = number_of(text);
+    return word;
+}
+
+Modifiers::Modifiers(std::span<const std::string_view> modifiers) {
+    left_.reserve(modifiers.size());
+    for (const std::string_view text : modifiers)
+        left_.push_back({text, Word::named(text), ptx::type_named(text)});
+}
+
+bool Modifiers::take(Word word) {
+    const auto found = std::ranges::find(left_, word, &Modifier::word);
+    if (!word || found == left_.end()) return false;
+    left_.erase(found);
+    return true;
+}
+
+Word Modifiers::take_one(std::initializer_list<Word> words) {
+    for (const Word word : words) {
+        if (take(word)) return word;
+    }
+    return {};
+}
+
+ptx::Type Modifiers::take_type() {
+    const auto is_type = [](const Modifier& m) { return m.type != ptx::Type::none; };
+    const auto found = std::ranges::find_if(left_, is_type);
+    if (found == left_.end()) return ptx::Type::none;
+    const ptx::Type type = found->type;
+    left_.erase(found);
+    return type;
+}
+
+void Modifiers::drop_prefix(std::string_view prefix) {
+    std::erase_if(left_, [&](const Modifier& m) { return m.text.starts_with(prefix); });
+}
+
+void Modifiers::drop_all() { left_.clear(); }
+
+ptx::Type Modifiers::type() const { return Modifiers(*this).take_type(); }
+
+bool Modifiers::empty() const { return left_.empty(); }
+
+bool Modifiers::has(Word word) const {
+    return word && std::ranges::find(left_, word, &Modifier::word) != left_.end();
+}
+
+std::string_view Modifiers::first() const { return left_.front().text; }
+
+}  // namespace coalesce::sim
