@@ -313,6 +313,7 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
         {"F2I", &Lifter::convert},
         {"I2F", &Lifter::convert},
         {"I2FP", &Lifter::convert},
+        {"I2IP", &Lifter::pack_integers},
         {"FRND", &Lifter::convert},
         {"F2FP", &Lifter::pack_floats},
         {"LDG", &Lifter::load_store},

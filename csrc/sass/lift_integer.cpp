@@ -420,4 +420,24 @@ void Lifter::r2p(const Instruction& in) {
             sim::PredicateBits{uint32_t(operand(in, 2).bits), shift});
 }
 
+// I2IP.S8.S32.SAT R0, R1, R2, R3: clamps R1 and R2 to bytes, which follow the lower half of R3.
+// I2IP.U16.S32.SAT R0, R1, R2, RZ: clamps them to halves.
+void Lifter::pack_integers(const Instruction& in) {
+    only(in, {"S8", "U8", "S16", "U16", "S32", "SAT"});
+    if (in.modifiers.size() != 3 || in.modifiers[1] != "S32" || in.modifiers[2] != "SAT")
+        unsupported();
+    const std::string_view type = in.has("S8")    ? "s8"
+                                  : in.has("U8")  ? "u8"
+                                  : in.has("S16") ? "s16"
+                                  : in.has("U16") ? "u16"
+                                                  : "";
+    const Locator d = result(operand(in, 0));
+    const Locator a = word(operand(in, 1)), b = word(operand(in, 2));
+    const Operand& rest = operand(in, 3);
+    if (type.ends_with('8'))
+        return as_ptx(OpCode::cvt, {"pack", "sat", type, "s32", "b32"}, {d, a, b, word(rest)});
+    if (!is_zero(rest)) unsupported("a result that is merged");
+    as_ptx(OpCode::cvt, {"pack", "sat", type, "s32"}, {d, a, b});
+}
+
 }  // namespace coalesce::sass

@@ -147,6 +147,7 @@ class Lifter : private sim::Emitter {
     void extreme_of_halves(const Instruction& in);
     void difference(const Instruction& in);
     void dot_product(const Instruction& in);
+    void pack_integers(const Instruction& in);
 
     // lift_floating.cpp
     void floating(const Instruction& in);

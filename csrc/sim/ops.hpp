@@ -40,6 +40,7 @@ COALESCE_SELECT(select_shift)
 COALESCE_SELECT(select_szext)
 COALESCE_SELECT(select_video)
 COALESCE_SELECT(select_vote)
+COALESCE_SELECT(select_vset)
 COALESCE_SELECT(select_warp_barrier)
 // Parts of select_arithmetic.
 COALESCE_SELECT(select_half)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/comparison.hpp"
 #include "sim/floats.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
@@ -14,31 +15,6 @@ namespace {
 using ptx::Type;
 
 using namespace relation;
-
-struct Comparison {
-    Word name;
-    uint8_t relations;
-};
-constexpr Comparison comparisons[] = {
-    {"eq", equal},
-    {"ne", less | greater},
-    {"lt", less},
-    {"le", less | equal},
-    {"gt", greater},
-    {"ge", greater | equal},
-    {"lo", less},
-    {"ls", less | equal},
-    {"hi", greater},
-    {"hs", greater | equal},
-    {"equ", equal | unordered},
-    {"neu", less | greater | unordered},
-    {"ltu", less | unordered},
-    {"leu", less | equal | unordered},
-    {"gtu", greater | unordered},
-    {"geu", greater | equal | unordered},
-    {"num", less | equal | greater},
-    {"nan", unordered},
-};
 
 // Converts the bits of a lane to the value that is compared.
 template <class T>
@@ -248,10 +224,8 @@ Selection select_compare(const Request& in, Modifiers& m) {
         return selection(run, {t, t, t, c});
     }
     if (op != OpCode::setp && op != OpCode::set) return {};
-    const Comparison* comparison =
-        std::find_if(std::begin(comparisons), std::end(comparisons),
-                     [&](const Comparison& c) { return m.take(c.name); });
-    if (comparison == std::end(comparisons)) return {};
+    const uint8_t relations = take_comparison(m);
+    if (relations == 0) return {};
     const Word boolean = m.take_one({"and", "or", "xor"});
     const bool ftz = m.take("ftz");
     const Type d = op == OpCode::set ? m.take_type() : Type::pred;
@@ -260,7 +234,7 @@ Selection select_compare(const Request& in, Modifiers& m) {
 
     Selection s;
     s.destinations = 2;
-    s.payload = ComparisonOperand{.relations = comparison->relations,
+    s.payload = ComparisonOperand{.relations = relations,
                                   .combination = boolean == "and"   ? Combination::conjunction
                                                  : boolean == "or"  ? Combination::disjunction
                                                  : boolean == "xor" ? Combination::difference

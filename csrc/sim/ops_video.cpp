@@ -3,6 +3,7 @@
 // masks that select other elements are not simulated.
 #include <limits>
 
+#include "sim/comparison.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 
@@ -72,7 +73,59 @@ Handler by_signs(Type d, Type a, Type b, Then then) {
                           : by_result<F, Signed, Unsigned, Unsigned>(d, then);
 }
 
+// vset2, vset4: 1 for each pair of elements for which the comparison is true, packed or added to c.
+template <class A, class B, bool accumulate>
+void compare_elements(Warp& w, const Op& op) {
+    const uint8_t relations = op.get<ComparisonOperand>().relations;
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* c = w.lanes<const uint32_t>(op.operand[3]);
+    for_each_lane(w.mask, [&](int i) {
+        uint32_t packed = 0, sum = c[i];
+        for (size_t at = 0; at < 32; at += 8 * sizeof(A)) {
+            const int32_t x = A(a[i] >> at), y = B(b[i] >> at);
+            const uint8_t relation = x < y    ? relation::less
+                                     : x == y ? relation::equal
+                                              : relation::greater;
+            const uint32_t truth = (relations & relation) != 0;
+            packed |= truth << at;
+            sum += truth;
+        }
+        d[i] = accumulate ? sum : packed;
+    });
+}
+
+template <class Signed, class Unsigned>
+Handler comparison(Type a, Type b, bool accumulate) {
+    const auto chosen = [accumulate](auto x, auto y) -> Handler {
+        using A = decltype(x);
+        using B = decltype(y);
+        return accumulate ? &compare_elements<A, B, true> : &compare_elements<A, B, false>;
+    };
+    if (a == Type::s32)
+        return b == Type::s32 ? chosen(Signed{}, Signed{}) : chosen(Signed{}, Unsigned{});
+    return b == Type::s32 ? chosen(Unsigned{}, Signed{}) : chosen(Unsigned{}, Unsigned{});
+}
+
+bool is_word(Type type) { return type == Type::s32 || type == Type::u32; }
+
 }  // namespace
+
+Selection select_vset(const Request& in, Modifiers& m) {
+    const Type a = m.take_type(), b = m.take_type();
+    const bool plain =
+        m.has("eq") || m.has("ne") || m.has("lt") || m.has("le") || m.has("gt") || m.has("ge");
+    if (!plain || !is_word(a) || !is_word(b)) return {};
+    const uint8_t relations = take_comparison(m);
+    const bool accumulate = m.take("add");
+    Selection s =
+        selection(in.code == OpCode::vset4 ? comparison<int8_t, uint8_t>(a, b, accumulate)
+                                           : comparison<int16_t, uint16_t>(a, b, accumulate),
+                  {Type::b32, Type::b32, Type::b32, Type::b32});
+    s.payload = ComparisonOperand{.relations = relations};
+    return s;
+}
 
 Selection select_video(const Request& in, Modifiers& m) {
     if (in.operands.size() != 4) return {};

@@ -168,6 +168,33 @@ std::vector<Row> integer_rows() {
     };
 }
 
+// Two integers clamped to `bits` bits, the first one above the second.
+u32 packed(i32 upper, i32 lower, int bits, bool is_signed) {
+    const i64 low = is_signed ? -(i64{1} << (bits - 1)) : 0;
+    const i64 high = (i64{1} << (is_signed ? bits - 1 : bits)) - 1;
+    const auto clamped = [&](i32 x) {
+        return u32(std::clamp(i64{x}, low, high)) & ((1u << bits) - 1);
+    };
+    return clamped(upper) << bits | clamped(lower);
+}
+
+std::vector<Row> packing_rows() {
+    return {
+        {{"I2IP.S8.S32.SAT R0, R2, R4, R6"},
+         As::word,
+         [](In i) { return of(i.z() << 16 | packed(i32(i.x()), i32(i.y()), 8, true)); }},
+        {{"I2IP.U8.S32.SAT R0, R2, R4, RZ"},
+         As::word,
+         [](In i) { return of(packed(i32(i.x()), i32(i.y()), 8, false)); }},
+        {{"I2IP.S16.S32.SAT R0, R2, R4, RZ"},
+         As::word,
+         [](In i) { return of(packed(i32(i.x()), i32(i.y()), 16, true)); }},
+        {{"I2IP.U16.S32.SAT R0, R2, R4, RZ"},
+         As::word,
+         [](In i) { return of(packed(i32(i.x()), i32(i.y()), 16, false)); }},
+    };
+}
+
 std::vector<Row> video_rows() {
     const auto extreme = [](bool low) {
         return [low](In i) {
@@ -228,6 +255,7 @@ std::vector<Row> video_rows() {
 }
 
 TEST(SassLift, Integers) { expect(integer_rows()); }
+TEST(SassLift, PackedIntegers) { expect(packing_rows()); }
 TEST(SassLift, MinimaSumsAndDifferences) { expect(video_rows()); }
 
 }  // namespace

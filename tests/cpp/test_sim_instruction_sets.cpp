@@ -93,6 +93,8 @@ Texts integer_instructions() {
                          "max.relu.s16x2 %r0, %r1, %r2;",
                          "vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;",
                          "vavrg2.s32.s32.s32 %r0, %r1, %r2, %r3;",
+                         "vset4.s32.u32.le %r0, %r1, %r2, %r3;",
+                         "vset2.u32.u32.gt.add %r0, %r1, %r2, %r3;",
                          "vadd4.s32.s32.s32.sat %r0, %r1, %r2, %r3;",
                          "vsub2.u32.u32.u32.sat %r0, %r1, %r2, %r3;",
                          "cvt.pack.sat.s8.s32.b32 %r0, %r1, %r2, %r3;",

@@ -60,9 +60,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"sub.cc.u64 %d4, %d1, %d2; subc.u64 %d0, 10, 0;", {1, 2, 0}, 9},
         Case{"vadd2.s32.s32.s32.sat %r0, %r1, %r2, %r3;", {0x7fff8000, 0x00018000, 0}, 0x7fff8000},
         Case{"vavrg4.u32.u32.u32 %r0, %r1, %r2, %r3;", {0x00ff0102, 0x01ff0203, 9}, 0x01ff0203},
-        Case{"vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;",
-             {0x00ff0102, 0xff000201, 7},
-             7 + 512}));
+        Case{"vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;", {0x00ff0102, 0xff000201, 7}, 7 + 512},
+        Case{"vset2.s32.s32.lt %r0, %r1, %r2, %r3;", {0x80000001, 0x00000001, 9}, 0x00010000},
+        Case{"vset2.u32.s32.gt %r0, %r1, %r2, %r3;", {0xffff0000, 0xffffffff, 9}, 0x00010001},
+        Case{"vset4.u32.u32.eq %r0, %r1, %r2, %r3;", {0x00ff0102, 0x00fe0103, 9}, 0x01000100},
+        Case{"vset4.u32.u32.ge %r0, %r1, %r2, %r3;", {0x80ff0102, 0x7f000202, 9}, 0x01010001},
+        Case{"vset4.s32.s32.ge %r0, %r1, %r2, %r3;", {0x80ff0102, 0x7f000202, 9}, 0x00000001},
+        Case{"vset4.u32.u32.ne.add %r0, %r1, %r2, %r3;", {0x00ff0102, 0x00fe0103, 9}, 11}));
 
 INSTANTIATE_TEST_SUITE_P(
     Floating, Values,
