@@ -48,6 +48,7 @@ void start(Block& block, uint64_t linear) {
     std::fill_n(block.shared, block.shared_bytes, std::byte{0xff});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
     block.bulk_copies.clear();
+    block.boxes.clear();
     block.ended = false;
     for (Warp& w : block.warps) {
         const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);

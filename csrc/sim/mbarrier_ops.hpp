@@ -92,10 +92,10 @@ void land(Block& block, const BulkCopy& copy) {
             block.announce->landed(block.observer, issuer, piece, piece.mask);
         }
     }
-    if (copy.box)
-        put_box(*copy.box, block.shared, copy.destination, block.program->reserved_shared);
-    else
+    if (copy.source)
         std::memcpy(to, copy.source, copy.bytes);
+    else
+        land_box(block, copy.box, copy.destination);
     std::byte* const host = block.shared + copy.barrier;
     Mbarrier barrier = read_mbarrier(issuer, op, int(copy.lane), host);
     must_be(issuer, op, int(copy.lane), barrier.expect_bytes(-int64_t{copy.bytes}));
@@ -318,8 +318,8 @@ void bulk_copy_to_shared(Warp& w, const Op& op) {
                              bulk.bytes);
         announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, bulk.shared,
                              bulk.bytes);
-        w.block->bulk_copies.push_back({op.pc, w.index, uint32_t(i), bulk.bytes, at,
-                                        uint32_t(bulk.shared), bulk.host, nullptr});
+        w.block->bulk_copies.push_back(
+            {op.pc, w.index, uint32_t(i), bulk.bytes, at, uint32_t(bulk.shared), bulk.host});
     });
 }
 

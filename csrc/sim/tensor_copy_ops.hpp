@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <string>
 
 #include "sim/mbarrier_ops.hpp"
 #include "sim/tensor_map.hpp"
@@ -45,16 +43,14 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
                      "the 128 bytes at this address are no tensor map that the simulator made; "
                      "make it with cuTensorMapEncodeTiled in a program that coalesce runs");
     if (map->rank != rank)
-        throw_misuse(w, op, i,
-                     "the tensor map has " + std::to_string(map->rank) +
-                         " dimensions; the instruction names " + std::to_string(rank));
+        throw_misuse(w, op, i, "the tensor map has # dimensions; the instruction names #",
+                     {map->rank, rank});
     if (map->nan)
         throw_misuse(w, op, i, "a tensor map that fills what is outside with NaN is not simulated");
     if (map->swizzle != Swizzle::none && map->row_bytes() != span_of(map->swizzle))
         throw_misuse(w, op, i,
-                     "a box with rows of " + std::to_string(map->row_bytes()) +
-                         " bytes and a swizzle of " + std::to_string(span_of(map->swizzle)) +
-                         " bytes is not simulated");
+                     "a box with rows of # bytes and a swizzle of # bytes is not simulated",
+                     {map->row_bytes(), span_of(map->swizzle)});
     return *map;
 }
 
@@ -114,8 +110,8 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
     if (shared % box_alignment != 0)
         throw_misuse(
             w, op, i,
-            "a box must lie at a multiple of 128 bytes in shared memory; it lies at byte " +
-                std::to_string(shared));
+            "a box must lie at a multiple of 128 bytes in shared memory; it lies at byte #",
+            {shared});
     box.row_bytes = map.row_bytes();
     box.swizzle = map.swizzle;
     box.element = map.element;
@@ -166,7 +162,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
 // One block's copy; `to` is the issuing block, or another one of its cluster (multicast).
 template <Watch watch>
 inline void start_box(Warp& w, const Op& op, int i, uint64_t shared, uint32_t bytes,
-                      uint32_t barrier, const std::shared_ptr<const TensorBox>& box) {
+                      uint32_t barrier, const TensorBox& box) {
     if (barrier % sizeof(uint64_t) || !holds(w.block->shared_bytes, barrier, sizeof(uint64_t))) {
         Op update = op;
         update.memory().bytes = sizeof(uint64_t);
@@ -177,8 +173,8 @@ inline void start_box(Warp& w, const Op& op, int i, uint64_t shared, uint32_t by
     }
     (void)read_mbarrier(w, op, i, w.block->shared + barrier);
     announce_bulk<watch>(w, op, ptx::Space::shared, Access::async_copy, i, shared, bytes);
-    w.block->bulk_copies.push_back(
-        {op.pc, w.index, uint32_t(i), bytes, barrier, uint32_t(shared), nullptr, box});
+    w.block->bulk_copies.push_back({op.pc, w.index, uint32_t(i), bytes, barrier, uint32_t(shared),
+                                    nullptr, keep_box(*w.block, box)});
 }
 
 template <Watch watch>
@@ -186,12 +182,12 @@ void box_to_shared(Warp& w, const Op& op) {
     const TensorCopy& copy = w.block->program->tensor_copies[op.get<TensorCopyOperand>().index];
     for_each_lane(w.mask, [&](int i) {
         const TensorMap map = tensor_map_of(w, op, i, copy.rank);
-        auto box = std::make_shared<TensorBox>();
+        TensorBox box;
         uint64_t shared = 0;
-        if (!find_box<watch>(w, op, copy, map, i, Access::async_copy, *box, shared)) return;
+        if (!find_box<watch>(w, op, copy, map, i, Access::async_copy, box, shared)) return;
         const uint32_t barrier =
             uint32_t(shared_place(w, copy.barrier, copy.barrier_offset, copy.narrow_barrier, i));
-        const uint32_t bytes = uint32_t(map.rows()) * box->row_bytes;
+        const uint32_t bytes = uint32_t(map.rows()) * box.row_bytes;
         if (copy.blocks == no_operand) {
             start_box<watch>(w, op, i, shared, bytes, barrier, box);
             return;

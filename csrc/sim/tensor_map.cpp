@@ -5,6 +5,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "sim/warp.hpp"
+
 namespace coalesce::sim {
 
 namespace {
@@ -181,6 +183,17 @@ void put_box(const TensorBox& box, std::byte* shared, uint32_t at, uint32_t rese
             std::memcpy(shared + swizzled(at + reserved, box.swizzle) - reserved, row.data() + part,
                         16);
     }
+}
+
+uint32_t keep_box(Block& block, const TensorBox& box) {
+    block.boxes.emplace(block.next_box, box);
+    return block.next_box++;
+}
+
+void land_box(Block& block, uint32_t number, uint32_t at) {
+    const auto box = block.boxes.find(number);
+    put_box(box->second, block.shared, at, block.program->reserved_shared);
+    block.boxes.erase(box);
 }
 
 }  // namespace coalesce::sim

@@ -20,6 +20,8 @@
 
 namespace coalesce::sim {
 
+struct Block;
+
 inline constexpr size_t tensor_map_bytes = 128, tensor_map_alignment = 64;
 inline constexpr uint32_t most_dimensions = 5;
 
@@ -107,6 +109,11 @@ struct TensorBox {
     MapElement element = MapElement::f32;
     bool nan = false;
 };
+
+// Keeps a box in Block::boxes while its copy is under way; returns its number.
+[[nodiscard]] uint32_t keep_box(Block& block, const TensorBox& box);
+// Puts this box into the block's shared memory, `at` bytes from its start, and forgets it.
+void land_box(Block& block, uint32_t number, uint32_t at);
 
 // Puts a box into a block's shared memory, `at` bytes from its start; addresses of shared memory
 // count `reserved` bytes before it.

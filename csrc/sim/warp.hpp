@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "sim/lanes.hpp"
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
+#include "sim/tensor_map.hpp"
 
 namespace coalesce::sim {
 
@@ -77,10 +79,10 @@ struct BulkCopy {
     uint32_t warp;
     uint32_t lane;
     uint32_t bytes;
-    uint32_t barrier;                                // address of the mbarrier in shared memory
-    uint32_t destination;                            // in shared memory
-    const std::byte* source;                         // of contiguous bytes, or
-    std::shared_ptr<const TensorBox> box = nullptr;  // what a tensor map found
+    uint32_t barrier;         // address of the mbarrier in shared memory
+    uint32_t destination;     // in shared memory
+    const std::byte* source;  // contiguous bytes; null: what a tensor map found
+    uint32_t box = 0;         // then, its number in Block::boxes
 };
 
 // What a product of a warpgroup reads in shared memory, kept for checks until the product is waited
@@ -177,6 +179,8 @@ struct Block {
     std::vector<Warp> warps;
     Barrier barriers[barrier_count];
     std::vector<BulkCopy> bulk_copies;  // copies that have not arrived
+    std::map<uint32_t, TensorBox> boxes;
+    uint32_t next_box = 0;
     // For a block that waits for others: GridState::work at its last run, and the number of runs
     // since then before which no other block had done anything.
     uint64_t seen_work = 0;

@@ -162,8 +162,8 @@ void warpgroup_product(Warp& w, const Op& op) {
     if ((first_warp + warpgroup_warps) * warp_size > w.block->threads)
         throw_misuse(w, op, 0,
                      "a warpgroup has 4 whole warps, of which the first has a number that is a "
-                     "multiple of 4; the block has " +
-                         std::to_string(w.block->threads) + " threads");
+                     "multiple of 4; the block has # threads",
+                     {w.block->threads});
     const LaneMask adds = p.adds_negated ? ~w.predicate(p.adds) : w.predicate(p.adds);
     if (adds != 0 && adds != all_lanes)
         throw_misuse(w, op, 0, "the threads of a warp name different values of scale-d");
