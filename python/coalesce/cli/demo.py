@@ -16,6 +16,7 @@ from coalesce.benchmarking import text as benchmark_text
 from coalesce.catalogue.products import run_matmul
 from coalesce.catalogue.reference import operand_rounding
 from coalesce.common.timing import Timing, milliseconds
+from coalesce.profiling import exactness
 
 # A GPU multiplies in milliseconds what takes the simulator seconds.
 DEFAULT_SIZE = {"cuda": 2048, "sim": 512}
@@ -35,6 +36,7 @@ class Row:
     wavefronts_per_request: float | None
     error: float
     passed: bool
+    uncounted: bool = False  # it has copies or products that the model does not know
 
 
 def run_demo(
@@ -116,6 +118,7 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Ro
     wavefronts = counts.shared_load_wavefronts + counts.shared_store_wavefronts
     return replace(
         row,
+        uncounted=exactness.not_counted(counts) is not None,
         sectors_per_request=counts.metrics().get(SECTORS_PER_REQUEST),
         wavefronts_per_request=wavefronts / shared_requests if shared_requests else None,
     )
@@ -185,6 +188,12 @@ def footnotes(rows: list[Row], device: devices.Device, n: int) -> list[str]:
     prepared = [row.variant for row in rows if len(row.timing.parts) > 1]
     if prepared:
         notes.append(benchmark_text.of_several_launches(prepared))
+    uncounted = [row.variant for row in rows if row.uncounted]
+    if uncounted and device.kind == "sim":
+        notes.append(
+            f"ms of {', '.join(uncounted)}: without their bulk copies and products of warpgroups, "
+            "which the model does not know."
+        )
     notes.append("max. error: against NumPy in float64, relative to N * max|a| * max|b|.")
     by_time = sorted(rows, key=lambda row: -row.timing.kernel_ms)
     names = dict.fromkeys(row.variant for row in (by_time[0], by_time[-1]))
