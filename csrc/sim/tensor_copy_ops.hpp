@@ -57,10 +57,17 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
 // Calls visit(global address, skipped bytes, bytes) for each row of a lane's box: what of the row
 // lies in the array.
 template <class F>
-inline void for_each_row(Warp& w, const TensorCopy& copy, const TensorMap& map, int i, F&& visit) {
+inline void for_each_row(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
+                         F&& visit) {
     int64_t at[most_dimensions];
     for (uint32_t d = 0; d < map.rank; ++d) at[d] = w.lanes<const int32_t>(copy.coordinate[d])[i];
     const int64_t item = bytes_of(map.element), extent = int64_t(map.extent[0]);
+    if (at[0] * item % int64_t{bulk_unit} != 0)
+        throw_misuse(w, op, i,
+                     "a box must begin at a multiple of 16 bytes in a row of the array; its first "
+                     "coordinate is " +
+                         std::to_string(at[0]) + ", and an element has " + std::to_string(item) +
+                         " bytes (a GPU stops with an illegal instruction)");
     const int64_t first = std::clamp<int64_t>(-at[0], 0, map.box[0]);
     const int64_t last = std::clamp<int64_t>(extent - at[0], first, map.box[0]);
     for (uint64_t row = 0, rows = map.rows(); row < rows; ++row) {
@@ -128,7 +135,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
                       std::max<uint64_t>(shared, w.block->shared_bytes));
     bool found = true;
     uint16_t hint = w.block->hints[op.pc];
-    for_each_row(w, copy, map, i, [&](uint64_t address, uint32_t skipped, uint32_t row_bytes) {
+    for_each_row(w, op, copy, map, i, [&](uint64_t address, uint32_t skipped, uint32_t row_bytes) {
         TensorBox::Row row{nullptr, skipped, row_bytes};
         if (row_bytes > 0) {
             const Buffer* b = w.block->memory->find(address, row_bytes, hint);

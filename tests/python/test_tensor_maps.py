@@ -105,12 +105,14 @@ def test_boxes(name: str) -> None:
         ({"element": "float8"}, "no tensor map has elements of float8"),
         ({"strides": ()}, "a tensor map has 1 to 5 dimensions"),
         ({"offset": 64}, "a box must lie at a multiple of 128 bytes in shared memory"),
+        ({"at": (3, 3)}, "a box must begin at a multiple of 16 bytes .* first coordinate is 3"),
+        ({"at": (-1, 0)}, "first coordinate is -1, and an element has 4 bytes"),
         ({"at": (4, 3, 0)}, "the tensor map has 2 dimensions; the instruction names 3"),
     ],
 )
 def test_wrong_maps(change: dict[str, Any], message: str) -> None:
     case = replace(PLAIN, **change)
-    if "at" in change:  # the instruction is of another rank than the map
+    if len(case.at) == 3:  # the instruction is of another rank than the map
         other = replace(case, box=(16, 8, 1))
         with pytest.raises(coalesce.LaunchError, match=message):
             tensor_map_cases.run(other, 0, "sim", lambda _, array: encoded(PLAIN, array))
