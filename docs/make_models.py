@@ -128,8 +128,8 @@ def gpus() -> Iterator[str]:
         "warps": "warps",
         "blocks": "blocks",
         "shared KB": "shared_kb",
-        "L1 + shared KB": "first_level_kb",
-        "L2 MB": "second_level_mb",
+        "L1 + shared KB": "l1_kb",
+        "L2 MB": "l2_mb",
         "GB/s": "dram_gbps",
     }
     listed = _core.model.gpus()

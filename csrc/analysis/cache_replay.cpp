@@ -212,7 +212,7 @@ struct CacheReplay::Machine {
 
     model::BlockSchedule schedule;
     model::RequestCoalescer coalescer;
-    model::SecondLevel second;
+    model::L2Cache second;
     uint64_t merged = 0;         // sectors
     std::vector<Misses> misses;  // by instruction, as L2 reports them
     // Lines that DRAM is fetching. If two lines share an entry, the older one is forgotten.
@@ -367,7 +367,7 @@ auto CacheReplay::with_lanes(const BlockRequests& requests, const BlockRequests:
 Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
                              std::vector<Misses>& misses) const {
     Filtered result;
-    model::FirstLevel cache(share_bytes_);
+    model::L1Cache cache(share_bytes_);
     std::vector<size_t> next(requests.warps_.size());
     std::vector<uint32_t> idle(next.size());  // rounds before a warp's first request
     if (!has_barriers_)
@@ -412,7 +412,7 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
             const AlikeLines alike =
                 r.scattered ? AlikeLines{} : alike_lines(r.first, r.stride, info.bytes);
             const uint64_t hash = (alike.first.line * 33 + uint32_t(r.stride)) * 0x9e3779b97f4a7c15;
-            model::FirstLevel::Place* const places =
+            model::L1Cache::Place* const places =
                 &requests.places_[(hash >> 32) % most_places * sim::warp_size];
             const uint64_t loads_before = cache.counts().l1_loads;
             const size_t traffic_before = result.traffic.size();
@@ -461,7 +461,7 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
             last_cycles = uint32_t(n);
             const auto cycles = [&] {
                 return with_lanes(requests, r, [&](sim::LaneMask mask, auto&& address) {
-                    return model::first_level_cycles(mask, info.bytes, address).data;
+                    return model::l1_cycles(mask, info.bytes, address).data;
                 });
             };
             if (n > 1 && info.space != Space::local)
@@ -515,7 +515,7 @@ bool CacheReplay::fill(bool ended) {
 void CacheReplay::run_slice() {
     const model::BlockSchedule::Slice& slice = machine_->schedule.run_slice();
     for (const model::BlockSchedule::Request& r : slice.requests) machine_->ask(r);
-    for (const auto& filtered : slice.ended) first_levels_.add(filtered->counts);
+    for (const auto& filtered : slice.ended) l1_counts_.add(filtered->counts);
     retired_ += slice.ended.size();
     if (retired_at_half_ == 0 && 2 * retired_ >= limit_) {
         retired_at_half_ = retired_;
@@ -537,7 +537,7 @@ CacheResult CacheReplay::finish() {
     result.most = double(most_);
     result.atomics = atomics_->cycles() * double(blocks_) / double(std::max<uint64_t>(1, retired_));
     c = machine_->second.counts();
-    c.add(first_levels_);
+    c.add(l1_counts_);
     c.l2_merged = machine_->merged;
     if (retired_ == 0 || retired_ >= blocks_) return result;
     // The remaining blocks behave like the second half: the same rates in L2, the same shares in

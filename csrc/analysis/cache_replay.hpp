@@ -100,7 +100,7 @@ class BlockRequests {
     void clear();
     std::vector<OfWarp> warps_;
     std::vector<uint64_t> addresses_;
-    std::vector<model::FirstLevel::Place> places_;  // of lines in L1; one row for each request
+    std::vector<model::L1Cache::Place> places_;  // of lines in L1; one row for each request
 };
 
 // One object for each launch. Its host threads share it.
@@ -156,8 +156,8 @@ class CacheReplay {
     struct Machine;  // the multiprocessors and what they share: L2 and the coalescer
     std::unique_ptr<Machine> machine_;
     uint64_t next_block_ = 0, retired_ = 0;
-    model::CacheCounts first_levels_;  // of the blocks that have retired
-    std::vector<Misses> misses_;       // by instruction
+    model::CacheCounts l1_counts_;  // of the blocks that have retired
+    std::vector<Misses> misses_;    // by instruction
     // Ended blocks and their warps; operations: all, the sum of each block's maximum, the maximum.
     uint64_t blocks_ended_ = 0, warps_ended_ = 0, operations_ = 0, most_in_blocks_ = 0, most_ = 0;
     model::CacheCounts at_half_;  // of L2, when half of the blocks had retired

@@ -201,7 +201,7 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
 
 // Whether a thread that ended after this op must have passed the barrier. This is the case if all
 // threads that pass the barrier later reach the op, and no path leads from the op to a barrier. A
-// thread that returned early is therefore told apart.
+// thread that returned early did not do this.
 bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];

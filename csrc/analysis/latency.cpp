@@ -107,7 +107,7 @@ class Walk {
             set(s.operands, now_.clock + operands_read);
             return;
         }
-        const double passes = std::max(1.0, first_level_cycles(i, c) + wavefronts(c));
+        const double passes = std::max(1.0, l1_cycles(i, c) + wavefronts(c));
         const double sent = std::max(now_.clock, now_.unit_free);
         now_.unit_free = sent + passes;
         const double done = now_.unit_free - 1 + answer_cycles(i, info, c);
@@ -122,7 +122,7 @@ class Walk {
     }
 
     // Average over the requests.
-    [[nodiscard]] double first_level_cycles(size_t i, const InstructionCounts& c) const {
+    [[nodiscard]] double l1_cycles(size_t i, const InstructionCounts& c) const {
         if (const Misses* m = misses(i)) return m->cycles_per_request();
         return double(c.lines) / double(c.requests);
     }

@@ -20,7 +20,7 @@
 // kernels with partial synchronization, fences and flags need more: times for pairs of lanes, and
 // clocks.
 //
-// Lanes that execute an instruction together are not ordered by it. `lockstep` tells what would be
+// Lanes that execute an instruction together are not ordered by it. `lockstep` says what would be
 // ordered if they were, as on GPUs before compute capability 7.0.
 #pragma once
 

@@ -165,7 +165,7 @@ struct Stepper::Impl {
     uint32_t current = 0;  // warp
     uint64_t steps = 0;
     uint64_t in_a_row = 0;       // of `current`
-    std::vector<bool> reported;  // by warp: run_to() has stopped where it stands
+    std::vector<bool> reported;  // by warp: run_to() has reported its position
     uint32_t stalled = 0;        // consecutive slices in which no warp had to wait
     // Lanes that have written each register, by warp and by the position of the frame.
     std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<LaneMask>>> known;

@@ -28,8 +28,8 @@ py::dict as_dict(const model::Gpu& g) {
     d["warps"] = g.warps;
     d["blocks"] = g.blocks;
     d["shared_kb"] = g.shared_kb;
-    d["first_level_kb"] = g.first_level_kb;
-    d["second_level_mb"] = g.second_level_mb;
+    d["l1_kb"] = g.l1_kb;
+    d["l2_mb"] = g.l2_mb;
     d["partitions"] = g.partitions;
     d["dram_gbps"] = g.dram_gbps;
     return d;
@@ -187,13 +187,13 @@ void add_model(py::module_ m) {
         "The groups of lanes in which a shared load or store is served, one after another: the "
         "mask of each group's active lanes, and its wavefronts.");
     m.def(
-        "first_level_cycles",
+        "l1_cycles",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes) {
             if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
                 throw py::value_error("1 to 32 addresses of accesses of 1 to 16 bytes are needed");
             const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
-            const model::FirstLevelCycles c = model::first_level_cycles(
-                mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
+            const model::L1Cycles c =
+                model::l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
             return py::make_tuple(c.lookups, c.data);
         },
         py::arg("addresses"), py::arg("itemsize"),

@@ -103,7 +103,7 @@ using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] pybind11::dict as_dict(const analysis::CacheResult& caches);
 [[nodiscard]] pybind11::dict as_dict(const model::Occupancy& occupancy);
 
-// A launch of which one block is stepped through, with everything that it refers to.
+// A launch in which one block is executed step by step, with all objects to which it refers.
 struct StepSession {
     StepSession(const sim::Program& program, const sim::RegisterMap& registers,
                 const sim::ModuleMemory& variables, const pybind11::list& arguments);

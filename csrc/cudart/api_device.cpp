@@ -45,7 +45,7 @@ DeviceProperties properties() {
     p.multiProcessorCount = int(gpu.multiprocessors);
     p.canMapHostMemory = p.concurrentKernels = p.unifiedAddressing = p.managedMemory = 1;
     p.asyncEngineCount = 2;
-    p.l2CacheSize = int(gpu.second_level_mb * (1 << 20));
+    p.l2CacheSize = int(gpu.l2_mb * (1 << 20));
     p.maxThreadsPerMultiProcessor = int(gpu.warps * 32);
     p.streamPrioritiesSupported = p.globalL1CacheSupported = p.localL1CacheSupported = 1;
     p.sharedMemPerMultiprocessor = size_t{gpu.shared_kb} << 10;

@@ -1,7 +1,7 @@
-// Functions of the driver API that programs ask the runtime for: cudaGetDriverEntryPoint().
+// Functions of the driver API that programs get from the runtime with cudaGetDriverEntryPoint().
 //
-// Programs that use tensor maps get cuTensorMapEncodeTiled() this way, without linking to the
-// driver. The tensor maps are the simulator's own (sim/tensor_map.hpp).
+// Programs that use tensor maps get cuTensorMapEncodeTiled() in this way, without linking to the
+// driver. The tensor maps have the simulator's own layout (sim/tensor_map.hpp).
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -23,7 +23,7 @@ constexpr int entry_point_success = 0, entry_point_not_found = 1;
 int write(void* to, const sim::TensorMap& map) {
     std::string wrong = sim::problem(map);
     if (reinterpret_cast<uintptr_t>(to) % sim::tensor_map_alignment != 0)
-        wrong = "a tensor map must lie at a multiple of 64 bytes";
+        wrong = "the address of a tensor map must be a multiple of 64 bytes";
     if (!wrong.empty()) {
         say_once("coalesce: cuTensorMapEncodeTiled(): " + wrong);
         return cuda_error_invalid_value;
@@ -33,7 +33,7 @@ int write(void* to, const sim::TensorMap& map) {
     return cuda_success;
 }
 
-// The L2 promotion changes no result.
+// Ignores the L2 promotion, which does not change results.
 int encode_tiled(void* to, int element, uint32_t rank, void* address, const uint64_t* extents,
                  const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
                  int interleave, int swizzle, int /*promotion*/, int fill) {

@@ -26,16 +26,16 @@ void CacheCounts::add(const CacheCounts& o) {
     dram_written_bytes += o.dram_written_bytes;
 }
 
-SecondLevel::SecondLevel(const Gpu& gpu)
-    : partitions_(gpu.partitions, SectoredCache(uint64_t(gpu.second_level_mb * 1024 * 1024 / 128) /
-                                                gpu.partitions)) {}
+L2Cache::L2Cache(const Gpu& gpu)
+    : partitions_(gpu.partitions,
+                  SectoredCache(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions)) {}
 
-uint32_t SecondLevel::home_of(uint64_t line) const {
+uint32_t L2Cache::home_of(uint64_t line) const {
     // The home partition changes every few kilobytes of addresses.
     return uint32_t(((line >> 5) * 0xd6e8feb86659fd93) >> 40) % uint32_t(partitions_.size());
 }
 
-bool SecondLevel::handle(const Traffic& t, uint32_t from) {
+bool L2Cache::handle(const Traffic& t, uint32_t from) {
     bool from_dram = false;
     switch (t.kind) {
         case Traffic::Kind::read:
@@ -56,7 +56,7 @@ bool SecondLevel::handle(const Traffic& t, uint32_t from) {
 }
 
 // Adds the sectors to a partition. Returns those that were missing.
-uint8_t SecondLevel::look_up(uint32_t partition, uint64_t line, uint8_t sectors) {
+uint8_t L2Cache::look_up(uint32_t partition, uint64_t line, uint8_t sectors) {
     const uint8_t there = partitions_[partition]
                               .touch(line, sectors, 0,
                                      [this](const SectoredCache::Line& gone) {
@@ -69,7 +69,7 @@ uint8_t SecondLevel::look_up(uint32_t partition, uint64_t line, uint8_t sectors)
     return uint8_t(sectors & ~there);
 }
 
-bool SecondLevel::read(uint64_t line, uint8_t sectors, uint32_t near) {
+bool L2Cache::read(uint64_t line, uint8_t sectors, uint32_t near) {
     const uint32_t home = home_of(line);
     uint8_t missing = look_up(near, line, sectors);
     if (missing && near != home) missing = look_up(home, line, missing);
@@ -82,7 +82,7 @@ bool SecondLevel::read(uint64_t line, uint8_t sectors, uint32_t near) {
     return true;
 }
 
-void SecondLevel::write(const Traffic& t, uint32_t near) {
+void L2Cache::write(const Traffic& t, uint32_t near) {
     const uint32_t home = home_of(t.line);
     const uint64_t passes = near == home ? 1 : 2;
     if (near != home) partitions_[near].drop(t.line, t.sectors);

@@ -41,7 +41,7 @@ struct CacheCounts {
     uint64_t l1_loads = 0, l1_load_hits = 0;    // sectors
     uint64_t l1_stores = 0, l1_store_hits = 0;  // sectors
     uint64_t l2_reads = 0, l2_writes = 0;       // sectors between L1 and L2
-    uint64_t l2_partial_writes = 0;             // sectors of which only a part was written
+    uint64_t l2_partial_writes = 0;             // partly written sectors
     uint64_t l2_merged = 0;  // reads that an earlier pending read answered (request_coalescer.hpp)
     uint64_t l2_lookups = 0, l2_hits = 0;  // sectors, summed over the partitions
     uint64_t dram_read_bytes = 0, dram_written_bytes = 0;
@@ -62,9 +62,9 @@ struct Traffic {
 };
 
 // The share of one block in the L1 of its multiprocessor.
-class FirstLevel {
+class L1Cache {
   public:
-    explicit FirstLevel(uint32_t bytes) : cache_(bytes / 128) {}
+    explicit L1Cache(uint32_t bytes) : cache_(bytes / 128) {}
 
     // Where a request last found its lines. This is a hint: if the line is still there, no search
     // is needed.
@@ -120,9 +120,9 @@ class FirstLevel {
     CacheCounts counts_;
 };
 
-class SecondLevel {
+class L2Cache {
   public:
-    explicit SecondLevel(const Gpu& gpu);
+    explicit L2Cache(const Gpu& gpu);
 
     // Handles a request from a cluster of multiprocessors. Returns whether DRAM must answer.
     bool handle(const Traffic& t, uint32_t from);

@@ -100,7 +100,7 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thr
         carveout = kb;
         break;
     }
-    o.cache_bytes = (gpu.first_level_kb - carveout) * 1024;
+    o.cache_bytes = (gpu.l1_kb - carveout) * 1024;
     return o;
 }
 

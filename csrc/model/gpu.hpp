@@ -29,8 +29,8 @@ struct Gpu {
     uint32_t fp32_lanes, fp64_lanes;  // per multiprocessor
     uint32_t warps, blocks;           // limits of a multiprocessor
     uint32_t shared_kb;               // largest size on a multiprocessor
-    uint32_t first_level_kb;          // L1 and shared memory together
-    double second_level_mb;
+    uint32_t l1_kb;                   // L1 and shared memory together
+    double l2_mb;
     uint32_t partitions;  // of L2; each holds the data that its multiprocessors read
     double dram_gbps;
 

@@ -44,7 +44,7 @@ class RequestCoalescer {
         if (p.line != line) return sectors;
         uint8_t left = 0;
         for (uint32_t s = 0; s < 4; ++s) {
-            const bool under_way = now > p.asked[s] - second_level && now < p.there[s];
+            const bool under_way = now > p.asked[s] - l2 && now < p.there[s];
             if ((sectors >> s & 1) && !under_way) left |= uint8_t(1u << s);
         }
         return left;
@@ -58,12 +58,12 @@ class RequestCoalescer {
         for (uint32_t s = 0; s < 4; ++s) {
             if (!(sectors >> s & 1)) continue;
             p.asked[s] = now;
-            p.there[s] = now + (from_dram ? dram : second_level);
+            p.there[s] = now + (from_dram ? dram : l2);
         }
     }
 
   private:
-    static constexpr double second_level = 200, dram = 600;  // cycles
+    static constexpr double l2 = 200, dram = 600;  // cycles
     static constexpr double never = -1e30;
     // Per cluster; so many that almost no request is forgotten.
     static constexpr uint32_t entries = 1 << 14;

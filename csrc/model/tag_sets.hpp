@@ -34,14 +34,14 @@ inline uint32_t tag_set(uint64_t line) {
     return odd(line & lower) | odd(line & upper) << 1;
 }
 
-struct FirstLevelCycles {
+struct L1Cycles {
     uint32_t lookups = 0;  // of tags
     uint32_t data = 0;     // wavefronts
 };
 
 // `address(lane)` returns the address of a lane; each lane of `mask` accesses `bytes` bytes.
 template <class Address>
-FirstLevelCycles first_level_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
+L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     constexpr uint32_t word_bytes = 4, line_bytes = 128;
     struct Wanted {
         uint64_t line;
@@ -59,7 +59,7 @@ FirstLevelCycles first_level_cycles(sim::LaneMask mask, uint32_t bytes, Address&
         const uint32_t words = (uint32_t{1} << std::max(1u, bytes / word_bytes)) - 1;
         lines[at].banks |= words << (a % line_bytes / word_bytes);
     });
-    FirstLevelCycles total;
+    L1Cycles total;
     total.lookups = *std::max_element(count.begin(), count.end());
     for (uint32_t k = 0; k < total.lookups; ++k) {
         // Banks that at least one, two, three or four of the lines need.

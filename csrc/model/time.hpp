@@ -46,7 +46,7 @@ struct Work {
     uint64_t constant_lookups = 0;   // addresses beyond the first of each request
     uint64_t l2_sectors = 0;         // read and written
     uint64_t l2_writes = 0;          // sectors written
-    uint64_t l2_partial_writes = 0;  // sectors of which only a part was written
+    uint64_t l2_partial_writes = 0;  // partly written sectors
     uint64_t dram_bytes = 0;
     double atomics = 0;  // cycles that L2 needs for atomics (atomics.hpp)
     // Averages over the warps: instructions, and the number of waits for global memory, for shared

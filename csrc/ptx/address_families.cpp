@@ -117,7 +117,8 @@ class FamilyFinder {
         return changed;
     }
 
-    // The register whose differences between lanes the result has, too; -1 if there is none.
+    // If the result differs between lanes exactly as an operand does, returns this operand's
+    // register; otherwise -1.
     [[nodiscard]] int64_t moved_from(const Instruction& in) const {
         if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in)) return -1;
         const Operand& d = in.operands[0];

@@ -27,8 +27,8 @@ namespace coalesce::ptx {
 struct AddressFamilies {
     static constexpr uint8_t none = UINT8_MAX, most = 64;
     std::vector<uint8_t> of_register;  // the family of each register, or none
-    // For each instruction, two sets of families: those of which it changes a member, and the
-    // subset whose differences between lanes may change.
+    // For each instruction, two sets of families: those with a member that it changes, and among
+    // these the families whose differences between lanes may change.
     std::vector<uint64_t> changed, renewed;
 };
 

@@ -204,7 +204,9 @@ Destination destination_of(const Instruction& i) {
     if (i.opcode == "wmma") {
         return i.has("store") ? Destination::only_read : Destination::written;
     }
-    if (i.opcode == "wgmma") return Destination::accumulated;
+    if (i.opcode == "wgmma") {
+        return i.has("mma_async") ? Destination::accumulated : Destination::only_read;
+    }
     if (i.opcode == "tcgen05") {
         return i.has("ld") ? Destination::written : Destination::only_read;
     }

@@ -381,8 +381,9 @@ void Lifter::redux(const Instruction& in) {
     machine(MachineOp::broadcast, {result(d), value});
 }
 
-// R2UR UR4, R8; R2UR P0, URZ, R8: sets P0 in lanes whose value is not the one that was taken. A
-// BRA.DIV that follows uses P0 to detect lanes with different member masks. No other use is known.
+// R2UR UR4, R8; R2UR P0, URZ, R8: copies the value of one lane. P0 is set in lanes with another
+// value. A BRA.DIV that follows uses P0 to detect lanes with different member masks. No other use
+// is known.
 void Lifter::to_uniform(const Instruction& in) {
     only(in, {});
     const bool compares = in.operands.size() == 3;

@@ -125,6 +125,9 @@ class Lifter : private sim::Emitter {
     [[noreturn]] void unsupported(const std::string& why = "") const;
     void only(const Instruction& in, std::initializer_list<std::string_view> known) const;
 
+    // The functions that lift instructions. The comment before each definition has examples of the
+    // instructions that it lifts.
+
     // lift_integer.cpp
     void iadd3(const Instruction& in);
     void add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]);

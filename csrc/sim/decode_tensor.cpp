@@ -1,4 +1,4 @@
-// Decoding of copies through tensor maps (cp.async.bulk.tensor).
+// Decodes copies through tensor maps (cp.async.bulk.tensor).
 #include "errors.hpp"
 #include "sim/decode.hpp"
 #include "sim/tensor_map.hpp"
@@ -71,7 +71,7 @@ bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
     Operand map = source_of_box;
     map.elements.clear();
     set_address(op, map, Space::generic);
-    // Boxes may begin and end at any element, whose size only the tensor map knows.
+    // A box may begin and end at any element. Only the tensor map has the size of elements.
     operand.memory.bytes = to_global ? 2 : 4;
     operand.index = uint32_t(program_.tensor_copies.size());
     program_.tensor_copies.push_back(copy);

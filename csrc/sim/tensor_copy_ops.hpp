@@ -2,9 +2,9 @@
 // (cp.async.bulk.tensor).
 //
 // METHOD
-// As with other bulk copies (mbarrier_ops.hpp), a copy to shared memory is checked when it is
-// issued and performed when a thread asks for its mbarrier; a copy to global memory is performed at
-// once. A box is copied row by row. Of a row only the elements inside the array are accessed.
+// As for other bulk copies (mbarrier_ops.hpp), a copy to shared memory is checked when it is
+// issued, and performed when a thread tests its mbarrier. A copy to global memory is performed at
+// once. A box is copied row by row. In each row, only the elements inside the array are accessed.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,15 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-inline constexpr uint32_t box_alignment = 128;  // of a box in shared memory
+inline constexpr uint32_t box_alignment = 128;  // for the address of a box in shared memory
 
-// The tensor map at lane i's address: a parameter of the kernel, or in global or constant memory.
+// The tensor map at lane i's address, which is in a kernel parameter, or in global or constant
+// memory.
 inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     read_addresses(w, op);
     const uint64_t address = w.address[i];
     if (address % tensor_map_alignment != 0)
-        throw_misuse(w, op, i, "a tensor map must lie at a multiple of 64 bytes");
+        throw_misuse(w, op, i, "the address of a tensor map must be a multiple of 64 bytes");
     const std::byte* bytes = nullptr;
     const std::vector<std::byte>& parameters = w.block->launch->parameters;
     if (address - param_window < window_bytes) {
@@ -54,8 +55,8 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     return *map;
 }
 
-// Calls visit(global address, skipped bytes, bytes) for each row of a lane's box: what of the row
-// lies in the array.
+// For each row of a lane's box, calls visit(global address, skipped bytes, bytes) with the part of
+// the row that is in the array.
 template <class F>
 inline void for_each_row(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
                          F&& visit) {
@@ -84,7 +85,7 @@ inline void for_each_row(Warp& w, const Op& op, const TensorCopy& copy, const Te
     }
 }
 
-// Tells checks of one lane's accesses to neighbouring bytes.
+// Announces one lane's accesses to adjacent bytes to checkers.
 template <Watch watch>
 inline void announce_bytes(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
                            uint64_t address, uint32_t bytes) {
@@ -96,15 +97,15 @@ inline void announce_bytes(Warp& w, const Op& op, ptx::Space space, Access acces
         });
 }
 
-// An address of shared memory that lane i names, from the start of the block's.
+// The address in shared memory that lane i names, from the start of the block's memory.
 inline uint64_t shared_place(Warp& w, Locator at, int32_t offset, bool narrow, int i) {
     const uint64_t base = narrow ? w.lanes<const uint32_t>(at)[i] : w.lanes<const uint64_t>(at)[i];
     const uint64_t place = base + uint64_t(int64_t{offset});
     return narrow ? uint32_t(place) : place;
 }
 
-// Finds the rows of lane i's box in global memory and its place in shared memory. False: a fault
-// was announced.
+// Finds the rows of lane i's box in global memory, and its address in shared memory. Returns false
+// if a fault was announced.
 template <Watch watch>
 inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
                      Access global_access, TensorBox& box, uint64_t& shared) {
@@ -124,7 +125,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
     box.element = map.element;
     box.nan = map.nan;
     const uint64_t bytes = map.rows() * box.row_bytes;
-    // Parts are exchanged within lines of 128 bytes.
+    // A swizzle permutes parts within lines of 128 bytes, so the box may touch whole lines.
     const uint64_t touched =
         map.swizzle == Swizzle::none
             ? bytes
@@ -151,7 +152,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
             }
             row.source = b->host + (address - b->address);
             if constexpr (watch == Watch::faults) {
-                // Checks see units of two bytes of what such copies write.
+                // For copies to global memory, checkers track units of two bytes.
                 const bool odd = stores && bytes_of(map.element) == 1;
                 const uint32_t before = odd ? uint32_t(address % 2) : 0;
                 const uint32_t seen = odd ? (row_bytes - before) / 2 * 2 : row_bytes;
@@ -166,7 +167,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
     return found;
 }
 
-// One block's copy; `to` is the issuing block, or another one of its cluster (multicast).
+// The copy for one block. `to` is the issuing block, or another block of its cluster (multicast).
 template <Watch watch>
 inline void start_box(Warp& w, const Op& op, int i, uint64_t shared, uint32_t bytes,
                       uint32_t barrier, const TensorBox& box) {
@@ -199,7 +200,7 @@ void box_to_shared(Warp& w, const Op& op) {
             start_box<watch>(w, op, i, shared, bytes, barrier, box);
             return;
         }
-        // Each block of the cluster gets the box as if its own warp of this number copied it.
+        // Each block of the cluster gets the box as if its own warp with this number copied it.
         const uint32_t ranks = w.lanes<const uint16_t>(copy.blocks)[i];
         if (!w.block->cluster)
             throw_misuse(w, op, i, "a copy to the blocks of a cluster needs a launch in clusters");

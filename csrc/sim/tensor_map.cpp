@@ -26,7 +26,7 @@ constexpr ElementInfo elements[map_elements] = {
 constexpr uint64_t mark = 0x70616d726f736e74;  // "tnsormap"
 constexpr uint32_t largest_box = 256, largest_step = 8;
 
-// What encode() writes.
+// The layout that encode() writes.
 struct Layout {
     uint64_t mark, checksum, address;
     uint8_t element, rank, swizzle, nan;
@@ -51,7 +51,7 @@ std::string numbered(const char* what, uint32_t dimension, const std::string& wr
     return std::string(what) + " " + std::to_string(dimension) + " of the tensor map " + wrong;
 }
 
-// float32 as the copy writes it where the map has another element.
+// Converts a float32 as the copy does if the map has another floating-point type.
 uint32_t converted(uint32_t bits, MapElement element) {
     const bool flushes = element == MapElement::f32_ftz || element == MapElement::tf32_ftz;
     const bool rounds = element == MapElement::tf32 || element == MapElement::tf32_ftz;
@@ -59,7 +59,7 @@ uint32_t converted(uint32_t bits, MapElement element) {
     if (flushes && magnitude < 0x00800000u) return sign;
     if (!rounds) return bits;
     if (magnitude > 0x7f800000u) return bits & 0xffffe000u;
-    return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000u;  // a tie to even
+    return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000u;  // ties to even
 }
 
 void convert(std::byte* row, uint32_t bytes, MapElement element) {

@@ -123,8 +123,8 @@ TEST(SectoredCache, KeepsLinesThatFit) {
     EXPECT_GT(kept, 2048 * 0.98);  // lines at a stride of a power of two are spread over all sets
 }
 
-TEST(FirstLevel, StoresAllocateALineWithoutData) {
-    FirstLevel cache(1 << 15);
+TEST(L1Cache, StoresAllocateALineWithoutData) {
+    L1Cache cache(1 << 15);
     EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0011);
     EXPECT_EQ(cache.load({7, 0b0111, 0}), 0b0100);
     cache.store({9, 0b1111, 0b1111});
@@ -142,13 +142,13 @@ TEST(FirstLevel, StoresAllocateALineWithoutData) {
 Gpu small(uint32_t partitions, uint32_t lines) {
     Gpu gpu = *find_gpu("h200");
     gpu.partitions = partitions;
-    gpu.second_level_mb = lines * 128.0 / (1024 * 1024);
+    gpu.l2_mb = lines * 128.0 / (1024 * 1024);
     return gpu;
 }
 
-TEST(SecondLevel, AgreesWithALeastRecentlyUsedList) {
+TEST(L2Cache, AgreesWithALeastRecentlyUsedList) {
     std::mt19937_64 random(3);
-    SecondLevel cache(small(1, 16));
+    L2Cache cache(small(1, 16));
     SlowCache slow{16};
     uint64_t reads = 0, lookups = 0, hits = 0, fetched = 0, written = 0;
     for (int n = 0; n < 20000; ++n) {
@@ -182,8 +182,8 @@ TEST(SecondLevel, AgreesWithALeastRecentlyUsedList) {
     EXPECT_EQ(cache.counts().dram_written_bytes, 32 * written);
 }
 
-TEST(SecondLevel, BothPartitionsKeepACopyAndDramIsReadOnce) {
-    SecondLevel cache(small(2, 1 << 16));
+TEST(L2Cache, BothPartitionsKeepACopyAndDramIsReadOnce) {
+    L2Cache cache(small(2, 1 << 16));
     constexpr uint64_t lines = 1 << 12;
     const auto read_all = [&](uint32_t from) {
         for (uint64_t line = 0; line < lines; ++line)
@@ -202,8 +202,8 @@ TEST(SecondLevel, BothPartitionsKeepACopyAndDramIsReadOnce) {
     EXPECT_EQ(cache.counts().l2_lookups, before + 2 * 4 * lines);
 }
 
-TEST(SecondLevel, DramIsReadInHalfLines) {
-    SecondLevel cache(small(1, 1024));
+TEST(L2Cache, DramIsReadInHalfLines) {
+    L2Cache cache(small(1, 1024));
     for (uint64_t line = 0; line < 100; ++line)
         cache.handle({line, 0, 0b0001, 0, Traffic::Kind::read}, 0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 100u);
@@ -213,8 +213,8 @@ TEST(SecondLevel, DramIsReadInHalfLines) {
     EXPECT_EQ(cache.counts().dram_read_bytes, 64 * 101u);
 }
 
-TEST(SecondLevel, WritesReachDramOnEviction) {
-    SecondLevel cache(small(1, 1024));
+TEST(L2Cache, WritesReachDramOnEviction) {
+    L2Cache cache(small(1, 1024));
     for (uint64_t line = 0; line < 10000; ++line)
         cache.handle({line, 0, 15, 15, Traffic::Kind::write}, 0);
     EXPECT_EQ(cache.counts().dram_read_bytes, 0u);
@@ -227,7 +227,7 @@ TEST(Gpus, AreUniqueAndCiteTheirSources) {
         EXPECT_TRUE(names.insert(gpu.name).second);
         EXPECT_EQ(find_gpu(gpu.name), &gpu);
         EXPECT_FALSE(gpu.source.empty());
-        EXPECT_GT(gpu.first_level_kb, gpu.carveouts_kb().back() - 1);
+        EXPECT_GT(gpu.l1_kb, gpu.carveouts_kb().back() - 1);
         EXPECT_EQ(gpu.carveouts_kb().back(), gpu.shared_kb);
     }
     EXPECT_EQ(find_gpu("abacus"), nullptr);

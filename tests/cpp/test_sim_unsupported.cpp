@@ -35,7 +35,6 @@ INSTANTIATE_TEST_SUITE_P(
                     "vset2.u32.u32.eq.max %r0, %r1, %r2, %r3", "redux.sync.min.f32 %f0, %f1, -1",
                     "atom.global.add.u16 %h0, [%out], 1", "atom.global.min.f32 %f0, [%out], %f1",
                     "ld.global.b128 %d0, [%in]", "cp.async.ca.shared.global [%r1], [%in], 5",
-                    "cp.async.bulk.prefetch.L2.global [%d1], 16",
                     "mma.sync.aligned.m8n8k4 %r0, %r1, %r2, %r3",
                     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r0, %r1}, [%r2]",
                     "tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d1, {%r1}]",

@@ -121,7 +121,7 @@ def test_lookups_of_tags(width):
     (metric,) = recorded["metrics"]
     tables = counter_cases.many_lines.tables(width)
     predicted = {
-        name: _core.model.first_level_cycles(offsets.tolist(), width)[0] - 1
+        name: _core.model.l1_cycles(offsets.tolist(), width)[0] - 1
         for name, offsets in tables.items()
     }
     assert predicted == {name: counted[f"global_load<{width}> {name}"][metric] for name in tables}

@@ -54,9 +54,7 @@ def peaks_of(device: Device, dtype: np.dtype[Any]) -> Peaks | None:
     gflops = None
     if lanes is not None:
         gflops = gpu["multiprocessors"] * gpu[lanes] * _OPERATIONS * gpu["clock_ghz"]
-    return Peaks(
-        gpu["title"], gflops, gpu["dram_gbps"], gpu["second_level_mb"] * 2**20, gpu["source"]
-    )
+    return Peaks(gpu["title"], gflops, gpu["dram_gbps"], gpu["l2_mb"] * 2**20, gpu["source"])
 
 
 def _entry(device: Device) -> dict[str, Any] | None:

@@ -16,9 +16,8 @@ namespace {
 
 using Addresses = std::array<uint64_t, 32>;
 
-FirstLevelCycles cycles(const Addresses& addresses, uint32_t bytes,
-                        sim::LaneMask mask = sim::all_lanes) {
-    return first_level_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
+L1Cycles cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask mask = sim::all_lanes) {
+    return l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });
 }
 
 Addresses apart(uint64_t bytes, uint64_t first = 0) {
@@ -29,7 +28,7 @@ Addresses apart(uint64_t bytes, uint64_t first = 0) {
 
 // Each set looks up its lines in the order of their lanes, one line at a time. The bank that most
 // of the lines looked up at the same time need determines how long this takes.
-FirstLevelCycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask mask) {
+L1Cycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask mask) {
     std::map<uint32_t, std::vector<uint64_t>> lines;  // by set
     std::map<uint64_t, std::set<uint64_t>> banks;     // by line
     for (size_t lane = 0; lane < 32; ++lane) {
@@ -41,7 +40,7 @@ FirstLevelCycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::La
     }
     size_t lookups = 0;
     for (const auto& [set, those] : lines) lookups = std::max(lookups, those.size());
-    FirstLevelCycles total{.lookups = uint32_t(lookups), .data = 0};
+    L1Cycles total{.lookups = uint32_t(lookups), .data = 0};
     for (size_t k = 0; k < lookups; ++k) {
         std::map<uint64_t, uint32_t> wanted;  // by bank
         for (const auto& [set, those] : lines)
@@ -54,7 +53,7 @@ FirstLevelCycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::La
     return total;
 }
 
-TEST(FirstLevelCycles, AgreeWithASimulationOfEachBank) {
+TEST(L1Cycles, AgreeWithASimulationOfEachBank) {
     std::mt19937_64 random(1);
     for (const uint32_t bytes : {1u, 2u, 4u, 8u, 16u})
         // bytes: many, some or no lanes share a line.
@@ -63,26 +62,26 @@ TEST(FirstLevelCycles, AgreeWithASimulationOfEachBank) {
                 Addresses addresses;
                 for (uint64_t& a : addresses) a = random() % (range / bytes) * bytes;
                 const auto mask = sim::LaneMask(n % 2 ? random() : sim::all_lanes);
-                const FirstLevelCycles found = cycles(addresses, bytes, mask);
-                const FirstLevelCycles slow = slow_cycles(addresses, bytes, mask);
+                const L1Cycles found = cycles(addresses, bytes, mask);
+                const L1Cycles slow = slow_cycles(addresses, bytes, mask);
                 ASSERT_EQ(found.lookups, slow.lookups) << bytes << " bytes of " << range;
                 ASSERT_EQ(found.data, slow.data) << bytes << " bytes of " << range;
             }
 }
 
-TEST(FirstLevelCycles, LinesWithDifferentBanksAreLookedUpFourAtATime) {
-    const FirstLevelCycles c = cycles(apart(33 * 4), 4);
+TEST(L1Cycles, LinesWithDifferentBanksAreLookedUpFourAtATime) {
+    const L1Cycles c = cycles(apart(33 * 4), 4);
     EXPECT_EQ(c.lookups, 8u);
     EXPECT_EQ(c.data, 8u);
 }
 
-TEST(FirstLevelCycles, LinesWithTheSameBankAreReadOneByOne) {
-    const FirstLevelCycles c = cycles(apart(128), 4);
+TEST(L1Cycles, LinesWithTheSameBankAreReadOneByOne) {
+    const L1Cycles c = cycles(apart(128), 4);
     EXPECT_EQ(c.lookups, 8u);
     EXPECT_EQ(c.data, 32u);
 }
 
-TEST(FirstLevelCycles, OneLineTakesOneCycle) {
+TEST(L1Cycles, OneLineTakesOneCycle) {
     for (const uint64_t first : {0u, 128u, 1u << 20}) {
         EXPECT_EQ(cycles(apart(4, first), 4).data, 1u);
         EXPECT_EQ(cycles(apart(4, first), 4).lookups, 1u);
@@ -92,9 +91,9 @@ TEST(FirstLevelCycles, OneLineTakesOneCycle) {
     EXPECT_EQ(cycles(apart(4), 4, 0).data, 0u);
 }
 
-TEST(FirstLevelCycles, WideAccessesNeedMoreBanks) {
+TEST(L1Cycles, WideAccessesNeedMoreBanks) {
     for (const uint32_t bytes : {8u, 16u}) {
-        const FirstLevelCycles all = cycles(apart(bytes), bytes);
+        const L1Cycles all = cycles(apart(bytes), bytes);
         EXPECT_EQ(all.lookups, 1u);
         EXPECT_EQ(all.data, bytes / 4);  // words per bank
         EXPECT_EQ(cycles(apart(0), bytes).data, 1u);
