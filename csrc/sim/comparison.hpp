@@ -1,4 +1,4 @@
-// The comparisons of PTX by their names.
+// The comparisons of PTX, by name.
 #pragma once
 
 #include <cstdint>

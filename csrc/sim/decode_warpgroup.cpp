@@ -1,4 +1,4 @@
-// Decoding of products of a warpgroup: wgmma.
+// Decodes products of a warpgroup: wgmma.
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t depth_bytes = 32;  // of a and b along k
 
-// "m64n256k16"
+// Reads a shape such as "m64n256k16".
 bool shape_named(std::string_view text, uint32_t& n, uint32_t& k) {
     if (!text.starts_with("m64n")) return false;
     const char* const end = text.data() + text.size();
@@ -29,7 +29,7 @@ bool shape_named(std::string_view text, uint32_t& n, uint32_t& k) {
 bool is_fp8(Element e) { return e == Element::e4m3 || e == Element::e5m2; }
 bool is_byte(Element e) { return e == Element::s8 || e == Element::u8; }
 
-// PTX ISA, "wgmma.mma_async": the types, and the numbers of columns.
+// Whether this form exists: the types, and the number of columns (PTX ISA, "wgmma.mma_async").
 bool is_form(Element d, Element a, Element b, uint32_t n, uint32_t k) {
     using enum Element;
     if (k * uint32_t(bits_of(a)) != 8 * depth_bytes) return false;
@@ -53,7 +53,8 @@ Locator Decoder::descriptor(const Operand& operand) {
 //     {d...}, a, b-descriptor, p, imm-scale-a, imm-scale-b{, imm-trans-a}, imm-trans-b;
 bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
     if (opcode_ == OpCode::wgmma_wait) {
-        // The products of a warpgroup are one: its warps wait for each other.
+        // The warps of a warpgroup wait for each other, because they execute their products
+        // together.
         if (in.operands.at(0).kind != Operand::Kind::integer)
             malformed("the number of groups must be a constant");
         if (engine_.memory.warpgroup_wait) {

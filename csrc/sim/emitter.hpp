@@ -1,5 +1,5 @@
-// What the decoder of PTX and the lifter of machine code do alike: they append operations to a
-// program, and lay out its constants and the scratch registers of its frames.
+// Functions that the decoder of PTX and the lifter of machine code share. They append operations to
+// a program, and lay out its constants and the scratch registers of its frames.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace coalesce::sim {
 
-// Registers and constants start at multiples of this, for vector loads.
+// Registers and constants start at multiples of this, so that vector loads are aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
-// The predicate under which an instruction is executed.
+// The predicate that guards an instruction.
 struct Guard {
     Locator predicate = no_operand;
     bool negated = false;
@@ -25,53 +25,56 @@ struct Guard {
 
 class Emitter {
   protected:
-    // Whether red zones lie between registers and between constants. Those of machine code are
-    // neighbours, and a launch copies its constants.
+    // Whether red zones separate registers, and constants. In machine code, registers and constants
+    // must be adjacent, because pairs are adjacent registers and a launch copies its constants.
     enum class Spacing : uint8_t { apart, adjacent };
 
     Emitter(const Engine& engine, Spacing spacing)
         : engine_(engine), red_zone_(spacing == Spacing::apart ? red_zone_bytes : 0) {}
 
-    // A function's registers: its frame grows as scratch registers are needed.
+    // The registers of a function. The frame grows when more scratch registers are needed.
     struct Frame {
         uint32_t bytes = 0;
         RedZones red_zones;
         struct Pool {
             std::vector<Locator> registers;
-            size_t used = 0;  // by this instruction
+            size_t used = 0;  // used by the current instruction
         };
-        std::map<uint32_t, Pool> scratch;  // by the bytes of a register, all lanes
+        std::map<uint32_t, Pool> scratch;  // by the size of a register in bytes, for all lanes
     };
 
-    // From here on, ops belong to the instruction of this number.
+    // Starts the instruction with this number. Later ops belong to it.
     void begin_instruction(uint32_t pc);
-    // Appends an op of the instruction.
+    // Appends an op of the current instruction.
     Op& append(Op op);
-    // The same for the lanes that the guard leaves, unless the op has a guard already.
+    // Like append(), but the op has an effect only where the guard is true. If the op already has a
+    // guard, that guard is kept.
     Op& emit(Op op, Guard guard);
-    // Appends an op that belongs to no instruction: nobody counts it.
+    // Appends an op that belongs to no instruction, and is therefore not counted.
     Op& append_between(Control control);
 
-    // Registers that are constant and the same in all lanes: `count` neighbours of `width` bytes a
-    // lane, the lowest bits first. A width of 0 is a predicate. Equal ones are the same register.
+    // Constant registers with the same value in all lanes: `count` adjacent registers of `width`
+    // bytes per lane, the lowest bits first. A width of 0 means a predicate. Equal constants share
+    // a register.
     Locator constant(uint64_t bits, uint32_t width, uint32_t count = 1);
-    // A constant register of so many bytes, all lanes, that is filled later.
+    // A constant register of this size, for all lanes, that is filled later.
     Locator new_constant(uint32_t bytes);
-    // A register of so many bytes, all lanes, that lives for one instruction. Those of a function
-    // share a few.
+    // A register of this size, for all lanes, for one instruction. All instructions of a function
+    // share the same few.
     Locator scratch(uint32_t bytes);
-    // The opposite of a predicate.
+    // Appends the negation of a predicate.
     void append_not(Locator result, Locator predicate);
 
-    // A register of `size` bytes at `at` in the frame; returns where the next one may lie.
+    // Places a register of `size` bytes at `at` in the frame. Returns the position of the next
+    // register.
     uint32_t place(uint32_t at, uint32_t size);
 
     const Engine& engine_;
     Program program_;
     Frame frame_;
     uint32_t pc_ = 0;
-    OpCode opcode_ = OpCode::unknown;  // of the instruction
-    bool first_op_ = true;             // none was appended for the instruction yet
+    OpCode opcode_ = OpCode::unknown;  // of the current instruction
+    bool first_op_ = true;             // no op has been appended for the current instruction yet
     RedZones constant_zones_;
 
   private:

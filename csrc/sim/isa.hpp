@@ -49,12 +49,13 @@ struct OpTable {
     Handler predicate_not;  // operand 0 = not operand 1, for predicates
     Handler multiply_add;   // fma.rn.f32
     Handler local_address;  // an address in the frame's local memory
-    // What moves a memory instruction's data. `memory`: the type of an element there.
+    // The function that moves the data of a memory instruction. `memory` is the type of an element
+    // in memory.
     Mover (*load)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*atomic)(AtomicUpdate update, ptx::Type type);
-    Mover (*swap_attempt)(uint32_t bytes);  // of machine code: ATOMS.CAST.SPIN
-    Handler (*machine)(MachineOp op);       // of machine code: ops_machine.cpp
+    Mover (*swap_attempt)(uint32_t bytes);  // machine code: ATOMS.CAST.SPIN
+    Handler (*machine)(MachineOp op);       // machine code: ops_machine.cpp
     Handler (*matrix)(MatrixKind kind);
 };
 

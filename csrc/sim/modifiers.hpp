@@ -14,17 +14,17 @@
 
 namespace coalesce::sim {
 
-// A modifier that has a meaning in some instruction, as a number. A string literal becomes a Word
-// when the simulator is compiled, and one that is not in the list below does not compile. Types
-// (.f32) are not words: Modifiers::take_type() reads them.
+// A modifier that some instruction has, as a number. A string literal is converted to a Word at
+// compile time; it is a compile-time error if the list below does not contain it. Types (.f32) are
+// not words: Modifiers::take_type() reads them.
 class Word {
   public:
-    constexpr Word() = default;  // none
+    constexpr Word() = default;  // no modifier
     template <size_t n>
     consteval Word(const char (&text)[n]) : number_(number_of(text)) {
         if (number_ == 0) throw "not in the list of words";
     }
-    // None if the text is not in the list.
+    // Returns no modifier if the list does not contain the text.
     [[nodiscard]] static Word named(std::string_view text);
     constexpr bool operator==(const Word&) const = default;
     constexpr explicit operator bool() const { return number_ != 0; }
@@ -32,7 +32,7 @@ class Word {
   private:
     static constexpr std::string_view list[] = {
         "",
-        // of several kinds of instructions
+        // for several kinds of instructions
         "sync", "aligned", "ftz", "sat", "relu", "satfinite", "rn", "rz", "rm", "rp", "rna", "rni",
         "rzi", "rmi", "rpi", "lo", "hi", "wide", "cc", "wrap", "clamp", "l", "r", "up", "down",
         "to",
@@ -43,7 +43,7 @@ class Word {
         // comparisons
         "eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu",
         "num", "nan", "and", "or", "xor",
-        // lanes among each other, barriers
+        // operations between lanes, barriers
         "bfly", "idx", "all", "any", "uni", "ballot", "popc", "add", "min", "max", "arrive", "red",
         "wait", "warp", "parity", "expect_tx", "expect_tx_only", "noComplete", "noinc", "init",
         "inval", "arrive_drop", "complete_tx", "test_wait", "try_wait", "mbarrier",
@@ -75,14 +75,14 @@ class Modifiers {
 
     // Consumes the modifier if it is present.
     bool take(Word word);
-    // Consumes the first of these words that is present. Returns none if none is.
+    // Consumes the first of these words that is present. Returns an empty Word if none is.
     Word take_one(std::initializer_list<Word> words);
     // Consumes the first modifier that is a type.
     ptx::Type take_type();
     // Consumes every modifier that starts with the prefix (cache hints: "L1::", "L2::").
     void drop_prefix(std::string_view prefix);
     void drop_all();
-    // The first type, which is left.
+    // Returns the first type without consuming it.
     [[nodiscard]] ptx::Type type() const;
 
     [[nodiscard]] bool empty() const;

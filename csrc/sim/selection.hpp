@@ -1,14 +1,15 @@
-// How decoders choose a handler: a request for an operation, and the selection that answers it.
+// How decoders choose a handler: they make a Request for an operation, and get a Selection.
 //
 // METHOD
-// A row of ops.inc names a function that gets the Request and the modifiers. It consumes each
-// modifier that it gives a meaning, and returns the handler with the types of its operands. The
-// decoder of PTX converts operands to these types; the lifter of machine code splits and joins
+// A row of ops.inc names a function that takes the Request and the modifiers. The function consumes
+// the modifiers that it interprets, and returns the handler and the types of its operands. The
+// decoder of PTX converts operands to these types. The lifter of machine code splits and joins
 // registers for them.
 //
-// This header and modifiers.hpp are included where lanes' loops are compiled once per instruction
-// set. Nothing in them may become a function of its own there: the linker keeps one of several
-// equal inline functions, and that could be one with instructions that the processor lacks.
+// This header and modifiers.hpp are included in files that are compiled once for each instruction
+// set. All functions here must be inlined in these files. If a compiler emitted such a function
+// several times, the linker would keep one of them, possibly one with instructions that the
+// processor does not have.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ namespace coalesce::sim {
 
 struct Request {
     OpCode code = OpCode::unknown;
-    std::span<const ptx::Operand> operands;  // of the lifter: as many, none of any kind
+    // From the lifter: the right number of operands, but without contents.
+    std::span<const ptx::Operand> operands;
 };
 
 // The types of an operation's operands, destinations first.
@@ -37,7 +39,7 @@ class OperandTypes {
     [[gnu::always_inline]] constexpr OperandTypes(std::initializer_list<ptx::Type> types) {
         for (const ptx::Type type : types) push_back(type);
     }
-    // `count` operands of one type.
+    // Returns `count` operands of the same type.
     [[gnu::always_inline]] static constexpr OperandTypes all(ptx::Type type, size_t count) {
         OperandTypes types;
         for (size_t n = 0; n < count; ++n) types.push_back(type);
@@ -53,16 +55,16 @@ class OperandTypes {
     uint8_t size_ = 0;
 };
 
-// The types say how wide registers are read and how immediates are converted.
+// The types determine the width of registers and the conversion of immediates.
 struct Selection {
-    Handler run = nullptr;  // null: there is none for these types and modifiers
+    Handler run = nullptr;  // null: there is no handler for these types and modifiers
     OperandTypes types;
     uint8_t destinations = 1;
     Payload payload;
     bool synchronizes = false;  // the last operand is a member mask
 };
 
-// What an atomic leaves in memory; ops_transfer.cpp says it of each.
+// How an atomic updates memory; see ops_transfer.cpp.
 enum class AtomicUpdate : uint8_t {
     add,
     minimum,
@@ -76,18 +78,18 @@ enum class AtomicUpdate : uint8_t {
     decrement,
 };
 
-// Updates that only replace or combine bits, whatever type these are of.
+// Whether an update only replaces or combines bits, so that their type does not matter.
 [[nodiscard]] constexpr bool is_bitwise(AtomicUpdate update) {
     return update == AtomicUpdate::exchange || update == AtomicUpdate::compare_and_swap ||
            update == AtomicUpdate::bit_and || update == AtomicUpdate::bit_or ||
            update == AtomicUpdate::bit_xor;
 }
 
-// The handlers of ops_matrix.cpp.
+// The handlers in ops_matrix.cpp.
 enum class MatrixKind : uint8_t {
-    product,    // by Matrices::arithmetic
+    product,    // as Matrices::arithmetic specifies
     doubles,    // a chain of fused multiply-adds
-    in_floats,  // m8n8k4 of halves without tensor cores for it: by FFMA, each group of 8 lanes
+    in_floats,  // m8n8k4 of halves without tensor cores: FFMA for each group of 8 lanes
     transpose,
 };
 

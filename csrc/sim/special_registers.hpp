@@ -1,4 +1,4 @@
-// The special registers of PTX (%tid.x) that are simulated. ops_move.cpp says what each contains.
+// The special registers of PTX (%tid.x) that are simulated. ops_move.cpp has their values.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,15 @@
 // Products of a warpgroup (wgmma).
 //
 // METHOD
-// Each warp computes its 16 rows when it comes to the instruction, tile by tile as for mma
-// (matrix_arithmetic.hpp). On a GPU the sums are there only after wgmma.wait_group; a missing wait
-// does not show here. The warps of a warpgroup wait for each other at wgmma.wait_group, since
-// products that one warp has waited for no longer read shared memory for any of them.
+// Each warp computes its 16 rows when it executes the instruction, tile by tile as for mma
+// (matrix_arithmetic.hpp). On a GPU, the sums are available only after wgmma.wait_group; here a
+// missing wait has no effect on the sums. The warps of a warpgroup wait for each other at
+// wgmma.wait_group. So after the wait of one warp, the awaited products of no warp read shared
+// memory.
 //
-// Operands in shared memory are announced to checks only: they do not pass through the load/store
-// unit, whose requests other observers count. They are announced twice, at the product and at
-// wgmma.wait_group, since the tensor cores may read them at any time between.
+// Accesses to operands in shared memory are announced only to checkers. Other observers count
+// requests of the load/store unit, which these accesses do not use. Each access is announced twice,
+// at the product and at wgmma.wait_group, because the tensor cores may read at any time in between.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Announces what a product reads, spread over the lanes.
+// Announces the accesses of a product, distributed over the lanes.
 inline void announce_reads(Warp& w, const ProductReads& reads) {
     const LaneMask all = w.mask;
     for (size_t first = 0; first < reads.places.size(); first += warp_size) {
@@ -49,13 +50,14 @@ inline void warpgroup_wait(Warp& w, const Op& op) {
     }
 }
 
-// Reads an operand's parts of 16 bytes and remembers where they were, for checks.
+// Reads parts of 16 bytes of an operand and stores their addresses for checkers.
 template <Watch watch>
 class OperandReader {
   public:
     OperandReader(Warp& w, const Op& op) : w_(w), op_(op) {}
 
-    // Copies 16 bytes at an address that counts the reserved bytes. Zeros where there is a fault.
+    // Copies 16 bytes from an address that includes the reserved bytes. After a fault, copies
+    // zeros.
     void read(uint32_t address, std::byte* to) {
         const Block& block = *w_.block;
         const uint64_t at = uint64_t{address} - block.program->reserved_shared;
@@ -87,7 +89,7 @@ class OperandReader {
     std::vector<uint64_t> places_;
 };
 
-// Elements of `bits` bits (single bits: words of 32) of 16 bytes.
+// The elements of `bits` bits in 16 bytes. Single bits are combined to 32-bit words.
 inline int take_elements(const std::byte* bytes, int bits, uint32_t* out) {
     const int count = 128 / bits;
     for (int e = 0; e < count; ++e) {
@@ -137,7 +139,7 @@ inline void multiply_tile(const Matrices& x, Tile& t) {
     multiply_fused(x, t);
 }
 
-// The descriptor, which all lanes have to name alike.
+// The descriptor, which must be the same in all lanes.
 inline SharedMatrix shared_matrix(Warp& w, const Op& op, Locator at) {
     const uint64_t* const bits = w.lanes<const uint64_t>(at);
     for (int lane = 1; lane < warp_size; ++lane) {
