@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 
 import numpy as np
 import pytest
@@ -371,6 +372,33 @@ def test_simd_intrinsics(evaluate, parts):
         assert got["sads"][i] == sum(abs(p - q) for p, q in zip(sx, sy, strict=True))
         ux, uy = lanes(x, bits, False), lanes(y, bits, False)
         assert got["sadu"][i] == sum(abs(p - q) for p, q in zip(ux, uy, strict=True))
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_packed_comparisons(evaluate, parts):
+    bits = 32 // parts
+    a, b, c = words(300, 22), words(300, 23), words(300, 24)
+    b[100:150] = a[100:150]
+    b[150:200] ^= np.uint32(0x00FF00FF)
+    compare = {
+        "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
+        "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    }  # fmt: skip
+    signs = list(itertools.product("us", "us"))
+    results = {
+        f"{name}_{p}{q}{add}": ("uint32", evaluate.ptx(
+            "uint32", f"vset{parts}.{p}32.{q}32.{name}{add} %0, %1, %2, %3;", "r:a", "r:b", "r:c"))
+        for name in compare for p, q in signs for add in ("", ".add")
+    }  # fmt: skip
+    results = {name.replace(".", "_"): value for name, value in results.items()}
+    expected: dict[str, list[int]] = {name: [] for name in results}
+    for x, y, z in (tuple(map(int, v)) for v in zip(a, b, c, strict=True)):
+        for (name, f), (p, q) in itertools.product(compare.items(), signs):
+            pairs = zip(lanes(x, bits, p == "s"), lanes(y, bits, q == "s"), strict=True)
+            truth = [int(f(i, j)) for i, j in pairs]
+            expected[f"{name}_{p}{q}"].append(join(truth, bits))
+            expected[f"{name}_{p}{q}_add"].append((z + sum(truth)) & 0xFFFFFFFF)
+    check(evaluate(results, a=a, b=b, c=c), expected)
 
 
 def test_packed_halfwords_and_dot_products(evaluate):

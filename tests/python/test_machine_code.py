@@ -118,6 +118,36 @@ def test_wide_integers():
         np.testing.assert_array_equal(out[1][:, 5], a * b + c)
 
 
+def test_integers_packed_into_bytes_and_halves():
+    """The assembler makes I2IP of cvt.pack, and several instructions of vset4."""
+    source = """
+    extern "C" __global__ void k(int n, const int* a, const int* b, const int* c, int* out) {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t >= n) return;
+        int x = a[t], y = b[t], z = c[t];
+        int* d = out + 6 * t;
+        asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(d[0]) : "r"(x), "r"(y), "r"(z));
+        asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(d[1]) : "r"(x), "r"(y));
+        asm("cvt.pack.sat.s16.s32 %0, %1, %2;" : "=r"(d[2]) : "r"(x), "r"(y));
+        asm("cvt.pack.sat.u16.s32 %0, %1, %2;" : "=r"(d[3]) : "r"(x), "r"(y));
+        asm("vset4.s32.s32.lt %0, %1, %2, %3;" : "=r"(d[4]) : "r"(x), "r"(y), "r"(0));
+        asm("vset2.u32.u32.ge.add %0, %1, %2, %3;" : "=r"(d[5]) : "r"(x), "r"(y), "r"(z));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    assert why_ptx(kernel) == ""
+    edges = [0, 1, -1, 127, 128, -128, -129, 255, 256, 32767, -32769, 65536, 2**31 - 1, -(2**31)]
+    x, y = np.array(list(itertools.product(edges, repeat=2)), np.int32).T.copy()
+    z = np.random.default_rng(2).integers(-(2**31), 2**31, len(x), np.int32)
+    out = []
+    for counts in (False, True):
+        out.append(np.zeros((len(x), 6), np.int32))
+        launch = counting.prepare(kernel, -(-len(x) // 96), 96, [len(x), x, y, z, out[-1]], 0)
+        launch.run(counts=counts)
+    np.testing.assert_array_equal(out[0], out[1])
+    upper, lower = (v.clip(-(2**15), 2**15 - 1).astype(np.int16) for v in (x, y))
+    np.testing.assert_array_equal(out[1][:, 2], np.stack([lower, upper], 1).view(np.int32)[:, 0])
+
+
 def test_asynchronous_copies_that_some_lanes_leave_out():
     """A lane that copies nothing writes zeros, and its source may be any address."""
     source = """
