@@ -275,6 +275,7 @@ def record(name: str, only: str) -> dict[str, Any]:
             "tag_sets": OF_TAG_SETS,
             "matrices": OF_MATRICES,
             "tensor_cores": [*COUNTS, *OF_TENSOR_CORES],
+            "bulk_copies": [*COUNTS, *OF_TENSOR_CORES],
             "mma_counters": OF_TENSOR_CORES,
         }.get(name, COUNTS)
         launches = ncu_launches(program, metrics, ["--cache-control", "none"])

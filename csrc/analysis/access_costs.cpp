@@ -112,8 +112,12 @@ void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) co
     add_wavefronts(c, w);
     c.ideal += w.ideal;
     ++c.shared_requests;
-    if (program_.instructions[e.pc].space ==
-        ptx::Space::generic)  // Nsight Compute counts the bytes of generic accesses as global
+    add_generic_bytes(c, e);
+}
+
+// Nsight Compute counts the bytes of generic accesses as global, wherever they go.
+void AccessCosts::add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const {
+    if (program_.instructions[e.pc].space == ptx::Space::generic)
         c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 

@@ -36,6 +36,11 @@ class AccessCosts {
         return add_irregular(e);
     }
 
+    // An access to the shared memory of another block of the cluster. It takes no wavefronts and no
+    // sectors of this block's L1. As of every access by a generic address, Nsight Compute counts
+    // its bytes.
+    void add_distant(const sim::MemoryEvent& e) { add_generic_bytes(sites_[e.pc], e); }
+
     // Called before a copy, with the lanes that its guard excludes. For copies that bypass L1,
     // Nsight Compute's formula counts these lanes as active, with the addresses that their
     // registers hold.
@@ -57,6 +62,7 @@ class AccessCosts {
 
     static bool is_copy(const sim::MemoryEvent& e) { return e.access == sim::Access::async_copy; }
     void add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const;
+    void add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const;
     // An asynchronous copy is announced as two events: first the read, then the write.
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
 

@@ -29,6 +29,7 @@ from counter_cases.case import Case
 SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "shipped": shipped.cases,
     "models": shipped.model_cases,
+    "bulk_copies": shipped.bulk_copy_cases,
     "awkward": awkward.cases,
     "programs": programs.cases,
     "unseen": unseen.cases,

@@ -1,13 +1,15 @@
 """Predicted counters equal, to the last unit, what Nsight Compute read on a GPU.
 
 tests/data holds the recordings, tests/record_counters.py made them, and tests/counter_cases has
-the launches, which are repeated here on the simulator. Seven sets: every shipped kernel, kernels
+the launches, which are repeated here on the simulator. Nine sets: every shipped kernel, kernels
 that are easy to count wrong (tests/kernels/awkward.cu), one access of one warp in every pattern
 (tests/kernels/patterns.cu), whole programs that nobody looked at when the rules of counting were
 made (tests/kernels/programs.cu), whole programs that the models, too, know nothing of
 (tests/kernels/unseen_*.cu), kernels whose lanes do different things in one instruction
-(tests/kernels/together.cu), and functions that branch on extreme operands
-(tests/kernels/slow_paths.cu).
+(tests/kernels/together.cu), functions that branch on extreme operands
+(tests/kernels/slow_paths.cu), kernels whose blocks wait for each other, form clusters or allocate
+memory (tests/kernels/cooperative.cu), and products with bulk copies, of which no count is called
+exact.
 """
 
 from __future__ import annotations
@@ -139,7 +141,7 @@ BY_CHANCE = {
         exactness.DIVIDED,
     ),
     # Where Nsight Compute's formulas are not known; both are metrics of instructions, not counters.
-    r"async_(copy|tile)<|matmul/pipelined": (
+    r"async_(copy|tile)<|matmul/(pipelined|split_k)": (
         r"memory_.*|.*_op_ldgsts\.sum|.*t_sectors.*_ld\.sum",
         exactness.COPIED,
     ),
@@ -147,7 +149,16 @@ BY_CHANCE = {
         r".*wavefronts.*shared.*",
         exactness.SOME_LANES,
     ),
+    "grid_turns|grid_sum": (
+        r".*(global|generic|mem_local|shared_op_atom).*",
+        f"{exactness.WATCHING}|{exactness.GENERIC}",
+    ),
+    "heap_lists|heap_edges": (r".*", exactness.OUTSIDE),
+    "cluster_writes": (r".*shared.*", f"{exactness.DISTANT}|{exactness.GENERIC}"),
 }
+# Of which the compiler does not always make the same machine code: the order in which it looks at
+# values depends on where the system puts its memory.
+UNSTABLE = re.compile("matmul/split_k")
 
 # Of tensor cores.
 OF_TENSOR_CORES = re.compile(
@@ -202,7 +213,7 @@ def test_instructions_of_awkward_kernels(case):
     ("name", "case"),
     [
         pytest.param(name, case, id=case.name)
-        for name in ("programs", "unseen", "together", "slow_paths")
+        for name in ("programs", "unseen", "together", "slow_paths", "cooperative")
         for case in all_cases(name)
     ],
 )
@@ -241,7 +252,11 @@ def test_exact_metrics_equal_the_hardware(launch):
 
 @pytest.mark.usefixtures("same_compiler")
 @pytest.mark.parametrize(
-    "name", ["shipped", "awkward", "patterns", "programs", "unseen", "together", "slow_paths"]
+    "name",
+    [
+        *("shipped", "awkward", "patterns", "programs", "unseen", "together", "slow_paths"),
+        "cooperative",
+    ],
 )
 def test_counts_that_vary_between_runs_are_inexact(name):
     """Nothing else is called inexact, and what is has a reason."""
@@ -251,7 +266,10 @@ def test_counts_that_vary_between_runs_are_inexact(name):
             if why in (exactness.PARTED, exactness.ARBITRATED) or metric in exactness.TOTALS:
                 continue
             known = [v for known, v in BY_CHANCE.items() if re.match(known, case.name)]
-            assert any(re.fullmatch(m, metric) and w == why for m, w in known), (case.name, metric)
+            assert any(re.fullmatch(m, metric) and why in w.split("|") for m, w in known), (
+                case.name,
+                metric,
+            )
 
 
 @pytest.mark.usefixtures("same_compiler")
@@ -274,10 +292,23 @@ def test_instructions_in_all(name):
     for case in all_cases(name):
         (ours, inexact), theirs = counted(case), recorded(name, case.name)
         for metric in set(exactness.TOTALS) - set(inexact):
-            if metric in theirs:
+            if metric in theirs and not UNSTABLE.match(case.name):
                 exact += 1
                 assert ours[metric] == theirs[metric], (case.name, metric)
     assert exact > (5 if name == "together" else 10)  # in most of these kernels lanes diverge
+
+
+@pytest.mark.usefixtures("same_compiler")
+@pytest.mark.parametrize("name", ["tma", "tensor_map", "bf16", "tf32", "tf32x3", "dmma"])
+def test_products_with_bulk_copies_are_not_called_exact(name):
+    """Their counters were recorded; the simulator counts the PTX and says what is missing."""
+    dtype = np.float64 if name == "dmma" else np.float32
+    a = np.ones((128, 128), dtype)
+    p = coalesce.profile("matmul", a, a, variant=name, device="sim", caches=False)
+    assert not p.exact
+    ours = p.metrics()
+    theirs = recorded("bulk_copies", f"matmul/{name} 128x128x128 {np.dtype(dtype)}")
+    assert any(abs(ours[metric] - theirs[metric]) > 0.0051 for metric in ours if metric in theirs)
 
 
 @simulated

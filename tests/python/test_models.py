@@ -20,36 +20,30 @@ from coalesce.simulate import counting
 
 DATA = Path(__file__).parents[1] / "data"
 RECORDED = counter_cases.load(DATA / "models_h200.json")
-UNRECORDED = counter_cases.shipped.LATER | counter_cases.shipped.CHANGED
 # Those that take moments: of the products some with caches that hit and some that do not.
-QUICK = (
-    [
-        f"transpose/{v.name} 512x512 float32"
-        for v in coalesce.variants("transpose")
-        if ("transpose", v.name) not in UNRECORDED
-    ]
-    + [
-        f"row_sums/{v.name} 512x512 float32"
-        for v in coalesce.variants("row_sums")
-        if ("row_sums", v.name) not in UNRECORDED
-    ]
-    + [
-        f"column_sums/{v.name} 512x512 float32"
-        for v in coalesce.variants("column_sums")
-        if ("column_sums", v.name) not in UNRECORDED
-    ]
-    + ["matmul/naive_2d 512x512x512 float32", "matmul/tiled 512x512x512 float32"]
-)
+QUICK = [
+    *(
+        f"{operation}/{v.name} 512x512 float32"
+        for operation in ("transpose", "row_sums", "column_sums")
+        for v in coalesce.variants(operation)
+    ),
+    "matmul/naive_2d 512x512x512 float32",
+    "matmul/tiled 512x512x512 float32",
+]
 
 
-# The model takes `vectorized` row sums for 8 % faster than they are and `warp_per_row` for 5 %
-# slower.
+# The modelled time of `vectorized` row sums is 8 % too short; that of `warp_per_row` is 5 % too
+# long. That of the transpose `naive_write` is 16 % too short; that of `vectorized` 6 % too long.
 OUT_OF_ORDER = [
+    ("transpose/naive_write 512x512 float32", "transpose/vectorized 512x512 float32"),
     ("row_sums/warp_per_row 512x512 float32", "row_sums/vectorized 512x512 float32"),
 ]
 
 # Products of which a thread computes many elements: few warps, whose latency counts.
-IN_REGISTERS = ("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined")
+IN_REGISTERS = (
+    *("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined"),
+    "split_k",
+)
 
 
 def quick(name: str) -> bool:

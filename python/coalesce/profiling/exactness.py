@@ -61,8 +61,8 @@ OUTSIDE = (
     "and stores, which are not executed here"
 )
 DISTANT = (
-    "blocks of a cluster access shared memory of other blocks; those accesses are not counted, "
-    "because it is not known what the hardware counts"
+    "atomics on the shared memory of other blocks of the cluster are not counted, because it is "
+    "not known what the hardware counts"
 )
 BULK = (
     "bulk copies (cp.async.bulk) are executed and not counted: they do not pass through the "
@@ -106,7 +106,8 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
     for space in ("global", "shared", "local"):
         if table["unjoined"][_touches(table["space"], space)].any():
             add([n for n in metrics if space in n], UNJOINED)
-    if (table["generic"] & (table["kind"] == "atomic") & (table["executed"] > 0)).any():
+    atomics = table["generic"] & (table["kind"] == "atomic") & (table["executed"] > 0)
+    if atomics.any():
         add([f"{_WITH_ARBITRATION}_op_atom.sum"], GENERIC)
     copies = table["kind"] == "async_copy"
     if (copies & (table["wavefronts"] > table["ideal_wavefronts"])).any():
@@ -119,11 +120,13 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
         add([n for n in metrics if n.startswith("memory_l1_wavefronts_shared")], SOME_LANES)
         add(["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"], SOME_LANES)
     if _watches_in_a_loop(table).any():
-        add([n for n in metrics if "global" in n], WATCHING)
+        add([n for n in metrics if "global" in n or "generic" in n], WATCHING)
+        # The bytes of generic accesses count as bytes of local memory, too.
+        add([n for n in metrics if "data_bytes_mem_local" in n and metrics[n]], WATCHING)
         add(TOTALS, WATCHING)
     clusters = any(opcode.startswith("UCGABAR") for opcode in executed)
-    if clusters and (table["generic"] & (table["executed"] > 0)).any():
-        add([n for n in metrics if "global" in n or "shared" in n], DISTANT)
+    if clusters and atomics.any():
+        add([n for n in metrics if "shared" in n], DISTANT)
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)
         add(TOTALS, CONTENDED)
