@@ -19,6 +19,9 @@ RUNGS = [("split_k", 32), ("split_k", 64), ("split_k", 128), ("tensor_map", 0), 
 EXTENTS = (32, 128, 512, 1024, 2048, 4096)  # of M and N
 DEPTHS = (64, 512, 1024, 4096)
 CUBES = (256, 768, 1536, 3072, 8192)
+# Small results of long sums, where the choice between slices of K and whole tiles matters most.
+DEEP = (16384,)
+DEEP_EXTENTS = (32, 128, 512, 1024)
 
 
 def main() -> None:
@@ -29,7 +32,11 @@ def main() -> None:
     options = parser.parse_args()
     gpu = Gpu()
     rows = []
-    shapes = [*itertools.product(EXTENTS, EXTENTS, DEPTHS), *((n, n, n) for n in CUBES)]
+    shapes = [
+        *itertools.product(EXTENTS, EXTENTS, DEPTHS),
+        *itertools.product(DEEP_EXTENTS, DEEP_EXTENTS, DEEP),
+        *((n, n, n) for n in CUBES),
+    ]
     for m, n, k in shapes:
         product = Product(gpu, m, n, k)
         works = {f"{name} {tile}": product.rung(name, tile) for name, tile in RUNGS}

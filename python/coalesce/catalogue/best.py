@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ def of_one_matrix(variant: str) -> str:
     return "vectorized" if catalogue.is_best(variant) else variant
 
 
+@lru_cache(256)
 def _nearest(m: int, n: int, k: int) -> tuple[str, int]:
     wanted = [math.log2(max(extent, 1)) for extent in (m, n, k)]
 

@@ -1,0 +1,104 @@
+"""How long a product of NumPy arrays takes with a result in NumPy: this package, CuPy and PyTorch.
+
+    python benchmarks/numpy_products.py
+
+Milliseconds of wall time, copies to the GPU and back included, float32 without TF32: the median of
+interleaved rounds, after a warm-up. "pinned" has its operands and its result in pinned memory
+(`coalesce.pinned_empty`), "copies" is the time of the pinned copies of both operands and the result
+alone. Every result is compared with the product in float64 of 64 rows.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from launch_latency import processor
+
+import coalesce
+from coalesce.array import to_device
+
+SIZES, ROUNDS = (64, 1024, 4096, 8192), 9
+
+
+def main() -> None:
+    """Measure and print a line for each size."""
+    status = coalesce.gpu_status()
+    if not status:
+        raise SystemExit(f"this needs a GPU; {status}")
+    print(f"{coalesce.devices()[0].description}, {processor()}; ms, median of {ROUNDS}")
+    for n in SIZES:
+        table = measure(n)
+        print(f"{n:5}  " + "   ".join(f"{name} {ms:.3f}" for name, ms in table.items()), flush=True)
+
+
+def measure(n: int) -> dict[str, float]:
+    """Return the times of one size by name."""
+    a, b = (np.random.default_rng(seed).random((n, n), np.float32) - 0.5 for seed in (1, 2))
+    out = np.zeros_like(a)
+    pinned = [coalesce.pinned_empty((n, n), np.float32) for _ in range(3)]
+    for target, source in zip(pinned, (a, b, out), strict=True):
+        target[...] = source
+    works: dict[str, Callable[[], Any]] = {
+        "new": lambda: coalesce.matmul(a, b, variant="best"),
+        "out=": lambda: coalesce.matmul(a, b, variant="best", out=out),
+        "pinned": lambda: coalesce.matmul(pinned[0], pinned[1], variant="best", out=pinned[2]),
+        "copies": copies(pinned),
+        **peers(a, b),
+    }
+    rows = np.linspace(0, n - 1, 64).astype(int)
+    right = a[rows].astype(np.float64) @ b.astype(np.float64)
+    for name, work in works.items():
+        for _ in range(2):
+            result = work()
+        if result is not None:
+            error = np.linalg.norm(result[rows] - right) / np.linalg.norm(right)
+            assert error < 1e-5, (name, error)
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(ROUNDS if n > 64 else 100 * ROUNDS):
+        for name, work in works.items():
+            started = time.perf_counter()
+            work()
+            times[name].append(1e3 * (time.perf_counter() - started))
+    return {name: statistics.median(ms) for name, ms in times.items()}
+
+
+def copies(pinned: list[np.ndarray[Any, Any]]) -> Callable[[], None]:
+    """Return the copies of a product's operands to the GPU, and of its result back."""
+    arrays = [to_device(array) for array in pinned]
+
+    def work() -> None:
+        for array, source in zip(arrays[:2], pinned[:2], strict=True):
+            array.set(source)
+        arrays[2].get(out=pinned[2])
+
+    return work
+
+
+def peers(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> dict[str, Callable[[], Any]]:
+    """Return the same product with the other libraries that are installed."""
+    os.environ["CUPY_TF32"] = "0"
+    works: dict[str, Callable[[], Any]] = {}
+    try:
+        import cupy
+
+        works["CuPy"] = lambda: cupy.asnumpy(cupy.asarray(a) @ cupy.asarray(b))
+    except ImportError:
+        pass
+    try:
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = False
+        x, y = torch.from_numpy(a), torch.from_numpy(b)
+        works["torch"] = lambda: (x.cuda() @ y.cuda()).cpu().numpy()
+    except ImportError:
+        pass
+    return works
+
+
+if __name__ == "__main__":
+    main()
