@@ -29,9 +29,10 @@ SUM_SIZES = (256, 1024, 4096, 16384)
 
 def wanted() -> Iterator[tuple[str, str, dict[str, Any], int]]:
     """What is timed: operation, variant, options and size."""
-    for variant in coalesce.variants("matmul").names:
-        for options in TILES.get(variant, [{}]):
-            yield "matmul", variant, options, 4096
+    for variant in coalesce.variants("matmul"):
+        if variant.dtype in ("", "float32"):
+            for options in TILES.get(variant.name, [{}]):
+                yield "matmul", variant.name, options, 4096
     for n in (4096, 16384):
         for variant in coalesce.variants("transpose").names:
             yield "transpose", variant, {}, n
