@@ -31,9 +31,10 @@ HEAD = """\
 
 *Written by `docs/make_accuracy.py` from the recordings in `tests/data`; do not edit.*
 
-Every launch below ran on an {gpu} under Nsight Compute and again on the simulator. A single
-figure means that prediction and measurement are equal, to the last unit. If they differ, the cell
-has the prediction in bold and then the measured figure.
+Each launch below ran twice: on an {gpu} under Nsight Compute, and on the simulator. If a cell has
+one figure, prediction and measurement are equal, to the last unit. If they differ, the cell has
+the prediction in bold and then the measurement. [The glossary](../notebooks/glossary.md) explains
+the terms.
 
 | | |
 |---|---|
@@ -44,15 +45,23 @@ has the prediction in bold and then the measured figure.
 """
 
 EXPLANATION = """
-`l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` is the only counter that does not follow from the
-addresses. If several warps use the data stage at the same time, the hardware adds wavefronts of
-arbitration, and their number differs from run to run. `memory_l1_wavefronts_shared` has the
-wavefronts that the addresses need. In the patterns, each warp runs alone, and both are equal.
+The wavefronts of shared memory are counted in two ways:
 
-Other counts also differ from run to run on the GPU: if lanes of a warp diverge and no barrier
-reconverges them (`first_match`), if warps repeat a compare-and-swap on the same word
-(`shared_counters`), and if lanes of an atomic that is scattered over many lines share sectors
-(`scatter_add`). Profiles recognise such launches and report them in `p.inexact`.
+- `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` is the only counter that does not follow from
+  the addresses alone. If several warps use the data stage at the same time, the hardware adds
+  wavefronts for arbitration. Their number differs from run to run.
+- `memory_l1_wavefronts_shared` has only the wavefronts that the addresses need.
+
+In the patterns below each warp runs alone, and both are equal.
+
+Other counts also differ from run to run on the GPU, in three cases:
+
+- The lanes of a warp diverge, and no barrier reconverges them (`first_match`).
+- Warps repeat a compare-and-swap on the same word (`shared_counters`).
+- The addresses of an atomic are scattered over many lines, and some lanes share a sector
+  (`scatter_add`).
+
+Profiles recognise such launches and report them in `p.inexact`.
 """
 
 # Columns of the tables: title and metric.
@@ -162,9 +171,9 @@ def counted() -> Iterator[str]:
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"
     yield ""
-    yield "Each set of launches has three columns. The first is the number of launches in which the"
-    yield "metric is not 0. *equal* is the number of these in which prediction and measurement are"
-    yield "equal. *off by* is the largest difference, relative to the measurement."
+    yield "Each set of launches has three columns. The first counts the launches in which the"
+    yield "metric is not 0. *equal* counts the launches among these in which prediction and"
+    yield "measurement are equal. *off by* is the largest difference, relative to the measurement."
     yield ""
     metrics = sorted({metric for each in sets.values() for metric in each.metrics()})
     rows = []
@@ -190,15 +199,15 @@ def counted() -> Iterator[str]:
     yield ""
     yield "## Awkward kernels"
     yield ""
-    yield "Of `tests/kernels/awkward.cu`; `#2` is another launch."
+    yield "These kernels are in `tests/kernels/awkward.cu`. `#2` is a kernel's second launch."
     yield ""
     yield from sets["awkward"].table({**COLUMNS, **ATOMIC_COLUMNS})
     yield ""
     yield "## Whole programs"
     yield ""
     yield (
-        "From `tests/kernels/programs.cu`, written after the rules of counting were fixed. "
-        "Recorded on {date}.".format(**sets["programs"].recording)
+        "These kernels are in `tests/kernels/programs.cu`. They were written after the rules of "
+        "counting were fixed, and recorded on {date}.".format(**sets["programs"].recording)
     )
     yield ""
     yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})
@@ -206,10 +215,10 @@ def counted() -> Iterator[str]:
     yield "## Programs that nothing was made from"
     yield ""
     yield (
-        "Of `tests/kernels/unseen_*.cu`: nothing was changed for them before they were recorded, "
-        "on {date}. Where a figure differs `p.inexact` says so beforehand, with the reason; what "
-        "is called exact and differs: {wrong}.".format(
-            **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "nothing"
+        "These kernels are in `tests/kernels/unseen_*.cu`. They were recorded on {date}, before "
+        "any rule was changed for them. If a figure differs, `p.inexact` announces it, with the "
+        "reason. Metrics that are called exact but differ: {wrong}.".format(
+            **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "none"
         )
     )
     yield ""
@@ -218,8 +227,9 @@ def counted() -> Iterator[str]:
     yield "## One access of one warp"
     yield ""
     yield (
-        "Of `tests/kernels/patterns.cu`: strides, permutations, shared and scattered addresses, "
-        "all and some lanes. Patterns, and in how many of them every metric is equal."
+        "The kernels of `tests/kernels/patterns.cu` execute one access in one warp: with strides, "
+        "permutations, equal and scattered addresses, by all lanes and by some. The table counts "
+        "the patterns, and those in which every metric is equal."
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))

@@ -101,43 +101,47 @@ def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
 
 
 _METHOD = """\
-Random numbers in [-1, 1), float32 unless stated; every result was checked against float64. Rungs
-and cuBLAS (without TF32 unless stated) take turns, so that they see the same clocks. A time is the
-median of the rounds and includes what a rung does to its operands first. L2 is as the rung's own
-last run leaves it.
-`python docs/make_ladder.py` writes this page."""
+A rung is a variant of `matmul`. Operands are random numbers in [-1, 1), in float32 unless another
+type is named. Every result was checked against a product in float64. cuBLAS runs without TF32
+unless TF32 is named. Rungs and cuBLAS take turns, so that the GPU's clock is the same for both. A
+time is the median of all turns. It includes what a rung does to its operands first, such as
+packing. L2 is not cleared: it holds what the rung's previous run left. `python
+docs/make_ladder.py` writes this page. [The glossary](../notebooks/glossary.md) explains the
+terms."""
 
 _TENSOR_CORES = """\
 ## Tensor cores
 
 `tf32x3` computes with the accuracy of float32. `tf32` and `bf16` round their operands, and `dmma`
-is for float64. cuBLAS computes with the same precision. The rung `bf16` writes float32; cuBLAS was
-timed with results in float32 and in bfloat16. The error is the norm of the error of 64 rows
-relative to the norm of the exact rows. The time of `tf32x3` includes a pass over A.
+is for float64. cuBLAS computes with the same precision. The kernel `bf16` writes float32; cuBLAS
+was timed twice, with results in float32 and in bfloat16. The error was computed for 64 rows: the
+norm of their error, divided by the norm of the exact rows. The time of `tf32x3` includes a pass
+over A.
 
-These kernels reach the power limit of the GPU: the clock falls, and figures of one run vary with
-the temperature. Compare the columns of a line, which were measured in turn."""
+These kernels reach the power limit of the GPU. The clock then falls, and the figures of one run
+depend on the temperature. Therefore compare only the columns of one line: they were measured in
+turn."""
 
 _LIMITS = """\
-## What limits the top
+## What limits the fastest kernels
 
-**`tensor_map`.** The main loop is bound by the issue of instructions
-(`python benchmarks/cost_model.py tensor_map`). The copies cost nothing any more. At 2048 the
-packing of A and the last round of tiles count for more. Twelve other orders of its loads and
-multiply-adds, some with fewer bank conflicts in the model, were not faster.
+**`tensor_map`.** The issue of instructions limits the main loop (`python benchmarks/cost_model.py
+tensor_map`). The copies are fully hidden. At 2048 two other costs matter more: the packing of A,
+and the last tiles, which do not occupy the whole GPU. Twelve other orders of its loads and
+multiply-adds were tried. Some have fewer bank conflicts in the model, but none was faster.
 
 **`split_k`** copies A one element at a time, to transpose it on the way. A step of k starts only a
-few copies: when every warp started all copies of a stage at once, loads from shared memory waited
-behind them, and 1024 took 17 % longer. At 256 a block has so few stages that it mostly waits for
-the first. To be tried next: tiles of A through tensor maps, transposed in shared memory by the
-warps that copy.
+few copies. In an earlier version every warp started all copies of a stage at once: loads from
+shared memory waited behind these copies, and 1024 took 17 % longer. At 256 a block has so few
+stages that it mostly waits for the first. The next idea to try: copy tiles of A through tensor
+maps, and let the copying warps transpose them in shared memory.
 
-**`bf16` and `tf32`** are bound by power at 4096 and 8192. Sharing copies in clusters of two blocks
-(multicast) did not change the rate.
+**`bf16` and `tf32`** are limited by power at 4096 and 8192. Sharing copies in clusters of two
+blocks (multicast) did not change the rate.
 
-**`dmma`** is bound by power, too: the clock falls. Reading operands ahead did not change the rate,
-so the latency of shared memory does not limit it; 16 warps with smaller tiles, which read more,
-were slower. To be tried next: larger tiles per warp, which read less.
+**`dmma`** is also limited by power: the clock falls. Reading operands ahead did not change the
+rate, so the latency of shared memory does not limit it. A version with 16 warps and smaller tiles,
+which read more, was slower. The next idea to try: larger tiles per warp, which read less.
 """
 
 

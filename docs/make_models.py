@@ -24,75 +24,86 @@ HEAD = """\
 
 *Written by `docs/make_models.py`; do not edit.*
 
-Requests, sectors and wavefronts follow from the addresses and are exact. NVIDIA does not publish
-what the caches keep, what DRAM moves and how long this takes. These figures come from models, and
-are labelled as modelled wherever they appear.
+Requests, sectors and wavefronts follow from the addresses and are exact. Three things are not
+published by NVIDIA: what the caches keep, what DRAM transfers, and how long this takes. These
+figures come from models. They are labelled as modelled wherever they appear. [The
+glossary](../notebooks/glossary.md) explains the terms.
 
-- **L1.** The accesses of a block are replayed through a cache of 128-byte lines with four sectors,
-  one request of each warp in turn. The cache has the block's share of the memory that shared memory
-  leaves free. Stores go on to L2; in L1 they take a line, but store no data there. Warps that no
-  barrier holds back start up to 64 requests after each other, at random.
-- **L2.** The blocks of the grid run as on the GPU: as many at once as registers, shared memory,
-  warps and the limit on blocks allow. When a block ends, the next one starts. On a multiprocessor,
-  older blocks are ahead of younger ones. Blocks that do the same work drift apart, as in a random
-  walk. From compute capability 9.0 on, a read of a sector is merged with a read of the same sector
-  by a neighbour (one of the 16 or so multiprocessors of a cluster, GPC) that is still waiting. A
-  read waits 200 cycles if L2 answers, and 600 if DRAM does. The unit is Nsight Compute's L2 Request
-  Coalescer (LRC). The two times were fitted to `gather`, whose reads coincide only by chance. The
-  drift was fitted to the tiled matrix products. L2 has one or two partitions. A multiprocessor asks
-  the nearer one, which keeps copies of data from the other. Data that all multiprocessors read
-  therefore take twice their size.
+- **L1.** The accesses of a block are replayed through a model of the cache, one request of each
+  warp in turn. A line has 128 bytes in four sectors. The cache has the block's share of the memory
+  that shared memory leaves free. A store goes to L2. It also takes a line in L1, but its data are
+  not kept there. Warps without barriers between them do not advance together. The model delays the
+  start of each by a random number of requests, at most 64.
+- **L2: which blocks run.** The blocks of the grid run as on the GPU. Registers, shared memory,
+  warps and the limit on blocks decide how many run at once. When a block ends, the next one
+  starts. On a multiprocessor, older blocks are ahead of younger ones. Blocks with the same work
+  drift apart at random (a random walk). The drift was fitted to the tiled matrix products.
+- **L2: merged reads.** From compute capability 9.0 on, several multiprocessors can share one read.
+  If a multiprocessor reads a sector while a neighbour still waits for the same sector, the two
+  reads are merged. Neighbours are the 16 or so multiprocessors of one GPU processing cluster
+  (GPC). Nsight Compute calls the unit that merges L2 Request Coalescer (LRC). In the model a read
+  waits 200 cycles if L2 has the sector, and 600 cycles if DRAM has it. Both were fitted to
+  `gather`, whose reads coincide only by chance.
+- **L2: partitions.** L2 has one or two partitions. A multiprocessor asks the nearer one, which
+  keeps copies of data from the other. Data that all multiprocessors read therefore take twice
+  their size.
 - **DRAM** is read in half lines of 64 bytes. A line is written when L2 evicts it.
-- **Time** is that of the slowest resource of the busiest multiprocessor: issue, the arithmetic
-  pipes, the load-store unit, the data stage of L1, constants, L2, its atomics, DRAM, or latency.
-  Latency is the time that blocks wait if there are too few warps to hide it. To find it, a warp is
-  taken through the machine code, which says after how many cycles each instruction follows and for
-  which results it waits. An access is answered by L1, L2 or DRAM as often as the replay of the
-  caches found its lines there. A block lasts as long as its slowest warp.
-- **The data stage of L1** serves in one cycle up to four lines, if these are in different ones of
-  its four sets, and one word of each bank. The set of each line was solved from the counters of
-  single loads. The solution explains all of them (`tests/data/tag_sets_h200.json`).
-- **Atomics** on the same sector are executed one after another in L2: an H200 needs 0.7 ns for each
-  request to the same sector, 1.7 ns for a sum of floats (`docs/measured/atomics_h200.txt`).
+- **Time** is the time of the slowest resource of the busiest multiprocessor. The resources are:
+  issue of instructions, the arithmetic pipes, the load-store unit, the data stage of L1,
+  constants, L2, the atomics of L2, DRAM, and latency.
+- **Latency** is the time that blocks wait if there are too few warps to hide it. The model follows
+  one warp through the machine code. The machine code says after how many cycles each instruction
+  can follow the one before, and for which results it waits. The replay of the caches says how
+  often L1, L2 and DRAM answer an access. A block lasts as long as its slowest warp.
+- **The data stage of L1** serves up to four lines in one cycle, if each is in a different one of
+  its four sets. It serves one word of each bank in one cycle. Which line is in which set was
+  solved from the counters of single loads. The solution explains all of these counters
+  (`tests/data/tag_sets_h200.json`).
+- **Atomics** on the same sector are executed one after another in L2. An H200 needs 0.7 ns for
+  each request to the same sector, and 1.7 ns if the request adds floats
+  (`docs/measured/atomics_h200.txt`).
 
-If the replay of a grid would take long, only its first blocks are replayed, at least twice as many
-as the GPU holds at once; they represent the others. Caches start empty. With a sample or an
-executor, nothing is modelled.
+If the replay of a grid would take long, only its first blocks are replayed: at least twice as many
+as the GPU holds at once. They represent the others. Caches are empty at the start. A profile with
+a sample or an executor models neither caches nor time.
 
 ## The GPUs
 
-Code is compiled for the architecture of the GPU. If the compiler no longer supports it (7.0 with
-CUDA 13), the oldest supported one is used. Times use the figures below, and constants that were
-recorded on the H200. **Only the H200 was checked against hardware.**"""
+Code is compiled for the architecture of the simulated GPU. CUDA 13 no longer supports 7.0; the
+oldest supported architecture is used instead. Modelled times use the figures below and constants
+that were recorded on the H200. **Only the H200 was checked against hardware.**"""
 
 ACCURACY = """
 ## How far off
 
 The table compares the models with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu},
-cold caches, {date}), for {launches} launches of every shipped kernel. `python
-docs/model_accuracy.py` makes the figures, and `tests/python/test_models.py` checks the small
-launches. *Order* is about pairs of variants of an operation whose measured times differ by more
-than 10 %: it says how many of them the model puts in the right order.
+cold caches, {date}). It has {launches} launches: every shipped kernel in several sizes. `python
+docs/model_accuracy.py` computes the figures, and `tests/python/test_models.py` checks the small
+launches. *Order* compares pairs of variants of one operation whose measured times differ by more
+than 10 %. It says for how many of these pairs the model puts the faster variant first.
 
-For "recorded counts", the time model gets the instructions and wavefronts that the GPU counted. If
-this error is much smaller than that of "time", the simulator executed other instructions: without
-machine code it executes the PTX, and the assembler merges and removes shared loads of the PTX.
+The columns "recorded counts" test the time model alone. There it gets the instructions and
+wavefronts that the GPU counted, not those that the simulator counted. If these errors are much
+smaller than those of "time", the simulator executed other instructions than the GPU. This happens
+without machine code: the simulator then executes the PTX, and the assembler merges or removes some
+of its shared loads.
 
 Known errors:
 
 - `coalesced` is slower than `naive_2d` at 512, and `untiled` is slower than `coalesced` at 4096,
-  both by more than 10 %. The reason is not known. The model has them in the other order.
-- It is not known which multiprocessors' reads are merged. The model takes successive blocks for
-  neighbours. If two blocks share only the sector between them (`offset`), the GPU merges none of
-  their reads, but the model merges many.
-- Warps that no barrier holds back drift apart further in longer kernels. In the model the distance
-  is always the same, so it merges too many reads of `naive_2d` and `untiled`.
-- Stores to a line that other warps stored to are counted as L1 hits less often by the GPU than by
-  the model (`naive_read`).
-- L1 merges some partial writes of a warp to a sector. The rule is not known; the model merges 70 %.
-- In products of 4096, the blocks of some kernels stay together and share what they read. Those of
-  other kernels drift apart, as the model assumes for all.
-- DRAM answers random reads (`gather` from more data than L2 holds) more slowly than the model.
+  both by more than 10 %. The reason is not known. The model has both pairs in the wrong order.
+- It is not known which multiprocessors share a read. In the model, successive blocks run on
+  neighbouring multiprocessors. If two blocks have only one sector in common, at their border
+  (`offset`), the GPU merges none of their reads, but the model merges many.
+- Warps without barriers between them drift further apart in longer kernels. In the model the
+  distance is always the same, so the model merges too many reads of `naive_2d` and `untiled`.
+- Some stores go to a line that other warps stored to. The GPU counts these as L1 hits less often
+  than the model does (`naive_read`).
+- L1 merges some partial writes of a warp to a sector. The rule is not known; the model merges 70
+  %.
+- In products of 4096, the blocks of some kernels stay together and share what they read. The
+  blocks of other kernels drift apart. The model assumes for all kernels that they drift apart.
+- DRAM answers random reads more slowly than the model (`gather` from more data than L2 holds).
 
 Median errors, with the largest in brackets:
 """
@@ -100,12 +111,15 @@ Median errors, with the largest in brackets:
 OTHERS = """
 ## Kernels that the models were not made from
 
-The models were made from the shipped kernels. `programs` are the whole kernels of
-`tests/kernels/programs.cu`. They were written as a check, and their errors were examined later.
-`unseen` are those of `tests/kernels/unseen_*.cu`. They were written and recorded ({date}) before
-anybody looked at the models' results for them. Since then, every second one was examined: the
-models of atomics and of partial writes come from these. Median errors, with the largest in
-brackets:
+The models were fitted to the shipped kernels only. Two further sets test them:
+
+- `programs` are the whole kernels of `tests/kernels/programs.cu`. They were written as a test, and
+  their errors were examined later.
+- `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
+  before anybody had seen what the models predict for them. Since then the errors of every second
+  kernel were examined. The models of atomics and of partial writes were made from these.
+
+Median errors, with the largest in brackets:
 """
 
 
@@ -141,9 +155,9 @@ def gpus() -> Iterator[str]:
     yield from table(["device", "compute capability", *columns], rows)
     yield ""
     yield (
-        "Warps, blocks, shared memory and fp32 and fp64 operations are those of a multiprocessor. "
+        "Warps, blocks, shared memory, and fp32 and fp64 operations are given per multiprocessor. "
         "Limits are from the CUDA C++ Programming Guide, Technical Specifications per Compute "
-        "Capability; the rest:"
+        "Capability. The other figures are from:"
     )
     yield ""
     for gpu in listed:

@@ -22,12 +22,12 @@ SUITES = {
     "HeCBench": "HeCBench",
 }
 OUTCOMES = {
-    "verified": "verified itself",
-    "ran": "ran; it compares nothing",
+    "verified": "result verified",
+    "ran": "ran, no verification",
     "wrong": "ended with an error",
-    "time": "not done in time",
-    "build": "was not built",
-    "crash": "was ended by a signal",
+    "time": "time limit reached",
+    "build": "not built",
+    "crash": "ended by a signal",
 }
 
 
@@ -62,11 +62,11 @@ def _reason(program: dict[str, Any]) -> str:
 
 
 _METHOD = (
-    "`benchmarks/programs.py` compiles and runs programs of others with `coalesce run`, as they "
-    "are. A program verified itself if it ended with status 0 and compared its results with a "
-    "reference. Rodinia's programs got inputs that the script makes, as its own are not in its "
-    "repository. Nothing of them is in this repository. Not done in time means only that: other "
-    "work ran on the machine."
+    "`benchmarks/programs.py` compiles and runs public CUDA programs with `coalesce run`, without "
+    "changes. Nothing of these programs is in this repository. *Result verified* means that the "
+    "program compared its own results with a reference and ended with status 0. Rodinia's "
+    "repository lacks the inputs of its programs, so the script makes inputs. *Time limit reached* "
+    "does not mean that the program hangs: other work ran on the machine at the same time."
 )
 
 
