@@ -128,13 +128,21 @@ _LIMITS = """\
 **`tensor_map`.** The issue of instructions limits the main loop (`python benchmarks/cost_model.py
 tensor_map`). The copies are fully hidden. At 2048 two other costs matter more: the packing of A,
 and the last tiles, which do not occupy the whole GPU. Twelve other orders of its loads and
-multiply-adds were tried. Some have fewer bank conflicts in the model, but none was faster.
+multiply-adds were tried (timed with `benchmarks/ladder.py`; they are not in the repository). Some
+have fewer bank conflicts in the model, but none was faster.
 
 **`split_k`** copies A one element at a time, to transpose it on the way. A step of k starts only a
-few copies. In an earlier version every warp started all copies of a stage at once: loads from
-shared memory waited behind these copies, and 1024 took 17 % longer. At 256 a block has so few
-stages that it mostly waits for the first. The next idea to try: copy tiles of A through tensor
-maps, and let the copying warps transpose them in shared memory.
+few copies. In an earlier version every warp started all copies of a stage at once. Loads from
+shared memory waited behind these copies, and 1024 took 17 % longer (timed with
+`benchmarks/ladder.py` before and after the change). At 256 a block has so few stages that it mostly
+waits for the first. The next idea to try: copy tiles of A through tensor maps, and let the copying
+warps transpose them in shared memory.
+
+**The compiler** is not deterministic: NVRTC 13.5 makes different machine code of `split_k` from
+compilation to compilation, with 19 to 54 % of its multiply-adds in bank conflicts if the tile is 64
+(`python benchmarks/cost_model.py split_k -DTILE=64 --compiles 10`). So its figures here are those
+of one compilation, and yours may differ. The main loops of `tma`, `tensor_map` and `pipelined`
+were the same in every compilation.
 
 **`bf16` and `tf32`** are limited by power at 4096 and 8192. Sharing copies in clusters of two
 blocks (multicast) did not change the rate.

@@ -112,18 +112,25 @@ def test_without_the_launch_there_is_no_grid_sync(device):
         rounds_of(device=device)[2, 128](a, a.copy(), 256, 1)
 
 
-def test_what_else_the_grid_group_tells_needs_no_cooperative_launch(device):
-    kernel = coalesce.Kernel(
-        """#include <cooperative_groups.h>
+def ranks(value, device):
+    """Return what a thread of an ordinary launch of 2 blocks of 32 says of its grid group."""
+    source = """#include <cooperative_groups.h>
         extern "C" __global__ void ranks(int *out) {
             auto grid = cooperative_groups::this_grid();
-            out[grid.thread_rank()] = grid.is_valid() ? -1 : int(grid.num_threads());
-        }""",
-        device=device,
-    )
+            out[grid.thread_rank()] = int(VALUE);
+        }"""
     out = np.zeros(64, np.int32)
-    kernel[2, 32](out)
-    assert (out == 64).all()
+    coalesce.Kernel(source, options=[f"-DVALUE={value}"], device=device)[2, 32](out)
+    return out
+
+
+def test_the_size_of_the_grid_needs_no_cooperative_launch(device):
+    assert (ranks("grid.num_threads()", device) == 64).all()
+
+
+def test_the_grid_group_of_an_ordinary_launch_is_not_valid():
+    """On an H200 it was valid in a process that had launched cooperatively before."""
+    assert (ranks("grid.is_valid()", "sim") == 0).all()
 
 
 @pytest.mark.parametrize("of_ptx", [False, True])
