@@ -46,12 +46,7 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     if (map->rank != rank)
         throw_misuse(w, op, i, "the tensor map has # dimensions; the instruction names #",
                      {map->rank, rank});
-    if (map->nan)
-        throw_misuse(w, op, i, "a tensor map that fills what is outside with NaN is not simulated");
-    if (map->swizzle != Swizzle::none && map->row_bytes() != span_of(map->swizzle))
-        throw_misuse(w, op, i,
-                     "a box with rows of # bytes and a swizzle of # bytes is not simulated",
-                     {map->row_bytes(), span_of(map->swizzle)});
+    if (const std::string why = not_simulated(*map); !why.empty()) throw_misuse(w, op, i, why);
     return *map;
 }
 

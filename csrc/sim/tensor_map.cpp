@@ -127,6 +127,15 @@ std::string problem(const TensorMap& map) {
     return "";
 }
 
+std::string not_simulated(const TensorMap& map) {
+    if (map.nan) return "a tensor map that fills what is outside with NaN is not simulated";
+    if (map.swizzle != Swizzle::none && map.row_bytes() != span_of(map.swizzle))
+        return "a box with rows of " + std::to_string(map.row_bytes()) +
+               " bytes and a swizzle of " + std::to_string(span_of(map.swizzle)) +
+               " bytes is not simulated";
+    return "";
+}
+
 TensorMapBytes encode(const TensorMap& map) {
     Layout l{};
     l.mark = mark;

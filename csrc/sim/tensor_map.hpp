@@ -80,6 +80,8 @@ struct TensorMap {
 
 // Returns what is wrong with the map, in one sentence, or an empty text.
 [[nodiscard]] std::string problem(const TensorMap& map);
+// What a valid map has that the simulator does not know; empty: nothing.
+[[nodiscard]] std::string not_simulated(const TensorMap& map);
 
 using TensorMapBytes = std::array<std::byte, tensor_map_bytes>;
 [[nodiscard]] TensorMapBytes encode(const TensorMap& map);
