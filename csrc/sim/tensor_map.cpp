@@ -51,22 +51,18 @@ std::string numbered(const char* what, uint32_t dimension, const std::string& wr
     return std::string(what) + " " + std::to_string(dimension) + " of the tensor map " + wrong;
 }
 
-// Converts a float32 as the copy does if the map has another floating-point type.
-uint32_t converted(uint32_t bits, MapElement element) {
-    const bool flushes = element == MapElement::f32_ftz || element == MapElement::tf32_ftz;
-    const bool rounds = element == MapElement::tf32 || element == MapElement::tf32_ftz;
-    const uint32_t sign = bits & 0x80000000u, magnitude = bits & 0x7fffffffu;
-    if (flushes && magnitude < 0x00800000u) return sign;
-    if (!rounds) return bits;
-    if (magnitude > 0x7f800000u) return bits & 0xffffe000u;
-    return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000u;  // ties to even
+// float32 rounded to TF32, as copies do: to the nearest number, a tie to even
+// (csrc/kernels/layout/03_tf32_rest.cu). That a NaN keeps its upper bits is not recorded.
+uint32_t to_tf32(uint32_t bits) {
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return bits & 0xffffe000u;
+    return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000u;
 }
 
-void convert(std::byte* row, uint32_t bytes, MapElement element) {
+void convert(std::byte* row, uint32_t bytes) {
     for (uint32_t at = 0; at < bytes; at += 4) {
         uint32_t bits;
         std::memcpy(&bits, row + at, sizeof bits);
-        bits = converted(bits, element);
+        bits = to_tf32(bits);
         std::memcpy(row + at, &bits, sizeof bits);
     }
 }
@@ -128,6 +124,8 @@ std::string problem(const TensorMap& map) {
 }
 
 std::string not_simulated(const TensorMap& map) {
+    if (map.element == MapElement::f32_ftz || map.element == MapElement::tf32_ftz)
+        return "a tensor map that makes subnormal numbers zero is not simulated";
     if (map.nan) return "a tensor map that fills what is outside with NaN is not simulated";
     if (map.swizzle != Swizzle::none && map.row_bytes() != span_of(map.swizzle))
         return "a box with rows of " + std::to_string(map.row_bytes()) +
@@ -181,13 +179,11 @@ std::optional<TensorMap> tensor_map_in(const std::byte* bytes) {
 }
 
 void put_box(const TensorBox& box, std::byte* shared, uint32_t at, uint32_t reserved) {
-    const bool converts = box.element == MapElement::f32_ftz || box.element == MapElement::tf32 ||
-                          box.element == MapElement::tf32_ftz;
     std::vector<std::byte> row(box.row_bytes);
     for (const TensorBox::Row& r : box.rows) {
         std::fill(row.begin(), row.end(), std::byte{0});
         if (r.bytes > 0) std::memcpy(row.data() + r.skipped, r.source, r.bytes);
-        if (converts) convert(row.data(), box.row_bytes, box.element);
+        if (box.element == MapElement::tf32) convert(row.data(), box.row_bytes);
         for (uint32_t part = 0; part < box.row_bytes; part += 16, at += 16)
             std::memcpy(shared + swizzled(at + reserved, box.swizzle) - reserved, row.data() + part,
                         16);
