@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -115,6 +119,41 @@ def test_assignments_for_nbgrader(tmp_path: Path) -> None:
             graded[name] = answer.source.partition("\n")[2]
     assert list(graded) == [one.name for one in lessons.exercises()]
     assert lessons.exercise("gram").check(graded["gram"])
+
+
+@pytest.mark.skipif(shutil.which("nbgrader") is None, reason="needs nbgrader")
+def test_nbgrader_grades_the_assignments(tmp_path: Path) -> None:
+    """The solutions of lesson 1 get every point, and the starting points get none."""
+
+    def nbgrader(*command: str) -> None:
+        environment = {**os.environ, "COALESCE_DEVICE": "sim"}
+        done = subprocess.run(
+            ["nbgrader", *command], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+    make.write_assignments(tmp_path)
+    nbgrader("generate_assignment", "lesson_1")
+    sources = {
+        "solver": {one.name: one.solution for one in lessons.exercises()},
+        "starter": {one.name: one.source for one in lessons.exercises()},
+    }
+    for student, source in sources.items():
+        released = tmp_path / "release" / "lesson_1" / "lesson_1.ipynb"
+        notebook = nbformat.read(released, as_version=4)
+        for cell in notebook.cells:
+            if cell.metadata.get("nbgrader", {}).get("solution"):
+                assert "Your kernel" in cell.source
+                cell.source = f"%%cuda\n{source[cell.metadata['nbgrader']['grade_id']]}"
+        submitted = tmp_path / "submitted" / student / "lesson_1"
+        submitted.mkdir(parents=True)
+        nbformat.write(notebook, submitted / "lesson_1.ipynb")
+    nbgrader("autograde", "lesson_1")
+    nbgrader("export")
+    with (tmp_path / "grades.csv").open(encoding="utf-8") as file:
+        scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    count = sum(one.lesson == 1 for one in lessons.exercises())
+    assert scores == {"solver": count, "starter": 0}
 
 
 @pytest.mark.usefixtures("on_simulator")
