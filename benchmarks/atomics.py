@@ -1,10 +1,11 @@
-"""How fast a GPU's second-level cache does atomics that all want the same places, or spread ones.
+"""How fast a GPU's L2 executes atomics, on the same addresses or on spread addresses.
 
     python benchmarks/atomics.py
 
-Nanoseconds of the whole GPU a sector that was sent: of a warp's lanes that want one element each is
-sent by itself, of others those of one sector go together. The constants of csrc/model/atomics.hpp
-are read off this table. Times are CUDA events, the launch's own (that of one warp) taken off.
+Prints nanoseconds of the whole GPU per sector that was sent. If lanes of a warp access the same
+element, each lane sends a sector of its own. Lanes that access different elements of one sector
+send this sector together. The constants of csrc/model/atomics.hpp are read off this table. CUDA
+events measure the times. The time of a launch of one warp is subtracted.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __global__ void add(T* places, int repeats, unsigned spread) {
 }
 """
 BLOCKS, THREADS, REPEATS = 528, 256, 16
-# Pattern, its spread, what it is called, and the sectors that a warp sends each time.
+# The pattern, its spread, its name, and the number of sectors that a warp sends each time.
 PATTERNS = [
     (0, 1, "one place, a lane a warp", 1),
     (0, 2, "2 lines, a lane a warp", 1),
@@ -59,7 +60,7 @@ def main() -> None:
             arguments = (places, REPEATS, np.uint32(spread))
             alone = kernel.launch(1, 32, *arguments, runs="auto").kernel_ms
             ms = kernel.launch(BLOCKS, THREADS, *arguments, runs="auto").kernel_ms
-            if name == "double" and pattern == 2:  # the places fill two sectors
+            if name == "double" and pattern == 2:  # 8 neighbouring doubles fill two sectors
                 sectors *= 2
             sent = BLOCKS * THREADS // 32 * REPEATS * sectors
             table.add_row(name, what, f"{ms:.4f}", f"{1e6 * (ms - alone) / sent:.4f}")

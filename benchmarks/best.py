@@ -1,4 +1,4 @@
-"""Times the fast matmul rungs over many shapes on a GPU; writes the table of ``variant="best"``.
+"""Time the fast matmul variants for many shapes on a GPU; write the table of ``variant="best"``.
 
 python benchmarks/best.py        # writes python/coalesce/catalogue/best.json
 """
@@ -19,7 +19,7 @@ RUNGS = [("split_k", 32), ("split_k", 64), ("split_k", 128), ("tensor_map", 0), 
 EXTENTS = (32, 128, 512, 1024, 2048, 4096)  # of M and N
 DEPTHS = (64, 512, 1024, 4096)
 CUBES = (256, 768, 1536, 3072, 8192)
-# Small results of long sums, where the choice between slices of K and whole tiles matters most.
+# Small results with a large K: here the choice between slices of K and whole tiles matters most.
 DEEP = (16384,)
 DEEP_EXTENTS = (32, 128, 512, 1024)
 

@@ -1,4 +1,4 @@
-"""Prints what a checked run costs beside a plain one: processor time of matmul's variants.
+"""Compare the processor time of a checked run and of a plain run, for the variants of matmul.
 
 python benchmarks/check.py [N]
 """

@@ -1,21 +1,24 @@
-"""What the main loop of a kernel costs, read from its machine code: a model of instruction issue.
+"""Compute what a kernel's main loop costs from its machine code: a model of instruction issue.
 
 A multiprocessor's scheduler issues one instruction per cycle. A multiply-add (FFMA) reads three
-registers, and registers lie in two banks by their number modulo 2. An FFMA whose operands need
-one bank twice takes one more cycle, three times two more. An operand that the instruction before
-left in the reuse cache of its slot (``.reuse`` in the listing) needs no bank. So
+registers. The registers lie in two banks, by their number modulo 2. If two operands of an FFMA are
+in the same bank, the FFMA takes one more cycle. If three operands are in the same bank, it takes
+two more cycles. The previous instruction can leave an operand in the reuse cache of its slot
+(``.reuse`` in the listing). Such an operand needs no bank. Therefore
 
     cycles = instructions + FFMAs with two operands in one bank + 2 * FFMAs with three
 
-Measured on an H200, the model is right within 1 % for a loop that waits for nothing else. It does
-not know latencies: `distance`, the fewest FFMAs between a load from shared memory and the first use
-of what it read, says whether they are hidden (20 or more are enough).
+On an H200, the model is right within 1 % for a loop that waits for nothing else. The model does not
+know latencies. `distance` says whether latencies are hidden: the fewest FFMAs between a load from
+shared memory and the first use of the loaded value. A distance of 20 or more is enough.
 
-The compiler's version moves these figures by several percent. And NVRTC is not deterministic: it
-may make different PTX of the same source and options, because the order in which it visits values
-depends on where the system puts its memory. (With NVRTC 13.5, address-space randomisation switched
-off by `setarch -R` makes it repeat its result.) For most kernels the loops are always the same; for
-`split_k` they are not. `--compiles 10` compiles ten times and prints each result with its number.
+Another version of the compiler changes these figures by several percent. NVRTC is also not
+deterministic: it may make different PTX from the same source and options. The reason is that the
+order in which NVRTC visits values depends on the addresses of its memory. (With NVRTC 13.5, the
+result repeats if `setarch -R` switches address-space randomisation off.) Most kernels always get
+the same loops, but `split_k` does not. `--compiles 10` compiles ten times, and prints each result
+with the number of times that it occurred.
+
 Run this after changing compilers:
 
     python benchmarks/cost_model.py tensor_map

@@ -1,8 +1,8 @@
 """The CUDA driver and cuBLAS through ctypes, for timing kernels and cuBLAS in one process.
 
-Launches are captured into graphs, so that short kernels do not wait for the host, and timed with
-events. `interleaved` alternates between candidates, in both orders, so that clocks and temperature
-are the same for all.
+Launches are captured into graphs, so that short kernels do not wait for the host. Events time the
+graphs. `interleaved` alternates between candidates, in both orders, so that clocks and temperature
+are the same for all candidates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KINDS = {
     "bfloat16 result": (14, 14, 68),
 }
 
-Work = Callable[[], None]  # enqueues on the stream of its Gpu
+Work = Callable[[], None]  # enqueues work on the stream of its Gpu
 
 
 class Gpu:
@@ -71,7 +71,7 @@ class Gpu:
     # ---- memory ----
 
     def empty(self, size: int) -> c.c_uint64:
-        """Return the address of so many bytes, never given back."""
+        """Allocate memory that is never freed, and return its address."""
         address = c.c_uint64()
         self._call("cuMemAlloc_v2", c.byref(address), c.c_size_t(max(size, 16)))
         return address
@@ -84,7 +84,7 @@ class Gpu:
         return address
 
     def get(self, address: c.c_uint64, shape: Sequence[int], dtype: Any) -> np.ndarray[Any, Any]:
-        """Return a copy of what is there."""
+        """Return a copy of an array on the GPU."""
         array = np.empty(shape, dtype)
         self.synchronize()
         self._call("cuMemcpyDtoH_v2", array.ctypes.data_as(c.c_void_p), address,
@@ -92,7 +92,7 @@ class Gpu:
         return array
 
     def fill(self, address: c.c_uint64, byte: int, size: int) -> None:
-        """Enqueue setting bytes."""
+        """Enqueue a fill of memory with one byte value."""
         self._call("cuMemsetD8Async", address, c.c_ubyte(byte), c.c_size_t(size), self.stream)
 
     def copy(self, target: c.c_uint64, source: c.c_uint64, size: int) -> None:
@@ -100,7 +100,7 @@ class Gpu:
         self._call("cuMemcpyDtoDAsync_v2", target, source, c.c_size_t(size), self.stream)
 
     def free(self, *addresses: c.c_uint64) -> None:
-        """Give memory back."""
+        """Free memory."""
         for address in addresses:
             self._call("cuMemFree_v2", address)
 
@@ -110,7 +110,7 @@ class Gpu:
         self, operation: str, variant: str, extents: tuple[int, int], arguments: Sequence[Any],
         *, tile: int = 0, item_size: int = 4, options: Sequence[str] = (),
     ) -> Work:  # fmt: skip
-        """Return what launches a variant of the catalogue."""
+        """Return a function that launches a variant of the catalogue."""
         entry = catalogue.find(operation, variant)
         grid, block, shared = entry.launch(
             *extents, tile=tile, item_size=item_size, multiprocessors=self.multiprocessors
@@ -124,7 +124,7 @@ class Gpu:
         self, text: str, entry: str, grid: Sequence[int], block: Sequence[int], shared: int,
         arguments: Sequence[Any], options: Sequence[str] = (),
     ) -> Work:  # fmt: skip
-        """Return what launches a kernel of a source."""
+        """Return a function that launches a kernel of a source."""
         key = (text, entry, tuple(options))
         if key not in self._functions:
             compiled = nvrtc.compile_cuda(text, arch=self.arch, options=options)
@@ -139,7 +139,8 @@ class Gpu:
         where = [*grid, *block, shared]
 
         def work() -> None:
-            assert len(arguments) == len(pointers)  # and they live as long as this function
+            # The use of `arguments` keeps them alive as long as this function.
+            assert len(arguments) == len(pointers)
             self._call("cuLaunchKernel", function, *where, self.stream, pointers, None)
 
         return work
@@ -167,7 +168,7 @@ class Gpu:
 
     @property
     def cublas_version(self) -> int:
-        """As cublasGetVersion returns it; 0 without cuBLAS."""
+        """The version that cublasGetVersion returns; 0 without cuBLAS."""
         version = c.c_int()
         if self._cublas is not None:
             self._cublas.cublasGetVersion_v2(self._handle, c.byref(version))
@@ -180,7 +181,7 @@ class Gpu:
         self._call("cuCtxSynchronize")
 
     def graph(self, work: Work, times: int) -> Work:
-        """Return what replays `work`, captured so many times."""
+        """Capture `work` several times into a graph, and return a function that replays it."""
         self._call("cuStreamBeginCapture_v2", self.stream, 1)
         for _ in range(times):
             work()
@@ -207,10 +208,10 @@ class Gpu:
     def interleaved(
         self, candidates: Mapping[str, Work], rounds: int, target_ms: float = 2.0
     ) -> dict[str, list[float]]:
-        """Time candidates in turn; return the milliseconds of one run of each, by round.
+        """Time candidates in turn; return the milliseconds of one run of each candidate, by round.
 
-        L2 is as the candidate's own last run leaves it. Each sample is a graph that holds as many
-        runs as take about `target_ms`.
+        L2 holds what the candidate's own last run left there. Each sample is a graph of several
+        runs that together take about `target_ms`.
         """
         graphs, inner = {}, {}
         for name, work in candidates.items():
@@ -230,7 +231,7 @@ class Gpu:
 
 
 def state() -> dict[str, str]:
-    """Return the GPU's name, driver, clocks, power and throttle reasons, as nvidia-smi says."""
+    """Return the GPU's name, driver, clocks, power and throttle reasons from nvidia-smi."""
     fields = ["name", "driver_version", "clocks.sm", "clocks.mem", "power.draw", "temperature.gpu",
               "clocks_event_reasons.active"]  # fmt: skip
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]

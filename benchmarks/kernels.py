@@ -1,10 +1,10 @@
-"""How fast the shipped kernels are on a GPU, each beside its peer in the same run.
+"""How fast the package's kernels are on a GPU. Peers run in the same process for comparison.
 
     python benchmarks/kernels.py [--n 4096] [--dtype float32] [--device cuda]
 
-Arrays are on the GPU; times are CUDA events, the median after warm-up. The peers are CuPy's: cuBLAS
-for products (TF32 off), its own kernels for the rest. With `--device sim` the times are modelled
-and there are no peers: for trying the script out.
+Arrays are on the GPU. Each time is the median of CUDA events after a warm-up. The peers are calls
+of CuPy: cuBLAS for products (TF32 off), CuPy's own kernels for the rest. With `--device sim` the
+times are modelled and there are no peers. Use this option to try the script.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main() -> None:
             _, t = function(
                 *arguments, variant=variant.name, device=options.device, return_timing=True
             )
-            # A product that transposes b first: the product's own kernel, as the peers' figures.
+            # If a product transposes b first, count only the product's kernel, as for the peers.
             ms = t.parts[-1][1] if t.parts else t.kernel_ms
             scale = t.kernel_ms / ms
             gflops = f"{t.gflops * scale:.0f}" if operation == "matmul" else ""

@@ -1,9 +1,10 @@
-"""Times every matmul rung beside cuBLAS on a GPU, and writes docs/measured/ladder.json.
+"""Time every variant of matmul and cuBLAS on a GPU, and write docs/measured/ladder.json.
 
-Float32, row-major, random numbers in [-1, 1). A rung is timed with all that it does to its operands
-first (tma packs a). Each size is a set of graphs replayed in turn, rung by rung and back, so that
-all of them see the same clocks; medians of the rounds. L2 is as each rung's own last run leaves it.
-Every result is checked against float64 before it is timed. cuBLAS computes without TF32.
+Matrices are float32 and row-major, with random numbers in [-1, 1). The time of a variant includes
+the preparation of its operands (`tma` packs a). For each size, one graph per variant is replayed:
+all variants in turn, then in the opposite order, so that all of them see the same clocks. A time is
+the median of the rounds. L2 holds what the variant's own last run left there. Every result is
+checked against float64 before it is timed. cuBLAS computes without TF32.
 
     python benchmarks/ladder.py [--rounds 9] [--out docs/measured/ladder.json]
 """
@@ -23,7 +24,7 @@ from coalesce import catalogue
 from coalesce.compile import nvrtc
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "ladder.json"
-LADDER = 4096  # the size at which every rung is timed
+LADDER = 4096  # the size at which every variant is timed
 SHAPES = [  # M, N, K
     *((n, n, n) for n in (256, 512, 1024, 2048, 4096, 8192)),
     *((n, n, n) for n in (1000, 3072, 5000, 4097)),
@@ -39,13 +40,13 @@ FASTEST = [
     *(("split_k", tile) for tile in (32, 64, 128)),
     *((name, 0) for name in ("tma", "tensor_map", "pipelined")),
 ]
-TENSOR_CORES = {  # rung: dtype of its operands, kinds of cuBLAS' product
+TENSOR_CORES = {  # variant: dtype of its operands, kinds of cuBLAS' product
     "tf32x3": ("float32", ("float32",)),
     "tf32": ("float32", ("tf32",)),
     "bf16": ("bfloat16", ("bfloat16", "bfloat16 result")),
     "dmma": ("float64", ("float64",)),
 }
-LIMIT = 2.0  # of the scaled error; a float32 sum of K products stays below 1
+LIMIT = 2.0  # the largest scaled error; a float32 sum of K products stays below 1
 
 
 def main() -> None:
@@ -107,7 +108,7 @@ def _shape(gpu: Gpu, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]
 
 
 def _tensor_cores(gpu: Gpu, name: str, size: int, rounds: int) -> dict[str, Any]:
-    """Time a rung on tensor cores beside cuBLAS' products of the same precision."""
+    """Time a variant on tensor cores, and cuBLAS' products of the same precision."""
     dtype, kinds = TENSOR_CORES[name]
     shape = (size, size, size)
     product = Product(gpu, *shape, dtype)

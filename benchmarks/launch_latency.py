@@ -1,7 +1,7 @@
-"""How long a launch from Python takes: with each kind of array, and CuPy's RawKernel beside it.
+"""How long a launch from Python takes, with each kind of array and with CuPy's RawKernel.
 
-Many asynchronous launches of a kernel that does almost nothing, on arrays that are already on the
-GPU; the time is the host's for one call. All in one run on one machine, the rounds interleaved.
+The script launches a kernel that does almost nothing many times, asynchronously, on arrays that are
+already on the GPU. A time is the host's time for one call. All rounds are interleaved in one run.
 
     python benchmarks/launch_latency.py
 """
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def processor() -> str:
-    """Return the processor's name, where Linux tells it."""
+    """Return the processor's name, if Linux reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         names = [line.partition(":")[2].strip() for line in lines if "model name" in line]

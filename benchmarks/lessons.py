@@ -2,9 +2,10 @@
 
     python benchmarks/lessons.py [--out python/coalesce/lessons/h200.json]
 
-Writes the file that `coalesce.lessons` reads: milliseconds of each variant by CUDA events, the
-arrays on the GPU, and the bandwidth of the access patterns over strides, offsets and widths. It
-takes a minute or two on a large GPU. Nothing but this script writes that file.
+Writes the file that `coalesce.lessons` reads. The file holds milliseconds of each variant, measured
+by CUDA events with the arrays on the GPU. It also holds the bandwidth of the access patterns for
+several strides, offsets and widths. The script takes a minute or two on a large GPU. Only this
+script writes the file.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SUM_SIZES = (256, 1024, 4096, 16384)
 
 
 def wanted() -> Iterator[tuple[str, str, dict[str, Any], int]]:
-    """What is timed: operation, variant, options and size."""
+    """The list of what is timed: operation, variant, options and size."""
     for variant in coalesce.variants("matmul"):
         if variant.dtype in ("", "float32"):
             for options in TILES.get(variant.name, [{}]):

@@ -2,10 +2,10 @@
 
     python benchmarks/numpy_products.py
 
-Milliseconds of wall time, copies to the GPU and back included, float32 without TF32: the median of
-interleaved rounds, after a warm-up. "pinned" has its operands and its result in pinned memory
-(`coalesce.pinned_empty`), "copies" is the time of the pinned copies of both operands and the result
-alone. Every result is compared with the product in float64 of 64 rows.
+Prints milliseconds of wall time, including the copies to the GPU and back, for float32 without
+TF32. A time is the median of interleaved rounds after a warm-up. "pinned" has its operands and its
+result in pinned memory (`coalesce.pinned_empty`). "copies" is only the time of the pinned copies of
+both operands and the result. 64 rows of every result are compared with the product in float64.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def measure(n: int) -> dict[str, float]:
 
 
 def copies(pinned: list[np.ndarray[Any, Any]]) -> Callable[[], None]:
-    """Return the copies of a product's operands to the GPU, and of its result back."""
+    """Return a function that copies a product's operands to the GPU, and its result back."""
     arrays = [to_device(array) for array in pinned]
 
     def work() -> None:

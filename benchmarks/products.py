@@ -1,4 +1,4 @@
-"""The matmul rungs as calls on GPU memory: what benchmarks/ladder.py and best.py time."""
+"""The variants of matmul as calls on GPU memory, which benchmarks/ladder.py and best.py time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from coalesce.launch import gpu as on_gpu
 from coalesce.launch.arguments import prepare
 from coalesce.launch.record import LaunchRecord
 
-# What rounding the operands does to a product, beside the sum of the magnitudes of its terms.
+# The error from rounding the operands, relative to the sum of the magnitudes of the terms.
 ROUNDING = {"bf16": 2.0**-7, "tf32": 2.0**-10}
 
 
 class Product:
-    """Random matrices of one shape and dtype, and the rungs that multiply them."""
+    """Random matrices of one shape and dtype, and the variants that multiply them."""
 
     def __init__(self, gpu: Gpu, m: int, n: int, k: int, dtype: str = "float32") -> None:
         random = np.random.default_rng(1)
@@ -35,10 +35,10 @@ class Product:
             self.a_host, self.b_host = _rounded(self.a_host), _rounded(self.b_host)
         self.a, self.b = self._on_gpu(self.a_host), self._on_gpu(self.b_host)
         self.out = coalesce.empty((m, n), real, device="cuda:0")
-        gpu.synchronize()  # its stream does not wait for the copies
+        gpu.synchronize()  # the benchmark's stream does not wait for the copies
 
     def rung(self, variant: str, tile: int = 0) -> Work:
-        """Return what runs a rung, with all that it does to its operands first.
+        """Return a function that runs a variant, with the preparation of its operands.
 
         The launches are those of `coalesce.matmul`, on the stream of the benchmark.
         """
@@ -52,7 +52,7 @@ class Product:
             function = launch.kernel._function(launch.device)
             cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
             step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
-            steps.append((step, given))  # with the arrays, which must live as long
+            steps.append((step, given))  # the list keeps the arrays alive
             return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
 
         options: dict[str, Any] = {"tile": tile} if tile else {}
@@ -78,7 +78,7 @@ class Product:
         return float(np.linalg.norm(self.out.get()[some] - exact) / np.linalg.norm(exact))
 
     def error(self, work: Work, rows: int = 64, rounding: float = 0.0) -> float:
-        """Return the largest error of some rows, scaled by what rounding K products may do."""
+        """Return the largest error of some rows, relative to the error that rounding may cause."""
         m, _, k = self.shape
         self.gpu.fill(c.c_uint64(_address(self.out)), 0xFF, self.out.nbytes)  # NaN
         work()

@@ -1,10 +1,10 @@
-"""What counting and profiling cost on this machine, beside a plain run of the same kernel.
+"""How much longer counting and profiling take on this machine than a plain run of the same kernel.
 
     python benchmarks/profiling.py [--n 512] [--large 1024] [--repeats 3]
 
-A plain run, one that counts, and a profile with caches, rows and text; sums and transposes of
-matrices with four times the rows and columns. The best of the repeats, compiled beforehand; all
-cores.
+Times a plain run, a run that counts, and a profile with caches, rows and text. Sums and transposes
+use matrices with four times the rows and columns. A time is the best of the repeats, on all cores.
+The kernels are compiled beforehand.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def report_counting(n: int, repeats: int) -> Table:
 
 
 def times(operation: str, variant: str, arrays: Sequence[Any], repeats: int) -> list[str]:
-    """Return a row: seconds plain, counting, their ratio, and of a profile."""
+    """Return a row: seconds plain, seconds with counting, their ratio, seconds of a profile."""
     chosen: dict[str, Any] = {"variant": variant, "device": "sim"}
     asked = {"variant": variant}
     call = functools.partial(table.operation(operation).run, arrays, asked, device="sim")

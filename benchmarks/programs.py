@@ -2,14 +2,14 @@
 
 python benchmarks/programs.py --samples FOLDER --rodinia FOLDER --hecbench FOLDER --json FILE
 
-The file is docs/measured/programs.json, of which docs/make_programs.py makes a page.
+The file is docs/measured/programs.json. docs/make_programs.py makes a page from it.
 
 The folders are clones of github.com/NVIDIA/cuda-samples, github.com/yuhc/gpu-rodinia and
-github.com/zjin-lcf/HeCBench. Nothing of them is in this repository. A program that is in the file
-already is not run again, unless it is named with --only.
+github.com/zjin-lcf/HeCBench. This repository holds no files of theirs. A program that is already in
+the file is not run again, unless --only names it.
 
-A program verifies itself if it ends with status 0 and its output does not say that it failed; it
-counts as verified only if its output says, or its status depends on, a comparison with a reference.
+A program verifies itself if it ends with status 0 and its output does not say that it failed. It
+counts as verified only if its output or its status depends on a comparison with a reference.
 `SILENT` names the programs that print results without comparing them.
 """
 
@@ -40,7 +40,7 @@ _RIGHT = re.compile(
     r"|completed, returned OK|matches|error\s*(?:norm|=|:)|no error|L1-Norm|PASS",
     re.IGNORECASE,
 )
-# What ends a run that tested errors on purpose.
+# The output at the end of a run that tested errors on purpose.
 _SAYS_SO = re.compile(r"returned OK|Result = PASS|\bPASSED\b|\bPASS\b|test passed", re.IGNORECASE)
 _BY_STATUS = re.compile(r"\? *EXIT_SUCCESS *: *EXIT_FAILURE")
 
@@ -61,14 +61,14 @@ class Case:
         return f"{self.suite}/{self.name}"
 
 
-# Arguments with which a sample does less of the same: fewer repetitions, smaller arrays.
+# Arguments that make a sample do less work of the same kind: fewer repetitions, smaller arrays.
 LESS = {
     "matrixMul": ["-wA=64", "-hA=64", "-wB=64", "-hB=64"],
 }
 
 
 def of_samples(root: Path) -> Iterator[Case]:
-    """Every program of the groups; its sources are all that its folder holds."""
+    """Every program of the groups; its sources are all sources of its folder."""
     for group in GROUPS:
         for folder in sorted((root / "Samples" / group).glob("*/")):
             sources = sorted(
@@ -143,7 +143,7 @@ _MORE = {
 
 
 def of_rodinia(root: Path, inputs: Path, samples: Path | None) -> Iterator[Case]:
-    # Two programs include helper_cuda.h of the samples.
+    # Two programs include helper_cuda.h, which belongs to the samples.
     common = [] if samples is None else [f"-I{samples.resolve() / 'Common'}"]
     for name, (folder, sources, arguments) in RODINIA.items():
         place = root / "cuda" / folder
@@ -155,7 +155,7 @@ def of_rodinia(root: Path, inputs: Path, samples: Path | None) -> Iterator[Case]
 
 
 def of_hecbench(root: Path, count: int) -> Iterator[Case]:
-    """The first programs in the order of the alphabet that are one file and compare results."""
+    """The first programs, in alphabetical order, that are one file and compare results."""
     found = 0
     for folder in sorted((root / "src").glob("*-cuda")):
         main = folder / "main.cu"
@@ -176,7 +176,7 @@ def of_hecbench(root: Path, count: int) -> Iterator[Case]:
 
 
 def run(case: Case, seconds: float) -> dict[str, object]:
-    """Build and run a program; return what came of it."""
+    """Build and run a program; return the outcome."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [
@@ -223,7 +223,7 @@ def run(case: Case, seconds: float) -> dict[str, object]:
 
 
 def make_inputs(folder: Path) -> None:
-    """Write inputs for Rodinia in its formats: made up, as its own are not in its repository."""
+    """Write invented inputs in Rodinia's formats; Rodinia's repository does not hold its inputs."""
     import random
 
     made = random.Random(1)

@@ -2,8 +2,8 @@
 
     python benchmarks/simulator.py [--n 1024] [--tile 32] [--repeats 3]
 
-Prints the best of the repeats for one host thread and for all, plain and with counting, on every
-instruction set this machine has, and the memory of the process beyond its arrays.
+Prints the best of the repeats, for one host thread and for all, with and without counting, on every
+instruction set of this machine. Also prints the memory that the process uses besides its arrays.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coalesce.compile import nvrtc
 
 
 def processor() -> str:
-    """Return the processor's name, as Linux knows it."""
+    """Return the processor's name, as Linux reports it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text().splitlines():
@@ -80,7 +80,7 @@ def report(n: int, tile: int, repeats: int) -> None:
 
 
 def main() -> None:
-    """Run once for each instruction set, each in a process of its own."""
+    """Run once for each instruction set, each time in a new process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=1024)
     parser.add_argument("--tile", type=int, default=32, choices=(8, 16, 32))

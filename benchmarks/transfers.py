@@ -1,9 +1,9 @@
 """How fast NumPy arrays reach the GPU and come back: this package, CuPy and PyTorch in one run.
 
-Gigabytes a second for arrays of several sizes: to the GPU, back into an array whose pages are
-already there, and back into a new array, whose pages the system has yet to supply. Median of
-several interleaved rounds. "pinned" is between pinned memory (`coalesce.pinned_empty`, PyTorch's
-`pin_memory`) and the GPU: the link's own speed.
+Prints gigabytes per second for arrays of several sizes: to the GPU, back into an array whose pages
+are already allocated, and back into a new array, whose pages the system must still allocate. A rate
+is the median of several interleaved rounds. "pinned" is the rate between pinned memory
+(`coalesce.pinned_empty`, PyTorch's `pin_memory`) and the GPU: the speed of the link itself.
 
     python benchmarks/transfers.py
 """
@@ -84,7 +84,7 @@ def measure(size: int) -> dict[str, float]:
             result = call()
             passed = time.perf_counter() - start
             del result
-            if round_ > 0:  # the first warms up
+            if round_ > 0:  # the first round is a warm-up
                 times[name].append(passed)
     return {name: size / 1e9 / float(np.median(found)) for name, found in times.items()}
 
