@@ -13,7 +13,7 @@ from typing import Any
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
     """Return the explanation of a failed comparison with a number of a profile."""
     module = sys.modules.get("coalesce.profiling.assertions")
-    if module is None:  # there is no profile, so this is not a number of one
+    if module is None:  # without a profile there is no number of a profile
         return None
     for value in (left, right):
         # Look at the type first, and do not read attributes of other objects.

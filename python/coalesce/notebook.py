@@ -174,9 +174,8 @@ def _launch(
         print(_time(kernel, record))
     elif not results:
         kernel[grid, block, shared](*arguments)
-        if (
-            kernel.device.kind == "cuda"
-        ):  # so that a fault is raised in this cell, not in a later one
+        # Wait, so that a fault is raised in this cell and not in a later cell.
+        if kernel.device.kind == "cuda":
             gpu = _cuda.Device(kernel.device.ordinal)
             until_done(gpu, what=f"kernel `{kernel.name}`")
     for result in results[:-1]:
@@ -194,7 +193,7 @@ def _bind(
         bound = name if name is not None and kernel is chosen else _plain(kernel.name)
         if (
             bound != name and plain.count(bound) > 1
-        ):  # two instantiations: scale_float, scale_double
+        ):  # several instantiations get names of their own: scale_float, scale_double
             bound = re.sub(r"\W+", "_", kernel.name).strip("_")
         known = shell.user_ns.get(bound)
         if name is None and known is not None and not callable(known):
@@ -245,7 +244,7 @@ def _lines_before(shell: Any, cell: str) -> int:
     inputs = getattr(history, "input_hist_raw", None) or [""]
     raw = inputs[-1]
     if not raw.rstrip().endswith(cell.rstrip()):
-        return 0  # the cell was not typed: run_cell_magic, a script
+        return 0  # nobody typed the cell: it comes from run_cell_magic or a script
     return len(raw[: raw.find("%%")].splitlines()) if "%%" in raw else 0
 
 

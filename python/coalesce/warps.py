@@ -78,7 +78,7 @@ class Transactions:
         )
         pattern = self.pattern
         one_broadcast = pattern is not None and pattern.kind == "broadcast" and self.requests == 1
-        if not one_broadcast:  # a small share of the sector is used, and nothing is wasted
+        if not one_broadcast:  # a broadcast uses a small share of the sector, but wastes nothing
             text += f", {self.efficiency:.1%} of the bytes used"
         return text if pattern is None else f"{text}. {pattern.text}"
 

@@ -1,1 +1,1 @@
-"""Devices and the arrays in their memory: those of other libraries, and `DeviceArray`."""
+"""Devices, and the arrays in their memory: `DeviceArray`, and arrays of other libraries."""

@@ -15,7 +15,8 @@ from coalesce.arrays.gpu_array import GpuArray
 def adopted(array: GpuArray) -> DeviceArray:
     """Return a `DeviceArray` that shares the memory of another library's GPU array."""
     owner = array.owner
-    if isinstance(owner, DeviceArray) and array == foreign.look(owner):  # not a part of it
+    # `array` is all of `owner`, not a part.
+    if isinstance(owner, DeviceArray) and array == foreign.look(owner):
         return owner
     if not array.contiguous:
         raise ValueError(

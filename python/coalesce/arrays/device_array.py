@@ -79,7 +79,8 @@ class DeviceArray:
         self._memory = memory
         self._address = memory.address if address is None else address
         self._ordinal = -1 if isinstance(memory, SimulatedMemory) else memory.ordinal
-        self._generation = generation  # the address on the GPU; 0 on the simulator
+        # Increases when a fault destroys the GPU context; 0 on the simulator.
+        self._generation = generation
         self._code = _cuda.scalar_code(dtypes.code_of(dtype))
         self.shape = shape
         self.dtype = dtype
@@ -369,7 +370,7 @@ class DeviceArray:
         return DeviceArray(self._memory, shape, self.dtype, self._generation, address)
 
     def _lend(self) -> None:
-        """Note that another library may use the memory on a stream of its own."""
+        """Record that another library may use the memory on its own stream."""
         if isinstance(self._memory, _cuda.Memory):
             self._memory.used_elsewhere()
 

@@ -52,7 +52,7 @@ def look(value: Any, name: str = "the array") -> GpuArray | None:
 
 
 def _dlpack_device(value: Any) -> Any:
-    """Return the DLPack device of an object, a kind and a number; (0, 0) if it has none."""
+    """Return the DLPack device of an object as (kind, number); (0, 0) if it has no device."""
     return value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (0, 0)
 
 

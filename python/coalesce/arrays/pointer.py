@@ -1,4 +1,4 @@
-"""Pointers into arrays: what `x + r` is in a CUDA program."""
+"""Pointers into arrays, such as `x + r` in a CUDA program."""
 
 from __future__ import annotations
 

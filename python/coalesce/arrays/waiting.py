@@ -6,7 +6,7 @@ from typing import Any
 
 from coalesce.common.progress import GPU, reporter
 
-_SLICE_MS = 100  # between two looks for Ctrl-C
+_SLICE_MS = 100  # the time between two checks for Ctrl-C
 
 
 def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from coalesce.benchmarking.result import Benchmark, BenchmarkRow
 
-_BAR = 16  # characters
+_BAR = 16  # the length of the longest bar, in characters
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 

@@ -30,7 +30,7 @@ PEERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "torch": ("PyTorch", _OPERATIONS),
 }
 _PACKAGES = {"cupy": "cupy-cuda13x", "torch": "torch"}
-_MOST_SECONDS = 0.2  # of timed runs
+_MOST_SECONDS = 0.2  # the longest time for all timed runs together
 _MOST_RUNS = 200
 
 

@@ -180,7 +180,7 @@ def _names(
 ) -> tuple[str, ...]:
     if variants is None:
         names = tuple(v.name for v in catalogue.variants(operation) if not v.hopper)
-        if operation == "access":  # the patterns that read a plain vector
+        if operation == "access":  # leave out patterns that do not read a plain vector
             left = {"aos", "soa"} | (set() if "index" in options else {"gather"})
             names = tuple(name for name in names if name not in left)
         return names
@@ -257,7 +257,7 @@ def _device_of(given: Sequence[Operand], device: Any) -> Any:
 
 def _host(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
     """Return an array as a NumPy array of native byte order."""
-    array = counting.on_host(value)  # what is in a GPU's memory
+    array = counting.on_host(value)  # a copy, if the array is in a GPU's memory
     if not isinstance(array, np.ndarray):
         array = foreign.look_on_host(array)
     assert isinstance(array, np.ndarray)

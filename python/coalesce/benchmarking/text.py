@@ -65,7 +65,7 @@ def cell(row: BenchmarkRow, column: str) -> str:
         return timing.source
     if column == "max. error":
         return _error(row)
-    if row.correct is False:  # the time of a wrong result means nothing
+    if row.correct is False:  # a wrong result has no meaningful time
         return "-"
     if column == "ms":
         return milliseconds(timing.kernel_ms).removesuffix(" ms")
@@ -120,7 +120,7 @@ def _table(benchmark: Benchmark) -> Table:
 
 
 def of_several_launches(variants: Sequence[str]) -> str:
-    """Say what the times of variants that launch several kernels include."""
+    """Say what the times include for variants that launch several kernels."""
     return f"ms of {', '.join(variants)}: with launches that prepare operands or add up parts."
 
 

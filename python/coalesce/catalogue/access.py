@@ -126,7 +126,7 @@ def _gather(x: Operand, given: dict[str, Any]) -> Setup:
         if low < 0 or high >= x.shape[0]:
             wrong = low if low < 0 else high
             raise ValueError(f"index must be from 0 to {x.shape[0] - 1}; it holds {wrong}")
-        wanted = wanted.astype(np.int32, copy=False)  # NumPy's own indices have 64 bits
+        wanted = wanted.astype(np.int32, copy=False)  # NumPy's index arrays have 64 bits
     index = catalogue_operands.array("index", wanted, "(m,)", "access", (np.int32,))
     return index.shape[0], {}, (), [index]
 

@@ -21,7 +21,7 @@ from coalesce.arrays.devices import Device
 
 
 def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
-    """Return variant and tile (0 if it has none) for a product of M x K and K x N."""
+    """Return the variant and its tile (0 without a tile) for a product of M x K and K x N."""
     hopper = device.kind == "cuda" and device.compute_capability >= (9, 0)
     tensor_maps = device.kind == "cuda" and device.compute_capability == (9, 0)
     if dtype == np.float32 and hopper:

@@ -26,7 +26,7 @@ class Operand:
 
     name: str
     given: Any  # what the caller passed
-    array: Any  # the same memory as a plain ndarray or a GpuArray
+    array: Any  # the memory of `given`, as a plain ndarray or a GpuArray
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     on_gpu: bool
@@ -44,7 +44,7 @@ class Operand:
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is bfloat16, which NumPy lacks: of ml_dtypes, or of a GPU array."""
+    """Whether a dtype is bfloat16. NumPy lacks it; it comes from ml_dtypes or a GPU array."""
     return code_of(dtype) == "V2"
 
 

@@ -15,8 +15,8 @@ from coalesce.catalogue.operands import Operand, is_bfloat16
 from coalesce.catalogue.run import ELEMENTS, Run, overlap
 from coalesce.launch.tensor_map import TensorMap
 
-_ROWS, _STAGE, _ZEROS = 128, 32, 256  # as csrc/kernels/layout/02_packed.cu has them
-PARTIAL = 128 * 256  # sums that a block may leave to another
+_ROWS, _STAGE, _ZEROS = 128, 32, 256  # the same constants as in csrc/kernels/layout/02_packed.cu
+PARTIAL = 128 * 256  # the number of partial sums that a block may pass to another block
 
 # For each kernel and array, the type of the elements and the box of its tensor map (rows, columns).
 _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
@@ -107,7 +107,7 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
     values = {
         "x": _as_elements(source, of_size),
         "out": _as_elements(result, of_size),
-        "n": np.uint64(rows * pitch - (pitch - cols)),  # what fills up a row is never used
+        "n": np.uint64(rows * pitch - (pitch - cols)),  # the padding of the last row is never read
         "cols": np.uint64(pitch),
         "first": np.int64(0),
         "row_stride": np.int64(cols),
@@ -139,7 +139,7 @@ def _bfloat16(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[An
 
 
 def _tf32_rest(run: Run, a: Operand) -> tuple[Any, int]:
-    """Return what rounding to TF32 leaves of a, in aligned rows."""
+    """Return the difference between `a` and `a` rounded to TF32, in aligned rows."""
     rows, cols = a.shape
     pitch = -(-cols // 4) * 4
     return _rounded(run, a, "tf32_rest", "rest", run.scratch((rows, pitch), a.dtype)), pitch

@@ -26,7 +26,7 @@ from coalesce.common import checks
 Array = Any
 
 _MOST_INT = 2**31 - 1  # the number of elements that a 32-bit index can count
-_LEAST_DEPTH = 256  # of a slice of K; benchmarks/ladder.py measures it
+_LEAST_DEPTH = 256  # the smallest slice of K; benchmarks/ladder.py measures it
 
 
 def run_matmul(
@@ -53,7 +53,7 @@ def run_matmul(
     right = array("b", b, "(K, N)", "matmul", bfloat16=bfloat16)
     dtype = same_dtype(left, right)
     if is_bfloat16(dtype):
-        dtype = np.dtype(np.float32)  # of the sums and the result
+        dtype = np.dtype(np.float32)  # the dtype of the sums and of the result
     m, n, k = product_extents(left, right)
     # 64-bit indices slow the fastest variants by some percent, so they are used only if needed.
     index = "int" if max(m * k, k * n, m * n) <= _MOST_INT else "size_t"
@@ -70,7 +70,7 @@ def run_matmul(
     catalogue.check_runs(entry, run.device, dtype)
     written = run.result((m, n), dtype, operands, target)
     if alpha == 0:
-        k = 0  # K is 0: a and b are not read
+        k = 0  # this means K = 0: the kernel does not read a and b
     prepares = entry.preparation not in ("none", "transpose_b")
     if not k and prepares:  # there is nothing to prepare
         entry, tile = catalogue.find("matmul", "tiled"), 0
@@ -94,7 +94,7 @@ def run_matmul(
         }
         slices = _slices(run, entry, tile or 0, (m, n, k))
         sums = rest
-        if slices > 1:  # products of parts of K, which another launch adds up
+        if slices > 1:  # each slice of K gives a product; another launch adds the products
             one, zero = dtype.type(1), dtype.type(0)
             parts = run.scratch((slices, m, n), dtype)
             sums = {"c": unread, "out": parts, "alpha": one, "beta": zero}
@@ -195,7 +195,8 @@ def _one_kernel(
     given = run.ready(source) if rows and cols else run.scratch((1,), dtype)
     while 0 not in shape:
         _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
-        sliced = entry.operation == "column_sums" and slices > 1  # their sums are added up next
+        # The next pass adds up the sums of the slices.
+        sliced = entry.operation == "column_sums" and slices > 1
         result = run.scratch((slices, cols), dtype) if sliced else written
         run.launch(
             entry,
@@ -250,7 +251,7 @@ def pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[floa
 def _addend(
     c: Any, beta: float, shape: tuple[int, int], a: Operand, dtype: np.dtype[Any]
 ) -> Operand | None:
-    """Check c, which has the dtype of the result: that of a, unless this is bfloat16."""
+    """Check c. Its dtype is the dtype of the result: a's, or float32 if a is bfloat16."""
     if c is None:
         if beta != 0:
             raise ValueError(f"c is missing: beta is {beta}, and beta * c is part of the result")

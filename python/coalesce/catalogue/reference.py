@@ -92,7 +92,7 @@ def _product(a: Array, b: Array, options: Mapping[str, Any]) -> Reference:
     alpha, beta = float(options.get("alpha", 1.0)), float(options.get("beta", 0.0))
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     shape = (a.shape[0], b.shape[1])
-    if alpha == 0:  # as in BLAS: a and b are not read
+    if alpha == 0:  # as in BLAS, a and b are not read then
         exact, scale = np.zeros(shape), np.zeros(shape)
     else:
         exact = alpha * (wide_a @ wide_b)

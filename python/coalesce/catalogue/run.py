@@ -40,7 +40,7 @@ REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """A launch of a kernel of the catalogue: what a `Launcher` gets."""
+    """A launch of a kernel of the catalogue, which a `Launcher` receives."""
 
     kernel: BaseKernel
     grid: tuple[int, int, int]
@@ -109,7 +109,7 @@ class Run:
                 "memory; copy the array to NumPy first"
             )
         self.multiprocessors = self.device.multiprocessors or 132
-        self.work = (0.0, 0.0)  # floating-point operations and bytes of the whole call
+        self.work = (0.0, 0.0)  # the floating-point operations and the bytes of the whole call
         self._runs: int | Literal["auto"] | None = "auto" if timed else None
         if not isinstance(timed, bool):
             self._runs = timed

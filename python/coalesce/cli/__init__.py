@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return run_program(options, program[1])
         return COMMANDS[options.command](options)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the program that reads the pipe has ended
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
@@ -52,7 +52,7 @@ def _program(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     before, after = list(words[:end]), list(words[end + 1 :])
     given = {word.partition("=")[0] for word in before}
     if before[0] == "run" and (len(before) == 1 or given & {"--grid", "--block", "--entry"}):
-        return None  # one kernel
+        return None  # the command runs one kernel, not a whole program
     return before, after
 
 

@@ -20,7 +20,7 @@ from coalesce.profiling import exactness
 
 # A GPU multiplies in milliseconds what takes the simulator seconds.
 DEFAULT_SIZE = {"cuda": 2048, "sim": 512}
-COUNTED_SIZE = 128  # the simulated run that counts sectors for a GPU's table
+COUNTED_SIZE = 128  # the size of the simulated run that counts sectors for a GPU's table
 
 # Ordinary loads and asynchronous copies to shared memory (cp.async, in `pipelined`).
 SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
@@ -36,7 +36,7 @@ class Row:
     wavefronts_per_request: float | None
     error: float
     passed: bool
-    uncounted: bool = False  # it has copies or products that the model does not know
+    uncounted: bool = False  # the kernel has copies or products that the model does not know
 
 
 def run_demo(

@@ -56,7 +56,7 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
 
 
 class _Program(argparse.ArgumentParser):
-    """Says how the arguments of the program are written, where a word is not known."""
+    """A parser whose error for an unknown word says how to write the program's arguments."""
 
     def error(self, message: str) -> NoReturn:
         hint = "; arguments of the program follow --" if "unrecognized" in message else ""
@@ -278,7 +278,7 @@ def _command(
 
 
 class _Help(argparse.HelpFormatter):
-    """Wraps all but the examples, which stand on lines of their own."""
+    """A formatter that wraps all text except the examples, each of which has its own line."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("example"):

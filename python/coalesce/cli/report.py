@@ -28,8 +28,8 @@ from coalesce.profiling.comparison import compare
 from coalesce.render import markup
 from coalesce.render.markup import FAINT, folded, image_of, joined, tag
 
-_LENGTH = {"cuda": 1 << 24, "sim": 1 << 16}  # of vectors, by default
-_SIDE = 512  # of matrices, by default; a report simulates every block
+_LENGTH = {"cuda": 1 << 24, "sim": 1 << 16}  # the default length of vectors
+_SIDE = 512  # the default rows and columns of matrices; a report simulates every block
 
 
 def bench(
@@ -71,7 +71,7 @@ def report(
     device: str | None,
 ) -> Benchmark:
     """Write the page of an operation; return what its table shows."""
-    if not Path(path).parent.is_dir():  # before minutes of simulation
+    if not Path(path).parent.is_dir():  # fail now, not after minutes of simulation
         raise ValueError(f"there is no folder {Path(path).parent} to write {Path(path).name} to")
     if size is None:
         size = _LENGTH["sim"] if operation == "access" else _SIDE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coalesce import programs
 
-_FAILED = 3  # findings of --check, where the program itself said that all is well
+_FAILED = 3  # the exit status if --check has findings but the program itself succeeded
 
 
 def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:

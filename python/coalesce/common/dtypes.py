@@ -17,7 +17,7 @@ def code_of(dtype: np.dtype[Any]) -> str:
 
 
 def dtype_name(code: str) -> str:
-    """Return what NumPy calls an element type: "float32"."""
+    """Return NumPy's name of an element type, such as "float32"."""
     if code == "V2":
         return "bfloat16"
     try:

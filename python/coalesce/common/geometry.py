@@ -116,7 +116,7 @@ def stream(value: Any) -> int | None:
         ) from None
     if not 0 <= number < 2**64:
         raise ValueError(f"stream is {number}, which is not the handle of a stream")
-    return 0 if number == 1 else number  # both name the legacy default stream
+    return 0 if number == 1 else number  # 0 and 1 both name the legacy default stream
 
 
 def _handle(value: Any) -> Any:

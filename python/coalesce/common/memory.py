@@ -26,7 +26,7 @@ class Pieces:
     def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> Pieces:
         """Make them from C-contiguous arrays; only memory that may be written is copied."""
         order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
-        groups: list[tuple[int, int, list[int]]] = []  # start, end, arrays
+        groups: list[tuple[int, int, list[int]]] = []  # start, end and arrays of each group
         for i in order:
             start, end = _start(arrays[i]), _start(arrays[i]) + arrays[i].nbytes
             if groups and start < groups[-1][1]:

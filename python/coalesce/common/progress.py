@@ -15,8 +15,8 @@ PATIENCE_SECONDS = 2.0
 # After this time the bar says how to stop the run, even if progress cannot be counted. Without a
 # terminal or notebook, a line on stderr says which kernel runs.
 NOTICE_SECONDS = 10.0
-SECONDS = "seconds"  # the unit of work that only knows how long it has run and may run
-GPU = "kernels of a GPU"  # the unit of work that nothing stops but the end of the process
+SECONDS = "seconds"  # the unit of work whose progress is known only as time: elapsed and allowed
+GPU = "kernels of a GPU"  # the unit of work that only the end of the process stops
 _STOP = "Ctrl-C stops it"
 _STOP_CELL = "interrupting the cell stops it"
 _WAIT_ONLY = {
@@ -74,9 +74,8 @@ def _bar(what: str, unit: str, always: bool) -> _Bar | None:
 class _Bar:
     """Appears when it has been updated for longer than `patience` seconds."""
 
-    _shown: ClassVar[_Bar | None] = (
-        None  # the bar on the screen; a bar inside another one is not shown
-    )
+    # The bar on the screen. A bar inside another bar is not shown.
+    _shown: ClassVar[_Bar | None] = None
     stop = _STOP
 
     def __init__(self, what: str, unit: str, patience: float) -> None:

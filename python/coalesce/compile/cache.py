@@ -14,14 +14,15 @@ from typing import Any
 
 from coalesce.compile import cache_folder, headers, standard_library
 
-SCHEMA = 2  # counts up when what an entry holds, or how sources are compiled, changes
+SCHEMA = 2  # increase this number if the contents of entries, or the way to compile, change
 _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA
 
 
 def key_of(*parts: Any) -> str:
     """Return the key of the entry that these parts determine."""
     texts = [headers.PRELUDE, headers.STANDARD, standard_library.TEXT]
-    text = json.dumps([SCHEMA, *texts, *parts], sort_keys=True)  # sets have another order each time
+    # The order of a set differs between processes.
+    text = json.dumps([SCHEMA, *texts, *parts], sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

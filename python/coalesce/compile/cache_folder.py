@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NAME = "coalesce-kernels"
-HEADER = b"coalesce cache "  # every file of the cache begins with it, whatever its version
+HEADER = b"coalesce cache "  # every file of the cache begins with this, in every version
 MOST_BYTES = 256 * 2**20
 
 _ENTRY = re.compile(r"[0-9a-f]{64}\.kernel")
 _TEMPORARY = re.compile(r"\.[0-9a-f]{32}\.tmp")
-_STALE_SECONDS = 3600  # a temporary file of this age was left behind by a process that was killed
+_STALE_SECONDS = 3600  # an older temporary file is left over from a killed process
 
 # Counts what was stored since the last eviction: a header and one byte for each KiB. Appending to a
 # file is atomic, so processes need no lock, and its size is read without reading it.
@@ -90,7 +90,7 @@ def read(name: str) -> bytes | None:
             if header != HEADER:
                 return None
             with contextlib.suppress(OSError):
-                os.utime(handle)  # the time of use decides what is deleted first
+                os.utime(handle)  # the entry with the oldest time of use is deleted first
             return header + file.read()
     return None
 
@@ -206,7 +206,7 @@ def _count(folder: int, size: int) -> None:
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)
-    except OSError:  # something else has that name
+    except OSError:  # the name belongs to a file that is not a folder
         _evict(folder)
         return
     try:

@@ -39,7 +39,7 @@ def registers(cubin: bytes | None, entry: str) -> int:
 
 
 def functions(cubin: bytes | None) -> Mapping[str, int]:
-    """Return the addresses of functions, by their names in the PTX; empty if none are known.
+    """Return the addresses of functions by their names in the PTX; empty if no address is known.
 
 
     Examples
@@ -51,7 +51,7 @@ def functions(cubin: bytes | None) -> Mapping[str, int]:
 
 
 def section(file: bytes, name: str) -> bytes:
-    """Return the bytes of a section of an ELF file; ValueError if it is none."""
+    """Return the bytes of a section of an ELF file; ValueError for any other file."""
     try:
         return _File(file).contents(name)
     except struct.error:
@@ -128,7 +128,8 @@ def _registers(file: _File) -> Iterator[tuple[str, int]]:
 
 def _functions(file: _File) -> dict[str, int]:
     kernels = [name.removeprefix(".text.") for name in file.names if name.startswith(".text.")]
-    code: dict[str, dict[int, str]] = {kernel: {} for kernel in kernels}  # functions by offset
+    # For each kernel, function names by offset.
+    code: dict[str, dict[int, str]] = {kernel: {} for kernel in kernels}
     for symbol in file.symbols():
         if symbol.is_function and symbol.section < len(file.names):
             kernel = file.names[symbol.section].removeprefix(".text.")
@@ -142,7 +143,7 @@ def _functions(file: _File) -> dict[str, int]:
             continue
         for place, offset in enumerate(offsets[1:], 1):
             if offset not in code[kernel]:
-                break  # what follows are other constants
+                break  # other constants follow
             addresses[code[kernel][offset]] = 8 * place
     if not addresses and len(kernels) == 1:
         addresses = {name: offset for offset, name in code[kernels[0]].items()}

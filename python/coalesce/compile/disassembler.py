@@ -19,7 +19,7 @@ from coalesce.compile import cache, pathfinder
 if TYPE_CHECKING:
     from coalesce.compile.nvrtc import Compiled
 
-ARCHITECTURES = ("sm_90", "sm_90a")  # whose launches and constant banks the simulator knows
+ARCHITECTURES = ("sm_90", "sm_90a")  # the simulator knows their launches and constant banks
 
 
 def listing(compiled: Compiled) -> str:

@@ -233,7 +233,7 @@ STANDARD = {
     "cub/cub.cuh": _CUB,
     **dict.fromkeys(("cublas.h", "cublas_v2.h", "cublasLt.h", "cudnn.h", "cusparse.h"), _NUMBERS),
     **dict.fromkeys(("cufft.h", "cufftw.h", "cufftXt.h", "cusolverDn.h"), _CUFFT),
-    "cuda.h": _NOTHING,  # the driver's functions, which only the host calls
+    "cuda.h": _NOTHING,  # it declares the driver's functions, which only the host calls
     "float.h": _FLOAT,
     "hip/hip_bfloat16.h": "#include <cuda_bf16.h>\n",
     "hip/hip_fp16.h": "#include <cuda_fp16.h>\n",

@@ -27,7 +27,7 @@ from coalesce.compile import cache, pathfinder
 if TYPE_CHECKING:
     from coalesce.cxx import signature
 
-LIBRARY = "libcudart.so.13"  # the name under which programs look for the runtime
+LIBRARY = "libcudart.so.13"  # programs load the runtime by this name
 _OLDER_NAMES = Path(__file__).with_name("cuda12.h")
 _SECTION = ".nv_fatbin"
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
@@ -49,7 +49,7 @@ _DRIVER = re.compile(r"undefined reference to `(cu(?:Init|[A-Z]\w+))'")
 
 @dataclass(frozen=True)
 class Built:
-    """An executable and what is known of its device code.
+    """An executable, and what is known about its device code.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
 
 
 def _of_wheels(program: str, folder: Path) -> list[str]:
-    """Return where libraries are: this package's first, then those of wheels, if nvcc is of one."""
+    """Return the folders of libraries: this package's, then those of nvcc's wheels."""
     root = Path(program).resolve().parent.parent
     return [f"-L{folder}"] + [
         f"-L{folder}" for name in ("lib64", "lib") if (folder := root / name).is_dir()
@@ -207,7 +207,7 @@ def _error(path: Path, log: str) -> Exception:
 
 
 def _headers(listed: Path, source: Path) -> list[Path]:
-    """Return the user's headers among what the compiler read."""
+    """Return the user's headers among the files that the compiler read."""
     if not listed.is_file():
         return []
     text = listed.read_text(errors="replace").replace("\\\n", " ")
@@ -246,7 +246,7 @@ def _identity(program: str) -> list[object]:
 
 
 def section_of(executable: bytes) -> bytes:
-    """Return the device code of an ELF executable; nothing where it has none."""
+    """Return the device code of an ELF executable; empty if there is no device code."""
     from coalesce.compile import cubin
 
     try:
@@ -256,7 +256,7 @@ def section_of(executable: bytes) -> bytes:
 
 
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
-    """Return what the runtime library reads of each module of an executable, by key.
+    """Return the part of each module of an executable that the runtime library reads, by key.
 
     The `source` has the names of parameters.
     """

@@ -73,7 +73,7 @@ def _has_host_code(source: str) -> bool:
     """Whether a source cannot be compiled unchanged: it launches kernels or has a main()."""
     if _HAS_HOST_CODE.search(source) is None:
         return False
-    return _HAS_HOST_CODE.search(layout_of(source).bare) is not None  # not in a comment
+    return _HAS_HOST_CODE.search(layout_of(source).bare) is not None  # `bare` has no comments
 
 
 def device_code(source: str, options: Sequence[str], headers: Mapping[str, str]) -> DeviceCode:
@@ -142,7 +142,7 @@ def _compiled(
 
 
 def _told(error: CompileError, code: DeviceCode, source: str, name: str) -> CompileError:
-    """Return the error with the user's own lines and a note on what was left out."""
+    """Return the error with the user's own lines, and a note that names what was left out."""
     own, changed = source.split("\n"), code.text.split("\n")
     lines = str(error).split("\n")
     for i, line in enumerate(lines):

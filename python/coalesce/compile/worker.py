@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 60.0
 _MOST_BYTES = 8 << 30
-_KEPT = 2  # idle children
+_KEPT = 2  # the largest number of idle child processes
 
 
 class Compiler:
@@ -85,10 +85,10 @@ class Compiler:
         return made
 
     def _take(self) -> _Child | None:
-        """Return an idle child or a new one; None if none can be started."""
+        """Return an idle child or a new child; None if no child can be started."""
         while not self._childless:
             try:
-                child = self._idle.pop()  # no other thread gets the same one
+                child = self._idle.pop()  # `pop` never gives two threads the same child
             except IndexError:
                 try:
                     return _Child(self._path)
@@ -105,7 +105,7 @@ class Compiler:
             self._idle.pop().kill()
 
     def _forget(self) -> None:
-        """After a fork: forget the children, which belong to the other process."""
+        """Forget the children after a fork, because they belong to the other process."""
         for child in self._idle:
             child.process.returncode = 0
         self._idle = []
@@ -129,10 +129,10 @@ class _Child:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # a terminal's Ctrl-C is for the parent to handle
+                start_new_session=True,  # so that only the parent gets Ctrl-C from a terminal
             )
         try:
-            self._connection.recv()  # it is ready
+            self._connection.recv()  # the child sends a message when it is ready
         except BaseException:
             self.kill()
             raise
@@ -176,7 +176,7 @@ class _Child:
 
     def _why_dead(self) -> str:
         status = self.process.wait()
-        if status == -signal.SIGKILL:  # nothing says by whom
+        if status == -signal.SIGKILL:  # the system does not tell who sent the signal
             return (
                 "the compiler was killed (SIGKILL), by another program or by the system for want "
                 "of memory; run it again, or with more memory"

@@ -19,11 +19,11 @@ from coalesce.cxx.definitions import UNKNOWN, is_conditional, replacements
 class Declared:
     """A parameter as the source declares it."""
 
-    name: str  # "" where it has none
-    type: str  # without const and pointers: "unsigned int"; "" where it is not understood
+    name: str  # "" for a parameter without a name
+    type: str  # the type without const and pointers, "unsigned int"; "" for an unknown type
     pointer: bool = False
-    const: bool = False  # what it points to is const
-    certain: bool = True  # whether the text leaves no doubt about the type
+    const: bool = False  # a pointer to const elements
+    certain: bool = True  # False if the text leaves the type open
 
     @property
     def spelled(self) -> str:
@@ -113,7 +113,8 @@ def as_compiled(text: str) -> Declared:
     head, *stars = text.split("*")
     words = re.findall(r"\w+|[<>:,]", head)
     base = normalized([word for word in words if word != "const"])
-    if "::" in base.rpartition(">")[2] and ">" in base:  # a member of a template: nothing follows
+    # A template's member, whose type is unknown.
+    if "::" in base.rpartition(">")[2] and ">" in base:
         return Declared("", "", certain=False)
     if not element_types.compiler_shows(base):
         base = ""
@@ -221,7 +222,7 @@ def _parameter(text: str, known: Mapping[str, str]) -> Declared:
     arrays = text[name_match.end(1) :].count("[") if name_match else 0
     type_text = replaced(type_text, known)
     if not re.search(r"\w", re.sub(r"\bconst\b", "", type_text)):
-        type_text, name = replaced(text, known), ""  # a type without a name
+        type_text, name = replaced(text, known), ""  # the parameter has no name
     if "#" in text or UNKNOWN in type_text or "&" in type_text or "(" in type_text:
         return Declared(name if "#" not in text else "", "", certain=False)
     head, *stars = type_text.split("*")
@@ -244,7 +245,7 @@ def is_settled(word: str, known: Mapping[str, str]) -> bool:
     if not re.match(r"[A-Za-z_]", word):
         return True
     if word in known:
-        return known[word] == word  # a class
+        return known[word] == word  # certain for a class, which stands for itself
     return word in _KEYWORDS or element_types.is_known(word)
 
 

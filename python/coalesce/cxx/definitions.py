@@ -74,7 +74,7 @@ def _of_options(options: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _of_text(text: str, given: set[str]) -> Iterator[tuple[str, str]]:
     """Yield each definition. ``#ifndef`` does not override `given`, the macros of the options."""
-    conditions: list[str] = []  # the name of #ifndef; "" for any other condition
+    conditions: list[str] = []  # the name in each open #ifndef; "" for any other condition
     for match in _TOKEN.finditer(text):
         if directive := match["directive"]:
             rest = match["rest"].strip()
@@ -113,7 +113,7 @@ def _of_typedef(declared: str, settled: bool) -> Iterator[tuple[str, str]]:
     simple = re.fullmatch(r"\s*([\w\s:<>,]{1,200}?)\s*\b(\w+)\s*", declared)
     if simple is not None and simple[1].strip() and ("," not in declared or "<" in declared):
         yield simple[2], simple[1] if settled else UNKNOWN
-    else:  # of pointers, arrays, functions, or several
+    else:  # pointers, arrays, functions, or several names
         for name in re.findall(r"[A-Za-z_]\w*", declared):
             if name not in _TYPE_WORDS and not element_types.is_known(name):
                 yield name, UNKNOWN

@@ -29,7 +29,8 @@ _ATTRIBUTE = re.compile(
 )
 # Before a brace whose declarations are at namespace scope.
 _TRANSPARENT = re.compile(r"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"]*\"\s*)$")
-_END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")  # and no body follows
+# The end of a line if no body follows.
+_END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")
 # The words that mark a kernel, and the functions and variables of the device.
 _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 
@@ -38,8 +39,8 @@ _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__ma
 class Directive:
     """A line of the preprocessor, with its continuation lines."""
 
-    kind: str  # "include"
-    text: str  # what follows the kind, without comments
+    kind: str  # the directive's name, such as "include"
+    text: str  # the rest of the line after the kind, without comments
     start: int
     end: int
 
@@ -49,11 +50,13 @@ class Layout:
     """The text of a file for the parser, with the file's directives and macros."""
 
     text: str
-    bare: str  # as long as `text`: comments and the contents of string literals are blank
+    bare: str  # `text` with blanks for comments and the contents of string literals
     directives: list[Directive]
-    macros: dict[str, set[str]] = field(default_factory=dict)  # the words of each macro's text
-    parsed: str = ""  # what the parser is given
-    host_macros: list[tuple[int, int]] = field(default_factory=list)  # places of their uses
+    # For each macro, the words in its definition.
+    macros: dict[str, set[str]] = field(default_factory=dict)
+    parsed: str = ""  # the text that the parser reads
+    # Start and end of each use of a host macro.
+    host_macros: list[tuple[int, int]] = field(default_factory=list)
 
 
 def layout_of(text: str) -> Layout:
@@ -133,7 +136,8 @@ def _erase(text: list[str], start: int, end: int) -> None:
 
 def _branches_left_out(layout: Layout) -> Iterator[tuple[int, int]]:
     """Yield the branches of conditions that are hidden from the parser."""
-    open_groups: list[list[tuple[str, int, int]]] = []  # each branch: its condition, start and end
+    # The condition, start and end of each branch.
+    open_groups: list[list[tuple[str, int, int]]] = []
     for directive in layout.directives:
         if directive.kind in ("if", "ifdef", "ifndef"):
             condition = directive.text.strip() if directive.kind == "if" else ""
@@ -161,7 +165,7 @@ def _opened(text: str) -> tuple[int, int] | None:
 def _namespace_scope(text: str) -> list[tuple[int, bool]]:
     """Return where a text enters and leaves the scope of namespaces and of ``extern "C"``."""
     found = [(0, True)]
-    scopes: list[bool] = []  # of each open brace
+    scopes: list[bool] = []  # for each open brace: is it transparent?
     start = 0
     for match in re.finditer(r"[{};]", text):
         if match[0] == "{":

@@ -38,12 +38,13 @@ class Item:
     end: int
     names: set[str]
     words: set[str]
-    device: bool  # kept whatever it is
-    keepable: bool = True  # kept if device code reaches it
-    cuts: list[tuple[int, int]] = field(default_factory=list)  # what is left out of it
-    locals: set[str] = field(default_factory=set)  # names that a function declares itself
+    device: bool  # device code, which is always kept
+    keepable: bool = True  # kept if device code uses it
+    # The ranges of text that are left out of it.
+    cuts: list[tuple[int, int]] = field(default_factory=list)
+    locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
-    unmarked: bool = False  # has constexpr functions that do not say that they are device code
+    unmarked: bool = False  # it has constexpr functions without __device__
 
 
 @dataclass

@@ -33,9 +33,10 @@ Values = Mapping[str, str]
 class _Template:
     """A function template: its parameters and where the program uses it."""
 
-    name: str  # with its namespaces
-    parameters: list[tuple[str, str]]  # the name and the default, "" for none
-    arguments: list[tuple[str, str]]  # of the function: the type and the name
+    name: str  # the name with its namespaces
+    # The name and the default ("" for no default) of each parameter.
+    parameters: list[tuple[str, str]]
+    arguments: list[tuple[str, str]]  # the type and the name of each argument of the function
     is_kernel: bool
     uses: list[tuple[_Tree, Any]] = field(default_factory=list)
 
@@ -230,10 +231,10 @@ class _Scope:
     """The meaning of the names around a place in host code."""
 
     def __init__(self, tree: _Tree, node: Any) -> None:
-        self.template = ""  # the function template around it
+        self.template = ""  # the name of the function template around the launch
         self._constants: dict[str, str] = {}
         self._types: dict[str, str] = {}
-        self._parameters: set[str] = set()  # of the template
+        self._parameters: set[str] = set()  # the names of the template's parameters
         place, around = node.start_byte, node.parent
         while around is not None:
             if around.type in ("compound_statement", "translation_unit", "declaration_list"):

@@ -43,7 +43,7 @@ class NumbaArgument:
     """An argument of the Python function, in terms of the PTX's parameters."""
 
     kind: Literal["scalar", "complex", "array", "pointer"]
-    code: str = ""  # typestr of the scalar or of the elements; "": any
+    code: str = ""  # the typestr of the scalar or of the elements; "" for any type
     ndim: int = 0
     layout: str = "C"
     read_only: bool = False
@@ -65,7 +65,8 @@ class NumbaArgument:
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
     """Return the arguments in a mangled name; None if they are not `count` parameters."""
     match = re.match(r"_ZN?(?=\d)", entry)
-    if match is None or not re.search(r"B\dv\d+", entry):  # Numba tags a name with a number
+    # Numba's names contain a tag with a number.
+    if match is None or not re.search(r"B\dv\d+", entry):
         return None
     place = match.end()
     while part := re.compile(r"B?(\d+)").match(entry, place):
@@ -102,7 +103,7 @@ def _argument(entry: str, place: int) -> tuple[NumbaArgument | None, int]:
         text = entry[name.end() : end]
         if text in _NAMED:
             return NumbaArgument("complex", _NAMED[text]), end
-        if text.endswith("_2a"):  # an asterisk: CPointer
+        if text.endswith("_2a"):  # "_2a" is an asterisk: the type CPointer
             try:
                 return NumbaArgument("pointer", np.dtype(text[:-3]).str[1:]), end
             except TypeError:
@@ -126,7 +127,7 @@ def flattened(arguments: Sequence[NumbaArgument], given: Sequence[Any]) -> list[
 
 def _fields(name: str, argument: NumbaArgument, value: Any) -> list[Any]:
     shape = getattr(value, "shape", None)
-    if shape is None:  # no array: the check of the address says so
+    if shape is None:  # not an array: the later check of the address reports this
         return [0, 0, 0, 0, value, *[0] * (2 * argument.ndim)]
     shape = tuple(int(n) for n in shape)
     if len(shape) != argument.ndim:

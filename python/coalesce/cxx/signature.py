@@ -44,10 +44,10 @@ _OF_PTX = {
 class PtxParameter:
     """A parameter of an entry as PTX declares it."""
 
-    type: str  # "u64"
+    type: str  # the PTX type, such as "u64"
     bytes: int
     align: int
-    pointer: bool  # marked .ptr
+    pointer: bool  # the PTX marks the parameter with .ptr
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Parameter:
     bytes: int
     accepted: tuple[str, ...] = ()
     const: bool = False
-    spelled: str = ""  # the C++ type: "const float *"
-    item_bytes: int = 0  # of what a pointer points to; 0: unknown
+    spelled: str = ""  # the C++ type, such as "const float *"
+    item_bytes: int = 0  # the size of the element behind a pointer; 0 if unknown
 
     def __str__(self) -> str:
         return f"`{self.name}` ({self.spelled})" if self.spelled else f"`{self.name}`"
@@ -77,7 +77,7 @@ class Signature:
     entry: str
     name: str
     parameters: tuple[Parameter, ...]
-    numba: tuple[NumbaArgument, ...] | None = None  # what a launch takes instead, of Numba's PTX
+    numba: tuple[NumbaArgument, ...] | None = None  # for Numba's PTX: the arguments of a launch
 
     def __str__(self) -> str:
         items = []
@@ -109,7 +109,7 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
     for match in _ENTRY.finditer(_COMMENT.sub(" ", ptx)):
         parameters = []
         for item in _PARAMETER.finditer(match[2] or ""):
-            size = int(item["type"][1:])  # bits, of b8 to f64
+            size = int(item["type"][1:])  # the number of bits in a type name from "b8" to "f64"
             count = int(item["count"]) if item["count"] is not None else 1
             align = int(item["align1"] or size // 8)
             parameters.append(
@@ -286,7 +286,7 @@ def _of_numba(
                 yield Parameter(
                     name, "scalar", ptx.bytes, (argument.code,), False, argument.spelled
                 )
-            else:  # some versions mark the addresses of Numba's own, which are 0, as pointers
+            else:  # Numba's internal addresses are 0; some versions mark them .ptr
                 yield _from_ptx(name, replace(ptx, pointer=False))
 
 

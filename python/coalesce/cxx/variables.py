@@ -21,10 +21,10 @@ from coalesce.cxx.definitions import UNKNOWN
 class DeclaredVariable:
     """A variable as the source declares it."""
 
-    type: str  # "unsigned int", "float4", "Particle"; "" where it is not understood
-    extents: tuple[int | None, ...] = ()  # of an array; None where one is not understood
+    type: str  # "unsigned int", "float4", "Particle"; "" for an unknown type
+    extents: tuple[int | None, ...] = ()  # the extents of an array; None for an unknown extent
     const: bool = False
-    certain: bool = True  # whether the text leaves no doubt about the type
+    certain: bool = True  # False if the text leaves the type open
 
 
 _IN_MEMORY = re.compile(r"\b__(?:device|constant|managed)__\b")
@@ -116,7 +116,8 @@ def _declarators(statement: str, known: Mapping[str, str]) -> list[tuple[str, De
             for extent in re.findall(r"\[([^\]]*)\]", match[2])
         )
         type_ = base if settled else ""
-        certain = settled and extents.count(None) < 2  # one follows from the bytes
+        # The size in bytes determines one unknown extent.
+        certain = settled and extents.count(None) < 2
         variables.append((match[1], DeclaredVariable(type_, extents, const, certain)))
     return variables
 

@@ -1,4 +1,4 @@
-"""Which indices of a long axis are shown, and which are left out."""
+"""Chooses which indices of a long axis are shown, and which are left out."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ BANKS = 32
 WORD_BYTES = 4
 _LEFT = 84.0  # space for the names of the rows
 _ROW, _LOW_ROW = 19.0, 15.0
-_MANY_ROWS = 16  # more rows are drawn less high
+_MANY_ROWS = 16  # pictures with more rows draw lower rows
 _GAP = 15.0
 _X = MARGIN + _LEFT
 _BANK = (INNER - _LEFT) / BANKS
 _MOST_ROWS = {"wavefronts": 12, "words": 36}
-_DIGITS = string.digits + string.ascii_lowercase[:22]  # characters for lanes in text
+_DIGITS = string.digits + string.ascii_lowercase[:22]  # one character per lane, in the text form
 
 Rows = Literal["wavefronts", "words"]
 
@@ -43,7 +43,7 @@ class Word:
 
 @dataclass
 class Board:
-    """The words that the lanes access, and the wavefront in which each is served.
+    """The words that the lanes access, and the wavefront that moves each word.
 
     The model's rule (csrc/model/banks.hpp) says which lanes are served together. The order of a
     bank's words is not published. Here the word of the lowest lane comes first.
@@ -258,7 +258,7 @@ def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
         for word in words:
             places.setdefault(word.number // BANKS, []).append((part, word))
     shown = shorten(places, max(places) + 1, _MOST_ROWS["words"])
-    if len(shown) > _MOST_ROWS["words"] + 2:  # gaps take space, too
+    if len(shown) > _MOST_ROWS["words"] + 2:  # gaps need space, too
         shown = shorten(places, max(places) + 1, _MOST_ROWS["words"] // 2)
     row = _ROW if len(shown) <= _MANY_ROWS else _LOW_ROW
     for item in inside(shown):
@@ -275,13 +275,14 @@ def _draw_words(canvas: Canvas, board: Board, base: int, y: float) -> float:
 def _row(
     canvas: Canvas, board: Board, y: float, words: list[tuple[int, Word]], height: float = _ROW
 ) -> None:
-    """Draw 32 cells, those of `words` filled; neighbours of the same lanes are one."""
+    """Draw 32 cells and fill those of `words`; merge neighbours that the same lanes access."""
     canvas.rect(_X, y, INNER - _LEFT, height, fill=WASH)
     grid = "".join(
         f"M{number(_X + i * _BANK)} {number(y)}v{number(height)}" for i in range(BANKS + 1)
     )
     canvas.path(f"{grid}M{number(_X)} {number(y + height)}h{number(INNER - _LEFT)}", stroke=FAINT)
-    cells: list[tuple[int, int, int, Word]] = []  # first and last bank, group, word
+    # The first and last bank, the group and the word of each cell.
+    cells: list[tuple[int, int, int, Word]] = []
     for part, word in sorted(words, key=lambda entry: entry[1].bank):
         last = cells[-1] if cells else None
         if last and last[1] == word.bank - 1 and last[2:] == (part, last[3]):

@@ -13,13 +13,14 @@ from coalesce.draw._lanes import MOST_LANES, power_of_two
 from coalesce.draw._palette import PAPER, SOFT, group, letter, on
 from coalesce.draw._words import plain, plural
 
-MOST_THREADS = (
-    1024  # the largest block, from the table of technical figures in the CUDA C++ Programming Guide
-)
-_LARGEST, _NUMBERED = 26.0, 15.0  # sizes of a cell; from the second on, the lane's number fits
+# The size of the largest block, from the table of technical figures in the CUDA C++ Programming
+# Guide.
+MOST_THREADS = 1024
+# The largest cell, and the smallest cell in which a lane's number fits.
+_LARGEST, _NUMBERED = 26.0, 15.0
 _ROW = 19.0
 _BETWEEN = 18.0
-_NAME_ROOM = 62.0  # beside a row, for the names of its warps
+_NAME_ROOM = 62.0  # the space beside a row for the names of its warps
 _MOST_ROWS, _MOST_LAYERS = 34, 9
 
 
@@ -94,7 +95,7 @@ class Grid:
     layers: int
     threads: int
     warp_size: int
-    folded: bool  # a block that is one long row is folded into rows of one warp
+    folded: bool  # True if the block is one long row, which is drawn as rows of one warp
 
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
         """Return the runs of one warp in a row: first column, number of threads, first thread."""
@@ -182,7 +183,7 @@ def _layer(canvas: Canvas, grid: Grid, layer: int, x: float, y: float, cell: flo
         for run in runs:
             _run(canvas, grid, run, x + run[0] * cell, y, cell)
         warps = [thread // grid.warp_size for _, _, thread in runs]
-        if warps != named:  # name a warp of several rows only once
+        if warps != named:  # if a warp has several rows, name it only once
             label = f"warp {warps[0]}" if len(warps) == 1 else f"warps {warps[0]}-{warps[-1]}"
             end = x + sum(count for _, count, _ in runs) * cell + 6
             canvas.text(end, y + 0.5 * _ROW + 3.5, label, size=10, paint=SOFT)

@@ -17,15 +17,15 @@ from coalesce.draw import _palette
 from coalesce.draw._palette import FAINT, INK, PAPER, SOFT, Paint
 from coalesce.render import markup
 
-WIDTH = 760.0  # of every picture, in CSS pixels; fits the cell of a notebook on a laptop
+WIDTH = 760.0  # the width of every picture in CSS pixels; it fits a notebook's cell on a laptop
 MARGIN = 28.0
 INNER = WIDTH - 2 * MARGIN
 
 Anchor = Literal["start", "middle", "end"]
-Data = dict[str, object]  # marks that are not shown
+Data = dict[str, object]  # data attributes of a mark, which are not visible
 Box = tuple[float, float, float, float]  # x, y, width, height
 
-_HATCH = 5.0  # pixels from one line of a hatching to the next
+_HATCH = 5.0  # the distance between two lines of a hatching, in pixels
 
 
 class Picture:
@@ -170,7 +170,7 @@ class Canvas:
         for x, y, width, height in boxes:
             w, h = number(width), number(height)
             tint.append(f"M{number(x)} {number(y)}h{w}v{h}h-{w}z")
-            start = _HATCH / 2 - height  # where the line meets the bottom edge
+            start = _HATCH / 2 - height  # the x at which the first line meets the bottom edge
             while start < width:
                 low, high = max(start, 0.0), min(start + height, width)
                 d = number(high - low)

@@ -13,7 +13,7 @@ from coalesce.common import checks
 Kind = Literal["load", "store", "atomic"]
 
 MOST_LANES = 64
-MOST_BYTES = 64  # per lane; the widest access of any GPU is 32 bytes
+MOST_BYTES = 64  # the most bytes per lane; the widest access of any GPU is 32 bytes
 
 
 @dataclass(frozen=True)

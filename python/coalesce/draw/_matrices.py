@@ -14,15 +14,16 @@ from coalesce.draw._palette import BLUE, SOFT
 from coalesce.draw._panel import Panel
 from coalesce.draw._words import ARROW, percent, plain, plural
 
-_BETWEEN = 16.0  # panels
+_BETWEEN = 16.0  # the space between two panels
 _BETWEEN_FRAMES = 34.0
-_LABEL = 20.0  # height of a frame's label
+_LABEL = 20.0  # the height of a frame's label
 _SIZES = (24.0, 22.0, 20.0, 18.0, 16.0, 15.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.5, 5.0)
-_TALLEST = 330.0  # grid
-_TALL = 700.0  # all of them together
-_READABLE = 12.0  # size of cells, if not all matrices fit on a screen
-_MOST_SHOWN = (34, 22, 12)  # rows and columns, reduced until cells are large enough
-_MOST_LINES = 32  # of memory, below a matrix
+_TALLEST = 330.0  # the largest height of one grid
+_TALL = 700.0  # the largest height of all grids together
+_READABLE = 12.0  # the size of cells if not all matrices fit on a screen
+# The most rows and columns; the next number is tried until cells are large enough.
+_MOST_SHOWN = (34, 22, 12)
+_MOST_LINES = 32  # the most lines of memory that are drawn below a matrix
 
 Frames = Mapping[str, Sequence[Matrix]] | Sequence[Matrix]
 
@@ -171,7 +172,7 @@ class Arrangement:
     """The places of all parts, relative to the corner of the drawing."""
 
     cell: float
-    first: list[Panel]  # of the first frame
+    first: list[Panel]  # the panels of the first frame
     labels: list[tuple[str, float, float]] = field(default_factory=list)
     panels: list[tuple[Panel, float, float]] = field(default_factory=list)
     width: float = 0

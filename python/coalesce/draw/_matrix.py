@@ -16,7 +16,7 @@ from coalesce.draw._lanes import Lanes
 from coalesce.draw._sectors import Memory, memory_of
 from coalesce.draw._words import percent, plural
 
-MOST_CELLS = 4096  # touched cells of one matrix in one frame
+MOST_CELLS = 4096  # the most touched cells of one matrix in one frame
 Cell = tuple[int, int]
 
 

@@ -12,13 +12,13 @@ from coalesce.draw._matrix import Cell, Matrix, Window
 from coalesce.draw._palette import FAINT, INK, SOFT, WASH, group, letter, on
 from coalesce.draw._words import TIMES, plural, short_list
 
-GAP = 13.0  # what is left of rows or columns that are not shown
-_NUMBERED = 14.0  # cells from this size on have labels
-_NAME, _NOTE = 13.0, 10.5  # sizes of text
-_ABOVE = 30.0  # the name and the column numbers
-_LINE = 13.0  # of a note
-_FEW = 256  # so many touched cells are drawn one by one, with their tooltips
-_MAP, _DOT = 220.0, 5.0  # a matrix shown as a map, and a cell of it
+GAP = 13.0  # the width of the gap that stands for hidden rows or columns
+_NUMBERED = 14.0  # cells of at least this size have labels
+_NAME, _NOTE = 13.0, 10.5  # the text sizes of the name and of a note
+_ABOVE = 30.0  # the height of the name and the column numbers above the grid
+_LINE = 13.0  # the height of one line of a note
+_FEW = 256  # up to this number, each touched cell is drawn by itself and has a tooltip
+_MAP, _DOT = 220.0, 5.0  # the size of a matrix drawn as a map, and of a cell in the map
 
 
 @dataclass(frozen=True)

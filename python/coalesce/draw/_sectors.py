@@ -1,4 +1,4 @@
-"""The sectors and lines that the lanes touch, and which of their bytes."""
+"""The sectors and lines that the lanes access, and the accessed bytes of each sector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coalesce.draw._lanes import Lanes
 
 @dataclass
 class Sector:
-    """A sector that is moved: its number in the order of addresses and who uses which bytes."""
+    """A sector that is moved: its number in address order, and which lanes use which bytes."""
 
     number: int
     address: int

@@ -13,10 +13,10 @@ from coalesce.draw._words import lane_list, runs_of, short_list
 
 HEIGHT = 26.0
 _WIDE_GAP, _NARROW_GAP = 20.0, 4.0
-_FEW_GAPS = 5  # so many are wide enough for their dots
-_FEW_LINES = (
-    4  # of so many, sectors that are not moved are drawn narrow, to leave room for the others
-)
+_FEW_GAPS = 5  # up to this number, gaps are wide and show dots
+# Up to this number of lines, sectors that are not moved are drawn narrow, to leave room for the
+# Others.
+_FEW_LINES = 4
 _NARROW = 0.25
 
 
@@ -158,7 +158,7 @@ def _sector(canvas: Canvas, strip: Strip, sector: Sector) -> None:
 
 
 def names(canvas: Canvas, strip: Strip) -> float:
-    """Write each moved sector's letter, and its bytes where they fit; return the y below."""
+    """Write each moved sector's letter, and its bytes if they fit; return the y below."""
     wide, middling = strip.sector_width >= 84, strip.sector_width >= 34
     size = strip.memory.sector_bytes
     y = strip.bottom + 14

@@ -1,4 +1,4 @@
-"""Pictures of what a trace recorded: one event, and the first steps of a loop."""
+"""Pictures of a trace: one event, or the first iterations of a loop."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _matrix(trace: Trace, number: int, shapes: Mapping[str, Sequence[int]], cell
     itemsize = np.dtype(array.dtype).itemsize
     rows, cols = _extents(array.name, array.shape, shapes.get(array.name))
     lanes = [lane for lane in range(32) if one.mask >> lane & 1 and one.index[lane] >= 0]
-    each = max(1, one.width // itemsize)  # a float4 is four cells
+    each = max(1, one.width // itemsize)  # a float4 covers four cells
     touched = [divmod(int(one.index[lane]) + i, cols) for lane in lanes for i in range(each)]
     users = [lane for lane in lanes for _ in range(each)]
     labels: list[object] | None = None if users == list(range(32)) else [*users]

@@ -13,7 +13,8 @@ from coalesce.draw._palette import BLUE, FAINT, SOFT, WASH, Paint, group, letter
 from coalesce.draw._sectors import Memory, memory_of
 from coalesce.draw._words import ARROW, DONE, lane_list, percent, plain, plural
 
-_FEW_LINES = 4  # lines whose sectors are wide enough to be labelled; with more, one is enlarged
+# Up to this number of lines, sectors have labels; with more lines, one line is enlarged.
+_FEW_LINES = 4
 _CELL = 22.0
 
 
@@ -118,7 +119,7 @@ def _headline(lanes: Lanes, memory: Memory, kind: Kind) -> str:
     sectors, lines = len(memory.sectors), len(memory.lines)
     moved = f"{percent(memory.bytes_used, memory.bytes_moved)} of the bytes used"
     if _broadcast(lanes):
-        moved = "a broadcast"  # a small share of the sector is used, and nothing is wasted
+        moved = "a broadcast"  # a broadcast uses a small share of the sector, but wastes nothing
     return (
         f"{lanes.words()}, {lanes.itemsize}-byte {DONE[kind]} {ARROW} {plural(sectors, 'sector')} "
         f"in {plural(lines, 'line')}, {moved}"

@@ -1,4 +1,4 @@
-"""Checks the arguments of a kernel and converts them to what a launch needs.
+"""Checks the arguments of a kernel and converts them for a launch.
 
 This is the slow path, for NumPy arrays, conversions and error messages. Calls with GPU arrays and
 scalars of exact types take the fast path (csrc/bindings/launcher.hpp).
@@ -94,7 +94,7 @@ def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
 def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
     """Return a value for each parameter: the arguments; for Numba's arrays, their fields."""
     if signature.numba is not None and len(arguments) == len(signature.parameters):
-        return arguments  # they are that already
+        return arguments  # the caller passed a value for each parameter
     wanted = len(signature.parameters if signature.numba is None else signature.numba)
     if len(arguments) != wanted:
         raise TypeError(
@@ -175,7 +175,8 @@ def _host_array(
     code = code_of(dtype)
     fits = parameter.kind == "word" or not parameter.accepted or code in parameter.accepted
     if not fits and dtype.kind == "V" and code != "V2":
-        fits = dtype.itemsize == parameter.item_bytes  # a structure for a structure or a vector
+        # A structure of NumPy may be passed for a C++ structure or a vector.
+        fits = dtype.itemsize == parameter.item_bytes
     if not fits:
         wanted = dtype_name(parameter.accepted[0])
         # NumPy has no bfloat16; the package that adds it is ml_dtypes.

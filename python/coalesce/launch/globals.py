@@ -27,13 +27,13 @@ from coalesce.launch.module import Module
 class Variable:
     """A variable of a module: its place, and its dtype and shape in NumPy."""
 
-    symbol: str  # its name in the PTX
-    name: str  # in C++: "ns::weights"
+    symbol: str  # the name in the PTX
+    name: str  # the name in C++: "ns::weights"
     space: str  # "global" or "constant"
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    spelled: str  # its C++ type, "" where that is not known
-    const: bool  # C++ const: its value is compiled into the kernels
+    spelled: str  # the C++ type; "" if it is not known
+    const: bool  # const in C++: the kernels contain the value
 
     @property
     def bytes(self) -> int:
@@ -160,7 +160,7 @@ class Globals(Mapping[str, Any]):
             qualifier = "__constant__" if v.space == "constant" else "__device__"
             extents = "".join(f"[{n}]" for n in v.shape)
             if v.dtype == np.uint8 and v.spelled and v.spelled not in SCALARS:
-                extents = f" ({v.bytes} bytes)"  # a structure or what is not understood
+                extents = f" ({v.bytes} bytes)"  # a structure or an unknown type
             lines.append(f"  {qualifier} {v.spelled or v.dtype} {v.name}{extents}")
         return "\n".join(lines)
 
@@ -188,7 +188,7 @@ def _variables(
 ) -> list[Variable]:
     """Return the variables of a module, without those of the compiler and CUDA's headers."""
     declared = variables_of(source, options)
-    known: dict[str, DeclaredVariable] = {}  # by symbol
+    known: dict[str, DeclaredVariable] = {}  # the variables by symbol
     for symbol, *_ in symbols:
         base = signature.plain_name(symbol).split("::")[-1]
         if not symbol.startswith(("$", "__const", "_ZT")) and (not source or base in declared):

@@ -25,7 +25,7 @@ from coalesce.launch.arguments import Argument, HostArray
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.tensor_map import TensorMap
 
-_PREFAULT_FROM = 8 << 20  # bytes; below, touching the pages early gains nothing
+_PREFAULT_FROM = 8 << 20  # bytes; for smaller arrays, touching the pages early saves no time
 
 
 def run(
@@ -60,13 +60,13 @@ def run(
     def wait() -> None:
         try:
             until_done(gpu, stream, f"kernel `{signature.name}`")
-        except KeyboardInterrupt:  # the kernel keeps running, in memory that others may get next
+        except KeyboardInterrupt:  # the kernel still runs and uses its memory
             if wanted_stream is not None and ours:
                 gpu.order(stream, 0)
             raise
 
     if hosts:
-        until_done(gpu, stream)  # copies would wait without a look for Ctrl-C
+        until_done(gpu, stream)  # a copy would wait, but not check for Ctrl-C
     staged = _Staged(gpu, hosts)
     if runs is not None:
         gpu.prepare_staging()
@@ -178,7 +178,7 @@ class _Staged:
     def send(self, skip: set[str], stream: int) -> None:
         """Copy the arrays to the GPU, except those in `skip` that share no memory."""
         for group in self._groups:
-            sent = 0  # host memory before this address is on the GPU
+            sent = 0  # the host memory before this address has been copied
             for host in group:
                 end = _start(host.array) + host.array.nbytes
                 if end > sent and host.array.size and not (len(group) == 1 and host.name in skip):

@@ -76,8 +76,8 @@ class BaseKernel:
     def _open(self, module: Module, entry: str | None) -> None:
         """Find the entry in the module."""
         self._module = module
-        self._functions: dict[str, Any] = {}  # GPU, by device
-        self._bound: dict[Any, Any] = {}  # launchers, by kernel[key]
+        self._functions: dict[str, Any] = {}  # the functions on GPUs, by device
+        self._bound: dict[Any, Any] = {}  # the launchers, by the key of kernel[key]
         if module.is_ptx and self._device.kind == "sim":
             module.program(self._device)  # a syntax error shows here, not at the first launch
         compiled = module.compiled(self._device)
@@ -411,7 +411,7 @@ def _unpickled(
     wanted: str | Device | None,
     instruction_limit: int | None,
 ) -> BaseKernel:
-    """Return what `BaseKernel.__reduce__` took apart."""
+    """Return the kernel whose parts `BaseKernel.__reduce__` stored."""
     kernel = kind.__new__(kind)
     kernel.instruction_limit = instruction_limit
     kernel._wanted, kernel._device = wanted, devices.resolve(wanted)

@@ -58,11 +58,11 @@ class Module:
         self.filename = filename
         self.expression = expression
         self.entry = entry
-        self.device_code: DeviceCode | None = None  # where host code was left out
+        self.device_code: DeviceCode | None = None  # None if no host code was left out
         self.is_ptx = signature.is_ptx(source)
-        self._compiled: dict[str, nvrtc.Compiled] = {}  # by architecture
-        self._programs: dict[str, Any] = {}  # on the simulator, by device
-        self._loaded: dict[str, Any] = {}  # on a GPU, by device
+        self._compiled: dict[str, nvrtc.Compiled] = {}  # the compiled code, by architecture
+        self._programs: dict[str, Any] = {}  # the programs on the simulator, by device
+        self._loaded: dict[str, Any] = {}  # the modules on GPUs, by device
         # Two threads that launch a new kernel must get the same module, or each would have its own
         # variables.
         self._lock = forks.lock()

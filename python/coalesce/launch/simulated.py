@@ -78,7 +78,7 @@ def run(
 
 
 def scalar(argument: Argument, arguments: Sequence[Argument]) -> bytes | tuple[int, bytes]:
-    """Return an argument that is no array: its bytes, or which array a tensor map is of and it."""
+    """Return an argument that is not an array: its bytes, or an array's number and tensor map."""
     if isinstance(argument, TensorMap):
         names = [a.name if isinstance(a, HostArray) else None for a in arguments]
         return names.index(argument.of), argument.simulated()

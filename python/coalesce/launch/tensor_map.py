@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coalesce._core import cuda, sim
 
-BYTES = 128  # of a tensor map
+BYTES = 128  # the size of a tensor map
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the lessons say after a prediction: why, and which thought leads to a wrong number.
+"""What the lessons say after a prediction: the reason, and the cause of each wrong number.
 
 The cells of the lessons hold the questions and compute the answers. The explanations are kept
 here, so that a reader who has the cell before him does not read the answer with the question.

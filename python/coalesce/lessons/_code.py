@@ -16,7 +16,8 @@ _WORDS = (
 )
 _TOKEN = re.compile(rf'(?P<comment>//.*)|(?P<string>"[^"]*")|(?P<word>\b(?:{_WORDS})\b)')
 _STYLES = {"comment": FAINT, "string": "color:#8a6d00", "word": f"color:{GOOD};font-weight:600"}
-_NEW = "background-color:rgba(47,134,201,0.18)"  # behind a marked line; readable on any page
+# The background of a marked line; text on it is readable on any page.
+_NEW = "background-color:rgba(47,134,201,0.18)"
 
 
 class Code(str):

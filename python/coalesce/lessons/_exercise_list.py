@@ -88,7 +88,7 @@ def _few(kind: Kind, quantity: Quantity, most: float, profile: Profile, case: Ca
 
 
 def _reasons(accesses: list[Access], quantity: Quantity, once: int) -> list[str]:
-    """Say which lines repeat, and why an access can be too frequent though each is good."""
+    """Say which lines repeat, and why even good accesses can be too frequent."""
     lines = [
         f"  {a.place}: {a.name}, {a.requests:,} requests, {a.per_request:.3g} sectors per request"
         for a in accesses
@@ -124,7 +124,8 @@ def _shared_words(most: float) -> Demand:
     def judge(profile: Profile, case: Case) -> None:
         accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
         found = sum(a.wavefronts for a in accesses)
-        steps = case.out.size * case.arguments[0].shape[1] / 32  # multiply-adds of warps
+        # The number of multiply-adds of all warps.
+        steps = case.out.size * case.arguments[0].shape[1] / 32
         if found > most * steps:
             lines = [
                 f"  {a.place}: {a.name}, {a.wavefronts / steps:.3g} wavefronts per multiply-add"

@@ -25,7 +25,7 @@ from coalesce.profiling import Profile
 
 Array = NDArray[Any]
 _SOURCES = Path(__file__).with_name("sources")
-_PATIENCE = 30.0  # seconds; every solution takes less than one
+_PATIENCE = 30.0  # the limit in seconds; every solution takes less than one second
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class Case:
     arguments: tuple[Any, ...]
     out: Array
     expected: Array
-    elements: int = 0  # that must be read; by default the size of `out`
-    mistakes: tuple[tuple[str, Array], ...] = ()  # sentences with the wrong results they explain
+    elements: int = 0  # the number of elements that must be read; 0 means the size of `out`
+    # Sentences, each with the wrong result that the sentence explains.
+    mistakes: tuple[tuple[str, Array], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,16 +189,16 @@ class Exercise:
             )
 
     def _checked(self, kernel: Kernel) -> Verdict:
-        for even in (False, True):  # the odd shape tests the edges; the even one is counted
+        for even in (False, True):  # the odd shape tests the edges; the even shape is counted
             case = self._make(even)
             found = kernel.check(case.grid, case.block, *case.arguments)
-            if found:  # warnings, too: code that relies on lockstep is not correct
+            if found:  # includes warnings: code that relies on lockstep is not correct
                 return Verdict(self.name, "check", str(found[0]))
             wrong = _first_wrong(case)
             if wrong:
                 return Verdict(self.name, "result", wrong)
         if case.out.dtype.kind == "i":
-            case = self._make(True)  # for results that are added up
+            case = self._make(True)  # a fresh output, because the kernel may add to it
         profile = kernel.profile(case.grid, case.block, *case.arguments)
         messages = [_judged(demand, profile, case) for demand in self._demands]
         failed = [text for text in messages if text]
@@ -216,7 +217,7 @@ class _EndlessError(Exception):
 
 @contextmanager
 def _patience(seconds: float) -> Iterator[None]:
-    """Raise `_EndlessError` in the main thread if the block takes longer; elsewhere wait."""
+    """Raise `_EndlessError` if the block takes too long in the main thread; else only wait."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -46,7 +46,7 @@ def code(
     since: str | None = None,
     part: tuple[str, str] | None = None,
 ) -> Code:
-    """Return the source of a variant without its first comment, which tells the costs.
+    """Return the source of a variant without its first comment, which states the costs.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class _Launch:
     defines: tuple[str, ...]
     geometry: Callable[[int], tuple[Any, Any]]
     arguments: Callable[[int, Any], list[Any]]
-    work: Callable[[int], tuple[float, float]]  # operations and bytes
+    work: Callable[[int], tuple[float, float]]  # returns the operations and the bytes
 
 
 def _two_vectors(n: int, device: Any) -> list[Any]:

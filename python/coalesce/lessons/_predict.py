@@ -25,7 +25,7 @@ from coalesce.render.markup import BAD, FAINT, GOOD, joined, tag
 Value = float | str
 Guess = float | str | EllipsisType
 
-_score: dict[str, bool] = {}  # the first guess of each question: was it right?
+_score: dict[str, bool] = {}  # for each question: was the first guess right?
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,7 +242,7 @@ def _number(value: Value) -> str:
 def _html(thing: Any) -> Markup:
     if hasattr(thing, "svg"):
         return tag("div", markup.image(thing))
-    if hasattr(thing, "get_figure"):  # axes of matplotlib
+    if hasattr(thing, "get_figure"):  # `thing` is matplotlib axes
         return tag("div", _plot(thing))
     if hasattr(thing, "_repr_html_"):
         return Markup(thing._repr_html_())
@@ -255,7 +255,8 @@ def _plot(axes: Any) -> Markup:
 
     figure = axes.get_figure()
     file = io.StringIO()
-    with plt.rc_context({"svg.hashsalt": "coalesce", "svg.fonttype": "none"}):  # same in each run
+    # The same output in each run.
+    with plt.rc_context({"svg.hashsalt": "coalesce", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
     return markup.image_of(file.getvalue(), "plot")

@@ -1,4 +1,4 @@
-"""Names what a wrong result looks like: transposed, mirrored, shifted, doubled, in part missing."""
+"""Describes a wrong result: transposed, mirrored, shifted, doubled or partly missing."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ Theme = Literal["light", "dark", "transparent"]
 
 # A grey with about the same contrast, 4.6, on white and on black (WCAG 2.1).
 MIDDLE = "#767676"
-COUNTED, TIMED = _palette.BLUE.dark, _palette.ALERT.dark  # both can be read on white and on black
-HATCH = "////"  # of modelled values
+# Both colours are readable on white and on black.
+COUNTED, TIMED = _palette.BLUE.dark, _palette.ALERT.dark
+HATCH = "////"  # the hatching of modelled values
 
 _COLOURS = {
     "light": (_palette.PAPER.light, _palette.INK.light, _palette.FAINT.light),

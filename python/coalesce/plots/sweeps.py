@@ -130,7 +130,8 @@ class Sweep:
     def ideal(self) -> NDArray[np.float64]:
         """The sectors per load if the bytes of the lanes were contiguous."""
         if self.pattern == "vector":
-            return self.values.astype(np.float64)  # 32 lanes, 32 bytes per sector
+            # 32 lanes and 32 bytes per sector: as many sectors as bytes per lane.
+            return self.values.astype(np.float64)
         return np.full(len(self.values), float(self.itemsize))
 
     @property

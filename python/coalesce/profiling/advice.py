@@ -1,4 +1,4 @@
-"""Sentences: where the lanes of an access lie and, if this costs too much, what to do."""
+"""Sentences about an access: where its lanes access memory, and how to reduce a high cost."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def shares_words(access: Access) -> bool:
 
 
 def sentence(access: Access) -> str:
-    """Describe where the lanes lie and, if this costs too much, the fix."""
+    """Describe where the lanes access memory and, if this costs too much, what to do."""
     return " ".join(filter(None, _parts(access)))
 
 
@@ -91,7 +91,7 @@ def worth_a_sentence(access: Access) -> bool:
 
 
 def _parts(access: Access) -> tuple[str, str]:
-    """Describe where the lanes lie, and the fix if this costs too much."""
+    """Describe where the lanes access memory, and what to do if this costs too much."""
     if access.space == "local":
         how = "This is an array that a thread indexes at run time, or spilled registers."
         return how, ""

@@ -13,7 +13,7 @@ from coalesce.profiling.rows import number
 if TYPE_CHECKING:
     from coalesce.profiling.rows import Access
 
-_SLACK = 1e-9  # for rounding of a ratio
+_SLACK = 1e-9  # tolerates the rounding of a ratio
 
 
 class Explained(int):
@@ -64,13 +64,13 @@ class Assertions:
         --------
         >>> p.assert_sectors_per_request(load=16.5, line=28)
         """
-        __tracebackhide__ = True  # pytest shows the test's own line
+        __tracebackhide__ = True  # pytest then shows the line of the test, not this line
         limits = {"load": load, "store": store}
         wanted = {kind: most for kind, most in limits.items() if most is not None}
         if not wanted:
             raise ValueError("assert_sectors_per_request needs load=, store= or both")
         for kind, most in wanted.items():
-            if not checks.number(kind, most) >= 0:  # with nan, every profile would pass
+            if not checks.number(kind, most) >= 0:  # with NaN, every profile would pass
                 raise ValueError(f"{kind} must be a number of sectors, at least 0; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
             per_request = sum(a.sectors for a in judged) / sum(a.requests for a in judged)

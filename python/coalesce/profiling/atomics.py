@@ -22,8 +22,8 @@ _SPACES = ("global", "shared", "local")
 class _Step(NamedTuple):
     """An instruction: the registers that it writes and reads, and those of its address."""
 
-    kind: str  # "load", "atomic" and such; "" if it accesses no memory
-    space: str  # the memory it accesses; of a generic address most likely global
+    kind: str  # such as "load" or "atomic"; "" if the instruction accesses no memory
+    space: str  # the accessed memory; a generic address most likely means global
     function: int
     results: tuple[str, ...]
     sources: tuple[str, ...]

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from coalesce.profiling.comparison import Comparison
     from coalesce.profiling.result import Profile
 
-Pair = tuple[
-    Line | None, Line | None
-]  # lines of the baseline and of the other; see Comparison.lines
+# A line of the baseline, and the same line of the other profile; see Comparison.lines.
+Pair = tuple[Line | None, Line | None]
 
-_NAME, _VALUE, _CHANGE = 34, 15, 12  # the widest that columns become, with the gap before them
+# The largest widths of the columns, including the gap before them.
+_NAME, _VALUE, _CHANGE = 34, 15, 12
 
 
 def report(comparison: Comparison, width: int) -> Iterator[Text | Table]:

@@ -162,12 +162,13 @@ def _watches_in_a_loop(table: Any) -> Any:
     """Select global atomics with a result, and volatile loads, that warps execute repeatedly."""
     kind = table["kind"]
     watches = (kind == "atomic") | ((kind == "load") & table["strong"])
-    warps = next((n for n in table["executed"].tolist() if n), 0)  # of the first instruction
+    # The number of warps that executed the first instruction.
+    warps = next((n for n in table["executed"].tolist() if n), 0)
     return watches & _touches(table["space"], "global") & (table["executed"] > warps)
 
 
 def _some_lanes_conflict(table: Any) -> Any:
-    """Select 16-byte shared loads by part of a warp in which lanes share words or banks."""
+    """Select 16-byte shared loads by some lanes of a warp that share words or banks."""
     some = table["accesses"] < 32 * table["requests"]
     spare = table["wavefronts"] * 128 - table["bytes"].astype(np.int64)
     packed = (table["wavefronts"] == table["ideal_wavefronts"]) & (

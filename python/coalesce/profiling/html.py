@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from coalesce.profiling.result import Profile
 
 _COLUMNS = 7
-_WRAPPED = "white-space:normal"  # so that long lines keep the numbers on the page
+_WRAPPED = "white-space:normal"  # without wrapping, long lines would push the numbers off the page
 _PICTURES = 3
 
 
@@ -95,7 +95,8 @@ def _modelled(profile: Profile) -> str:
 def _pictures(profile: Profile) -> Markup:
     """Draw one warp of each of the accesses that waste the most."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
-    worst = [a for a in worst if a.space != "local"]  # where each thread has addresses of its own
+    # Local memory gives each thread its own addresses.
+    worst = [a for a in worst if a.space != "local"]
     worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
     parts = []
     for i, access in enumerate(worst):

@@ -59,7 +59,7 @@ def _of_threads(active: Sequence[int], threads: Sequence[Thread]) -> Runs | None
     offsets = np.array(active, np.float64) - active[0]
     index = np.array(threads, np.float64)
     rows = Counter((y, z) for _, y, z in threads)
-    if len(rows) <= 2:  # the step from the first row to the second, whichever index changes
+    if len(rows) <= 2:  # with two rows, y or z changes; use one index for either
         index[:, 1] = np.any(index[:, 1:] != index[0, 1:], axis=1)
         index[:, 2] = 0
     varies = [axis for axis in range(3) if np.ptp(index[:, axis])]

@@ -35,7 +35,7 @@ Kind = Literal[
 
 SECTOR_BYTES = model.SECTOR_BYTES
 WORD_BYTES, BANKS, LANES = 4, 32, 32
-_NARROW_BYTES = 64  # shorter rows are called structures, not rows of a matrix
+_NARROW_BYTES = 64  # shorter rows are called structures, not matrix rows
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def _structure(array: Any, item: int) -> int:
 
 
 def _axis(far: int, item: int, array: Any) -> tuple[int | None, str]:
-    """Return the axis, other than the last, along which the stride is one step; and words."""
+    """Return the axis before the last along which the stride is one step, and words for it."""
     shape = array.shape if array is not None else ()
     stride = item
     for axis in reversed(range(len(shape))):

@@ -208,7 +208,7 @@ class Profile(Assertions):
 
     @property
     def bank_conflicts(self) -> int:
-        """Wavefronts of shared memory above those of the same accesses without conflicts."""
+        """The wavefronts that shared memory needs beyond those of accesses without conflicts."""
         conflicted = [a for a in self.accesses() if a.space == "shared" and a.excess]
         return Explained(sum(a.excess for a in conflicted), conflicted)
 
@@ -373,5 +373,5 @@ class Profile(Assertions):
 
 
 def _whole(value: float) -> float:
-    """Return a count as an int, which it is printed as."""
+    """Return a count as an int, so that it is printed without decimals."""
     return int(value) if float(value).is_integer() else value

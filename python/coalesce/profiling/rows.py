@@ -488,7 +488,7 @@ def _access(
     )
     unexplained = first.kind in ("load", "store") and cost > TOLERANCE * _sum(rows, "ideal")
     if example is not None and unexplained and not example.wastes:
-        example = None  # the waste happened in other warps; this one would not show the cause
+        example = None  # the waste happened in other warps; this example would not show the cause
     if example is not None and example.array is not None and first.array:
         # If two arrays share memory, take the name that this access uses.
         example = replace(example, array=example.array._replace(name=first.array))

@@ -97,11 +97,12 @@ def of_kernel(
 def of_prepared(
     launch: counting.Prepared, given: Sequence[Any] | None, settings: Settings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile a launch whose arguments are checked; `given` are those to launch it again with."""
+    """Profile a launch with checked arguments; `given` are the arguments for another launch."""
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and given is not None
     ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
-    repeats = given is not None and bool(devices.gpu_status())  # under Nsight Compute
+    # The kernel can be launched again under Nsight Compute.
+    repeats = given is not None and bool(devices.gpu_status())
     again = _again(launch, given or (), ptx) if repeats else None
     counted = counting.count(
         # If a GPU also runs the kernel, count on copies: the caller sees the GPU's results.
@@ -131,7 +132,7 @@ def of_prepared(
         # The assembler also merges accesses to global memory, and the GPU adds those of code that
         # is not in the PTX, such as printf's.
         inexact = dict.fromkeys(metrics, f"{_OF_PTX}: {why}" if why else _OF_PTX)
-    if math.prod(launch.grid) * math.prod(launch.block) > 32:  # several warps
+    if math.prod(launch.grid) * math.prod(launch.block) > 32:  # there are several warps
         text = kernel._module.compiled(launch.device).ptx
         for space in atomics.spaces(ptx, text):
             inexact = exactness.ordered(metrics, space) | inexact
@@ -191,15 +192,15 @@ def _listing(
     counts = counted.counts
     table, files, own = counts.table(), counts.files, counts.source_file
     source = kernel.source
-    if kernel.is_ptx and table["line"].any():  # what the PTX was compiled from, if it is here
+    if kernel.is_ptx and table["line"].any():  # show the source of the PTX, if the file exists
         source = "".join(linecache.getlines(files.get(own, "")))
-    elif kernel.is_ptx:  # without line information its own lines are all there is
+    elif kernel.is_ptx:  # without line information, show the lines of the PTX
         table["line"] = table["ptx_line"]
     by_instruction = {} if counted.exemplars is None else examples.examples(counted.exemplars)
     parameters = [parameter.name for parameter in kernel.signature.parameters]
     scale = 1.0 if counted.estimate is None else counted.estimate.scale
     widths: dict[int, int] = {}
-    if counts.machine_code:  # set it beside the PTX
+    if counts.machine_code:  # take the widths of accesses from the PTX
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
     return source, rows.instructions(table, files, own, parameters, by_instruction, scale, widths)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
-_ROOMY = 98  # columns from which wide numbers fit
+_ROOMY = 98  # from this width on, wide numbers fit
 
 
 def report(profile: Profile, width: int) -> Iterator[Text | Table]:
@@ -73,7 +73,7 @@ def launch(profile: Profile) -> str:
 
 
 def estimated(estimate: Estimate) -> str:
-    """Say what an estimate is from."""
+    """Say which blocks an estimate was made from."""
     return (
         f"Estimated from {estimate.blocks_run:,} of {estimate.blocks_total:,} blocks "
         f"({estimate.share:.1%}); ± is one standard error."

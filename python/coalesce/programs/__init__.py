@@ -1,4 +1,4 @@
-"""Whole CUDA programs on the simulator: `run` compiles one, `execute` runs one that is there.
+"""Whole CUDA programs on the simulator: `run` compiles a program, `execute` runs an executable.
 
 The program is a process of its own, without Python. It loads this package's ``libcudart.so``
 (``csrc/cudart``), which writes a report when the program ends; `report` reads it.

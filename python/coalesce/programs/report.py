@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def as_text(outcome: Outcome) -> str:
-    """Return one line for each kernel, and what was found wrong."""
+    """Return one line for each kernel, and the findings."""
     report = outcome.report
     if report is None:
         return "The program ended before its kernels could be reported."

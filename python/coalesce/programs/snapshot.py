@@ -54,7 +54,7 @@ def profile(folder: Path, gpu: str) -> Profile:
     device = devices.resolve(f"sim:{gpu}")
     kernel = _KeptKernel(_module(folder, kept["arch"], kept["file"]), kept["entry"], device)
     program = kernel._program(device)
-    memory = []  # keeps it alive during the launch
+    memory = []  # keeps the buffers alive during the launch
     for buffer in kept["buffers"]:
         content = (folder / str(buffer["address"])).read_bytes()
         if buffer["variable"]:

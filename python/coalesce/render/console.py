@@ -9,7 +9,7 @@ from typing import Any
 
 from coalesce.common import checks
 
-LEAST, MOST = 80, 100  # the width of reports, in columns
+LEAST, MOST = 80, 100  # the smallest and largest width of reports, in columns
 
 # For streams whose encoding lacks them.
 _ASCII = str.maketrans("█▉▊▋▌▍▎▏▒▲✓│±…↳", "######||=!+|~.>")
@@ -29,7 +29,7 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
         no_color=not color,
         highlight=False,
         legacy_windows=False,
-        force_jupyter=False,  # or rich displays an output of its own
+        force_jupyter=False,  # otherwise rich would also display the output itself
     )
     with console.capture() as capture:
         console.print(item, soft_wrap=True)
@@ -41,7 +41,7 @@ def shown(item: Any) -> str:
     """Return the text for `repr`, in a form that the terminal or file on stdout can show."""
     from rich.console import Console
 
-    console = Console()  # knows NO_COLOR, FORCE_COLOR, TERM=dumb and notebooks
+    console = Console()  # rich obeys NO_COLOR, FORCE_COLOR and TERM=dumb, and knows notebooks
     color = console.is_terminal and not console.no_color and console.color_system is not None
     width = shutil.get_terminal_size((MOST, 24)).columns if console.is_terminal else MOST
     text = as_text(item, width, color=color)

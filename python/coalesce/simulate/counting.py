@@ -104,7 +104,7 @@ def count(
             before = [(v[0], program.read_variable(v[0])) for v in program.variables()]
             try:
                 result = launch.run(counts=True, exemplars=exemplars, progress=report, **given)
-            finally:  # a sample does not change the module's variables, or the arrays
+            finally:  # a sample must not change the module's variables
                 for name, value in before:
                     program.write_variable(name, value)
         else:

@@ -237,9 +237,8 @@ class Trace:
             # If arrays overlap, take the one that the address came from, else the first.
             for number, array in reversed(list(enumerate(self.arrays))):
                 if (array.space == "shared") == of_shared:
-                    offset = addresses - np.uint64(
-                        array.address
-                    )  # wraps around for addresses below the array
+                    # For addresses below the array, the offset wraps around to a large number.
+                    offset = addresses - np.uint64(array.address)
                     numbers[offset < np.uint64(array.nbytes)] = number
             for number, array in enumerate(self.arrays):
                 if array.parameter >= 0 and not of_shared:

@@ -58,7 +58,7 @@ class Prepared:
         undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
         **options: Any,
     ) -> sim.LaunchResult:
-        """Simulate it on the arrays; `options` are those of ``Program.launch``.
+        """Simulate the launch on the arrays; `options` are those of ``Program.launch``.
 
         `undefined` has masks of the undefined bytes, by argument.
         """
@@ -138,7 +138,7 @@ class Prepared:
                 array = self.arguments[argument]
                 assert isinstance(array, HostArray)
                 shape, dtype = array.given.shape, str(array.array.dtype)
-                if array.array.dtype.names is not None:  # a structure is an array of bytes
+                if array.array.dtype.names is not None:  # show a structure as bytes
                     dtype = f"V{array.array.dtype.itemsize}"
             arrays.append(TraceArray(name, shape, dtype, space, address, argument))
         return arrays

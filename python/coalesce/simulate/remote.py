@@ -29,7 +29,7 @@ from coalesce.launch.simulated import scalar
 if TYPE_CHECKING:
     from coalesce.simulate.prepared import Prepared
 
-_JOBS_A_WORKER = 4  # so that fast workers can take over from slow ones
+_JOBS_A_WORKER = 4  # so that fast workers can take over jobs from slow workers
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ class Launch:
     ptx: str
     source: str
     listing: str | None  # the machine code, if there is any
-    functions: Mapping[str, int]  # their addresses in the machine code
+    functions: Mapping[str, int]  # the addresses of functions in the machine code
     entry: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     # In the order of the parameters; None for an array.
     scalars: tuple[bytes | tuple[int, bytes] | None, ...]
-    names: tuple[str, ...]  # of the arrays
-    offsets: tuple[int, ...]  # of the pointers, in bytes from the start of each array
+    names: tuple[str, ...]  # the names of the arrays
+    offsets: tuple[int, ...]  # the offset of each pointer, in bytes from the start of its array
     pieces: Pieces
     variables: tuple[tuple[str, bytes], ...]
     instruction_limit: int
@@ -110,7 +110,7 @@ def run(
             done += len(chosen[number])
             if progress is not None:
                 progress(done, total)
-    finally:  # if one failed, or the user interrupted
+    finally:  # also if a job failed or the user interrupted
         for future in futures:
             future.cancel()
     parts = [results[number] for number in range(len(chosen))]
@@ -196,7 +196,8 @@ def _machine_code(launch: Prepared) -> str | None:
         return None
 
 
-_programs = threading.local()  # launches of one program wait for each other
+# One program per thread, because launches of one program wait for each other.
+_programs = threading.local()
 
 
 def _program(launch: Launch) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from coalesce.common import checks
 
 _GROUPS = 16
-_LEAST_BLOCKS = 2 * _GROUPS  # below, the errors would be guesses
+_LEAST_BLOCKS = 2 * _GROUPS  # with fewer blocks, the errors would be guesses
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,10 @@ class Instruction:
     opcode: str
     ptx_line: int
     file: int
-    line: int  # of its file, 0 where it is not known
+    line: int  # the line in the file; 0 if it is not known
     function: int
-    parameter: int  # the kernel's, that its address comes from; -1 for none
-    writes: Sequence[str]  # registers
+    parameter: int  # the number of the kernel's parameter that the address comes from; -1 for none
+    writes: Sequence[str]  # the registers that the instruction writes
     reads: Sequence[str]
 
 
@@ -41,7 +41,7 @@ _ASSIGNMENT = re.compile(
     r"(?P<how>[-+*/%&|^]|<<|>>)?=(?!=)(?P<value>[^;{}]*);\s*\}?\s*$"
 )
 _DECLARED = re.compile(rf"\b(?P<type>{_TYPE})\s+(?P<names>[A-Za-z_]\w*\s*(?:=|;|,)[^;{{}}()]*)")
-_CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")  # more variables than one
+_CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")  # changes of a variable inside an expression
 _NOT_NAMES = {"return", "else", "case", "goto", "typedef", "using", "auto"}
 
 

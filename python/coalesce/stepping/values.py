@@ -81,7 +81,7 @@ def _as_declared(data: Array, written: Array, declared: variables.Shape | None) 
             extents = tuple(count // known if n == -1 else n for n in extents)
         if codes and -1 not in extents and int(np.prod(extents)) * item_bytes == data.size:
             dtype, shape = np.dtype(codes[0]), tuple(extents)
-            if dtype.itemsize != item_bytes:  # a vector: its components are a last axis
+            if dtype.itemsize != item_bytes:  # a vector's components become the last axis
                 shape = (*shape, item_bytes // dtype.itemsize)
     values = data.view(dtype).reshape(shape)
     there = written.reshape(-1, dtype.itemsize).all(axis=1).reshape(shape)

@@ -1,4 +1,4 @@
-"""Records a trace: a kernel runs on the simulator, which keeps its memory events."""
+"""Records a trace: the simulator runs a kernel and records its memory accesses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of_operation(
     asked = table.operation(operation)
 
     def launch(k: KernelLaunch) -> LaunchRecord:
-        if k.operation != asked.name:  # a preparation, such as a transposition
+        if k.operation != asked.name:  # this launch only prepares, for example a transposition
             return k.run()
         prepared = counting.prepare(
             k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device
@@ -82,7 +82,7 @@ def _take(launch: counting.Prepared, wanted: Wanted) -> tuple[Trace, LaunchRecor
         blocks = geometry.block_numbers(wanted.blocks, launch.grid)
         launch = launch.detached()
     record = recording(launch, wanted)
-    if launch.cooperative and blocks is not None:  # all run, and some are recorded
+    if launch.cooperative and blocks is not None:  # run all blocks, record some of them
         record = recording(launch, wanted, blocks)
         blocks = None
     with reporter(wanted.progress, launch.kernel.name) as report:
@@ -119,7 +119,7 @@ def run_chosen(launch: counting.Prepared, **options: Any) -> sim.LaunchResult:
 
 
 def recording(launch: counting.Prepared, wanted: Wanted, blocks: Any = None) -> sim.Recording:
-    """Check which events are wanted of a launch; of `blocks`, if not of all."""
+    """Check which events of a launch to record; only events of `blocks`, if given."""
     limit = checks.limit("limit", wanted.limit, "events")
     warps = lines = None
     if wanted.warps is not None:
