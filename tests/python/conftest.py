@@ -21,7 +21,8 @@ settings.register_profile("coalesce", deadline=None, max_examples=25, derandomiz
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "coalesce"))
 
-# A shell's background jobs ignore Ctrl-C, and no test that interrupts an endless kernel would end.
+# The background jobs of a shell ignore Ctrl-C. A test that interrupts an endless kernel would then
+# never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -42,7 +43,7 @@ def device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def on_simulator(device: str) -> str:
-    """Skip where the test looks at counts, which only the simulator has."""
+    """Skip the test on a GPU: it looks at counts, which only the simulator has."""
     if device != "sim":
         pytest.skip("counts are the simulator's")
     return device
@@ -79,8 +80,8 @@ class Evaluate:
     """Evaluates CUDA C++ expressions for arrays of operands, one element per thread.
 
     ``evaluate({"sum": ("int32", "a + b")}, a=a, b=b)["sum"]`` is an array like `a`. Everything is
-    computed twice, by full warps and by warps of which an irregular half of the lanes is active,
-    and the second run must agree and leave the other lanes alone.
+    computed twice: by full warps, and by warps in which an irregular half of the lanes is active.
+    The second run must give the same values and must not write for the inactive lanes.
     """
 
     def __init__(self, device: str) -> None:
@@ -142,15 +143,15 @@ def evaluate(device: str) -> Evaluate:
     return Evaluate(device)
 
 
-# What JupyterLab's sanitizer lets through of an untrusted notebook
-# (packages/apputils/src/sanitizer.ts), as far as reports use it.
+# The elements and attributes that JupyterLab's sanitizer keeps in an untrusted notebook
+# (packages/apputils/src/sanitizer.ts). Only those that reports use are listed.
 _TAGS: dict[str, set[str]] = {
     "div": {
         "class",
         "data-name",
         "data-measured",
         "data-within",
-    },  # dropped there, used by the site
+    },  # The sanitizer drops these; the website uses them.
     "p": set(),
     "ol": set(),
     "li": set(),
@@ -216,7 +217,7 @@ class _Sanitizer(html.parser.HTMLParser):
 
 @pytest.fixture(scope="session")
 def check_html() -> Callable[[str], None]:
-    """Demand that HTML is well-formed and survives JupyterLab's sanitizer."""
+    """Return a function that checks HTML: it is well-formed and survives JupyterLab's sanitizer."""
 
     def check(text: str) -> None:
         sanitizer = _Sanitizer()
@@ -229,7 +230,7 @@ def check_html() -> Callable[[str], None]:
 
 @pytest.fixture
 def machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip where there is no disassembler; see that counting is not kept to the PTX."""
+    """Let counting use the machine code; skip the test if there is no disassembler."""
     monkeypatch.delenv("COALESCE_COUNT_PTX", raising=False)
     try:
         disassembler.nvdisasm()

@@ -1,4 +1,4 @@
-"""coalesce.access: every pattern against NumPy's indexing, and the sectors it costs."""
+"""coalesce.access: every pattern is compared with NumPy's indexing; its sectors are checked."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_any_layout_and_out(device):
 
 
 def test_indices_beyond_32_bits(device):
-    """Of these gigabytes of zeros only the pages that are touched exist."""
+    """The arrays have gigabytes of zeros, but only the pages that the kernel touches use memory."""
     x = np.zeros(2**32 + 100, np.uint8)
     x[2**32 + 5] = 7
     result = coalesce.access(x, pattern="offset", offset=2**32, device=device)
@@ -117,7 +117,7 @@ def test_indices_beyond_32_bits(device):
     assert result.tolist() == [0] * 39 + [9]
 
 
-# ---- what it costs: sectors of 32 bytes for each load of a full warp, as hardware counts them ----
+# ---- costs: sectors of 32 bytes for each load of a full warp, as the hardware counts them ----
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_sectors_of_a_gather_are_those_the_indices_fall_into(index, sectors, on_
     _, run = run_access(x, pattern="gather", **options, device=on_simulator, counts=True)
     counts = run.records[0][1].counts
     assert counts.global_load_requests == 2
-    assert counts.global_load_sectors == sectors + 4  # and 4 of the indices themselves
+    assert counts.global_load_sectors == sectors + 4  # 4 sectors are those of the indices
 
 
 X = np.arange(64, dtype=np.float32)

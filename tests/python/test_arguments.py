@@ -30,7 +30,7 @@ INT = PtxParameter("u32", 4, 4, False)
 
 
 def test_an_integer_is_taken_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a signal handler raises meanwhile would be told as an error of the argument."""
+    """An exception of a signal handler must not be reported as an error in the argument."""
 
     def interrupted(_: object) -> int:
         raise RuntimeError("of a signal handler")
@@ -334,7 +334,7 @@ def test_read_only_arrays_are_refused_where_the_kernel_may_write() -> None:
     with pytest.raises(ValueError, match=r"`const float \*x` if it only reads.*x.copy\(\)"):
         pack(pointer("x", "f4"), np.broadcast_to(np.float32(1), (6,)))
     assert not pack(pointer("x", "f4", const=True), x).written  # type: ignore[attr-defined]
-    unknown = Parameter("x", "pointer", 8)  # of PTX, which knows no const
+    unknown = Parameter("x", "pointer", 8)  # Parameters of PTX have no const.
     assert not pack(unknown, x).written  # type: ignore[attr-defined]
 
 
@@ -386,7 +386,7 @@ def test_vectors_take_their_elements_and_structures() -> None:
 def test_vectors_take_what_their_elements_take() -> None:
     accepted, item = element_types("__nv_bfloat162")
     parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
-    pack(parameter, np.zeros(4, np.uint16))  # the bits, as NumPy has no bfloat16
+    pack(parameter, np.zeros(4, np.uint16))  # NumPy has no bfloat16, so the array holds the bits.
     with pytest.raises(TypeError, match=r"v\.astype\(ml_dtypes\.bfloat16\)"):
         pack(parameter, np.zeros(4, np.float32))
     assert "u1" in element_types("char4")[0]
@@ -408,11 +408,12 @@ def test_an_array_passed_twice_shares_memory() -> None:
 def test_overlapping_views_that_cannot_share() -> None:
     signature = Signature("k", "k", (pointer("a", "f4"), pointer("b", "f4")))
     x = np.zeros((4, 6), np.float32)
-    prepare(signature, [x[:, 0::2], x[:, 1::2]])  # interleaved, but no element is in both
+    # The views are interleaved, but they share no element.
+    prepare(signature, [x[:, 0::2], x[:, 1::2]])
     with pytest.raises(ValueError, match=r"`a` and `b` share memory, and `a` is not C-contiguous"):
         prepare(signature, [x[:, ::2], x])
     read = Signature("k", "k", (pointer("a", "f4", const=True), pointer("b", "f4", const=True)))
-    prepare(read, [x[:, ::2], x])  # nobody writes
+    prepare(read, [x[:, ::2], x])  # The kernel writes to neither view.
 
 
 # --- geometry -------------------------------------------------------------------------------------

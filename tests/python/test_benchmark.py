@@ -1,4 +1,4 @@
-"""Benchmarks: what is timed is checked, what is modelled says so, and pages hold it all."""
+"""Benchmarks check the results they time, mark modelled times, and print complete tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_modelled_times_are_labelled_and_compared_with_modelled_times(products):
     (naive,) = [line.split() for line in lines if line.startswith("naive ")]
     (numpy,) = [line.split() for line in lines if line.startswith("numpy ")]
     assert (naive[2], numpy[2]) == ("modelled", "measured")
-    assert naive[3] == "-"  # of a modelled time there is no spread
+    assert naive[3] == "-"  # A modelled time has no spread.
     assert "only NumPy was measured, on this CPU" in products.to_text()
 
 
@@ -169,7 +169,8 @@ class TestReference:
         assert limits[2] - limits[0] == pytest.approx(2.0**-7, rel=1e-2)
 
     def test_one_value_over_and_over_is_no_error(self):
-        # Its roundings all go one way, which sqrt(K) eps would not allow for.
+        # The roundings of this sum all have the same sign. A tolerance of sqrt(K) eps would be too
+        # small.
         a = np.full((2, 100_000), 0.1, np.float32)
         total = np.float32(0)
         for value in a[0]:
@@ -285,7 +286,7 @@ GPU = devices.Device("cuda:0", "NVIDIA H200", "cuda", (9, 0), 1, 132)
 
 
 class FakeEvent:
-    """An event of a clock that ticks by a millisecond with every call."""
+    """An event of a clock that advances by a millisecond at every call."""
 
     now = 0.0
 
@@ -312,7 +313,7 @@ def test_a_peer_without_its_library(matrices, monkeypatch):
 
 
 def test_peers_on_a_gpu(matrices, monkeypatch):
-    """CuPy's part is played by NumPy."""
+    """NumPy stands in for CuPy."""
 
     def ticking(function):
         def call(*arguments, **options):
@@ -350,14 +351,14 @@ def test_peers_on_a_gpu(matrices, monkeypatch):
     assert timing.gflops == pytest.approx(2e-6 * 48 * 56 * 40)
     assert found["cublas"].gflops_share == pytest.approx(timing.gflops / found.peaks.gflops)
     assert found["cublas"].correct
-    assert found["numpy"].speedup is not None  # both measured
+    assert found["numpy"].speedup is not None  # Both times were measured.
     text = found.to_text()
     assert "CUDA events or the host's clock" in text
     assert "modelled" not in text
 
 
 class FakeTensor:
-    """As much of a tensor as the peer needs, in NumPy."""
+    """A stand-in for a PyTorch tensor, made with NumPy: it has only what the peer needs."""
 
     def __init__(self, array):
         self.array = array
@@ -383,7 +384,7 @@ class FakeTensor:
 
 @pytest.mark.parametrize("operation", ["matmul", "transpose", "row_sums", "column_sums"])
 def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
-    """PyTorch's part is played by NumPy."""
+    """NumPy stands in for PyTorch."""
     tf32 = types.SimpleNamespace(allow_tf32=True)
 
     def matmul(a, b, out):
@@ -412,7 +413,7 @@ def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
     found = coalesce.benchmark(operation, *arrays, variants=["torch"], runs=2)
     assert found.correct
     assert found["torch"].timing.runs == 2
-    assert tf32.allow_tf32 is True  # as it was
+    assert tf32.allow_tf32 is True  # The setting is restored.
 
 
 def test_a_peer_that_is_installed(matrices, device):
@@ -462,7 +463,7 @@ def test_html(products, check_html, tmp_path):
     html = products._repr_html_()
     check_html(html)
     assert "modelled for an NVIDIA H200 SXM" in html
-    assert "▒" in html  # of what is modelled; solid what was measured
+    assert "▒" in html  # Modelled bars are hatched; measured bars are solid.
     assert "█" in html or "▏" in html
     products.to_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text("utf-8").startswith("<!DOCTYPE html>")
@@ -600,7 +601,7 @@ class TestCommandLine:
 
 
 def without(monkeypatch, package):
-    """Have imports of a package fail."""
+    """Make every import of a package fail."""
     real = builtins.__import__
 
     def refused(name, *rest, **more):

@@ -1,4 +1,4 @@
-"""The compiled kernels on disk: entries, the limit, and files that are not the cache's. No GPU."""
+"""The disk cache of compiled kernels: entries, the size limit and foreign files. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = [f"{i:064x}" for i in range(200)]
 
 @pytest.fixture(autouse=True)
 def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the user names for the cache."""
+    """Return the folder that the user chooses for the cache."""
     monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "given"))
     monkeypatch.setattr(nvrtc, "_remembered", {})
     monkeypatch.setattr(cache_folder, "_warned", set())
@@ -33,7 +33,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def own(given: Path) -> Path:
-    """The cache's own folder in it."""
+    """Return the folder that the cache makes inside it."""
     return given / "coalesce-kernels"
 
 
@@ -59,7 +59,7 @@ def test_a_stored_entry_is_loaded(own: Path) -> None:
 
 def test_a_key_is_the_same_in_every_process() -> None:
     shown = set()
-    for seed in "123":  # of the order of sets
+    for seed in "123":  # the seeds give sets different orders
         ask = "from coalesce.compile import cache; print(cache.key_of('a', 1))"
         done = subprocess.run(
             [sys.executable, "-c", ask],
@@ -159,7 +159,8 @@ def test_an_eviction_deletes_nothing_of_the_users(
     users = [
         *(given / name for name in ("weights.bin", f"{KEYS[0]}.bin", f"{KEYS[0]}.kernel")),
         *(own / name for name in ("weights.bin", f"{KEYS[150]}.bin", ".0.tmp", "a.kernel")),
-        own / f"{KEYS[151]}.kernel",  # named like an entry, without its header
+        # The name is that of an entry, but the file has no entry's header.
+        own / f"{KEYS[151]}.kernel",
         own / f".{'0' * 32}.tmp",
     ]
     for path in users:
@@ -214,7 +215,8 @@ def test_the_folder_is_scanned_rarely(own: Path, monkeypatch: pytest.MonkeyPatch
     for key in KEYS:
         store(key, 500)
     assert len(list(own.glob("*.kernel"))) == 200
-    # An eviction looks twice, at entries and temporary files, once in 128 KiB of entries.
+    # An eviction reads the folder twice, for entries and for temporary files. It runs once per 128
+    # KiB of new entries.
     assert len(scans) <= 4
 
 
@@ -263,7 +265,7 @@ def test_a_folder_that_others_can_write_is_not_used(
         assert compile_cache.load(KEYS[0]) is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        store(KEYS[1])  # the warning comes once
+        store(KEYS[1])  # The warning is shown only once.
     assert names(own) == {f"{KEYS[0]}.kernel"}
     assert cli.main(["cache", "--clear"]) == 1
     assert "other users can write to it" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What there is to run, as coalesce.variants and coalesce.source show it."""
+"""coalesce.variants and coalesce.source list the shipped kernels and show their sources."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_refused(call, error, message):
 
 
 def test_rungs_of_a_ladder_differ_only_where_their_ideas_do():
-    """Signature and epilogue are the same text in every rung of matmul of one family."""
+    """All matmul variants of a family have exactly the same signature and epilogue."""
     bodies = [v.source for v in coalesce.variants("matmul") if not v.hopper]
     signatures = {re.search(r"__global__ .*?\(\n(.*?)\{", body, re.DOTALL)[1] for body in bodies}
     assert len(signatures) == 1

@@ -1,4 +1,4 @@
-"""What a check returns, and how it is asked for."""
+"""The result of a check, and the options that request it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_gpu_is_refused():
 
 
 def test_ptx_without_lines():
-    """Where there is no line information, the instruction is named."""
+    """Without line information, a finding names the instruction."""
     ptx = """.version 8.5
 .target sm_90
 .address_size 64
@@ -143,7 +143,7 @@ def test_ptx_without_lines():
 
 
 def test_device_arrays():
-    """coalesce.empty says itself what was not written, from one check to the next."""
+    """coalesce.empty remembers between checks which elements were never written."""
     kernel = coalesce.Kernel("""extern "C" __global__ void k(float *x, int from, int to) {
         for (int i = from; i < to; ++i) x[i] += 1;
     }""")

@@ -1,4 +1,4 @@
-"""Correct kernels, which a check finds nothing in."""
+"""A check reports nothing for correct kernels."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def test_last_block_reduction(random):
 
 
 def test_last_block_reduction_with_a_fence_of_every_thread(random):
-    """Each thread fences what it wrote; the barrier hands that on to the one that counts."""
+    """Each thread executes a fence after its write.
+
+    After the barrier one thread counts the block.
+    """
     x, out = random.random((20, 128), np.float32), np.zeros(128, np.float32)
     clean(
         """
@@ -214,7 +217,7 @@ def test_cooperative_groups(random):
 
 
 def test_partial_warp_synchronisation():
-    """The halves of a warp exchange through shared memory, each synchronised by itself."""
+    """The halves of a warp exchange values through shared memory. Each half synchronises itself."""
     x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
     clean(
         """
@@ -295,7 +298,7 @@ def test_spin_lock_between_lanes():
 
 
 def test_acquire_and_release():
-    """A ticket lock of cuda::atomic_ref: .acquire and .release instead of fences."""
+    """A ticket lock made of cuda::atomic_ref uses .acquire and .release instead of fences."""
     state = np.zeros(3, np.int32)
     source = """
         #include <cuda/atomic>
@@ -346,7 +349,7 @@ def test_grid_barrier():
 
 
 def test_chained_scan():
-    """Each block waits for the sum that the one before it has published."""
+    """Each block waits for the sum that the previous block publishes."""
     x = np.arange(640, dtype=np.int32)
     out, sums, flags = np.zeros_like(x), np.zeros(10, np.int32), np.zeros(10, np.int32)
     source = """
@@ -379,7 +382,7 @@ def test_chained_scan():
 
 
 def test_producer_and_consumer_warps():
-    """Named barriers: each side arrives at one and waits at the other."""
+    """Producers arrive at one named barrier and wait at another; consumers do the opposite."""
     out = np.zeros((8, 32), np.int32)
     source = """
         extern "C" __global__ void k(int *out) {
@@ -451,7 +454,7 @@ def test_double_buffering_with_one_barrier_per_iteration(random):
 
 
 def test_neighbouring_bytes():
-    """Neighbouring bytes of one word belong to different threads and blocks."""
+    """Different threads and blocks write neighbouring bytes of the same word."""
     out = np.zeros(256, np.uint8)
     source = """
         extern "C" __global__ void k(unsigned char *out) {
@@ -501,7 +504,7 @@ def test_access(random, pattern):
 
 @pytest.mark.parametrize("first", ["*p", "*(volatile unsigned long long *)p"])
 def test_compare_and_swap_loops(random, first):
-    """The documented way to an atomic that there is none of: its first read is a guess."""
+    """The documented loop for a missing atomic function. Its first read is only a guess."""
     x = random.random(192)
     out = np.zeros(2)
     clean(

@@ -1,4 +1,4 @@
-"""Planted accesses to memory that is not there, not aligned, or holds nothing yet."""
+"""Planted faults: accesses outside of arrays, misaligned accesses, and uninitialized reads."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_reads_past_the_end():
     assert f.first.thread == (36, 0, 0)
     assert f.first.block == (1, 0, 0)
     assert f.count == 28
-    # The others went on, and were right.
+    # The other threads continued and wrote the right values.
     np.testing.assert_array_equal(out[:100], x + 1)
     assert not check(source.replace("BOUND", "if (i < n)"), 2, 64, x, out, 100)
 
 
 def test_every_fault_is_found():
-    """The kernel goes on behind a fault, so that one run finds several."""
+    """The kernel continues after a fault, so one run finds several faults."""
     source = """extern "C" __global__ void k(int *x, const int *fixed, int n) {
         x[-1 - (int)threadIdx.x] = 1;
         x[n + threadIdx.x] = 2;
@@ -64,7 +64,7 @@ def test_every_fault_is_found():
     assert (fixed == 0).all()
 
 
-# What is wrong, alone: the statement, and the kind of finding.
+# Only the faulty statement, and the kind of the finding.
 FAULTS = {
     "an element before the first": ("x[-1 - (int)threadIdx.x] = 1;", "out_of_bounds"),
     "an element past the last": ("x[n + threadIdx.x] = 2;", "out_of_bounds"),
@@ -72,7 +72,7 @@ FAULTS = {
     "an array that is const": ("((int *)fixed)[threadIdx.x] = 4;", "read_only"),
     "a null pointer": ("*(volatile int *)nullptr = 5;", "out_of_bounds"),
 }
-# Tables of planted faults, and the tests that take the names in them.
+# Two tables of planted faults, and the tests that are parametrized with their names.
 TABLES = {"FAULTS": "test_each_fault", "UNINITIALIZED": "test_uninitialized"}
 
 
@@ -101,7 +101,7 @@ def test_shared_memory_out_of_bounds():
 
 
 def test_from_one_shared_array_into_the_next():
-    """The address is inside the block's memory, and another array's."""
+    """The address is inside the block's shared memory, but it belongs to another array."""
     source = """extern "C" __global__ void k(int *out, int past) {
         __shared__ int s[32], t[4][8];
         extern __shared__ int d[];
@@ -138,7 +138,7 @@ def test_before_the_start_of_shared_memory():
 
 
 def test_arrays_that_share_memory_are_one():
-    """Parts of dynamic shared memory, pointers that change places, and two names of one memory."""
+    """The arrays are parts of dynamic shared memory, swapped pointers, or aliases."""
     source = """
     __device__ int again(int i) {
         extern __shared__ int named[];
@@ -256,7 +256,7 @@ def test_uninitialized_element_by_its_declaration():
     ],
 )
 def test_padding_may_be_copied(declaration, size, place):
-    """What lies between the members of a structure goes with them."""
+    """Copying a structure also copies the padding between its members; that is no fault."""
     source = f"""{declaration};
     extern "C" __global__ void k(P *out, P *scratch, int n) {{
         int i = threadIdx.x;
@@ -276,7 +276,7 @@ def test_padding_may_be_copied(declaration, size, place):
 
 
 def test_partly_uninitialized_reads():
-    """Part of an access being written is no excuse for using the rest."""
+    """A read is a finding even if only a part of its bytes is uninitialized."""
     source = """extern "C" __global__ void k(float *out) {
         __shared__ float2 s[32];
         int i = threadIdx.x;
@@ -302,7 +302,7 @@ def test_undefined_global_memory():
     assert f.title == "read of out[40] before anything was written to it"
     assert f.count == 24
     assert not check(source, 1, 64, out, 64, undefined=["out"])
-    assert not check(source, 1, 64, out, 40)  # an ndarray counts as written
+    assert not check(source, 1, 64, out, 40)  # All elements of an ndarray count as written.
 
 
 def test_undefined_is_checked():

@@ -1,4 +1,4 @@
-"""Planted data races: each is found, and its corrected twin is clean."""
+"""Planted data races: a check finds each race, and finds nothing in the corrected kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def zeros(*shape):
     return np.zeros(shape, np.int32)
 
 
-# name: (source with a hole, what is missing, (grid, block, arguments), what is found without it)
+# name: (source with a placeholder, missing text, (grid, block, arguments), findings without it)
 PLANTED = {
     "no barrier after filling a tile": (
         """extern "C" __global__ void k(int *x) {
@@ -478,8 +478,8 @@ PLANTED = {
         {("stale_read", "error")},
     ),
 }
-# What takes the hole's place in the faulty kernel and in the corrected one, where it is not nothing
-# and the missing text.
+# The texts that replace the placeholder in the faulty and in the corrected kernel. Kernels that are
+# not listed use nothing and the missing text.
 FILLINGS = {
     "blocks that add to one element": ("*sum += 1", "atomicAdd(sum, 1)"),
     "neighbours read while they are written": ("x", "y"),
@@ -500,11 +500,11 @@ def filled(name, corrected):
     source, missing, _, _ = PLANTED[name]
     hole = missing if missing.isupper() else "HOLE"
     text = FILLINGS.get(name, ("", missing))[corrected]
-    # The named barrier is for as many threads as reach it.
+    # The named barrier has as many threads as arrive at it.
     return source.replace(hole, text).replace("(N)", "(96)" if corrected else "(64)")
 
 
-# The table of planted faults, and the test that takes the names in it.
+# The table of planted faults, and the test that is parametrized with their names.
 TABLES = {"PLANTED": "test_planted_race"}
 
 
@@ -534,7 +534,8 @@ def test_the_report_of_a_race():
     assert [a.what for a in race.accesses] == ["read", "write"]
     assert race.first.text == "x[i] = tile[63 - i];"
     (i,) = race.index
-    # Lane 0 of the first warp runs first here, and reads what a thread of the other will write.
+    # Lane 0 of the first warp runs first here. It reads the element that a thread of the other warp
+    # writes later.
     assert race.first.thread[0] == 63 - i < 32 <= i == race.second.thread[0]
     assert race.count == 64
     assert str(race).startswith(
@@ -544,7 +545,10 @@ def test_the_report_of_a_race():
 
 
 def test_a_race_with_a_right_result_is_found():
-    """What the simulator computes is right, as it runs warp after warp; the race is found."""
+    """The simulator runs one warp after another, so the result is right.
+
+    The check still finds the race.
+    """
     x, out = integers(64), zeros(64)
     source = """extern "C" __global__ void k(const int *x, int *out) {
         __shared__ int s[64];
@@ -577,7 +581,10 @@ def test_values_of_two_writers():
 
 
 def test_values_are_not_compared_across_atomics():
-    """Both blocks write 0, but what the second finds there is what the atomics left."""
+    """Both blocks write 0.
+
+    But the atomics in between change the value that the second block replaces.
+    """
     source = """extern "C" __global__ void k(int *count) {
         if (threadIdx.x == 0) *count = 0;
         __syncthreads();
@@ -589,7 +596,7 @@ def test_values_are_not_compared_across_atomics():
 
 
 def test_only_the_expected_value_of_a_compare_and_swap_may_be_read_plainly():
-    """What is read otherwise, and a plain write, race with it as with any atomic."""
+    """Other plain reads, and plain writes, race with a compare-and-swap as with any atomic."""
     source = """extern "C" __global__ void k(int *state, int *data, int *out) {
         int *mine = state + threadIdx.x;
         int seen = *mine;
@@ -610,13 +617,13 @@ def test_only_the_expected_value_of_a_compare_and_swap_may_be_read_plainly():
 
 
 def kinds_of(source, *arguments):
-    """What a check of two blocks finds, as (kind, array)."""
+    """Return the findings of a check of two blocks as (kind, array)."""
     return {(f.kind, f.array) for f in coalesce.Kernel(source, "k").check(2, 32, *arguments)}
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_blocks_race_in_either_order(first):
-    """A write of one block and a read of another, whichever runs first here."""
+    """One block writes and another reads. The race is found whichever block runs first."""
     source = """extern "C" __global__ void k(int *x, int *out, int first) {
         if (threadIdx.x == 0) {
             if (blockIdx.x == first) x[0] = 1;
@@ -630,11 +637,11 @@ def test_blocks_race_in_either_order(first):
 
 
 def test_many_lines_are_capped():
-    """A hundred groups are listed, the others counted."""
+    """A report lists a hundred groups and counts the rest."""
     lines = "\n".join(f"x[{n}] += 1;" for n in range(120))
     source = f'extern "C" __global__ void k(int *x) {{\nif (threadIdx.x == 0) {{\n{lines}\n}} }}'
     found = check(source, 2, 32, zeros(120))
     assert len(found) == 100
-    # A line has a read and a write in conflict with the other block's write.
+    # Each line has a read and a write that conflict with a write of the other block.
     assert found.left_out > 0
     assert "more findings, at other lines, are not listed" in str(found)

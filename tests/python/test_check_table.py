@@ -1,4 +1,4 @@
-"""The table of planted faults in docs/checks.md: every row has tests, and they are these."""
+"""The table of planted faults in docs/checks.md: every row has the tests that are listed here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "checks.md"
-# What compute-sanitizer's tools said of each test; written by tests/sanitize_faults.py.
+# The reports of compute-sanitizer for each test. tests/sanitize_faults.py wrote the file.
 SANITIZED = HERE.parents[1] / "docs" / "measured" / "sanitizer_h200.json"
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
-# Row: file, then functions or, in quotes, the names of planted faults.
+# Each row has a file and then test functions, or names of planted faults (in quotes).
 TESTS = {
     "access outside an array, before its start, through a null pointer": (
         "test_check_memory.py",
@@ -130,7 +130,7 @@ def test_the_rows_are_those_that_are_tested() -> None:
 
 
 def told(row: str, tool: str) -> str:
-    """Return what a tool's column says of a row: of its tests, how many it reported."""
+    """Return the cell of a tool: in how many of the row's tests it reported an error."""
     tests = json.loads(SANITIZED.read_text(encoding="utf-8"))["rows"][row]
     reported = [tools[tool]["first"] for tools in tests.values() if tools[tool]["errors"]]
     if not reported:
@@ -153,7 +153,7 @@ def test_every_planted_fault_was_run_under_compute_sanitizer() -> None:
     assert {row: set(tests) for row, tests in recorded.items() if row != "nothing"} == {
         row: {test.strip('"') for test in tests} for row, (_, *tests) in TESTS.items()
     }
-    # Each tool ended, and was silent about a kernel without a fault.
+    # Each tool ended and reported nothing for a correct kernel.
     said = [
         tools[tool] for tests in recorded.values() for tools in tests.values() for tool in TOOLS
     ]

@@ -1,4 +1,4 @@
-"""Planted misuse of barriers and of warp operations."""
+"""Planted faults: wrong use of barriers and of warp functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_barrier_that_whole_warps_miss():
     f = only(check(source, 1, 96, x), "barrier")
     assert f.title == "a barrier is reached by only some threads of the block"
     assert "32 threads have left the kernel on a path without this barrier" in f.details[0]
-    assert (x == 2).all()  # as on a GPU, which lets the others go on then
+    assert (x == 2).all()  # On a GPU, too, the other threads continue.
 
 
 def test_a_barrier_that_threads_miss_in_their_last_round():
@@ -74,7 +74,7 @@ def test_an_early_return_in_a_loop():
 
 
 def test_a_barrier_after_threads_have_left():
-    """It works on today's GPUs, but the guide asks for all threads of the block."""
+    """The kernel works on today's GPUs, but the CUDA guide requires all threads at the barrier."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x;
         if (i >= n) return;
@@ -172,7 +172,7 @@ def test_a_shuffle_from_an_inactive_lane():
 
 
 def test_exited_lanes_need_not_arrive():
-    """As the language allows: a mask may name lanes that have exited."""
+    """CUDA allows it: a mask may name lanes that have exited."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x;
         if (i >= n) return;

@@ -1,4 +1,4 @@
-"""The command line: what it prints, also into a pipe, and how it fails."""
+"""The command line: its output, also when piped, and its error messages."""
 
 from __future__ import annotations
 
@@ -38,24 +38,25 @@ def test_demo_checks_every_variant(capsys, device):
     assert status == 0
     lines = out.splitlines()
     assert max(map(len, lines)) <= 100
-    skipped = device == "sim"  # what needs a GPU's own instructions
+    skipped = device == "sim"  # of variants that need the instructions of one kind of GPU
     shown = [v for v in coalesce.variants("matmul") if v.dtype != "float64"]
     for name in (v.name for v in shown if not (v.hopper and skipped)):
         (line,) = [line for line in lines if line.split()[:1] == [name]]
         assert ("modelled" if device == "sim" else "measured") in line
     assert "WRONG" not in out
     assert "\x1b" not in out
-    assert "notebooks/README.md" in lines[-1]  # the way on leads to the lessons
+    assert "notebooks/README.md" in lines[-1]  # The last line leads to the lessons.
 
 
 def test_demo_shows_sectors_per_request(capsys, on_simulator):
     _, out, _ = run(capsys, "demo", "--size", "64", "--device", on_simulator)
     cells = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
-    assert cells["naive"][4] == "16.50"  # 32 of a and 1 of b
-    assert cells["naive_2d"][4] == "2.50"  # 1 of a and 4 of b
+    assert cells["naive"][4] == "16.50"  # 32 sectors for a, 1 for b
+    assert cells["naive_2d"][4] == "2.50"  # 1 sector for a, 4 for b
     assert cells["coalesced_swapped"][4] == "16.50"
     assert cells["tiled"][4] == "4.00"
-    assert cells["pipelined"][4] == "5.33"  # cp.async: 128 copies of 4 sectors, 64 of 8
+    # cp.async makes 128 requests of 4 sectors and 64 requests of 8.
+    assert cells["pipelined"][4] == "5.33"
 
 
 def test_demo_takes_a_choice_of_variants_and_dtype(capsys, device):
@@ -151,7 +152,7 @@ def test_no_command_prints_help(capsys):
 
 
 def test_arguments_after_the_options(tmp_path, capsys):
-    """The README's line: a kernel's arguments last."""
+    """The README's command, with the kernel's arguments after the options."""
     file = tmp_path / "scale.cu"
     file.write_text(
         "__global__ void scale(float *x, float by, int n) {\n"
@@ -242,7 +243,8 @@ def test_explain_a_file(capsys, tmp_path):
     file.write_text(ADD)
     (tmp_path / "more.h").write_text("// found beside the file\n")
     words = f"explain {file} --entry add --grid 4 --block 256 --device sim"
-    # A --arg and a last word are the same; so are f32: and random: with a dtype.
+    # An argument after --arg and one at the end mean the same, and so do f32: and random: with a
+    # dtype.
     words += " --arg f32:2048 --arg arange:1024:i32 --arg zeros:1024"
     page, data = tmp_path / "add.html", tmp_path / "add.json"
     words += f" --html {page} --json {data} 1024"

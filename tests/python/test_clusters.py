@@ -1,4 +1,4 @@
-"""Clusters of blocks, which wait for each other and reach each other's shared memory."""
+"""Clusters of blocks: blocks wait for each other and read each other's shared memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import coalesce
 
-# Blocks of a cluster add up what the others have in shared memory.
+# Each block of a cluster adds up the values in the other blocks' shared memory.
 SUMS = """
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;

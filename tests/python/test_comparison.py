@@ -1,4 +1,4 @@
-"""Comparisons: what changed between profiles, by quantity and by line."""
+"""Comparisons of profiles: what changed in each quantity and on each line."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def test_no_line_accesses_memory(check_html):
 
 def test_lines_of_two_sources(transposes):
     pairs = coalesce.compare(*transposes[1:3]).lines()
-    assert all(a is not None and b is not None for a, b in pairs)  # though not at one number
+    # Each line has a partner with the same text, although the line numbers differ.
+    assert all(a is not None and b is not None for a, b in pairs)
     assert [a.source for a, _ in pairs] == [b.source for _, b in pairs]
     pairs = coalesce.compare(transposes[0], transposes[1]).lines()
     assert [a is None for a, _ in pairs] == [False, True, True]
@@ -136,7 +137,7 @@ def test_to_dict(transposes):
 
 
 def test_example():
-    """The docstring's."""
+    """The example of the docstring prints what it says."""
     a = np.ones((64, 64), np.float32)
     naive, tiled = (coalesce.profile("matmul", a, a, variant=v) for v in ("naive", "tiled"))
     assert coalesce.compare(naive, tiled).ratio("global load requests") == 1 / 32

@@ -1,4 +1,4 @@
-"""Compiling CUDA C++: results, messages, the cache on disk. Needs NVRTC, no GPU."""
+"""Compiling CUDA C++: results, messages and the disk cache. Needs NVRTC, no GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the sources that really reach the compiler."""
+    """Return the list of sources that the compiler was really called with."""
     compiler, calls = nvrtc.nvrtc(), []
 
     class Watched:
@@ -144,7 +144,7 @@ def test_cudas_headers_are_found() -> None:
     ],
 )
 def test_headers_give_no_warnings(headers: list[str]) -> None:
-    """What is put before every source must not disagree with CUDA's own headers."""
+    """The declarations that precede every source must agree with CUDA's own headers."""
     if not nvrtc.include_folders():
         pytest.skip("CUDA's headers are not installed")
     limits = "x[0] = INT_MAX; x[1] = UINT_MAX; x[2] = LLONG_MAX; x[3] = ULLONG_MAX;"
@@ -239,7 +239,7 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str | None]]:
-    """Versions of packages that seem to be installed, None for one that does not."""
+    """Return package versions that tests can change; None stands for a package that is missing."""
     seeming: dict[str, str | None] = {}
     version = metadata.version
 
@@ -249,7 +249,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str | None]]
             raise metadata.PackageNotFoundError(package)
         return found
 
-    nvrtc.nvrtc(), nvrtc.include_folders()  # what was found before stays so
+    nvrtc.nvrtc(), nvrtc.include_folders()  # The next calls return what was found first.
     monkeypatch.setattr(metadata, "version", seems)
     for cached in (pathfinder.pathfinder, disassembler.nvdisasm):
         cached.cache_clear()

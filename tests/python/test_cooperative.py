@@ -33,7 +33,7 @@ extern "C" __global__ void total(const float *x, float *partial, float *out, int
 }
 """
 
-# Each round reads what other blocks wrote in the round before.
+# In each iteration a block reads values that other blocks wrote in the previous iteration.
 ROUNDS = """
 #include <cooperative_groups.h>
 extern "C" __global__ void rounds(int *a, int *b, int n, int rounds) {
@@ -81,7 +81,7 @@ def test_many_rounds(device):
 
 
 def test_every_block_that_fits_takes_part():
-    """As many blocks as an H200 holds, in three dimensions."""
+    """The grid has three dimensions and as many blocks as an H200 can hold at once."""
     blocks = 132 * 2
     a = np.arange(blocks * 1024, dtype=np.int32)
     want = expected(a, 1)
@@ -106,14 +106,14 @@ def test_a_grid_that_does_not_fit_is_refused():
 
 
 def test_without_the_launch_there_is_no_grid_sync(device):
-    """Refused before the launch: a trap on a GPU would end the process's use of the GPU."""
+    """The launch is refused. A trap on a GPU would make the GPU unusable for the process."""
     a = np.arange(256, dtype=np.int32)
     with pytest.raises(coalesce.LaunchError, match="cooperative=True"):
         rounds_of(device=device)[2, 128](a, a.copy(), 256, 1)
 
 
 def ranks(value, device):
-    """Return what a thread of an ordinary launch of 2 blocks of 32 says of its grid group."""
+    """Return what a thread reports about its grid group in an ordinary launch of 2 blocks of 32."""
     source = """#include <cooperative_groups.h>
         extern "C" __global__ void ranks(int *out) {
             auto grid = cooperative_groups::this_grid();
@@ -129,7 +129,7 @@ def test_the_size_of_the_grid_needs_no_cooperative_launch(device):
 
 
 def test_the_grid_group_of_an_ordinary_launch_is_not_valid():
-    """On an H200 it was valid in a process that had launched cooperatively before."""
+    """On an H200 it was valid in some processes: those with an earlier cooperative launch."""
     assert (ranks("grid.is_valid()", "sim") == 0).all()
 
 
@@ -140,10 +140,10 @@ def test_it_is_profiled(of_ptx, monkeypatch):
     kernel, arrays, right = sums("sim")
     profile = kernel.profile(20, 128, *arrays, 5000, cooperative=True)
     assert arrays[2][0] == right
-    # 5000 elements in 157 warps, one store for each block and for the sum.
+    # 5000 elements in 157 warps; each block stores once, and the sum is stored once.
     metrics = profile.metrics()
     assert metrics["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] == 21
-    # Reading until the other blocks have come is never the same twice.
+    # The number of reads while a block waits differs from run to run.
     if not of_ptx:
         assert "from run to run" in profile.inexact["smsp__inst_executed.sum"]
     assert profile.modelled is not None
@@ -170,12 +170,13 @@ def test_traces_may_keep_some_blocks():
     trace = kernel.trace(5, 128, a, b, a.size, 1, cooperative=True)
     np.testing.assert_array_equal(a, want)
     stores = trace.select(array="b", kind="store")
-    assert len(stores) == 19  # warps with elements
+    assert len(stores) == 19  # 19 warps have elements
     a = np.arange(600, dtype=np.int32)
     some = kernel.trace(5, 128, a, b, a.size, 1, cooperative=True, blocks=[1, 4])
     assert set(map(tuple, some.block)) == {(1, 0, 0), (4, 0, 0)}
     assert len(some.select(array="b", kind="store")) == 4 + 3
-    np.testing.assert_array_equal(a, np.arange(600))  # chosen blocks work on copies
+    # only chosen blocks run, on copies of the arrays
+    np.testing.assert_array_equal(a, np.arange(600))
 
     seen = []
     count = kernel.observe(5, 128, a, b, a.size, 1, cooperative=True, callback=seen.append)
@@ -243,7 +244,7 @@ extern "C" __global__ void scan(const int *x, int *out, int n) {
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_blocks_that_wait_for_flags(backwards):
-    """As a decoupled look-back does; also where the block that is awaited starts last."""
+    """Blocks wait as in a decoupled look-back, also if the awaited block starts last."""
     source = FLAGS
     if backwards:
         source = source.replace("blockIdx.x", "(gridDim.x - 1 - blockIdx.x)")
@@ -259,7 +260,7 @@ TOGETHER = [pytest.param(launch, id=launch[0]) for launch in counter_cases.coope
 
 @pytest.mark.parametrize("launch", TOGETHER)
 def test_all_devices_and_codes_agree(launch, device):
-    """The kernels of tests/kernels/cooperative.cu: on a GPU, as PTX and as machine code."""
+    """The kernels of cooperative.cu give equal results on a GPU, as PTX and as machine code."""
     entry, grid, block, (words, empty) = launch
     source = (counter_cases.case.KERNELS / "cooperative.cu").read_text()
     cooperative = entry.startswith("grid")

@@ -1,6 +1,6 @@
-"""What the variants cost, as their first comments claim: sectors and wavefronts per request.
+"""The variants cost what their first comments say: sectors and wavefronts per request.
 
-The figures are those that hardware counters give for the same kernels (for full warps and float32).
+Hardware counters give the same figures for the same kernels (full warps, float32).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ N = 64
 
 
 def ratios(counts):
-    """Return sectors per request, of global loads and stores, and wavefronts, of shared ones."""
+    """Return sectors per request (global loads, stores) and wavefronts per request (shared)."""
 
     def ratio(cost, requests):
         return cost / requests if requests else 0.0
@@ -34,14 +34,15 @@ def matrix(n=N, dtype=np.float32):
 @pytest.mark.parametrize(
     ("variant", "tile", "costs"),
     [
-        ("naive", 32, (16.5, 32, 0, 0)),  # 32 of a and 1 of b
-        ("naive_2d", 32, (2.5, 4, 0, 0)),  # 1 of a and 4 of b
-        ("naive_2d", 16, (2, 4, 0, 0)),  # 2 of a (two rows), 2 of b (64 bytes of one row)
+        ("naive", 32, (16.5, 32, 0, 0)),  # 32 for a, 1 for b
+        ("naive_2d", 32, (2.5, 4, 0, 0)),  # 1 for a, 4 for b
+        ("naive_2d", 16, (2, 4, 0, 0)),  # 2 for a (two rows), 2 for b (64 bytes of one row)
         ("coalesced", 32, (2.5, 4, 0, 0)),
         ("coalesced_swapped", 32, (16.5, 32, 0, 0)),
         ("transposed_b", 32, (16.5, 4, 0, 0)),
         ("untiled", 32, (2.5, 4, 0, 0)),
-        # The assembler reads a_tile four k at a time: 1 load of 2 wavefronts to 4 of b_tile.
+        # The assembler reads four values of a_tile with one load: 1 load of 2 wavefronts for 4
+        # loads of b_tile.
         ("tiled", 32, (4, 4, 1.2, 1)),
         ("tiled", 16, (4, 4, 1.2, 1)),
         ("tiled_transposed", 32, (4, 4, 17, 16.5)),
@@ -62,11 +63,11 @@ def test_matmul(variant, tile, costs, on_simulator):
         ("blocktiled_2d", (4, 32, 3.2, 1), 10240),
         ("vectorized", (16, 32, 5, 1.6), 4096),
         ("warptiled", (16, 16, 3, 1.6), 4096),
-        ("pipelined", (0, 16, 3, 0), 4096),  # cp.async is neither a load nor a store
+        ("pipelined", (0, 16, 3, 0), 4096),  # cp.async counts neither as a load nor as a store
     ],
 )
 def test_block_tiled_matmul(variant, costs, shared_loads, on_simulator):
-    """On 128 x 128 x 128, a full block tile; `tiled` has 81920 loads from shared memory."""
+    """The matrices are 128 x 128, a full block tile. `tiled` makes 81920 shared loads."""
     a = matrix(128)
     _, run = run_matmul(a, a, variant=variant, device=on_simulator, counts=True)
     counts = run.records[-1][1].counts
@@ -99,7 +100,7 @@ def test_transpose(variant, costs, on_simulator):
 
 
 def test_transpose_of_doubles(on_simulator):
-    """Without conflicts 32 doubles are two wavefronts, with a tile's columns in one bank 32."""
+    """32 doubles take two wavefronts without conflicts, and 32 if they lie in one bank."""
     costs = {}
     for variant in ("tiled", "padded", "swizzled"):
         a = matrix(dtype=np.float64)

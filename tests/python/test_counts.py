@@ -1,4 +1,4 @@
-"""The counts as a table of instructions, added up, compared and sent elsewhere."""
+"""Counts as a table of instructions: sums, comparisons and conversions to other formats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINES = SOURCE.splitlines()
 
 
 def line_of(text):
-    """Return the number of the one line that holds a text."""
+    """Return the number of the only line that contains a text."""
     (number,) = (n for n, line in enumerate(LINES, 1) if text in line)
     return number
 
@@ -87,7 +87,7 @@ def test_table_sums_to_the_totals(kernel):
 
 
 def test_accesses_in_a_header_have_the_calling_line(kernel):
-    """What shfl inlines is attributed to the call, never to a line of the header."""
+    """Accesses that `shfl` inlines are attributed to the calling line, not to the header."""
     counts = counted(kernel, 1)
     table = counts.table()
     own = table["file"] == counts.source_file
@@ -146,7 +146,7 @@ def test_counts_of_another_kernel_cannot_be_added(kernel, on_simulator):
 
 
 def accessed(kernel, *arguments, **options):
-    """Return what each memory instruction was found to access: a parameter's name, a variable's."""
+    """Return which parameter or variable each memory instruction accesses, by name."""
     table = kernel.launch(1, 32, *arguments, counts=True, **options).counts.table()
     names = [p.name for p in kernel.signature.parameters]
     return [
@@ -159,7 +159,7 @@ def accessed(kernel, *arguments, **options):
 
 
 def test_every_shipped_kernel_names_what_it_accesses(on_simulator):
-    """All memory instructions of all variants, and none by a wrong name."""
+    """Every memory instruction of every variant names the array it accesses, and the right one."""
     from coalesce.catalogue.access import run_access
     from coalesce.catalogue.products import run_matmul, run_sums, run_transpose
 

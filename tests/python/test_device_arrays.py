@@ -1,4 +1,4 @@
-"""Arrays in device memory, on whichever device is under test, and what only the simulator's do."""
+"""Arrays in device memory, on each device, and features that only simulated arrays have."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_kernels_accept_device_arrays(scale: coalesce.Kernel, device: str) -> No
     assert (x.get() == 3).all()
     scale[1, 128](x[10:20], 2.0, 10)
     assert x.get()[8:22].tolist() == [3, 3, *[6] * 10, 3, 3]
-    # Of a kernel that was not told where to run, the array decides.
+    # If a kernel has no device, the array decides where it runs.
     coalesce.Kernel(SCALE)[1, 128](x, 0.5, 100)
     assert x.get()[0] == 1.5
 
@@ -208,7 +208,7 @@ def test_pinned_arrays_are_numpy_arrays(device: str) -> None:
     add = coalesce.Kernel(ADD, device=device)
     add[-(-a.size // 256), 256](a, b, out, a.size)
     view = out[700:, ::3]
-    del out  # the view keeps the memory
+    del out  # The view keeps the memory alive.
     gc.collect()
     np.testing.assert_array_equal(view, (a + b)[700:, ::3])
     assert (a.dtype, a.flags.c_contiguous, a.flags.writeable) == (np.float32, True, True)
@@ -233,7 +233,7 @@ def test_tables_of_pointers(device: str) -> None:
     assert out.get().tolist() == [5] * 8
 
 
-# --- the simulator's own --------------------------------------------------------------------------
+# --- arrays of the simulator ---
 
 
 def test_a_pointer_into_a_freed_array_is_reported() -> None:
@@ -245,7 +245,7 @@ def test_a_pointer_into_a_freed_array_is_reported() -> None:
     use[1, 1](out)
     del x
     gc.collect()
-    coalesce.ones((2, 4), device="sim")  # nothing takes its place
+    coalesce.ones((2, 4), device="sim")  # It does not reuse the freed memory.
     with pytest.raises(coalesce.MemoryFault) as caught:
         use[1, 1](out)
     message = str(caught.value)
@@ -293,7 +293,7 @@ def test_unwritten_elements_are_known() -> None:
     mask = simulated.undefined(x._host())
     assert mask is not None
     assert (~mask).nonzero()[0].tolist() == list(range(32, 64))
-    # A launch that nobody watches may have written anything.
+    # A launch without a check may have written any element.
     coalesce.Kernel(SCALE, device="sim")[1, 32](x, 1.0, 32)
     assert simulated.undefined(x._host()) is None
     for made in (coalesce.zeros(4, device="sim"), coalesce.asarray([1.0], device="sim")):

@@ -162,7 +162,7 @@ def test_freeing_what_malloc_did_not_return():
     source = TWICE.replace("free(p);\n    free(p);", "free((char *)p + 4); free(p);")
     with pytest.raises(coalesce.LaunchError, match=r"address that malloc\(\) has not returned"):
         run(source, np.zeros(1, np.int32), block=1)
-    # Null is nothing to free.
+    # free(NULL) does nothing.
     run(
         'extern "C" __global__ void k(int *x) { free(x - threadIdx.x); }'.replace(
             "x - threadIdx.x", "(void *)(size_t)(blockIdx.x)"

@@ -1,4 +1,4 @@
-"""Which device a call runs on, and what is said where there is none."""
+"""The device on which a call runs, and the messages if there is none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 def pretend(
     monkeypatch: pytest.MonkeyPatch, status: str, version: tuple[int, int] = (13, 0)
 ) -> None:
-    """Let the driver be in this state, with no GPU to open."""
+    """Pretend that the driver is in this state and that no GPU can be opened."""
     found = {"status": status, "detail": "the detail", "version": version, "devices": 1}
     monkeypatch.setattr(_core.cuda, "driver_status", lambda: found)
     devices._gpus.cache_clear()
@@ -187,7 +187,7 @@ def test_importing_needs_no_driver() -> None:
 
 
 def test_an_operation_compiles_once_for_its_device(monkeypatch):
-    """No kernel is compiled for the default device on the way to another one."""
+    """Choosing another device compiles no kernel for the default device."""
     compiled = []
     compile_cuda = nvrtc.compile_cuda
 

@@ -1,4 +1,4 @@
-"""The pictures: static, well-formed, and of the very sectors and wavefronts that are counted."""
+"""Pictures: static, well-formed, and drawn from the sectors and wavefronts that are counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parsed(picture):
 
 
 def marked(picture, name):
-    """Return the elements with a data- mark, as dicts of all their marks."""
+    """Return the elements that have data- attributes, each as a dict of these attributes."""
     found = [e.attrib for e in parsed(picture).iter() if f"data-{name}" in e.attrib]
     return [{k[5:]: v for k, v in a.items() if k.startswith("data-")} for a in found]
 
@@ -36,7 +36,7 @@ def texts(picture):
 
 
 def gallery():
-    """Return one of every kind of picture, the large and the odd ones among them."""
+    """Return a picture of every kind, with large and unusual ones."""
     gather = np.random.default_rng(3).integers(0, 1 << 20, 64) * 4
     frames = {f"k = {k}": [Matrix("a", (512, 512), [(n, k) for n in LANES])] for k in range(3)}
     return {
@@ -92,7 +92,10 @@ class TestEveryPicture:
         assert root.find(f"{SVG}desc").text.startswith(picture.headline)
 
     def test_has_light_colours_without_its_style_sheet(self, picture):
-        """GitHub strips the sheet: every shape and text has its colours as attributes too."""
+        """GitHub removes the style sheet.
+
+        So every shape and text also has its colours as attributes.
+        """
         for element in parsed(picture).iter():
             if element.tag.removeprefix(SVG) in ("rect", "path", "text"):
                 assert element.get("fill"), element.attrib
@@ -179,7 +182,10 @@ extern "C" __global__ void gather(const WORD* x, const int* index, WORD* out, un
 
 @pytest.fixture(scope="module", params=WIDTHS, ids=lambda width: f"{width}B")
 def counted(request, device):
-    """Return the width, and what the simulator counts for elements of it that lanes load."""
+    """Return the element width and a function:
+
+    the simulator's counts for the elements that lanes load.
+    """
     if device != "sim":
         pytest.skip("counts are the simulator's")
     width = request.param
@@ -206,7 +212,7 @@ def counted(request, device):
 
 @st.composite
 def accesses(draw_):
-    """Return elements of 32 lanes: strided, or gathered from few or from many; and a mask."""
+    """Return elements of 32 lanes (strided, or gathered from a small or large range) and a mask."""
     start, stride = draw_(st.integers(0, 40)), draw_(st.integers(0, 63))
     spread = draw_(st.sampled_from((1, 4, 40, 300, 2047)))
     strided = [start + lane * stride for lane in range(32)]
@@ -224,7 +230,7 @@ def test_pictures_show_what_the_simulator_counts(counted, access):
     warp = draw.warp_access(addresses, width, mask)
     drawn = marked(warp, "sector")
     in_memory = [m for m in drawn if "used" in m]
-    # Where there are more than four lines the first is drawn twice, the second time enlarged.
+    # If there are more than four lines, the first one is drawn twice, the second time enlarged.
     assert len({m["sector"] for m in in_memory}) == sectors
     assert len({m["line"] for m in marked(warp, "line")}) == lines
     assert f"→ {sectors} sector" in warp.headline
@@ -235,7 +241,7 @@ def test_pictures_show_what_the_simulator_counts(counted, access):
 
     board = draw.bank_board(addresses, width, mask)
     assert f"→ {wavefronts} wavefront" in board.headline
-    if wavefronts <= 3:  # none is left out
+    if wavefronts <= 3:  # all wavefronts are drawn
         served = Counter(lane for m in marked(board, "bank") for lane in m["lanes"].split())
         assert {int(lane) for lane in served} == set(lanes)
 
@@ -249,7 +255,7 @@ class TestWarpAccess:
             (4 * LANES + 4, 4, 5, 2, "80 %"),
             (8 * LANES, 4, 8, 2, "50 %"),
             (4096 * LANES, 4, 32, 32, "12.5 %"),
-            (0 * LANES, 4, 1, 1, ""),  # a broadcast is no waste
+            (0 * LANES, 4, 1, 1, ""),  # a broadcast wastes nothing
             (LANES, 1, 1, 1, "100 %"),
             (8 * LANES, 8, 8, 2, "100 %"),
             (16 * LANES, 16, 16, 4, "100 %"),
@@ -270,13 +276,13 @@ class TestWarpAccess:
         assert [int(m["used"]) for m in drawn] == [28, 32, 32, 32, 4]
 
     def test_a_lane_may_straddle_sectors(self):
-        """AMD's GPUs allow unaligned accesses."""
+        """An element may lie in two sectors, because AMD's GPUs allow unaligned accesses."""
         picture = draw.warp_access([30], 4)
         assert "2 sectors in 1 line" in picture.headline
         assert [int(m["used"]) for m in marked(picture, "used")] == [2, 2]
 
     def test_lanes_are_drawn_over_the_bytes_they_read(self):
-        """Links of neighbours are straight: a shifted warp is seen to be shifted."""
+        """The links of neighbouring lanes are straight, so a misaligned warp looks shifted."""
         paths = [e.get("d") for e in parsed(draw.warp_access(4 * LANES + 4, 4)).iter(f"{SVG}path")]
         links = [m for d in paths for m in re.findall(r"M([\d.]+) [\d.]+C\1 [\d.]+ ([\d.]+) ", d)]
         assert len(links) == 32
@@ -529,7 +535,8 @@ def test_bad_input_is_named(call, error, message):
 
 
 def test_a_legend_stays_within_the_picture():
-    words = [*range(16), 20, 20, 32, *range(21, 32), 21, 22]  # bank 0 has two; 20 has two lanes
+    # bank 0 has two words; two lanes read word 20
+    words = [*range(16), 20, 20, 32, *range(21, 32), 21, 22]
     picture = draw.bank_board([4 * word for word in words], 4)
     root = parsed(picture)
     texts = {e.text: float(e.attrib["x"]) for e in root.iter(f"{SVG}text") if "x" in e.attrib}

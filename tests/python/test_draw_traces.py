@@ -1,4 +1,4 @@
-"""Pictures of traces: the events that the simulator recorded, drawn."""
+"""Pictures of traces show the events that the simulator recorded."""
 
 from __future__ import annotations
 

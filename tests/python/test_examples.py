@@ -1,4 +1,4 @@
-"""The examples of the docstrings and of the README are right."""
+"""The examples in the docstrings and in the README print what they say."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ EXPLAINED = [
 
 @pytest.fixture(autouse=True)
 def simulated(monkeypatch):
-    """What an example prints depends on the device."""
+    """Use the simulator, because the output of an example depends on the device."""
     monkeypatch.setenv("COALESCE_DEVICE", "sim")
     monkeypatch.setenv("MPLBACKEND", "Agg")
 

@@ -31,7 +31,7 @@ def profile(**options):
 
 
 class Immediate:
-    """An executor that runs jobs at once, to follow what happens."""
+    """An executor that runs each job at once, so that a test can see every job."""
 
     def __init__(self):
         self.jobs = 0
@@ -66,7 +66,7 @@ def test_jobs_add_up_to_the_same_counts():
     assert seen[-1] == (79, 79)
     assert len(seen) == executor.jobs
     assert changed.sum() > 5000
-    assert x.sum() == 5000  # the arrays stay as they are
+    assert x.sum() == 5000  # The arrays are unchanged.
     assert p.modelled_ms is None
 
 

@@ -1,4 +1,4 @@
-"""What a kernel does wrong is an error that says what, where and who; nothing hangs."""
+"""A fault in a kernel raises an error that says what, where and which thread. Nothing hangs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import coalesce
 
 @pytest.fixture(autouse=True)
 def _only_simulated(on_simulator):
-    """A GPU reports less, and its context is lost with a fault."""
+    """Skip on a GPU: a GPU reports less, and a fault destroys its context."""
 
 
 def kernel(source, **options):
@@ -136,7 +136,7 @@ def test_barrier_in_a_branch():
 
 
 def test_barrier_that_some_of_those_left_miss():
-    """Threads that have left are not awaited, but the others are."""
+    """The barrier does not wait for threads that have exited, but it waits for the others."""
     source = """__global__ void early(int *a, int n) {
         if (threadIdx.x >= n) return;
         if (threadIdx.x > 0) {
@@ -161,7 +161,7 @@ def test_two_barriers_of_one_warp():
 
 
 def test_a_barrier_that_all_reach_on_different_paths():
-    """The condition differs between warps, not within: legal, and it must work."""
+    """The condition differs between warps but not within a warp. This is legal and must work."""
     source = """__global__ void ways(int *a, int *b) {
         int i = threadIdx.x;
         if (i < 32) { a[i] = 1; __syncthreads(); } else { a[i] = 2; __syncthreads(); }

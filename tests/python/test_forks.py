@@ -1,4 +1,4 @@
-"""The package's locks: what a signal or a fork leaves of them."""
+"""The package's locks are still usable after a signal and after a fork."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 
 def is_open(lock: threading.RLock) -> bool:
-    """Whether another thread gets the lock."""
+    """Return whether another thread can acquire the lock."""
     found: list[bool] = []
 
     def ask() -> None:
@@ -33,7 +33,7 @@ def is_open(lock: threading.RLock) -> bool:
     sys.version_info >= (3, 14), reason="Python 3.14 looks for signals within `with` statements"
 )
 def test_a_signal_leaves_no_lock_behind() -> None:
-    """A handler may raise at any moment, also just when a thread gets the lock."""
+    """A signal handler may raise at any time, even while a thread acquires the lock."""
     lock = forks.lock()
     stop = threading.Event()
 
@@ -69,7 +69,7 @@ def test_a_signal_leaves_no_lock_behind() -> None:
         signal.signal(signal.SIGALRM, before)
         sys.setswitchinterval(switches)
         stop.set()
-        if lock._is_owned():  # so that the threads end
+        if lock._is_owned():  # release it, so that the threads end
             lock.release()
     for thread in others:
         thread.join()

@@ -1,4 +1,4 @@
-"""Which memory an address is in, as kernels ask for it (isspacep)."""
+"""isspacep: kernels ask which state space an address belongs to."""
 
 from __future__ import annotations
 

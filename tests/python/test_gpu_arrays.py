@@ -1,4 +1,4 @@
-"""Operations on arrays in GPU memory, in any layout and of any library."""
+"""Operations on arrays in GPU memory: all layouts, and arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Strided:
 
 
 class Pretended:
-    """An interface without memory; nothing may access it."""
+    """An array interface without memory. A test fails if its memory is accessed."""
 
     def __init__(self, shape, typestr="<f4", strides=None, pointer=4096):
         self.__cuda_array_interface__ = {
@@ -171,7 +171,8 @@ def test_other_operations_stay_on_the_gpu(random):
     x = on_gpu(a.reshape(-1))
     result = coalesce.access(x, pattern="stride", stride=3)
     np.testing.assert_array_equal(result.get(), a.reshape(-1)[::3])
-    misaligned = Strided(x, 1, (3400,), (1,))  # 4 bytes off what a load of 16 needs
+    # 4 bytes away from a multiple of 16, which a 16-byte load needs
+    misaligned = Strided(x, 1, (3400,), (1,))
     result = coalesce.access(misaligned, pattern="vector", width=16)
     np.testing.assert_array_equal(result.get(), a.reshape(-1)[1:3401])
 
@@ -204,7 +205,7 @@ def test_timing_of_gpu_arrays_has_no_copies():
 
 
 def test_memory_that_another_stream_uses_is_not_reused(gpu):
-    """Another library may still use an exported array that is deleted here."""
+    """Another library may still use an exported array after it was deleted here."""
     driver = ctypes.CDLL("libcuda.so.1")
     size, not_ready, non_blocking = 1 << 30, 600, 1
     x = coalesce.zeros(size, np.uint8, device=gpu)
@@ -213,7 +214,7 @@ def test_memory_that_another_stream_uses_is_not_reused(gpu):
     try:
         capsule = x.__dlpack__(stream=stream.value)
         address = x.__cuda_array_interface__["data"][0]
-        for _ in range(2000):  # a second's work
+        for _ in range(2000):  # about one second of work
             target = ctypes.c_uint64(address)
             assert driver.cuMemsetD8Async(target, 7, ctypes.c_size_t(size), stream) == 0
         del x, capsule
