@@ -16,7 +16,7 @@ from products import Product
 
 OUT = Path(__file__).parents[1] / "python" / "coalesce" / "catalogue" / "best.json"
 RUNGS = [("split_k", 32), ("split_k", 64), ("split_k", 128), ("tensor_map", 0), ("pipelined", 0)]
-EXTENTS = (32, 128, 512, 1024, 2048, 4096)  # of M and N
+EXTENTS = (32, 128, 512, 1024, 2048, 4096)  # the values of M and N
 DEPTHS = (64, 512, 1024, 4096)
 CUBES = (256, 768, 1536, 3072, 8192)
 # Small results with a large K: here the choice between slices of K and whole tiles matters most.

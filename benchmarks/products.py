@@ -80,7 +80,8 @@ class Product:
     def error(self, work: Work, rows: int = 64, rounding: float = 0.0) -> float:
         """Return the largest error of some rows, relative to the error that rounding may cause."""
         m, _, k = self.shape
-        self.gpu.fill(c.c_uint64(_address(self.out)), 0xFF, self.out.nbytes)  # NaN
+        # Fill the result with NaN.
+        self.gpu.fill(c.c_uint64(_address(self.out)), 0xFF, self.out.nbytes)
         work()
         self.gpu.synchronize()
         result = self.out.get()

@@ -58,7 +58,7 @@ def times(operation: str, variant: str, arrays: Sequence[Any], repeats: int) -> 
     chosen: dict[str, Any] = {"variant": variant, "device": "sim"}
     asked = {"variant": variant}
     call = functools.partial(table.operation(operation).run, arrays, asked, device="sim")
-    call(counts=True)  # compiles
+    call(counts=True)  # the first call compiles
     plain = best(call, repeats)
     counting = best(lambda: call(counts=True), repeats)
     profile = best(lambda: str(coalesce.profile(operation, *arrays, **chosen)), repeats)

@@ -197,7 +197,7 @@ def run(case: Case, seconds: float) -> dict[str, object]:
         try:
             stdout, stderr = started.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(started.pid, signal.SIGKILL)  # the program, too
+            os.killpg(started.pid, signal.SIGKILL)  # end the program, too
             _, stderr = started.communicate()
             return {"outcome": "time", "why": stderr[-300:], "seconds": seconds}
         done = subprocess.CompletedProcess(command, started.returncode, stdout, stderr)

@@ -30,7 +30,7 @@ from coalesce.compile import nvrtc
 from coalesce.profiling import exactness
 
 SIZE = 32  # the value of integers
-AT_ONCE = 40  # launches of one process on the GPU, which a fault would end
+AT_ONCE = 40  # the launches of one process; a fault on the GPU ends the process
 
 
 def predicted(path: Path, how: any_files.How) -> Iterator[dict[str, Any]]:
@@ -110,7 +110,7 @@ def measure(file: Path, launches: list[dict[str, Any]]) -> int:
 
 
 def launch(launches: list[dict[str, Any]], how: any_files.How) -> Iterator[dict[str, Any]]:
-    """Launch on the GPU what was predicted; yield which launches were made."""
+    """Run the predicted launches on the GPU; yield the launches that were made."""
     for index, one in enumerate(launches):
         try:
             kernel = coalesce.Kernel(Path(one["file"]), one["entry"], device="cuda")

@@ -1,4 +1,4 @@
-"""Runs every kernel of any folder of .cu files in every mode, and compares what the modes leave.
+"""Runs every kernel of a folder of .cu files in every mode, and compares the results of the modes.
 
     python tests/any_files.py FOLDER... [--size N] [--seconds S] [--table FILE]
 
@@ -41,7 +41,8 @@ from coalesce.arrays import devices
 from coalesce.launch.source import module_of
 
 MODES = ("run", "profile", "check", "trace")
-ELEMENTS = (1 << 17, 1 << 23)  # of an array; the second where the first is too small
+# The elements of an array; the second size is used if the first is too small.
+ELEMENTS = (1 << 17, 1 << 23)
 SHAPES: tuple[tuple[Any, Any], ...] = (
     ((2, 2), (16, 16)),
     (4, 64),
@@ -78,7 +79,7 @@ class Row:
 
 @contextlib.contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Interrupt what takes too long; end the process where that does not help."""
+    """Interrupt the block if it takes too long; end the process if the interrupt does not help."""
 
     def stop(*_: Any) -> None:
         raise _TooLong
@@ -112,8 +113,8 @@ class How:
     """How kernels are launched."""
 
     size: int  # the value of integers
-    elements: int  # of each array
-    seconds: float  # that a launch may take
+    elements: int  # the number of elements of each array
+    seconds: float  # the seconds that a launch may take
 
 
 def _array(parameter: Any, size: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -156,7 +157,7 @@ def launch(kernel: coalesce.Kernel, mode: str, grid: Any, block: Any, given: lis
     function = how.get(mode, kernel.trace)
     extra: dict[str, Any] = {"limit": 1000} if mode == "trace" else {}
     shared = kernel_shared(kernel)
-    with contextlib.redirect_stdout(io.StringIO()):  # what kernels print
+    with contextlib.redirect_stdout(io.StringIO()):  # hides what kernels print
         return function(grid, block, *given, shared_bytes=shared, device="sim", **extra)
 
 
@@ -188,7 +189,7 @@ def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How
     finally:
         after = _variables(kernel)
         for name, value in before.items():
-            with contextlib.suppress(ValueError):  # a const one
+            with contextlib.suppress(ValueError):  # a const variable cannot be written
                 kernel.globals[name] = value
     arrays = [a for a in given if isinstance(a, np.ndarray)] + list(after.values())
     return Outcome(arrays, returned=returned)
@@ -311,7 +312,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="for one launch in one mode (20)")
     parser.add_argument("--table", type=argparse.FileType("w"), default=sys.stdout)
     options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):  # one thread, so that atomics have an order
+    if hasattr(os, "sched_setaffinity"):  # use one thread, so that atomics have an order
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     warnings.simplefilter("ignore")
     rows: list[Row] = []

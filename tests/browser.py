@@ -30,7 +30,7 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 WIDTHS = (420, 1280)
 LESSON = "lessons/01_one_warp_one_load.html"
 
-# What is wider than the page, and neither scrolls itself nor is inside something that does.
+# Elements that are wider than the page and not inside a scrolling element.
 CLIPPED = """(() => {
   const wide = document.documentElement.clientWidth + 1;
   const kinds = ["auto", "scroll", "hidden"];
@@ -111,7 +111,7 @@ class Page:
             self.errors.append(str(about["exceptionDetails"]))
         if method == "Log.entryAdded" and about["entry"]["level"] == "error":
             url = about["entry"].get("url", "")
-            # The page's own files only: formulas come from the network, which may be missing.
+            # Check only the page's own files: formulas come from the network, which may be missing.
             if url.startswith(self._address) and not url.endswith("favicon.ico"):
                 self.errors.append(f"{about['entry']['text']} {url}")
         if method == "Runtime.consoleAPICalled" and about["type"] == "error":
@@ -206,7 +206,7 @@ async def look(site: Path, address: str, debugger: str, pictures: Path | None) -
         demand(bool(answer) and "Right." in answer, f"a right guess gets {answer!r}")
     demand("Score:" in str(said), "no score is shown")
 
-    # Without scripts the answers open with a click.
+    # Without scripts, a click opens the answers.
     await page.call("Emulation.setScriptExecutionDisabled", value=True)
     await page.open(f"{address}/{LESSON}", 1280)
     hidden = "document.querySelectorAll('.coalesce-predict details:not([open])').length"

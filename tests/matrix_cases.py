@@ -36,7 +36,7 @@ class Format:
 FORMATS = {
     "f16": Format(16, 5, 10),
     "bf16": Format(16, 8, 7),
-    "tf32": Format(32, 8, 10),  # in the upper 19 bits
+    "tf32": Format(32, 8, 10),  # stored in the upper 19 bits
     "f32": Format(32, 8, 23),
     "f64": Format(64, 11, 52),
     "e4m3": Format(8, 4, 3, has_infinity=False),
@@ -62,8 +62,8 @@ class Mma:
     b: str
     c: str
     layouts: str = "row.col"
-    options: str = ""  # .satfinite
-    operation: str = ""  # .xor.popc
+    options: str = ""  # such as ".satfinite"
+    operation: str = ""  # such as ".xor.popc"
 
     @property
     def opcode(self) -> str:
@@ -75,7 +75,7 @@ class Mma:
 
     @property
     def in_quads(self) -> bool:
-        """Return whether each group of 8 lanes has a product of its own (m8n8k4 of halves)."""
+        """Return whether each group of 8 lanes has its own product (m8n8k4 of halves)."""
         return self.k == 4 and self.a == "f16"
 
     @property
@@ -194,12 +194,12 @@ def unpacked(form: Mma, registers: np.ndarray, kind: str, at: tuple[np.ndarray, 
     return found
 
 
-# By whether a form is of floating-point numbers: how many cases there are of each kind (integers
-# have one kind), and which of them are kept.
+# The number of cases of each kind, and the cases that are kept. The key is True for forms of
+# floating-point numbers. Integers have one kind.
 EACH = {True: 40, False: 30}
 CHOSEN = {True: (1, 25, 39), False: (0, 1, 29)}
 
-# How the operands of floating-point forms are chosen.
+# The ways to choose the operands of floating-point forms.
 KINDS = ("near", "wide", "cancel", "sparse", "tiny", "large", "special")
 
 
@@ -236,7 +236,7 @@ def numbers(source: Source, kind: str, kept: Format, shape: tuple[int, ...]) -> 
     }[kind]
     low, high = max(low, 0), min(high, (1 << kept.exponent) - 1)
     exponent = source.below(high - low + 1, *shape) + np.uint64(low)
-    if kind == "wide":  # of formats with many exponents, those whose sums mean something
+    if kind == "wide":  # limit the exponents, so that sums do not lose all small terms
         spread = min(top, 40)
         exponent = source.below(spread, *shape) + np.uint64(max(0, bias - spread // 2))
     fraction = source.bits(kept.fraction, *shape)
@@ -245,11 +245,11 @@ def numbers(source: Source, kind: str, kept: Format, shape: tuple[int, ...]) -> 
     if kind in ("sparse", "tiny", "special"):
         zero = source.below(4, *shape) == 0
         word = np.where(zero, np.uint64(0), word)
-    if not kept.has_infinity and kind != "special":  # e4m3: its NaN
+    if not kept.has_infinity and kind != "special":  # e4m3 has a NaN but no infinity
         word = np.where(word == 0x7F, np.uint64(0x7E), word)
     word |= sign << np.uint64(kept.exponent + kept.fraction)
     stored = 1 + kept.exponent + kept.fraction
-    if stored < kept.bits:  # tf32: the bits below have no meaning
+    if stored < kept.bits:  # the low bits of a tf32 value have no meaning
         rest = kept.bits - stored
         word = word << np.uint64(rest) | source.bits(rest, *shape)
     return word
@@ -264,7 +264,7 @@ def operands(form: Mma, seed: int, each: int) -> tuple[np.ndarray, np.ndarray, n
         made = []
         for kind, shape in zip((form.a, form.b, form.c), shapes, strict=True):
             made.append(source.bits(FORMATS[kind].bits, each, *quads, *shape))
-        made[2][0] = 0x7FFFFFF0  # saturates
+        made[2][0] = 0x7FFFFFF0  # so that the sum saturates
         made[2][-1] = 0x80000010
         if each > 2:
             made[2][1] = 3
@@ -275,7 +275,7 @@ def operands(form: Mma, seed: int, each: int) -> tuple[np.ndarray, np.ndarray, n
             numbers(source, kind, FORMATS[name], (each, *quads, *shape))
             for name, shape in zip((form.a, form.b, form.c), shapes, strict=True)
         )
-        if kind == "cancel":  # pairs of products that add up to nothing, or nearly
+        if kind == "cancel":  # pairs of products whose sum is zero or almost zero
             sign = np.uint64(1 << (FORMATS[form.a].bits - 1))
             a[..., 1::2] = a[..., 0::2] ^ sign
             b[..., 1::2, :] = b[..., 0::2, :]
@@ -286,7 +286,7 @@ def operands(form: Mma, seed: int, each: int) -> tuple[np.ndarray, np.ndarray, n
             b[: each // 2] = np.where(
                 source.below(2, *b[: each // 2].shape) == 0, 0, b[: each // 2]
             )
-        if kind == "tiny":  # also sums that are c alone, and zeros with signs
+        if kind == "tiny":  # includes sums that equal c, and zeros with signs
             a[: each // 3] &= np.uint64(1 << (FORMATS[form.a].bits - 1))
             b[: each // 3] = numbers(source, "large", FORMATS[form.b], b[: each // 3].shape)
             c[1 : each // 3 : 2] &= np.uint64(1 << (FORMATS[form.c].bits - 1))

@@ -49,7 +49,7 @@ def _numbers(dtype: str) -> np.ndarray:
         values = (random.random(256) * 4 + 0.1).astype(dtype)
         values[[9, 40]] = np.nan, np.inf
         return values
-    if dtype == "uint16":  # bfloat16: the upper half of a float
+    if dtype == "uint16":  # bfloat16 is the upper half of a float
         return ((random.random(256) * 4).astype(np.float32).view(np.uint32) >> 16).astype(dtype)
     values = random.integers(0, 1000, 256).astype(dtype)
     values[::3] = random.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, 86, dtype)

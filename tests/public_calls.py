@@ -114,7 +114,7 @@ def _geometry() -> dict[str, Argument]:
         "*block": extent(32),
         "*x": array(vector(), constant(np.ones(3)), constant([1.0]), none=True).but(ARRAYS[1]),
         "*factor": real(2.0, wrong=[]),
-        "*n": integer(5, least=-(2**31)).but(*BOOLS),  # which an integer may be given as
+        "*n": integer(5, least=-(2**31)).but(*BOOLS),  # a bool is accepted as an integer
         "shared_bytes": integer(0, most=2**31 - 1),
     }
 
@@ -280,7 +280,7 @@ def _kernels() -> Iterator[Call]:
     yield Call(
         "Kernel.globals[name]",
         lambda name: _kernel().globals[name],
-        {"name": any_text("kept")},  # one that there is not is a KeyError
+        {"name": any_text("kept")},  # an unknown name is a KeyError
     )
 
 

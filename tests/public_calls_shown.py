@@ -153,7 +153,7 @@ def _results() -> Iterator[Call]:
         "Profile.to_dataframe",
         lambda by: _unless(
             ImportError, transpose_profile().to_dataframe, by
-        ),  # pandas may not be there
+        ),  # pandas may be missing
         {"by": text("line")},
     )
     yield Call(

@@ -59,7 +59,7 @@ BINARY = [
     "(unsigned)(__double_as_longlong(fma((double){a}, 1.1, (double){b})) >> 21)",
 ]  # fmt: skip
 
-# Of the lanes of `mask`, which are those that execute it.
+# The lanes of `mask` that execute the instruction.
 EXCHANGES = [
     "__shfl_sync(mask, {a}, {b} & 31)", "__shfl_xor_sync(mask, {a}, 5)",
     "__shfl_up_sync(mask, {a}, 3, 8)", "__shfl_down_sync(mask, {a}, {b} & 7, 16)",
@@ -100,7 +100,7 @@ class _Writer:
         self.indent -= 1
 
     def grouped(self) -> None:
-        """An exchange among lanes with one value, and where members are executed by parts."""
+        """An exchange among lanes with the same value, also if the lanes execute it in groups."""
         key = f"{self.value()} % {self.random.choice([2, 3, 5, 32])}"
         self.line("{")
         self.indent += 1
@@ -121,7 +121,7 @@ class _Writer:
             elif kind < 0.66:
                 self.line(f"local[{self.value()} % 8] = {self.value()};")
             elif kind < 0.76 and depth <= 1:
-                # All lanes come here only where no branch is above.
+                # All lanes come here only if there is no enclosing branch.
                 self.exchange(depth)
             elif kind < 0.86 and depth < 3:
                 self.line(f"if ({self.value()} & {1 << self.random.randrange(6)}) {{")
@@ -195,7 +195,7 @@ def words() -> np.ndarray:
 
 
 def difference(seed: int) -> str:
-    """Say how a seed's machine code differs from its PTX; empty where it does not."""
+    """Say how a seed's machine code differs from its PTX; empty if they agree."""
     kernel = coalesce.Kernel(source(seed), "k", device="sim", instruction_limit=10_000_000)
     left, errors = [], []
     for how in (kernel.launch, kernel.profile):

@@ -76,7 +76,7 @@ COUNTS = expand(
     "memory_l2_theoretical_sectors_local",
 )
 
-# Of the patterns, which are many: what depends on the addresses.
+# For the many patterns: only metrics that depend on the addresses.
 OF_PATTERNS = [
     name
     for name in COUNTS
@@ -86,7 +86,7 @@ OF_PATTERNS = [
     or name.startswith("l1tex__data_bank_conflicts")
 ]
 
-# Of tensor cores and of their operands in shared memory.
+# Metrics of tensor cores and of their operands in shared memory.
 OF_TENSOR_CORES = expand(
     "sm__inst_executed_pipe_tensor{,_op_hmma,_op_imma,_op_dmma}.sum",
     "sm__pipe_tensor_cycles_active.sum",
@@ -101,7 +101,7 @@ OF_MATRICES = [
     if re.search("mem_shared_op_(ld|st|ldsm|stsm)\\.sum|memory_l1_w|op_(ldsm|shared_)", name)
 ]
 
-# What tells in which set of tags a line is.
+# Metrics that show in which set of tags a line is.
 OF_TAG_SETS = ["l1tex__t_set_conflicts_pipe_lsu_mem_global_op_ld.sum"]
 
 STALLS = (
@@ -154,7 +154,7 @@ MODELLED = expand(
     "smsp__average_warp_latency_per_inst_issued.ratio",
     f"smsp__average_warps_issue_stalled_{{{STALLS}}}_per_issue_active.ratio",
 )
-# What changes when the caches are as the launch before left them.
+# Metrics that change if the caches keep the contents from the previous launch.
 WARM = [
     name
     for name in MODELLED
@@ -165,7 +165,7 @@ WARM = [
 def ncu_launches(
     program: Sequence[str], metrics: Iterable[str], options: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
-    """Run a program under ncu; return each launch: what the program says of it, geometry, metrics.
+    """Run a program under ncu; return each launch: the program's description, geometry, metrics.
 
     The program writes to the file that follows ``--order`` a list of its launches, each a dict with
     the name of its kernel.
@@ -200,7 +200,7 @@ def parse(output: str) -> list[dict[str, str]]:
     if first is None:
         sys.exit(f"ncu printed no table:\n{output[-4000:]}")
     rows = list(csv.DictReader(lines[first:]))
-    return rows[1:]  # the first holds the units
+    return rows[1:]  # the first row holds the units
 
 
 def number(text: str) -> int | float | str:
@@ -241,7 +241,7 @@ def run(name: str, only: str, timed: bool) -> list[dict[str, Any]]:
 
 
 def environment() -> dict[str, Any]:
-    """Return what a recording depends on."""
+    """Return the versions and settings that a recording depends on."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "-i", "0"]
     gpu, driver = subprocess.run(
         query, capture_output=True, text=True, check=True
@@ -279,7 +279,7 @@ def record(name: str, only: str) -> dict[str, Any]:
             "mma_counters": OF_TENSOR_CORES,
         }.get(name, COUNTS)
         launches = ncu_launches(program, metrics, ["--cache-control", "none"])
-    if name in ("programs", "unseen"):  # for the models, too
+    if name in ("programs", "unseen"):  # the models use these recordings, too
         for launch, cold in zip(launches, ncu_launches(program, MODELLED), strict=True):
             assert launch["case"] == cold["case"]
             launch["metrics"] |= cold["metrics"]
@@ -299,7 +299,7 @@ def median(recordings: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return a recording with those of its cases replaced, or added, that `new` has."""
+    """Return a recording in which the cases of `new` replace or extend the old cases."""
     for key in ("gpu", "driver", "nvrtc", "ncu"):
         if old[key] != new[key]:
             sys.exit(f"the file was recorded with {key} {old[key]}, not {new[key]}; record it anew")
@@ -310,7 +310,7 @@ def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def as_text(recording: dict[str, Any]) -> str:
     """Return the recording as JSON: one line a launch, its values in the order of "metrics"."""
     launches = recording.pop("launches")
-    # What this GPU cannot tell ("n/a") is not a metric.
+    # A value that this GPU does not report ("n/a") is not a metric.
     told = {key for launch in launches for key, v in launch["metrics"].items() if v != "n/a"}
     recording["metrics"] = sorted(told)
     lines = []

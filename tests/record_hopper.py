@@ -1,4 +1,4 @@
-"""Record what `wgmma` and tensor maps do on a GPU of compute capability 9.0, bit by bit.
+"""Record the results of `wgmma` and tensor maps on a GPU of compute capability 9.0, bit by bit.
 
     python tests/record_hopper.py
 
@@ -42,7 +42,7 @@ def encoded(case: tensor_map_cases.Copy, array: Any) -> bytes:
 
 
 def main() -> None:
-    """Run every case on the GPU and write what came back."""
+    """Run every case on the GPU and write the results."""
     if not (status := coalesce.gpu_status()):
         sys.exit(f"no GPU: {status}")
     name = next(d.name for d in coalesce.devices() if d.kind == "cuda")

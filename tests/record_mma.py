@@ -1,4 +1,4 @@
-"""Record what tensor cores return, bit by bit: tests/data/mma_<gpu>.npz.
+"""Record the results of tensor cores, bit by bit, in tests/data/mma_<gpu>.npz.
 
     python tests/record_mma.py
 

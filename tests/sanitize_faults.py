@@ -32,9 +32,9 @@ MEASURED = HERE.parent / "docs" / "measured"
 sys.path.insert(0, str(HERE / "python"))
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-# Correct kernels, under which a tool has to be silent.
+# Correct kernels, for which a tool must report nothing.
 CONTROL = ("test_check.py", "test_nothing_found")
-# What a fault may take, seconds: some kernels never end on a GPU.
+# The time limit of a fault, in seconds: some kernels never end on a GPU.
 LIMIT = 90
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+)")
 SEEN = re.compile(r"========= ((?!COMPUTE-SANITIZER|ERROR|RACECHECK|Internal|Target).*\S)")
@@ -87,7 +87,7 @@ def run(file: str, test: str) -> None:
 
 
 def sanitized(tool: str, file: str, test: str) -> dict[str, Any]:
-    """Return what a tool says of a test."""
+    """Return the report of a tool for a test."""
     command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", sys.executable]
     command += [__file__, "--run", file, test]
     try:

@@ -34,11 +34,11 @@ import numpy as np
 
 import coalesce
 
-MOST_GROWTH = 64 << 20  # bytes an hour, of resident memory
-MOST_GROWTH_IN_USE = 4 << 20  # bytes an hour, of memory that is in use
+MOST_GROWTH = 64 << 20  # bytes per hour of resident memory
+MOST_GROWTH_IN_USE = 4 << 20  # bytes per hour of memory that is in use
 WAITING_COMPILERS = 2
 WORKERS = 3
-HANG_SECONDS = 600  # after which an action of the main thread is called a hang
+HANG_SECONDS = 600  # a longer action of the main thread is called a hang
 
 SCALE = """
 extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -60,7 +60,7 @@ FAULT = 'extern "C" __global__ void fault(int *x) { x[1 << 20] = 1; }'
 
 counts: Counter[str] = Counter()
 failures: list[str] = []
-dropped: list[str] = []  # what ran when Python dropped the exception of an interrupt
+dropped: list[str] = []  # the code that ran when Python dropped an interrupt's exception
 _lock = threading.Lock()
 _stop = threading.Event()
 _go = threading.Event()  # cleared while memory is measured, so that no action is under way
@@ -169,14 +169,14 @@ class _InterruptError(Exception):
 
 
 def interrupt(random: Random) -> None:
-    """A signal ends an endless launch, whatever watches it.
+    """A signal ends an endless launch with any kind of observer.
 
     Python drops an exception that a handler raises while a finalizer or a weak reference's callback
     runs, and reports it to `sys.unraisablehook`. Therefore the signal comes again. An exception
     that anything else drops is a failure.
     """
     over = False
-    places: list[str] = []  # of the signals
+    places: list[str] = []  # the places at which signals arrived
     reported = len(dropped)
 
     def raise_it(_: int, frame: FrameType | None) -> None:
@@ -275,7 +275,7 @@ def in_use() -> int:
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
     found = mallinfo()
-    # A block of Python's allocator has at most 512 bytes; this is about their mean.
+    # A block of Python's allocator has at most 512 bytes; this is about the mean size.
     return int(found.uordblks + found.hblkhd + 100 * sys.getallocatedblocks())
 
 
@@ -294,7 +294,8 @@ def main() -> int:
     options = parser.parse_args()
     sys.unraisablehook = note_dropped
     mine = Random(options.seed)
-    for action in [*EVERYWHERE, *MAIN_ONLY]:  # what is made once is made
+    # First run every action once, so that objects made only once exist.
+    for action in [*EVERYWHERE, *MAIN_ONLY]:
         act(action, mine)
 
     files_before = open_files()
@@ -343,7 +344,7 @@ def main() -> int:
     print(f"interrupts that Python dropped, so that they came again: {len(dropped)} {dropped[:3]}")
     for failure in failures[:5]:
         print(failure)
-    # A short soak cannot tell a slope: its noise, some MiB, is much an hour.
+    # A short soak cannot measure a slope: a noise of some MiB is a large value per hour.
     allowed = max(MOST_GROWTH * seconds / 3600, 16 << 20)
     allowed_in_use = max(MOST_GROWTH_IN_USE * seconds / 3600, 4 << 20)
     flat = growth * 0.8 * seconds <= allowed and growth_in_use * 0.8 * seconds <= allowed_in_use

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matrix_cases import Source
 
-SHARED = 16384  # bytes of shared memory that are looked at
-FLAT = 1 << 16  # bytes of the array in global memory
+SHARED = 16384  # the bytes of shared memory that are compared
+FLAT = 1 << 16  # the bytes of the array in global memory
 
 # CUtensorMapDataType, cuda.h: name, code and bytes.
 ELEMENTS = {
@@ -30,14 +30,14 @@ class Copy:
     """One tensor map and one copy; the innermost dimension comes first, as in the driver's API."""
 
     extents: tuple[int, ...]
-    strides: tuple[int, ...]  # bytes, of all dimensions but the first
+    strides: tuple[int, ...]  # in bytes, for all dimensions except the first
     box: tuple[int, ...]
     at: tuple[int, ...]
     element: str = "uint32"
-    steps: tuple[int, ...] = ()  # element strides; (): ones
+    steps: tuple[int, ...] = ()  # element strides; () stands for ones
     swizzle: int = 0  # 0: none, 1: 32 bytes, 2: 64 bytes, 3: 128 bytes
-    nan: int = 0  # what is outside becomes NaN
-    offset: int = 0  # of the box in shared memory
+    nan: int = 0  # 1: elements outside the array become NaN
+    offset: int = 0  # the offset of the box in shared memory
     stores: bool = False
 
     @property
@@ -56,7 +56,7 @@ class Copy:
 
 
 def cases() -> Iterator[Copy]:
-    """Yield what is recorded: boxes that begin at multiples of 16 bytes, as the hardware needs."""
+    """Yield the recorded cases: boxes that begin at multiples of 16 bytes, as hardware needs."""
     for case in _boxes():
         item = ELEMENTS[case.element][1]
         first = case.at[0] * item // 16 * 16 // item

@@ -24,7 +24,7 @@ class Launch(NamedTuple):
     shared_bytes: int = 0
 
 
-# Entry, grid, block, arguments, dynamic shared bytes.
+# The entry, grid, block, arguments and dynamic shared bytes.
 Rows = Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]
 
 
@@ -51,13 +51,13 @@ def _random_floats() -> np.ndarray:
 
 
 def floats(start: int, *shape: int, dtype: str = "float32") -> np.ndarray:
-    """Random numbers in [0, 1): a stretch of those that all launches share."""
+    """Random numbers in [0, 1): a slice of numbers that all launches share."""
     stretch = _stretch(_random_floats(), start, int(np.prod(shape)))
     return stretch.astype(dtype).reshape(shape)
 
 
 def wholes(start: int, size: int, below: int, dtype: str = "int32") -> np.ndarray:
-    """Random integers from 0 to `below` - 1: a stretch of those that all launches share."""
+    """Random integers from 0 to `below` - 1: a slice of numbers that all launches share."""
     return (_stretch(_random(), start, size) % np.uint64(below)).astype(dtype)
 
 
@@ -89,7 +89,7 @@ def integers(size: int) -> np.ndarray:
 
 
 def starts(lengths: np.ndarray) -> np.ndarray:
-    """Where each of some pieces begins, and where the last ends."""
+    """The start of each of some pieces, and the end of the last piece."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 
@@ -132,7 +132,7 @@ def _learning() -> Rows:
     state = [floats(seed, n) for seed in (24, 25, 26, 27)]
     adam = np.array([1e-3, 0.9, 0.999, 1e-8, 0.01], np.float32).tobytes() + np.int32(7).tobytes()
     yield "adam_step", 1000, 256, (*state, adam, n), 0
-    bits = wholes(28, 2000 * 600, 0x4080, "uint16")  # of bfloats from 0 to 4
+    bits = wholes(28, 2000 * 600, 0x4080, "uint16")  # the bits of bfloat16 values from 0 to 4
     yield "bias_gelu", 1000, 128, (bits, bits[::-1][:600].copy(), bits.copy(), 2000, 300), 0
     rows = floats(29, 2400, 500)
     yield "top4", 600, (32, 4), (rows, zeros(9600), integers(9600), 2400, 500), 0
@@ -263,7 +263,7 @@ def _chains(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tree(keys: np.ndarray) -> np.ndarray:
-    """Return a search tree as it grows: of each node its key, value, left and right."""
+    """Return a search tree with inserted keys: the key, value, left and right of each node."""
     nodes: list[list[int]] = []
     for key in keys.tolist():
         at = 0 if nodes else -1
@@ -335,7 +335,7 @@ def _integers() -> Rows:
 
 
 def _table(lines: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a text of so many lines of fields, some quoted, and where each begins."""
+    """Return a text with a number of lines of fields, some quoted, and the start of each line."""
     parts = iter(wholes(104, 100_000, 1 << 20).tolist())
     texts = []
     for _ in range(lines):

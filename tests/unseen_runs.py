@@ -14,7 +14,7 @@ LAUNCHES = unseen_cases.launches()
 
 
 def run(name: str, checked: bool = False) -> tuple[tuple[Any, ...], list[Any], Any]:
-    """Launch a kernel on copies of its arguments; return those, the copies, and findings."""
+    """Launch a kernel on copies of its arguments; return the arguments, the copies and findings."""
     launch = LAUNCHES[name]
     kernel = coalesce.Kernel((counter_cases.case.KERNELS / launch.file).read_text(), launch.entry)
     given = [a.copy() if isinstance(a, np.ndarray) else a for a in launch.arguments]

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from matrix_cases import FORMATS, KINDS, Source, numbers
 
-A_BYTES, B_BYTES = 16384, 32768  # of shared memory, for the operands
+A_BYTES, B_BYTES = 16384, 32768  # the bytes of shared memory for the operands
 IMAGE = A_BYTES + B_BYTES
 
 
@@ -28,7 +28,7 @@ class Operand:
     swizzle: int = 0  # 0: none, 1: 128 bytes, 2: 64 bytes, 3: 32 bytes
 
     def encoded(self, region: int = 0) -> int:
-        """Return the descriptor of an operand whose region of shared memory starts there."""
+        """Return the descriptor of an operand, given the start of its region of shared memory."""
         fields = (region + self.start) // 16 | self.leading // 16 << 16 | self.stride // 16 << 32
         return fields | self.base << 49 | self.swizzle << 62
 
@@ -44,10 +44,10 @@ class Wgmma:
     in_registers: bool = False
     transposed: tuple[int, int] = (0, 0)
     signs: tuple[int, int] = (1, 1)
-    options: str = ""  # .satfinite
+    options: str = ""  # such as ".satfinite"
     at: tuple[Operand, Operand] = (Operand(), Operand())
     kinds: tuple[str, ...] = ("near",)
-    adds: int = 1  # scale-d
+    adds: int = 1  # the operand scale-d
 
     @property
     def k(self) -> int:
@@ -84,7 +84,7 @@ class Wgmma:
 
 
 def cases() -> Iterator[Wgmma]:
-    """Yield what is recorded."""
+    """Yield the recorded cases."""
     floats = [("f32", "f16", "f16"), ("f16", "f16", "f16"), ("f32", "bf16", "bf16")]
     floats += [("f32", "tf32", "tf32")]
     floats += [(d, a, b) for d in ("f32", "f16") for a in ("e4m3", "e5m2")

@@ -43,7 +43,7 @@ def calls() -> tuple[Call, ...]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a wrong call; `fault` is "" where it was refused as it must be."""
+    """The outcome of a wrong call; `fault` is "" if the call was refused correctly."""
 
     call: str
     argument: str
@@ -60,7 +60,7 @@ class _TooLong(BaseException):
 
 @contextlib.contextmanager
 def _limited() -> Iterator[None]:
-    """Interrupt what takes too long; end the process where that does not help."""
+    """Interrupt the block if it takes too long; end the process if the interrupt does not help."""
 
     def stop(*_: Any) -> None:
         raise _TooLong
@@ -77,7 +77,7 @@ def _limited() -> Iterator[None]:
 
 
 def text_of(value: Any) -> str:
-    """Return a value's text, whatever it is."""
+    """Return the text of any value."""
     if isinstance(value, GpuLike):
         return f"GpuLike({value.__cuda_array_interface__!r})"
     try:
@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    for call in calls():  # what the right calls need is there, and they are right
+    for call in calls():  # the right calls have what they need, and succeed
         run(call, next(iter(call.arguments)), None)
     faults = [found for found in outcomes(options.calls, options.seed) if found.fault]
     for found in sorted(set(map(str, faults))):

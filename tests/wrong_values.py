@@ -1,4 +1,4 @@
-"""Values that are wrong for an argument, by what the argument needs.
+"""Values that are wrong for an argument, by the argument's requirements.
 
 An `Argument` has a right value and wrong ones. Wrong values are drawn at random or constant; some
 are objects that raise from every method.
@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Hostile:
-    """An object whose every attribute and protocol raises what no one expects."""
+    """An object whose attributes and protocols all raise an unexpected exception."""
 
     def _raise(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError("hostile")
@@ -151,7 +151,7 @@ class Argument:
     wrong: list[Value]
 
     def but(self, *right: Value) -> Argument:
-        """Without some values, which are right here."""
+        """Return a copy without some values, which are right here."""
         return Argument(self.good, [value for value in self.wrong if value not in right])
 
 
@@ -168,7 +168,7 @@ def any_text(good: str, none: bool = False) -> Argument:
 
 
 def integer(good: Any, *, none: bool = False, most: int | None = None, least: int = 0) -> Argument:
-    """An integer in a range; by default from 0 to what 64 bits hold."""
+    """An integer in a range; by default from 0 to the largest 64-bit integer."""
     wrong: list[Value] = [*OBJECTS, *TEXTS, *BYTES, *FLOATS, *BOOLS, *LISTS, *ARRAYS, huge]
     if least >= 0:
         wrong.append(negative)
@@ -230,6 +230,6 @@ def device(good: str | None = "sim", none: bool = True) -> Argument:
 
 
 def path(good: Any, none: bool = True) -> Argument:
-    """A file to write; one whose folder is missing is an OSError."""
+    """A file to write; a file in a missing folder is an OSError."""
     wrong = [*OBJECTS, *INTEGERS, *FLOATS, *BOOLS, *LISTS, *ARRAYS, constant("\0")]
     return Argument(good, wrong if none else [*wrong, *NONE])

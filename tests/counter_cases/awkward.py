@@ -57,8 +57,8 @@ def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
 
     yield "odd_even", 9, 113, (f, g, out, n), 0
     sparse = f.copy()
-    sparse[64:160] = 0  # whole warps without a lane that takes the branch
-    sparse[320:352] = 1  # and one where all lanes do
+    sparse[64:160] = 0  # in some warps, no lane takes the branch
+    sparse[320:352] = 1  # in one warp, all lanes take the branch
     for flag in (f, sparse):
         yield "short_if", 8, 128, (flag, g, out, n), 0
         yield "short_if_else", 8, 128, (flag, g, h, out, n), 0

@@ -16,7 +16,7 @@ KERNELS = Path(__file__).parents[1] / "kernels"
 LANE = np.arange(32)
 
 
-# (name of the entry, LaunchRecord) of each launch: preparations first, the kernel itself last.
+# For each launch, (name of the entry, LaunchRecord). The kernel itself comes after preparations.
 Launches = list[tuple[str, Any]]
 
 

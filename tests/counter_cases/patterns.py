@@ -10,14 +10,14 @@ import numpy as np
 
 from counter_cases.case import LANE, Case, launch, whole_numbers
 
-IDLE = 0xFFFFFFFF  # in a table of patterns.cu: the lane takes no part
+IDLE = 0xFFFFFFFF  # marks an inactive lane in a table of patterns.cu
 
 
 SHARED_BYTES = 16384
 
 
 def _orders() -> dict[str, np.ndarray]:
-    """Which element each lane accesses, by what the pattern is called."""
+    """The element that each lane accesses, by the name of the pattern."""
     reverse_bits = np.array([int(f"{lane:05b}"[::-1], 2) for lane in LANE])
     orders = {f"stride {s}": LANE * s for s in (0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 31, 32, 33, 64)}
     orders |= {
@@ -87,7 +87,7 @@ def tables(width: int, memory: int = SHARED_BYTES, rounds: int = 4) -> dict[str,
 
 
 def sharing(width: int) -> dict[str, np.ndarray]:
-    """Patterns in which lanes 1 or 2 apart share addresses: what a wide shared load may merge."""
+    """Patterns whose lanes 1 or 2 apart share addresses, which a wide shared load may merge."""
     found: dict[str, np.ndarray] = {}
     raw = iter(np.random.PCG64(100 + width).random_raw(20000).tolist())
     partners = {"pairs": LANE & ~1, "alternate pairs": LANE & ~2, "fours": LANE & ~3}
@@ -124,7 +124,7 @@ def close(width: int, rounds: int = 6) -> dict[str, np.ndarray]:
 WIDTHS = (1, 2, 4, 8, 16)
 
 
-# What is done atomically, its bytes, and whether the result is asked for ("atom") or not ("red").
+# The atomic operation, its bytes, and whether its result is used ("atom") or not ("red").
 ATOMICS = [
     ("AddU32", 4, "false"), ("AddU32", 4, "true"), ("AddOne", 4, "false"), ("AddOne", 4, "true"),
     ("MaxU32", 4, "false"), ("ExchU32", 4, "true"), ("CasU32", 4, "true"),

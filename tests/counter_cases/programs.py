@@ -54,7 +54,7 @@ def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
     columns = whole_numbers(14, int(first[-1]), 700)
     yield "csr_warps", 88, 256, (first, columns, f, g, out, 700), 0
     yield "ell", 6, 128, (columns[: 700 * 20], f, g, out, 700, 20), 0
-    # Every node has one that leads to it, so that no two threads reach one node.
+    # Every node has one predecessor, so that no two threads reach the same node.
     edges = np.argsort(whole_numbers(15, int(first[-1]), 1 << 30)).astype(np.int32)
     depth = np.where(whole_numbers(16, edges.size, 3) == 0, 0, -1).astype(np.int32)
     depth[edges[:200]] = 5

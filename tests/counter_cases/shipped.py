@@ -31,7 +31,7 @@ ACCESS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-# Products with bulk copies: a set of their own. The simulator runs their PTX, not their machine
+# Products with bulk copies form a separate set. The simulator runs their PTX, not their machine
 # code, and calls none of their counts exact.
 BULK_COPIES = ("tma", "tensor_map", "bf16", "tf32", "tf32x3", "dmma")
 
