@@ -1,15 +1,18 @@
 """Predicted counters equal, to the last unit, what Nsight Compute read on a GPU.
 
-tests/data holds the recordings, tests/record_counters.py made them, and tests/counter_cases has
-the launches, which are repeated here on the simulator. Nine sets: every shipped kernel, kernels
-that are easy to count wrong (tests/kernels/awkward.cu), one access of one warp in every pattern
-(tests/kernels/patterns.cu), whole programs that nobody looked at when the rules of counting were
-made (tests/kernels/programs.cu), whole programs that the models, too, know nothing of
-(tests/kernels/unseen_*.cu), kernels whose lanes do different things in one instruction
-(tests/kernels/together.cu), functions that branch on extreme operands
-(tests/kernels/slow_paths.cu), kernels whose blocks wait for each other, form clusters or allocate
-memory (tests/kernels/cooperative.cu), and products with bulk copies, of which no count is called
-exact.
+tests/record_counters.py made the recordings in tests/data. The tests repeat their launches, which
+tests/counter_cases defines, on the simulator. There are nine sets:
+
+- every shipped kernel;
+- kernels that are easy to count wrong (tests/kernels/awkward.cu);
+- one access of one warp in every pattern (tests/kernels/patterns.cu);
+- whole programs that were not used to find the counting rules (tests/kernels/programs.cu);
+- whole programs that were not used to fit the models either (tests/kernels/unseen_*.cu);
+- kernels whose lanes do different things in one instruction (tests/kernels/together.cu);
+- functions that branch on extreme operands (tests/kernels/slow_paths.cu);
+- kernels whose blocks wait for each other, form clusters or allocate memory
+(tests/kernels/cooperative.cu);
+- products with bulk copies, whose counts are never called exact.
 """
 
 from __future__ import annotations
@@ -32,33 +35,33 @@ import coalesce
 from coalesce.compile import disassembler, nvrtc
 from coalesce.profiling import exactness
 
-simulated = pytest.mark.usefixtures("on_simulator")  # counts are the simulator's
+simulated = pytest.mark.usefixtures("on_simulator")  # only the simulator predicts counts
 
 DATA = Path(__file__).parents[1] / "data"
 KERNELS = counter_cases.case.KERNELS
 
-# Follow the addresses of the code that runs.
+# These metrics depend on the addresses of the executed code.
 BY_ADDRESS = re.compile(
     r"l1tex__t_(requests|sectors)_pipe_lsu_mem_(global|local)_op_\w+\.sum"
     r"|memory_l1_tag_requests_global|memory_l2_theoretical_sectors_\w+"
     r"|smsp__sass_(average_)?data_bytes\w*_mem_(global|local)_op_\w+\.(sum|pct)"
     r"|smsp__sass_inst_executed_op_(global|local)_\w+\.sum"
 )
-# Also follow which instructions of shared memory the assembler made.
+# These metrics also depend on the shared memory instructions that the assembler chose.
 OF_SHARED = re.compile(
     r"memory_l1_wavefronts_shared(_ideal)?"
     r"|smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_\w+\.sum"
     r"|smsp__sass_inst_executed_op_shared_\w+\.sum"
 )
-# Counts an instruction also where the assembler predicated it off for all lanes.
+# The counter includes instructions that the assembler predicated off for all lanes.
 EXECUTED = re.compile(r"smsp__inst_executed_op_(?!.*pred_off)\w+\.sum")
-# The hardware adds what competing warps cost each other, which differs from run to run.
+# The hardware also counts conflicts between competing warps, which vary from run to run.
 ARBITRATED = re.compile(r"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_(ld|st|atom)\.sum")
 
 
 @functools.cache
 def recording(name: str) -> dict[str, Any]:
-    """Return a recording, its launches by case."""
+    """Return a recording as a dict of its launches by case."""
     whole = counter_cases.load(DATA / f"{name}_h200.json")
     return {**whole, "launches": {launch["case"]: launch for launch in whole["launches"]}}
 
@@ -71,13 +74,13 @@ def recorded(name: str, case: str) -> Mapping[str, float]:
 
 @functools.cache
 def all_cases(name: str) -> tuple[counter_cases.Case, ...]:
-    """Return the cases of a set, always the same objects."""
+    """Return the cases of a set; every call returns the same objects."""
     return tuple(counter_cases.SETS[name]())
 
 
 @pytest.fixture
 def same_compiler(request: pytest.FixtureRequest) -> None:
-    """Skip what depends on the machine code where the recording's compiler is another one."""
+    """Skip tests of the machine code if the recording was made with another compiler."""
     request.getfixturevalue("on_simulator")
     try:
         disassembler.nvdisasm()
@@ -91,24 +94,24 @@ def same_compiler(request: pytest.FixtureRequest) -> None:
 
 @functools.cache
 def counted(case: counter_cases.Case) -> tuple[Mapping[str, float], Mapping[str, str]]:
-    """Return what the simulator counts in the last launch of a case, and what of it is inexact."""
+    """Return the simulator's counts of the case's last launch, and which of them are inexact."""
     counts = case.run("sim", counts=True)[-1][1].counts
     inexact = exactness.inexact(counts) if counts.machine_code else {}
     return counts.metrics(), inexact
 
 
 def predicted(case: counter_cases.Case) -> Mapping[str, float]:
-    """Return what the simulator counts in the last launch of a case."""
+    """Return the simulator's counts of the case's last launch."""
     return counted(case)[0]
 
 
 def differences(case: counter_cases.Case, name: str, which: re.Pattern[str]) -> dict[str, Any]:
-    """Return the metrics that are called exact and are not equal: predicted and measured."""
+    """Return the metrics that are called exact but differ: predicted and measured values."""
     (ours, inexact), theirs = counted(case), recorded(name, case.name)
     both = [metric for metric in ours if metric in theirs and which.fullmatch(metric)]
     assert both, f"{case.name} was recorded without metrics like {which.pattern}"
     both = [m for m in both if inexact.get(m) in (None, exactness.ARBITRATED)]
-    # ncu prints ratios with two digits.
+    # ncu prints ratios with two digits after the point.
     return {
         metric: (ours[metric], theirs[metric])
         for metric in both
@@ -117,19 +120,20 @@ def differences(case: counter_cases.Case, name: str, which: re.Pattern[str]) -> 
 
 
 def cases(name: str) -> list[Any]:
-    """Return the cases of a set as parameters."""
+    """Return the cases of a set as pytest parameters."""
     return [pytest.param(case, id=case.name) for case in all_cases(name)]
 
 
-# Counting executes the machine code, so that what the assembler made of the PTX is in the counts.
-# What the hardware itself counts differently from run to run is not called exact, and here is every
-# case of it: the metrics and the reason.
+# Counting executes the machine code, so the counts include what the assembler changed. Some
+# counters differ from run to run on the hardware, so they are not called exact. This table lists
+# every such case: its metrics and the reason.
 GLOBAL_ATOMICS = r"l1tex__\w*t_sectors\w*_mem_global_op_(red|atom)\.\w+"
 BY_CHANCE = {
     "first_match": (r".*global.*", exactness.UNJOINED),
     "scatter_add": (GLOBAL_ATOMICS, exactness.DIVIDED),
     "shared_counters": (r".*shared.*", exactness.CONTENDED),
-    "shared_atomic<AddF64,false>": (r".*shared.*", exactness.CONTENDED),  # to what nobody wrote
+    # the kernel reads uninitialized shared memory
+    "shared_atomic<AddF64,false>": (r".*shared.*", exactness.CONTENDED),
     r"global_atomic<.*": (GLOBAL_ATOMICS, exactness.DIVIDED),
     "half_atomics": (r".*_mem_shared_op_atom\.sum", exactness.GENERIC),
     "chained_hash_find": (r".*global.*", exactness.UNJOINED),
@@ -140,7 +144,8 @@ BY_CHANCE = {
         GLOBAL_ATOMICS,
         exactness.DIVIDED,
     ),
-    # Where Nsight Compute's formulas are not known; both are metrics of instructions, not counters.
+    # Nsight Compute's formulas for these two metrics are not known. They are derived from
+    # instructions, not read from counters.
     r"async_(copy|tile)<|matmul/(pipelined|split_k)": (
         r"memory_.*|.*_op_ldgsts\.sum|.*t_sectors.*_ld\.sum",
         exactness.COPIED,
@@ -156,18 +161,18 @@ BY_CHANCE = {
     "heap_lists|heap_edges": (r".*", exactness.OUTSIDE),
     "cluster_writes": (r".*shared.*", f"{exactness.DISTANT}|{exactness.GENERIC}"),
 }
-# Of which the compiler does not always make the same machine code: the order in which it looks at
-# values depends on where the system puts its memory.
+# The compiler does not always make the same machine code for these kernels. The order in which it
+# visits values depends on the addresses of its own data.
 UNSTABLE = re.compile("matmul/split_k")
 
-# Of tensor cores.
+# Kernels on tensor cores.
 OF_TENSOR_CORES = re.compile(
     r"sm__(inst_executed_pipe|pipe|ops_path)_tensor\w*\.sum|.*(ld|st)sm\.sum"
 )
 
-# Patterns that no rule here covers: the case, the metrics, and by how much they may differ.
+# Patterns that no counting rule covers: the case, the metrics, and the allowed difference.
 UNCOVERED = [
-    # 16-byte loads by some lanes, of which pairs share an address.
+    # 16-byte loads by some of the lanes, where pairs of lanes share an address.
     (r"shared_load<16> .*pairs in 256, some lanes #[02]", r"memory_l1_w.*|smsp__sass_l1tex.*", 1),
 ]
 
@@ -222,7 +227,7 @@ def test_whole_programs(name, case):
     assert unlike == [{}, {}, {}]
 
 
-# Set, case, file, and the launch.
+# The set, the case, the file, and the launch.
 WHOLE = [
     *(("programs", row[0], "programs.cu", *row) for row in counter_cases.programs.launches()),
     *(("unseen", name, *launch) for name, launch in unseen_cases.launches().items()),
@@ -233,14 +238,14 @@ WHOLE = [
 @pytest.mark.usefixtures("same_compiler")
 @pytest.mark.parametrize("launch", [pytest.param(launch, id=launch[1]) for launch in WHOLE])
 def test_exact_metrics_equal_the_hardware(launch):
-    """Of programs that nobody looked at: what is not equal is not called so."""
+    """Kernels that were not used to find the rules: each metric that is called exact is equal."""
     name, case, file, entry, grid, block, arguments, shared_bytes = launch
     kernel = coalesce.Kernel((KERNELS / file).read_text(), entry)
     given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     p = kernel.profile(grid, block, *given, shared_bytes=shared_bytes, caches=False)
     ours, theirs = p.metrics(), recorded(name, case)
     compared = [name for name in p.exact if name in theirs]
-    # Where functions are called through pointers, only what no address decides is called exact.
+    # If functions are called through pointers, only metrics that depend on no address are exact.
     assert len(compared) > (0 if name == "together" else 30)
     wrong = {
         name: (ours[name], theirs[name])
@@ -259,7 +264,7 @@ def test_exact_metrics_equal_the_hardware(launch):
     ],
 )
 def test_counts_that_vary_between_runs_are_inexact(name):
-    """Nothing else is called inexact, and what is has a reason."""
+    """Only the listed counts are called inexact, and each has a reason."""
     for case in all_cases(name):
         inexact = counted(case)[1]
         for metric, why in inexact.items():
@@ -275,7 +280,7 @@ def test_counts_that_vary_between_runs_are_inexact(name):
 @pytest.mark.usefixtures("same_compiler")
 @pytest.mark.parametrize("case", [c for c in cases("awkward") if c.id.split()[0] in BY_CHANCE])
 def test_differences_from_the_recording_are_inexact(case):
-    """The recording differs from the prediction, which has the reason."""
+    """The recording differs from the prediction, and the prediction gives the reason."""
     (ours, inexact), theirs = counted(case), recorded("awkward", case.name)
     unlike = {m for m in ours if m in theirs and abs(ours[m] - theirs[m]) > 0.0051}
     assert unlike
@@ -287,7 +292,7 @@ def test_differences_from_the_recording_are_inexact(case):
     "name", ["shipped", "awkward", "programs", "unseen", "together", "slow_paths"]
 )
 def test_instructions_in_all(name):
-    """Where lanes never part, the number of instructions is the hardware's."""
+    """If lanes never diverge, the total number of instructions equals the hardware's."""
     exact = 0
     for case in all_cases(name):
         (ours, inexact), theirs = counted(case), recorded(name, case.name)
@@ -301,7 +306,7 @@ def test_instructions_in_all(name):
 @pytest.mark.usefixtures("same_compiler")
 @pytest.mark.parametrize("name", ["tma", "tensor_map", "bf16", "tf32", "tf32x3", "dmma"])
 def test_products_with_bulk_copies_are_not_called_exact(name):
-    """Their counters were recorded; the simulator counts the PTX and says what is missing."""
+    """The recordings have their counters. The simulator counts the PTX and says what is missing."""
     dtype = np.float64 if name == "dmma" else np.float32
     a = np.ones((128, 128), dtype)
     p = coalesce.profile("matmul", a, a, variant=name, device="sim", caches=False)
@@ -316,7 +321,7 @@ def test_products_with_bulk_copies_are_not_called_exact(name):
     "name", ["shipped", "awkward", "programs", "unseen", "together", "slow_paths"]
 )
 def test_hardware_adds_arbitration_to_wavefronts(name):
-    """Where warps compete the counter exceeds the wavefronts that the addresses take."""
+    """If warps compete, the counter exceeds the wavefronts that follow from the addresses."""
     for case in all_cases(name):
         metrics = recorded(name, case.name)
         for op in ("ld", "st"):
@@ -333,7 +338,7 @@ def patterns() -> dict[str, list[counter_cases.Case]]:
 
 
 def uncovered(case: str, metric: str, values: tuple[float, float]) -> bool:
-    """Tell whether a difference is one of those that are known."""
+    """Return whether a difference is in the table of known differences."""
     return any(
         re.fullmatch(cases, case)
         and re.fullmatch(metrics, metric)
@@ -351,7 +356,7 @@ def test_patterns_of_one_access(kernel):
         if (
             found := {
                 metric: values
-                for which in (BY_ADDRESS, OF_SHARED, ARBITRATED)  # a warp alone meets no other
+                for which in (BY_ADDRESS, OF_SHARED, ARBITRATED)  # a single warp has no competitor
                 if not (which is OF_SHARED and kernel.startswith("global"))
                 for metric, values in differences(case, "patterns", which).items()
                 if not uncovered(case.name, metric, values)
@@ -386,7 +391,7 @@ def test_kernels_on_tensor_cores(case):
 @pytest.mark.usefixtures("same_compiler")
 @pytest.mark.parametrize(
     "case",
-    # ptxas makes of the saturating forms of 4 bits what is not executed: PLOP3 of signs.
+    # For the saturating 4-bit forms ptxas emits PLOP3 of signs, which the simulator refuses.
     [c for c in cases("mma_counters")[::3] if not re.search("satfinite.*[su]4", c.id)],
 )
 def test_instructions_of_tensor_cores(case):
@@ -395,7 +400,7 @@ def test_instructions_of_tensor_cores(case):
 
 @pytest.mark.skipif(shutil.which("ncu") is None, reason="Nsight Compute's ncu is not installed")
 def test_this_gpu_counts_the_same(device, tmp_path):
-    """Record a few patterns on the GPU at hand and predict them."""
+    """Record a few patterns on the GPU of this machine and compare the predictions."""
     if device != "cuda":
         pytest.skip("reads a GPU's counters")
     script = DATA.with_name("record_counters.py")

@@ -1,4 +1,4 @@
-"""Bits, bit fields, shifts, logic and packed integers, against Python's integers."""
+"""Bits, bit fields, shifts, logic and packed integers, compared with Python's integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ M32 = 0xFFFFFFFF
 
 
 def words(count: int, seed: int, dtype: str = "uint32") -> np.ndarray:
-    """Random words of every density of ones, with the extremes among them."""
+    """Return random words with few to many ones, and extreme values."""
     random = np.random.default_rng(seed)
     top = int(np.iinfo(dtype).max)
     a, b, c = (random.integers(0, top, count, dtype, endpoint=True) for _ in range(3))
@@ -75,7 +75,7 @@ def test_counting_and_finding(evaluate, bits):
             "clz": [bits - v.bit_length() for v in ints],
             "ffs": [(v & -v).bit_length() for v in ints],
             "brev": [int(f"{v:0{bits}b}"[::-1], 2) for v in ints],
-            "bfind_u": [leading(v) for v in ints],  # -1 where there is none
+            "bfind_u": [leading(v) for v in ints],  # -1 if no bit is set
             "bfind_s": [leading(sign_removed(v)) for v in ints],
             "amount_u": [bits - 1 - leading(v) if v else -1 for v in ints],
             "amount_s": [
@@ -117,7 +117,7 @@ def test_shifts_clamp_and_funnels(evaluate):
         results[f"shf_{side}_{mode}"] = ("uint32", ptx("uint32", text, "r:a", "r:b", "r:n"))
     got = evaluate(results, a=a, b=b, w=w, h=h, n=n)
     rows = [tuple(map(int, v)) for v in zip(a, b, w, h, n, strict=True)]
-    big = 1 << 20  # every amount at or above the width shifts everything out
+    big = 1 << 20  # a shift by the width or more removes every bit
 
     def clamped(value: int, amount: int) -> int:
         return value >> min(amount, big)
@@ -145,7 +145,7 @@ def test_shifts_clamp_and_funnels(evaluate):
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_bit_fields_at_every_position_and_length(evaluate, bits):
-    # Above 255 only the 32-bit forms follow the ISA on hardware: ptxas expands the others.
+    # Above 255, only the 32-bit forms follow the ISA on hardware. ptxas expands the other forms.
     places = [*range(bits + 2), 127, 255, *([256, 257] if bits == 32 else [])]
     position, length = (
         np.array(v, np.uint32) for v in zip(*itertools.product(places, places), strict=True)
@@ -166,7 +166,7 @@ def test_bit_fields_at_every_position_and_length(evaluate, bits):
         p, n = p & 255, n & 255
         field = value >> p & ((1 << n) - 1)
         unsigned.append(field)
-        # The sign is the field's topmost bit that the register has (PTX ISA, "bfe").
+        # The sign is the topmost bit of the field that lies inside the register (PTX ISA, "bfe").
         sign = value >> min(p + n - 1, bits - 1) & 1 if n else 0
         have = min(n, max(bits - p, 0))
         extended.append(field - (1 << have) if sign else field)
@@ -234,7 +234,7 @@ def test_nth_set_bit(evaluate):
 
 
 def test_every_lop3(evaluate):
-    """All 256 truth tables, in four kernels' worth of inline PTX."""
+    """All 256 truth tables, as inline PTX in four kernels."""
     a, b, c = words(96, 10), words(96, 11), words(96, 12)
     results = {
         f"lop{table}": (
@@ -267,7 +267,7 @@ def test_permutations_of_bytes(evaluate):
         for m in modes
     }
     got = evaluate(results, a=a, b=b, c=c)
-    # PTX ISA, "prmt": the byte that each selector value puts at places 0 to 3.
+    # PTX ISA, "prmt": the byte that each selector value puts at positions 0 to 3.
     tables = {
         "f4e": [(0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)],
         "b4e": [(0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)],
@@ -302,7 +302,7 @@ def limits(bits: int, is_signed: bool) -> tuple[int, int]:
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
 
 
-# CUDA Math API, "SIMD Intrinsics": name -> (signed, one lane's semantics before saturation).
+# CUDA Math API, "SIMD Intrinsics": name -> (signed, the result of one lane before saturation).
 BINARY = {
     "add": (False, lambda x, y: x + y, False),
     "sub": (False, lambda x, y: x - y, False),
@@ -338,7 +338,7 @@ COMPARE = {
 def test_simd_intrinsics(evaluate, parts):
     bits = 32 // parts
     a, b = words(400, 16), words(400, 17)
-    # Lanes that are equal, and lanes at their limits.
+    # Operands include equal lanes and lanes at their limits.
     b[100:150] = a[100:150]
     b[150:200] ^= np.uint32(0x00FF00FF)
     a[200:220] = 0x80008000 if parts == 2 else 0x80808080

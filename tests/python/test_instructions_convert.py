@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-# NumPy warns of the NaNs and infinities that are the point here.
+# These tests use NaNs and infinities on purpose, and NumPy would warn of them.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -34,7 +34,7 @@ def integers(dtype: str, count: int = 300, seed: int = 0) -> np.ndarray:
 
 
 def floats(dtype: str, seed: int = 0) -> np.ndarray:
-    """Halves, quarters and neighbours of every power of two, and what is out of every range."""
+    """Return halves, quarters, powers of two, their neighbours, and values out of every range."""
     random = np.random.default_rng(seed)
     powers = 2.0 ** np.arange(-3, 66)
     near = np.concatenate([powers, powers - 0.5, powers + 0.5, powers - 1, powers * 1.25])
@@ -60,7 +60,7 @@ def test_integers_to_integers(evaluate, source):
     for d in INTEGERS:
         results[f"cast_{d}"] = (d, f"({C[d]})a")
         if holds(d, source):
-            continue  # .sat is not allowed where there is nothing to clamp
+            continue  # .sat is not allowed here, because no value can be out of range
         wide = d if np.dtype(d).itemsize > 1 else d.replace("8", "32")
         text = f"cvt.sat.{ptx_name(d)}.{ptx_name(source)} %0, %1;"
         results[f"sat_{d}"] = (wide, evaluate.ptx(wide, text, f"{letter}:{operand}"))
@@ -98,7 +98,7 @@ def test_floats_to_integers(evaluate, source):
             whole = ROUND.get(mode, np.trunc)(x.astype(np.float64))
             for value, result in zip(whole, got[name], strict=True):
                 if np.isnan(value):
-                    # PTX ISA, "cvt": 0, or the highest bit alone where a side has 64 bits.
+                    # PTX ISA, "cvt": NaN gives 0, or the highest bit alone if one side has 64 bits.
                     if limits.bits >= 32:
                         wide = limits.bits == 64 or source == "float64"
                         assert int(result) & ((1 << limits.bits) - 1) == (
@@ -112,7 +112,7 @@ def test_floats_to_integers(evaluate, source):
 
 
 def test_64_bit_limits(evaluate):
-    """What test_floats_to_integers leaves open: float64 does not hold the 64-bit limits."""
+    """The cases that test_floats_to_integers omits: float64 does not hold the 64-bit limits."""
     x = np.array([2.0**63, -(2.0**63), 2.0**64, -1.0, 2.0**63 - 1024, 1e300, -np.inf, np.inf] * 5)
     got = evaluate({"s": ("int64", "(long long)x"), "u": ("uint64", "(unsigned long long)x")}, x=x)
     top, bottom, most = 2**63 - 1, -(2**63), 2**64 - 1
@@ -152,7 +152,7 @@ def test_integers_to_floats(evaluate, target):
 
 
 def float_of(value: int, target: str) -> np.floating:
-    """The integer to nearest even, without going through float64."""
+    """Return the integer rounded to nearest even, without a detour through float64."""
     precision = 24 if target == "float32" else 53
     drop = max(abs(value).bit_length() - precision, 0)
     whole, rest = divmod(abs(value), 1 << drop)
@@ -264,5 +264,5 @@ def test_packs_and_tf32(evaluate):
             assert int(got[name][i]) == want, name
     finite = np.isfinite(x)
     bits = x.view(np.uint32)[finite].astype(np.uint64)
-    # tf32 keeps 10 fraction bits, ties away from zero; the bits below are unspecified.
+    # tf32 keeps 10 fraction bits and rounds ties away from zero. The bits below are unspecified.
     np.testing.assert_array_equal(got["tf32"][finite] >> 13, (bits + 0x1000) >> 13)

@@ -1,4 +1,4 @@
-"""Single and double precision: exactly rounded operations against NumPy and exact fractions."""
+"""Single and double precision: rounded operations compared with NumPy and exact fractions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-# NumPy warns of the NaNs and infinities that are the point here.
+# These tests use NaNs and infinities on purpose, and NumPy would warn of them.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-CANONICAL_NAN = 0x7FFFFFFF  # of every single precision operation
+CANONICAL_NAN = 0x7FFFFFFF  # the result of every invalid single-precision operation
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 3.0, math.inf, -math.inf, math.nan]
 
 
 def operands(dtype: str, count: int = 1500, seed: int = 0, spread: int | None = None) -> np.ndarray:
-    """Numbers of all magnitudes, subnormals, the extremes and what is not finite."""
+    """Return numbers of all magnitudes, subnormals, extremes, infinities and NaNs."""
     random = np.random.default_rng(seed)
     info = np.finfo(dtype)
     if spread is None:
@@ -33,7 +33,7 @@ def operands(dtype: str, count: int = 1500, seed: int = 0, spread: int | None = 
 
 
 def same(got: np.ndarray, want: np.ndarray, what: str) -> None:
-    """Equal to the bit, but that any NaN is as good as another of double precision."""
+    """Check that the bits are equal. In double precision all NaNs are equal."""
     assert got.dtype == want.dtype, what
     nan = np.isnan(want)
     bits = f"uint{8 * got.dtype.itemsize}"
@@ -78,7 +78,7 @@ FORMATS = {"float32": (24, -126, 127), "float64": (53, -1022, 1023)}
 
 
 def rounded(x: Fraction, mode: str, dtype: str) -> float:
-    """The fraction in the format, rounded to nearest even (n), to zero (z), down (d) or up (u)."""
+    """Return the fraction rounded to nearest even (n), to zero (z), down (d) or up (u)."""
     precision, least, most = FORMATS[dtype]
     if x == 0:
         return 0.0
@@ -100,7 +100,7 @@ def rounded(x: Fraction, mode: str, dtype: str) -> float:
 
 
 def root(x: Fraction) -> Fraction:
-    """The square root, or something between it and every tie that is near."""
+    """Return the square root, or a number that rounds in the same way."""
     scale = 1 << 300
     n = math.isqrt(x.numerator * x.denominator * scale * scale)
     value = Fraction(n, x.denominator * scale)
@@ -110,7 +110,7 @@ def root(x: Fraction) -> Fraction:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_every_rounding_mode(evaluate, dtype):
     a, b, c = (operands(dtype, 260, s, spread=30) for s in (3, 4, 5))
-    for v, seed in ((a, 6), (b, 7), (c, 8)):  # some of all magnitudes
+    for v, seed in ((a, 6), (b, 7), (c, 8)):  # some operands of all magnitudes
         v[:80] = operands(dtype, 80, seed)
         v[~np.isfinite(v)] = 1.25
     b[b == 0] = 3
@@ -142,7 +142,7 @@ def test_every_rounding_mode(evaluate, dtype):
 
 
 def test_contraction_is_one_rounding(evaluate):
-    """a * b + c becomes fma by default, and each product and sum is rounded with -fmad=false."""
+    """By default a * b + c becomes one fma. With -fmad=false, product and sum round separately."""
     a = operands("float32", 600, 9, spread=12)
     b = operands("float32", 600, 10, spread=12)
     a, b = (np.where(np.isfinite(v), v, np.float32(0.1)) for v in (a, b))
@@ -170,7 +170,7 @@ def flush(x: np.ndarray) -> np.ndarray:
 
 def test_flush_to_zero_and_saturation(evaluate):
     a, b = operands("float32", seed=11), operands("float32", seed=12)
-    # Many subnormals, and products that become subnormal.
+    # Many operands are subnormal, and so are many products.
     with np.errstate(all="ignore"):
         a[:400] = operands("float32", 400, 13) * np.float32(1e-38)
     b[:200] = operands("float32", 200, 14, spread=2)
@@ -206,7 +206,7 @@ def test_flush_to_zero_and_saturation(evaluate):
             same(got[f"{op}_rn_ftz"], flush(f(fa, fb)), f"{op} ftz")
             np.testing.assert_array_equal(got[f"{op}_rn_sat"], clip(f(a, b)), op)
             np.testing.assert_array_equal(got[f"{op}_rn_ftz_sat"], flush(clip(f(fa, fb))), op)
-            # Towards zero the result is at most one unit nearer to zero.
+            # Rounded to zero, the result is nearer to zero by at most one unit.
             near, cut = clip(f(a, b)), got[f"{op}_rz_sat"]
             assert ((cut <= near) & (cut >= np.nextafter(near, np.float32(-1)))).all()
         same(got["div_ftz"], flush(fa / fb), "div")

@@ -1,7 +1,7 @@
-"""Approximate instructions and the math library, within the errors that CUDA's guide states.
+"""Approximate instructions and the math library keep the error bounds of CUDA's guide.
 
-Errors are in units of the last place (ulp) of the exact result, from float64 where the result is
-float32 and from Python's math module, good to one ulp, where it is float64.
+Errors are in units in the last place (ulp) of the exact result. For float32 results the reference
+is float64. For float64 results it is Python's math module, which is right within one ulp.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 
 def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Distance in units of the last place of the exact result in the format of `got`."""
+    """Return the distance in units in the last place of the format of `got`."""
     info = np.finfo(got.dtype)
     spacing = np.spacing(np.abs(exact.astype(got.dtype))).astype(np.float64)
     spacing = np.maximum(spacing, float(info.smallest_subnormal))
@@ -86,7 +86,7 @@ def test_approximate_intrinsics(evaluate, random):
 
 
 def test_approximate_instructions_at_the_edges(evaluate):
-    """PTX ISA: what each approximation returns for infinities, zeros and NaN."""
+    """PTX ISA: the results of the approximate instructions for infinities, zeros and NaN."""
     a = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0] * 8, np.float32)
     ptx, t = evaluate.ptx, "float32"
     names = ["rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"]
@@ -108,8 +108,8 @@ def test_approximate_instructions_at_the_edges(evaluate):
                 np.testing.assert_equal(got_value, np.float32(value), name)
 
 
-# CUDA Programming Guide, "Mathematical Functions Appendix": maximum errors in ulp, and the interval
-# to try. Some functions' errors grow near a zero of theirs; the intervals stay away from it.
+# CUDA Programming Guide, "Mathematical Functions Appendix": maximum errors in ulp, and the tested
+# interval. Some errors grow near a zero of the function; the intervals exclude these zeros.
 SINGLE = {
     "sin": (2, (-100, 100)), "cos": (2, (-100, 100)), "tan": (4, (-100, 100)),
     "sinpi": (2, (-9, 9)), "cospi": (2, (-9, 9)),
@@ -169,7 +169,7 @@ def test_double_precision_library(evaluate, random):
         f"{n}_x": x for n, x in inputs.items()
     })  # fmt: skip
     for name, x in inputs.items():
-        # The reference is off by up to one ulp itself.
+        # The reference itself may be wrong by one ulp.
         within(name, got[name], exact(name, x), DOUBLE[name] + 1)
 
 
@@ -206,7 +206,7 @@ def test_library_functions_of_two(evaluate, random, dtype):
 
 
 def test_large_arguments_of_trigonometry(evaluate, random):
-    """The library's slow path: a local array with dynamic index and 64-bit products."""
+    """The slow path of the library uses a local array with a dynamic index and 64-bit products."""
     x = (random.uniform(1, 2, 300) * 2.0 ** random.integers(17, 120, 300)).astype(np.float32)
     got = evaluate({"sin": ("float32", "sinf(x)"), "cos": ("float64", "cos((double)x)")}, x=x)
     within("sinf", got["sin"], np.sin(x.astype(float)), 2)

@@ -1,6 +1,6 @@
 """__half and __nv_bfloat16: conversions of every value, arithmetic, comparisons, packed forms.
 
-The reference for half is numpy.float16, for bfloat16 an exact rounding of float64 or of fractions.
+The reference for half is numpy.float16. For bfloat16, float64 values or fractions are rounded.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-# NumPy warns of the NaNs and infinities that are the point here.
+# These tests use NaNs and infinities on purpose, and NumPy would warn of them.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-FORMATS = {"half": (11, -14, 15), "bfloat": (8, -126, 127)}  # precision, exponents of normals
+# significant bits, least and largest exponent of normal numbers
+FORMATS = {"half": (11, -14, 15), "bfloat": (8, -126, 127)}
 EVERY = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)
 
 PRELUDE = """
@@ -27,10 +28,10 @@ PRELUDE = """
 
 
 def widen(bits: np.ndarray, kind: str) -> np.ndarray:
-    """The values as float64."""
+    """Return the values as float64."""
     if kind == "half":
         return bits.view(np.float16).astype(np.float64)
-    with np.errstate(invalid="ignore"):  # signalling NaNs
+    with np.errstate(invalid="ignore"):  # signalling NaNs would warn
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
@@ -39,7 +40,10 @@ def nan_of(bits: np.ndarray, kind: str) -> np.ndarray:
 
 
 def fraction_bits(x: Fraction, kind: str, mode: str = "n", zero_sign: int = 0) -> int:
-    """The bits of the fraction rounded to nearest even (n), to zero (z), down (d) or up (u)."""
+    """Return the bits of the rounded fraction:
+
+    nearest even (n), to zero (z), down (d) or up (u).
+    """
     precision, least, most = FORMATS[kind]
     if x == 0:
         return zero_sign << 15
@@ -54,7 +58,7 @@ def fraction_bits(x: Fraction, kind: str, mode: str = "n", zero_sign: int = 0) -
     else:
         outwards = rest != 0 and {"z": False, "d": x < 0, "u": x > 0}[mode]
     whole += outwards
-    # A subnormal's exponent field is zero; carries run into the exponent by themselves.
+    # A subnormal's exponent field is zero. A carry into the exponent field gives the right result.
     bits = whole + ((e - least) << (precision - 1))
     infinity = (most - least + 2) << (precision - 1)
     if bits >= infinity:
@@ -64,14 +68,17 @@ def fraction_bits(x: Fraction, kind: str, mode: str = "n", zero_sign: int = 0) -
 
 
 def equal(got: np.ndarray, want: np.ndarray, kind: str, what: str) -> None:
-    """The same bits, but that any NaN is as good as another."""
+    """Check that the bits are equal; all NaNs are equal."""
     nan = nan_of(want, kind)
     np.testing.assert_array_equal(nan_of(got, kind), nan, f"{what}: NaN")
     np.testing.assert_array_equal(got[~nan], want[~nan], what)
 
 
 def interesting(count: int, seed: int, kind: str) -> np.ndarray:
-    """Bits of all magnitudes; half of the numbers near 1, where sums and products round."""
+    """Return bits of all magnitudes.
+
+    Half of the numbers are near 1, where sums and products round.
+    """
     random = np.random.default_rng(seed)
     bits = random.integers(0, 1 << 16, count).astype(np.uint16)
     one = 0x3C00 if kind == "half" else 0x3F80
@@ -96,7 +103,7 @@ def test_every_value_widens(evaluate, kind):
 
 
 def floats_around(kind: str) -> np.ndarray:
-    """Every finite value, the ties between neighbours, and what lies just beside both."""
+    """Return every finite value, the ties between neighbours, and the values next to both."""
     values = widen(EVERY, kind)
     values = values[np.isfinite(values)][:: 7 if kind == "bfloat" else 1]
     step = np.abs(widen(EVERY[1:2], kind))[0]
@@ -145,7 +152,7 @@ def test_float_narrows_to_half(evaluate):
     u = np.uint16
     for name, want in {"rn": nearest, "ptx": nearest, "double_": nearest, "rz": cut}.items():
         equal(got[name], want.view(u), "half", name)
-    # numpy's nextafter steps over -0, which rounding up from below reaches.
+    # numpy's nextafter skips -0, but rounding up from a negative number gives -0.
     down, up = down.view(u), up.view(u)
     up = np.where((up == 0) & (x < 0), u(0x8000), up)
     equal(got["rd"], np.where((down == 0x8000) & (x > 0), u(0), down), "half", "rd")
@@ -182,7 +189,7 @@ def test_float_narrows_to_bfloat(evaluate):
 
 @pytest.mark.parametrize("kind", ["half", "bfloat"])
 def test_doubles_round_once(evaluate, kind):
-    """Through float a double just above a tie would round twice."""
+    """A double just above a tie would round twice if it were converted through float."""
     random = np.random.default_rng(2)
     value = widen(EVERY[random.integers(0, 1 << 15, 400)], kind)
     value = value[np.isfinite(value)]
@@ -202,7 +209,7 @@ def test_integers_and_back(evaluate, kind):
     widths = random.integers(0, 64, 900).astype(np.uint64)
     w = random.integers(0, 1 << 64, 900, np.uint64) >> widths
     precision = FORMATS[kind][0]
-    for k in range(precision, 64):  # ties, and one beside them
+    for k in range(precision, 64):  # ties, and the value next to each
         tie = ((1 << precision) | 1) << (k - precision)
         w[3 * (k - precision) : 3 * (k - precision) + 3] = [
             v % (1 << 64) for v in (tie, tie + 1, tie - 1)
@@ -234,14 +241,14 @@ def test_integers_and_back(evaluate, kind):
             back = got[f"to_{t}_{mode}"]
             for v, r in zip(values, back, strict=True):
                 if np.isnan(v):
-                    continue  # 0 or the highest bit alone, by the width
+                    continue  # the result is 0 or the highest bit alone, depending on the width
                 want_v = min(max(f(v), limits.min), limits.max) if np.isfinite(v) else v
                 want_v = min(max(want_v, limits.min), limits.max)
                 assert int(r) == int(want_v), (t, mode, v)
 
 
 def rounded(values: np.ndarray, kind: str) -> np.ndarray:
-    """Exact float64 values, rounded to the format."""
+    """Return exact float64 values rounded to the format."""
     if kind == "half":
         with np.errstate(over="ignore"):
             return values.astype(np.float16).view(np.uint16)
@@ -276,7 +283,8 @@ def test_arithmetic(evaluate, kind):
     with np.errstate(all="ignore"):
         exact = {"add": x + y, "sub": x - y, "mul": x * y}
         if kind == "bfloat":
-            # float64 does not hold every sum of two bfloat16: leave those with far exponents out.
+            # float64 does not hold every sum of two bfloat16. Leave out sums of very different
+            # exponents.
             gap = np.abs(np.frexp(x)[1] - np.frexp(y)[1]) < 40
         else:
             gap = np.ones(x.shape, bool)
@@ -310,11 +318,11 @@ def test_arithmetic(evaluate, kind):
 
 
 def test_fma_beyond_double(evaluate):
-    """A product on a tie and an addend far below it: only an exact fma rounds the right way."""
+    """The product is a tie and the addend is far below it. Only an exact fma rounds correctly."""
     random = np.random.default_rng(8)
     a = (random.integers(0x3F80, 0x4000, 2000)).astype(np.uint16)
     b = (random.integers(0x3F80, 0x4000, 2000)).astype(np.uint16)
-    # Exponents up by 50, the addend tiny of either sign.
+    # The exponents of `a` grow by 50; the addend is tiny and has either sign.
     a += np.uint16(50 << 7)
     c = (random.integers(0x0080, 0x2000, 2000) | random.integers(0, 2, 2000) << 15).astype(
         np.uint16
@@ -330,7 +338,7 @@ def test_fma_beyond_double(evaluate):
     np.testing.assert_array_equal(got, np.array(want, np.uint16))
     exact = x * y
     on_tie = rounded(exact * (1 + 2.0**-30), "bfloat") != rounded(exact * (1 - 2.0**-30), "bfloat")
-    assert on_tie.sum() > 5  # the addend decided
+    assert on_tie.sum() > 5  # the addend decided the rounding of these
 
 
 @pytest.mark.parametrize("kind", ["half", "bfloat"])
@@ -344,7 +352,7 @@ def test_comparisons(evaluate, kind):
     results = {o: ("int32", f"__h{o}({A}, {B})") for o in ops}
     results |= {f"{o}u": ("int32", f"__h{o}u({A}, {B})") for o in ops}
     results |= {"isnan": ("int32", f"__hisnan({A})"), "isinf": ("int32", f"__hisinf({A}) != 0")}
-    # Two at once: the mask of both, and set's 1.0 in each half.
+    # Packed forms: the mask of both comparisons, and the 1.0 that set writes into each half.
     two = "__halves2half2" if kind == "half" else "__halves2bfloat162"
     pair = f"{two}({A}, {B}), {two}({B}, {B})"
     results |= {f"{o}2": ("uint32", f"__h{o}2_mask({pair})") for o in ops}
@@ -472,7 +480,7 @@ def test_flush_to_zero(evaluate):
 
 
 def test_functions_of_half(evaluate):
-    """hexp and its like are computed in float and rounded; allow one unit."""
+    """hexp and similar functions compute in float and round; an error of one unit is allowed."""
     x = np.random.default_rng(21).uniform(0.1, 8, 400).astype(np.float16)
     functions = {"hexp": np.exp, "hexp2": np.exp2, "hlog": np.log, "hlog2": np.log2,
                  "hsqrt": np.sqrt, "hsin": np.sin, "hcos": np.cos, "hrsqrt": lambda v: v**-0.5,

@@ -1,4 +1,4 @@
-"""Integer arithmetic of 8 to 64 bits, against Python's integers."""
+"""Integer arithmetic of 8 to 64 bits, compared with Python's integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
 
 
 def wrap(value: int, dtype: str) -> int:
-    """The value as two's complement keeps it."""
+    """Return the value reduced to two's complement of the type."""
     bits = 8 * np.dtype(dtype).itemsize
     value &= (1 << bits) - 1
     return value - (1 << bits) if dtype.startswith("int") and value >> (bits - 1) else value
@@ -24,7 +24,7 @@ def clamp(value: int, dtype: str) -> int:
 
 
 def operands(dtype: str, count: int = 700, seed: int = 0) -> np.ndarray:
-    """Edges of the type, small numbers, powers of two and their neighbours, and random ones."""
+    """Return limits of the type, small numbers, powers of two, their neighbours, random numbers."""
     limits, random = np.iinfo(dtype), np.random.default_rng(seed)
     bits = limits.bits
     edges = [limits.min, limits.min + 1, -2, -1, 0, 1, 2, 3, 7, limits.max - 1, limits.max]
@@ -36,7 +36,7 @@ def operands(dtype: str, count: int = 700, seed: int = 0) -> np.ndarray:
 
 
 def quotient(a: int, b: int) -> int:
-    """Division towards zero."""
+    """Return the quotient rounded towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -51,7 +51,7 @@ def test_arithmetic_operators(evaluate, dtype):
     a, b = operands(dtype, seed=1), operands(dtype, seed=2)
     b[b == 0] = 3
     t = dtype
-    # The sums are computed unsigned where signed overflow would be undefined in C++.
+    # The sums use unsigned types where signed overflow would be undefined in C++.
     u = {"int32": "(unsigned)", "int64": "(unsigned long long)"}.get(dtype, "")
     got = evaluate(
         {
@@ -92,7 +92,7 @@ def test_arithmetic_operators(evaluate, dtype):
         "xor_": [x ^ y for x, y in pairs],
         "difference": [abs(x - y) for x, y in pairs],
     }
-    # INT_MIN / -1 overflows, which C++ leaves undefined and PTX wraps; the compiler may do either.
+    # INT_MIN / -1 overflows. C++ leaves it undefined and PTX wraps; the compiler may do either.
     overflow = (a == np.iinfo(dtype).min) & (b == wrap(-1, dtype)) & dtype.startswith("int")
     for name in ("div", "rem"):
         if np.dtype(dtype).itemsize >= 4:
@@ -104,7 +104,7 @@ def test_arithmetic_operators(evaluate, dtype):
 @pytest.mark.parametrize("bits", [16, 32, 64])
 @pytest.mark.parametrize("sign", ["s", "u"])
 def test_ptx_arithmetic(evaluate, bits, sign):
-    """Every integer instruction of PTX that has the type, one by one."""
+    """Every integer instruction of PTX that has the type."""
     dtype = f"{'' if sign == 's' else 'u'}int{bits}"
     a, b, c = (operands(dtype, seed=s) for s in (3, 4, 5))
     b[b == 0] = 1
@@ -228,7 +228,7 @@ def test_saturating_and_24_bit_instructions(evaluate):
 
 
 def test_128_bits(evaluate):
-    """add.cc, addc, subc, madc: what the compiler makes of 128-bit integers."""
+    """The compiler uses add.cc, addc, subc and madc for 128-bit integers."""
     a, b, c, d = (operands("uint64", seed=s) for s in (10, 11, 12, 13))
     u = (
         "unsigned __int128 x = ((unsigned __int128)a << 64) | b,"
@@ -281,7 +281,7 @@ def test_128_bits(evaluate):
 
 @pytest.mark.parametrize(("bits", "sign"), [(32, "s"), (32, "u"), (64, "u")])
 def test_carries(evaluate, bits, sign):
-    """The carry flag through add, sub and both halves of mad, lane by lane."""
+    """The carry flag passes through add, sub and both halves of mad, separately in each lane."""
     dtype = f"{'' if sign == 's' else 'u'}int{bits}"
     t, x = f"{sign}{bits}", {32: "r", 64: "l"}[bits]
     a, b, c, d = (operands(dtype, seed=s) for s in (14, 15, 16, 17))
@@ -339,7 +339,7 @@ def test_carries(evaluate, bits, sign):
 
 
 def test_128_bit_division(device):
-    """The compiler's code adds after sub.cc: the carry means that nothing was borrowed."""
+    """The compiler's code adds after sub.cc. There a set carry means that nothing was borrowed."""
     source = """typedef unsigned long long u64;
     __global__ void divide(const u64 *x, u64 *out, int n) {
         int i = threadIdx.x;

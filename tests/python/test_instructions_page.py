@@ -1,4 +1,4 @@
-"""The documentation's page of instructions is what the table in csrc/sim/ops.inc says."""
+"""The documentation's page of instructions agrees with the table in csrc/sim/ops.inc."""
 
 from __future__ import annotations
 

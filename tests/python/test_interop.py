@@ -1,4 +1,4 @@
-"""GPU arrays of this package and of other libraries. Most of it needs a GPU."""
+"""This package and other libraries exchange GPU arrays. Most of these tests need a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ extern "C" __global__ void scale(float *x, float factor, int n) {
 
 
 class Interface:
-    """An array of some library that has nothing but the CUDA array interface."""
+    """An array of another library that has only the CUDA array interface."""
 
     def __init__(self, array: DeviceArray, **changes: Any) -> None:
         self.array, self.changes = array, changes
@@ -31,7 +31,7 @@ class Interface:
 
 
 class Pretended:
-    """An interface without memory behind it, for what is refused before anything is touched."""
+    """An interface without memory, for calls that must be refused before they access memory."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -39,7 +39,7 @@ class Pretended:
 
 
 class Exchange:
-    """An array of some library that has nothing but DLPack."""
+    """An array of another library that has only DLPack."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -54,7 +54,7 @@ class Exchange:
 
 @pytest.fixture
 def gpu(device: str) -> str:
-    """Skip without a GPU under test."""
+    """Skip the test if no GPU is under test."""
     if device != "cuda":
         pytest.skip("needs --device cuda")
     return device

@@ -1,4 +1,4 @@
-"""The example of docs/reliability.md: a launch in a process of its own, as it stands there."""
+"""The example of docs/reliability.md, a launch in a separate process, runs as printed there."""
 
 from __future__ import annotations
 

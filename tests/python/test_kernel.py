@@ -1,4 +1,4 @@
-"""Kernels of one's own, run on the device under test."""
+"""Users' own kernels, run on the device under test."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ extern "C" __global__ void beyond(float *x) { x[1000000000LL + threadIdx.x] = 1;
 
 @pytest.fixture(scope="module")
 def kernel(device: str):  # type: ignore[no-untyped-def]
-    """A kernel of SOURCE by name, on the device under test."""
+    """Return a function that compiles a kernel of SOURCE by name for the device under test."""
     if device == "sim" and not hasattr(_core, "sim"):
         pytest.skip("this build has no simulator")
     return lambda entry, **options: coalesce.Kernel(SOURCE, entry, device=device, **options)
@@ -160,7 +160,8 @@ def test_aliased_arguments_stay_aliased(kernel) -> None:  # type: ignore[no-unty
     np.testing.assert_array_equal(x, 2 * np.arange(12))
     y = np.zeros(20, np.float32)
     y[:10] = 1
-    kernel("add")[1, 32](y[:10], y[:10], y[5:15], 10)  # each thread reads what none has yet written
+    # each thread reads an element before any thread has written it
+    kernel("add")[1, 32](y[:10], y[:10], y[5:15], 10)
     assert y[12:15].tolist() == [2, 2, 2]
     assert y[15:].tolist() == [0] * 5
 
@@ -188,7 +189,7 @@ def test_templates_and_manglings(kernel) -> None:  # type: ignore[no-untyped-def
 
 
 def test_ptx_text_is_taken_as_it_is(kernel, device: str) -> None:  # type: ignore[no-untyped-def]
-    # The compiler may write a newer PTX than the GPU's driver reads.
+    # The compiler may write a newer version of PTX than the GPU's driver can read.
     ptx = re.sub(r"\.version \d+\.\d+", ".version 8.0", kernel("scale").ptx, count=1)
     again = coalesce.Kernel(ptx, "scale", device=device)
     x = np.ones(5, np.float32)
@@ -315,18 +316,19 @@ def test_a_fault_is_reported_and_survived(kernel, device: str) -> None:  # type:
         kernel("scale")[1, 32](again, 2.0, 4)
         assert again.tolist() == [2] * 4
         return
-    # In a process of its own: the fault resets the GPU's context, which other libraries share.
+    # This test uses its own process, because a fault resets the GPU's context, which other
+    # libraries share.
     done = subprocess.run(
         [sys.executable, "-c", f"SOURCE = {SOURCE!r}\n{_FAULT}"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     reported, lost, later = done.stdout.split("----\n")
-    # Which fault a stray address is depends on where it strays to.
+    # The kind of fault depends on the memory that the stray address happens to hit.
     assert reported.startswith("kernel `beyond` failed on cuda:0")
     assert re.search("CUDA_ERROR_(ILLEGAL_ADDRESS|INVALID_ADDRESS_SPACE)", reported)
     assert 'device="sim"' in reported
     assert "memory is lost" in lost
-    # Whether a process may go on after a fault is the driver's decision; either way it is told.
+    # The driver decides whether a process can continue after a fault. Either way the error says so.
     assert later == ("[2.0, 2.0, 2.0, 2.0]\n" if "new calls work" in reported else "new process\n")
 
 

@@ -1,4 +1,4 @@
-"""What a kernel can be made from: files, architectures, templates, several kernels, PTX."""
+"""Sources of kernels: files, architectures, templates, several kernels, and PTX."""
 
 from __future__ import annotations
 
@@ -258,7 +258,8 @@ def test_variables_are_read_and_set(kernel: coalesce.Kernel) -> None:
 
 def test_variables_are_those_of_the_module(kernel: coalesce.Kernel, device: str) -> None:
     out, count = np.zeros(4, np.float32), np.zeros(1, np.int32)
-    kernel[3, 4](out)  # three blocks, one after another or together: the sum may be less on a GPU
+    # Blocks may run one after another or at the same time. On a GPU the sum may be smaller.
+    kernel[3, 4](out)
     tell = kernel.get_function("tell")
     tell[1, 1](count)
     assert count[0] == kernel.globals["calls"] == tell.globals["calls"]
@@ -283,7 +284,7 @@ def test_another_kernel_of_a_template_s_source(
     n = np.zeros(1, np.int32)
     count[1, 1](n)
     assert n[0] == 1
-    # The launch under Nsight Compute, which is kept where there is a GPU.
+    # If there is a GPU, the launch for Nsight Compute is kept.
     monkeypatch.setattr(devices, "gpu_status", lambda: devices.GpuStatus("ok", "1 GPU"))
     assert count.profile(1, 1, n)._launch.entry == "count"
     for again in (fill.get_function("fill<float>"), fill.get_function(fill.entry)):
@@ -322,7 +323,8 @@ def test_invalid_values_of_variables(
 def test_variables_of_ptx(kernel: coalesce.Kernel, device: str) -> None:
     again = coalesce.Kernel(kernel.ptx, "tell", device=device)
     assert again.globals["calls"] == 5
-    assert again.globals["calls"].dtype == np.uint32  # PTX knows sizes, not signs
+    # PTX knows the size of a variable, not its sign.
+    assert again.globals["calls"].dtype == np.uint32
     assert again.globals["ns::weights"].shape == (32,)
     again.globals["calls"] = 7
     out = np.zeros(1, np.int32)
@@ -334,7 +336,7 @@ def test_variables_of_ptx(kernel: coalesce.Kernel, device: str) -> None:
 
 
 class Handle:
-    """A stream as one library or another has it."""
+    """A stream in the forms that different libraries use."""
 
     def __init__(self, **attributes: object) -> None:
         self.__dict__.update(attributes)
@@ -371,7 +373,7 @@ NVCC = shutil.which("nvcc")
 
 @pytest.mark.skipif(NVCC is None, reason="there is no nvcc")
 def test_ptx_of_nvcc(tmp_path: Path, device: str) -> None:
-    """A kernel with a template, a shared array and a __constant__, from `nvcc -ptx -lineinfo`."""
+    """PTX from `nvcc -ptx -lineinfo`: a template kernel, a shared array and a __constant__."""
     source = tmp_path / "own.cu"
     source.write_text("""
     #include <cstdio>

@@ -1,4 +1,4 @@
-"""Every shipped kernel compiles, by NVRTC and by nvcc, and is what the catalogue says it is."""
+"""Every shipped kernel compiles with NVRTC and nvcc and matches its entry in the catalogue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def defines(entry, tile, real):
 
 
 def arch_of(entry, arch="sm_90"):
-    """Return the architecture to compile a variant for; instructions of sm_90a are no others'."""
+    """Return the architecture to compile a variant for; only sm_90a has the Hopper instructions."""
     return "sm_90a" if entry.tensor_maps else arch
 
 

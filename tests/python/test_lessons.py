@@ -1,4 +1,4 @@
-"""What the lessons need: recorded times, also where there are none, and exercises with checks."""
+"""Helpers of the lessons: recorded times, with and without a recording, and checked exercises."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _row(variant, ms, **options):
 
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
-    """A recording with invented figures, of a GPU that does not exist."""
+    """A recording with invented figures of a GPU that does not exist."""
     file = tmp_path / "recording.json"
     content = {
         "gpu": "Invented 1",
@@ -113,7 +113,7 @@ def test_sweep_takes_the_recorded_bandwidth():
     assert data.sectors.tolist() == [4, 8]
     assert data.gbps.tolist() == [9, 5]
     assert (data.source, data.device) == ("measured", "Invented 1, recorded 2001-02-03")
-    assert lessons.sweep("stride", [1, 3]).gbps is None  # 3 is not recorded
+    assert lessons.sweep("stride", [1, 3]).gbps is None  # no time of stride 3 was recorded
 
 
 @pytest.mark.usefixtures("unrecorded")
@@ -149,7 +149,7 @@ def test_lesson_kernels_have_sources():
         lessons.source("x")
 
 
-# Where the check of a starting point stops, and what it says.
+# The step at which the check of each starting point stops, and its message.
 STARTS = {
     "thread_number": ("result", ["x must run fastest"]),
     "which_warp": ("result", ["A row got a warp of its own"]),
@@ -209,7 +209,7 @@ def test_a_solution_passes(name):
     assert "solved" in str(verdict)
 
 
-# A solution, what a student writes instead of it, and what the verdict says: result or finding.
+# A solution, a student's change to it, and the verdict: a result or a finding.
 WRONG = [
     ("thread_number", "(threadIdx.y + blockDim.y", "(threadIdx.y + blockDim.x", "result", "wrong"),
     ("thread_number", "threadIdx.x + blockDim.x *", "1 + threadIdx.x + blockDim.x *", "result", ""),
@@ -324,7 +324,7 @@ def test_bank_conflicts_do_not_pass():
 
 
 def test_work_that_every_block_repeats_does_not_pass():
-    """Each request is coalesced, and there are far too many; what is written is always right."""
+    """All blocks repeat the same loads. The loads are coalesced and the result is right."""
     one = lessons.exercise("brighten")
     lines = [
         "__global__ void brighten(const float* image, float* out, int rows, int cols,",
@@ -337,7 +337,7 @@ def test_work_that_every_block_repeats_does_not_pass():
     verdict = one.check(again)
     assert verdict.stage == "check"
     assert "the same value" in verdict.text
-    # Also where nobody writes what another has written: only the reading is repeated.
+    # The verdict is the same if only the loads are repeated and the writes are not.
     thrifty = again.replace("out[i] =", "if (i / 256 % gridDim.x == blockIdx.x) out[i] =")
     wasteful = thrifty.replace("gain * image[i]", "gain * x").replace(
         "if (i /", "{ float x = __ldcv(image + i); if (i /"
@@ -368,7 +368,7 @@ __global__ void brighten(const float* image, float* out, int rows, int cols, flo
 
 
 def test_lockstep_does_not_pass():
-    """A warning of the check is a finding: the answer is right by luck."""
+    """The check warns, and the warning counts as a finding: the result is right only by luck."""
     text = """
 __global__ void brighten(const float* image, float* out, int rows, int cols, float gain) {
     __shared__ volatile float s[256];
@@ -407,7 +407,7 @@ def test_code_is_numbered_as_in_its_file(check_html):
     html = code._repr_html_()
     check_html(html)
     assert f"{number:4}</span>" in html
-    assert "font-weight:600" in html  # keywords
+    assert "font-weight:600" in html  # keywords are bold
 
 
 def test_code_marks_the_lines_that_another_variant_does_not_have(check_html):
@@ -435,7 +435,7 @@ def test_code_shows_a_part_and_folds_the_whole_file(check_html):
     assert source[code.first - 1] == code.splitlines()[0]
     assert code.whole is not None
     assert code.whole.splitlines() == source[code.whole.first - 1 :]
-    assert not code.whole.startswith("//")  # the first comment tells the costs
+    assert not code.whole.startswith("//")  # the first comment, which gives the costs, is removed
     html = code._repr_html_()
     check_html(html)
     count = len(code.whole.splitlines())

@@ -1,4 +1,4 @@
-"""Times that a lesson measures itself, on the GPU it runs on; the simulator stands in for one."""
+"""A lesson can measure its times on a GPU; here the simulator stands in for the GPU."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ LINK = re.compile(r"\]\(([^()\s]+)\)")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    if page.suffix == ".py":  # of a notebook the text cells, of a script nothing
+    if page.suffix == ".py":  # In a notebook only the text cells have links; a script has none.
         text = "\n".join(line for line in text.splitlines() if line.startswith("# "))
     text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
     for target in LINK.findall(text):
         if re.match(r"[a-z]+:|#", target):
-            continue  # elsewhere, or in the page itself
+            continue  # a link to another site, or within the page
         path = page.parent / target.partition("#")[0]
         assert path.exists(), f"{page.relative_to(ROOT)} links to {target}, which does not exist"
 

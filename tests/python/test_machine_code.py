@@ -1,4 +1,4 @@
-"""The machine code does what the PTX does: the same arrays, for every kernel that counting runs."""
+"""Machine code and PTX leave the same arrays, for every kernel that counting executes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def call(operation, variant, dtype, shape, **options):
         (operation, variant.name)
         for operation in ("matmul", "transpose", "row_sums", "column_sums")
         for variant in coalesce.variants(operation)
-        if not variant.hopper  # not simulated
+        if not variant.hopper  # the simulator does not execute these
     ],
 )
 def test_shipped_kernels(operation, variant, dtype):
@@ -45,7 +45,7 @@ def test_shipped_kernels(operation, variant, dtype):
         np.testing.assert_array_equal(plain, counted)
 
 
-# What a launch leaves depends on the order of threads, or on launches before it.
+# The results of these launches depend on the order of threads or on earlier launches.
 IN_ANY_ORDER = {"gather_scatter", "module_variables", "append", "shared_append"}
 
 
@@ -61,7 +61,8 @@ def test_awkward_kernels(entry):
         results = []
         for counts in (False, True):
             given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-            # In one thread of the host: what atomics and races leave depends on the blocks' order.
+            # One host thread runs the blocks, because atomics and races depend on the order of
+            # blocks.
             launch = counting.prepare(kernel, grid, block, given, shared)
             launch.run(counts=counts, workers=1)
             results.append([a for a in given if isinstance(a, np.ndarray)])
@@ -70,7 +71,7 @@ def test_awkward_kernels(entry):
 
 
 def test_wide_integers():
-    """Values of 64 bits lie in pairs of registers, and their sums carry from one to the other."""
+    """A 64-bit value is a pair of registers. A sum carries from the low to the high register."""
     source = """
     typedef unsigned long long wide;
     extern "C" __global__ void k(int n, const wide* a, const wide* b, const wide* c, wide* out) {
@@ -119,7 +120,7 @@ def test_wide_integers():
 
 
 def test_integers_packed_into_bytes_and_halves():
-    """The assembler makes I2IP of cvt.pack, and several instructions of vset4."""
+    """The assembler makes I2IP from cvt.pack, and several instructions from vset4."""
     source = """
     extern "C" __global__ void k(int n, const int* a, const int* b, const int* c, int* out) {
         int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -149,7 +150,7 @@ def test_integers_packed_into_bytes_and_halves():
 
 
 def test_asynchronous_copies_that_some_lanes_leave_out():
-    """A lane that copies nothing writes zeros, and its source may be any address."""
+    """A lane that copies nothing writes zeros, and its source address may be invalid."""
     source = """
     extern "C" __global__ void k(int n, const float* x, float* out) {
         __shared__ float tile[2][96];

@@ -1,4 +1,4 @@
-"""Calls in machine code: through pointers, and of code that is not in the cubin."""
+"""Calls in machine code: calls through pointers, and calls of code outside the cubin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ extern "C" __global__ void k(const int* which, float* x) {
     x[threadIdx.x] = table[which[threadIdx.x]](x[threadIdx.x]);
 }
 """
-# With a second kernel in the module, pointers to functions are places in a table.
+# If the module has a second kernel, a pointer to a function is an index into a table.
 TWO_KERNELS = POINTERS + 'extern "C" __global__ void other(float* x) { x[0] = table[0](x[0]); }'
 
 PRINTS = """
@@ -52,7 +52,7 @@ def test_each_lane_calls_its_own_function() -> None:
     assert why_ptx(kernel) == ""
     numbers = np.arange(32, dtype=np.float32)
     np.testing.assert_array_equal(x, np.where(numbers % 2, numbers**2, 2 * numbers))
-    # The lanes come back one function after the other, and nothing brings them together.
+    # The lanes return from one function after another, and nothing makes them reconverge.
     assert "smsp__inst_executed.sum" in p.inexact
     assert "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum" in p.inexact
 
@@ -80,7 +80,8 @@ def test_a_pointer_holds_the_same_address_in_both_codes(source: str) -> None:
     assert p.exact
     np.testing.assert_array_equal(addresses[0], addresses[1])
     assert len(set(addresses[0])) == 2
-    # The only kernel's functions lie in its code, 16 bytes an instruction; else they are numbered.
+    # If there is only one kernel, its functions lie in its code (16 bytes per instruction).
+    # Otherwise functions are numbered.
     assert all(addresses[0] % 16 == 0) == (source == POINTERS)
 
 
@@ -111,7 +112,7 @@ def test_printf_prints_and_its_code_is_not_counted(capfd: pytest.CaptureFixture[
     np.testing.assert_array_equal(x, np.arange(32) / 4 + 1)
     assert not p.exact
     assert all("printf" in why for name, why in p.inexact.items() if "smsp__inst" in name)
-    # Where nothing is printed, no such code runs.
+    # A kernel that does not print runs no such code.
     assert "smsp__inst_executed.sum" in kernel.profile(1, 32, 0, x).exact
 
 

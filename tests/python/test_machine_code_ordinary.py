@@ -1,4 +1,4 @@
-"""Ordinary CUDA C++ (tests/kernels/ordinary.cu) is executed as machine code, and as its PTX is."""
+"""The kernels of tests/kernels/ordinary.cu give the same results as machine code and as PTX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("machine_code")
 
 
 def results(entry: str, *options: str) -> list[np.ndarray]:
-    """Return what the PTX leaves and what the machine code leaves."""
+    """Return the arrays that the PTX leaves and those that the machine code leaves."""
     kernel = ordinary_cases.kernel(entry, *options)
     assert kernel._program(devices.resolve("sim")).why_ptx(entry) == ""
     left = []

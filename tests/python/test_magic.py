@@ -1,4 +1,4 @@
-"""`%%cuda`: in IPython's shell, and in a notebook that a Jupyter kernel executes."""
+"""`%%cuda` in IPython's shell and in a notebook that a Jupyter kernel executes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ template <int N> __global__ void fill(int *x) { x[threadIdx.x] = N; }
 
 
 class Session:
-    """A shell with the extension loaded, and what its cells print."""
+    """An IPython shell with the extension loaded; it keeps the output of its cells."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         config = Config()
@@ -50,7 +50,7 @@ class Session:
         return result.result
 
     def fails(self, cell: str, error: type[BaseException]) -> str:
-        """Run a cell that must fail with its message only; return what is shown."""
+        """Run a cell that must fail and show only its message; return what is shown."""
         self.run(cell)
         assert isinstance(self.error, error), self.error
         shown = self.out + self.err

@@ -1,4 +1,4 @@
-"""No text of a user becomes HTML: names, sources and titles are escaped in every report."""
+"""Reports escape every text of a user (names, sources and titles), so none becomes HTML."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ REPORTS = {
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 def test_a_text_stays_text(report, tmp_path):
     page = report(tmp_path)
-    assert type(page) is str  # Markup would escape what a caller adds to it
+    assert type(page) is str  # a Markup object would escape the text that a caller appends
     read = _Text(page)
     assert "hostile" not in read.tags
     assert HOSTILE in read.text

@@ -1,4 +1,4 @@
-"""coalesce.matmul: every variant against NumPy in float64, and what its arguments mean."""
+"""coalesce.matmul: every variant compared with NumPy in float64, and its options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coalesce import catalogue
 from coalesce.catalogue import best
 
 VARIANTS = [v.name for v in coalesce.variants("matmul") if not v.hopper]
-TENSOR_CORES = {"bf16": 2.0**-8, "tf32": 2.0**-11}  # the rounding of their operands
+TENSOR_CORES = {"bf16": 2.0**-8, "tf32": 2.0**-11}  # the rounding error of the operands
 TILED = [v.name for v in coalesce.variants("matmul") if v.tiles and not v.hopper]
 HOPPER = [v.name for v in coalesce.variants("matmul") if v.hopper]
 BLOCK_TILED = ("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined")
@@ -41,7 +41,7 @@ def operands(random, m, n, k, dtype):
 
 
 def assert_product(result, a, b, alpha=1.0, beta=0.0, c=None):
-    """The error of each element stays within what rounding K products can do."""
+    """Check each element: its error is at most what rounding K products can cause."""
     exact = alpha * (a.astype(np.float64) @ b.astype(np.float64))
     bound = abs(alpha) * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
     if beta:
@@ -65,7 +65,7 @@ def test_product(variant, shape, dtype, device, random):
 @pytest.mark.parametrize("shape", [(130, 140, 40), (129, 127, 9), (200, 132, 33)], ids=str)
 @pytest.mark.parametrize("variant", BLOCK_TILED)
 def test_product_of_several_block_tiles(variant, shape, dtype, device, random):
-    """Shapes larger than a block's tile, whose rows allow 16-byte loads or not."""
+    """Each shape is larger than a block's tile. Some allow 16-byte loads of rows, some do not."""
     a, b = operands(random, *shape, dtype)
     c = random.normal(size=shape[:2]).astype(dtype)
     arguments = {"alpha": 0.5, "beta": 2.0, "c": c}
@@ -75,7 +75,7 @@ def test_product_of_several_block_tiles(variant, shape, dtype, device, random):
 
 @pytest.mark.parametrize("variant", BLOCK_TILED)
 def test_operands_that_are_not_aligned_for_vectors(variant, dtype, device, random):
-    """Rows allow 16-byte loads, but the arrays begin between two multiples of 16 bytes."""
+    """Rows allow 16-byte loads, but the arrays do not begin at multiples of 16 bytes."""
     base = random.normal(size=2 * 32 * 32 + 2).astype(dtype)
     a, b = base[1 : 1 + 32 * 32].reshape(32, 32), base[-32 * 32 :].reshape(32, 32)
     assert_product(coalesce.matmul(a, b, variant=variant, device=device), a, b)
@@ -107,7 +107,7 @@ def test_exact_on_small_integers(device, random):
 
 
 def test_grids_beyond_65535_blocks_on_y(device, random):
-    """A product of more rows than the y axis has blocks for, at the smallest tile."""
+    """The product has more rows of blocks than the y axis of a grid allows."""
     rows = 65536 * 8 + 5
     a = random.integers(-3, 4, (rows, 2)).astype(np.float32)
     b = random.integers(-3, 4, (2, 3)).astype(np.float32)
@@ -277,7 +277,7 @@ def test_timing_of_nothing(device):
     assert timing.kernel_ms == timing.gflops == timing.gbps == 0
 
 
-# ---- what is refused ----
+# ---- errors ----
 
 A = np.ones((2, 3), np.float32)
 B = np.ones((3, 4), np.float32)
@@ -325,19 +325,19 @@ def test_refused(arguments, options, error, message):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_wide_indices(variant, device, random, monkeypatch):
-    """Matrices that 32 bits cannot index take the kernels with INDEX=size_t."""
+    """Matrices that 32-bit indices cannot reach use the kernels with INDEX=size_t."""
     monkeypatch.setattr("coalesce.catalogue.products._MOST_INT", 10)
     a, b = random.random((33, 17), np.float32), random.random((17, 40), np.float32)
     result = coalesce.matmul(a, b, variant=variant, device=device)
     np.testing.assert_allclose(result, a @ b, rtol=1e-5)
 
 
-# ---- rungs that need Hopper, and "best" ----
+# ---- variants that need Hopper, and "best" ----
 
 
 @pytest.fixture
 def hopper(device):
-    """Skip where there is no GPU of compute capability 9.0 or newer."""
+    """Skip the test if there is no GPU of compute capability 9.0 or newer."""
     if device != "cuda" or coalesce.devices()[0].compute_capability < (9, 0):
         pytest.skip("needs a GPU of compute capability 9.0")
     return device
@@ -346,7 +346,7 @@ def hopper(device):
 @pytest.mark.parametrize("tile", [32, 64, 128])
 @pytest.mark.parametrize("shape", [(33, 70, 1100), (64, 64, 2048), (130, 40, 65), (1, 1, 1)])
 def test_products_of_parts_of_k(tile, shape, random):
-    """The blocks of a cluster, and slices of a deep K, add up to the product."""
+    """The blocks of a cluster, and slices of a large K, add up to the product."""
     a, b = operands(random, *shape, np.float32)
     c = random.normal(size=shape[:2]).astype(np.float32)
     product = functools.partial(coalesce.matmul, a, b, variant="split_k", tile=tile, device="sim")
@@ -355,7 +355,7 @@ def test_products_of_parts_of_k(tile, shape, random):
 
 
 def test_the_profile_is_that_of_the_product(random):
-    """Not of the kernel that adds up its slices."""
+    """The profile is not that of the kernel that adds up the slices."""
     a, b = operands(random, 33, 70, 1100, np.float32)
     profile = coalesce.profile("matmul", a, b, variant="split_k", tile=32)
     assert "split_k" in profile.title
@@ -401,7 +401,7 @@ def test_product_on_hopper(variant, tile, shape, random):
 @pytest.mark.parametrize("variant", TENSOR_CORES)
 @pytest.mark.usefixtures("hopper")
 def test_rounded_operands_on_hopper(variant, shape, random):
-    """The error is that of rounding the operands; sums are float32."""
+    """The error is that of rounding the operands; the sums have float32 precision."""
     a, b = operands(random, *shape, np.float32)
     c = random.normal(size=shape[:2]).astype(np.float32)
     bound = 2 * TENSOR_CORES[variant] * np.abs(a).astype(float) @ np.abs(b).astype(float)
@@ -425,10 +425,10 @@ def rounded_to_bfloat16(x):
 @pytest.mark.parametrize("shift", [np.float32(0), np.float32(0.5)])
 @pytest.mark.usefixtures("hopper")
 def test_tf32x3_is_as_accurate_as_float32(shift, random):
-    """Its error is about that of the float32 rung; tf32's is far larger.
+    """tf32x3 has about the error of the float32 variant; tf32 has a far larger one.
 
-    With positive numbers all sums grow, and the tensor cores, which cut off, always err to one
-    side. That is the worst case.
+    All sums of positive numbers grow. Tensor cores truncate, so their errors all have the same
+    sign. This is the worst case.
     """
     a, b = random.random((256, 4096), np.float32), random.random((4096, 512), np.float32)
     a, b = a - shift, b - shift
@@ -530,7 +530,7 @@ def test_tensor_maps_are_for_one_compute_capability(variant):
 
 
 def test_bfloat16_is_for_bf16_only():
-    bits = np.zeros((4, 4), "V2")  # as a GPU array of bfloat16 is described
+    bits = np.zeros((4, 4), "V2")  # a GPU array of bfloat16 is described as 2-byte void
     with pytest.raises(TypeError, match=r"a has dtype \|V2; matmul takes float32 or float64"):
         coalesce.matmul(bits, bits, variant="tf32", device="sim")
     found = coalesce.matmul(bits, bits, variant="bf16", device="sim")

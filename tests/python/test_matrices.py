@@ -17,7 +17,7 @@ def kernel(source: str, entry: str | None = None, **options: object) -> coalesce
     return coalesce.Kernel(source, entry, device="sim", **options)
 
 
-# Each lane gives the address of a row of 16 bytes in x, which lies in shared memory.
+# Each lane passes the address of a row of 16 bytes of x, which lies in shared memory.
 MOVE = """
 __device__ unsigned at(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 extern "C" __global__ void load(const unsigned* x, const unsigned* rows, unsigned* out) {
@@ -52,7 +52,7 @@ def moving(entry: str, count: int, transposed: bool) -> coalesce.Kernel:
 
 
 def elements(rows: np.ndarray, count: int, transposed: bool) -> np.ndarray:
-    """Return where each lane's two elements of each matrix lie, in elements of 16 bits."""
+    """Return the index (in 16-bit elements) of each lane's two elements of each matrix."""
     row, column = (LANE // 4)[:, None], (LANE % 4 * 2)[:, None] + [0, 1]
     if transposed:
         row, column = column, row
@@ -110,7 +110,7 @@ def test_lanes_whose_addresses_are_not_used_may_have_any() -> None:
     assert out[4] == 1
 
 
-# Each warp writes rows, and another warp's lanes read them as a matrix.
+# Each warp writes rows, and the lanes of another warp read them as a matrix.
 SHARING = """
 __device__ unsigned at(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
 extern "C" __global__ void k(const unsigned* x, unsigned* out) {
@@ -209,10 +209,11 @@ def test_fragments_of_mma_h(
     rng = np.random.default_rng(m * n * k)
     low = 0 if kind == "u1" else -4
     a, b, c = (rng.integers(low, 5, s) for s in ((m, k), (k, n), (m, n)))
-    wanted = (a @ b + c).astype(sum_kind)  # small integers: exact in all types
+    wanted = (a @ b + c).astype(sum_kind)  # small integers are exact in all types
 
     def stored(x: np.ndarray, layout: str, dtype: str) -> tuple[np.ndarray, int]:
-        padded = np.zeros(np.array(x.shape) // 16 * 16 + 32, np.float64)  # strides with padding
+        # padded rows, to test strides
+        padded = np.zeros(np.array(x.shape) // 16 * 16 + 32, np.float64)
         padded[: x.shape[0], : x.shape[1]] = x
         padded = padded.T if layout == "col" else padded
         if dtype == "u2":  # bfloat16

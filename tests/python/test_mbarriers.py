@@ -38,7 +38,7 @@ __device__ void bring(unsigned to, const void* from, int bytes, unsigned b) {
 }
 """
 
-# Tiles of x pass through a ring of two stages; each thread adds what its neighbour holds.
+# Tiles of x pass through a ring buffer of two stages. Each thread adds its neighbour's element.
 RING = (
     HELPERS
     + """
@@ -301,7 +301,7 @@ def test_bulk_copies_that_are_not_simulated_are_refused() -> None:
     ],
 )
 def test_modifiers_of_other_instructions_are_refused(instruction: str) -> None:
-    """In PTX as a user gives it, as the compiler's assembler would not take it either."""
+    """The user's PTX contains them; the CUDA assembler would refuse them, too."""
     ptx = coalesce.Kernel(
         HELPERS
         + """

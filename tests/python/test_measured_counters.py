@@ -1,4 +1,4 @@
-"""Hardware counters beside predictions: reading ncu's output, and saying what is missing."""
+"""Measured counters beside predictions: parsing the output of ncu, and its error messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def p():
 
 
 def fake_ncu(tmp_path, body):
-    """Write a program that is called as ncu is; `body` sees `metrics`, `log` and `rest`."""
+    """Write a program that replaces ncu; `body` can use `metrics`, `log` and `rest`."""
     program = tmp_path / "ncu"
     text = f"""\
         #!{sys.executable}
@@ -87,7 +87,7 @@ def test_counters_beside_predictions(p, tmp_path):
     text = repr(found)
     assert "NVIDIA H200" in text
     assert "All 1 exact predictions equal the hardware's counters." in text
-    assert text.count("[1]") == 2  # the reason is a note below the table
+    assert text.count("[1]") == 2  # a note below the table gives the reason
     assert f"[1] {p.inexact[TIME]}" in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -170,7 +170,7 @@ def test_the_launch_can_be_repeated_elsewhere():
     kernel = coalesce.Kernel(source, "add<16>", options, headers=headers, device="sim")
     p = kernel.profile(1, 32, x, 2.0)
     again = pickle.loads(pickle.dumps(p._launch))
-    assert not again.arguments[0].any()  # as it was before
+    assert not again.arguments[0].any()  # the array is unchanged
     again.run(device="sim")
     np.testing.assert_array_equal(again.arguments[0], x)
     assert x.sum() == 16 * 6

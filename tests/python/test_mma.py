@@ -1,6 +1,6 @@
-"""Products of matrices on tensor cores equal, bit by bit, what a GPU returned.
+"""Matrix products on tensor cores equal the results of a GPU bit by bit.
 
-`tests/record_mma.py` recorded them; `tests/matrix_cases.py` has the forms and their operands. The
+`tests/record_mma.py` recorded them; `tests/matrix_cases.py` defines the forms and the operands. The
 arithmetic of older compute capabilities is compared with a reference in NumPy.
 """
 
@@ -19,7 +19,7 @@ from coalesce.arrays import devices
 
 FORMS = {form.opcode: (seed, form) for seed, form in enumerate(matrix_cases.forms())}
 RECORDED = Path(__file__).parents[1] / "data" / "mma_h200.npz"
-# One form of each way to compute, for what takes longer.
+# One form for each kind of arithmetic, for slow tests.
 FEW = [
     "m8n8k4.row.col.f16.f16.f16.f16", "m8n8k4.col.row.f32.f16.f16.f32",
     "m16n8k8.row.col.f16.f16.f16.f16", "m16n8k16.row.col.f32.f16.f16.f32",
@@ -75,11 +75,11 @@ def test_machine_code_returns_what_the_gpu_did(name: str) -> None:
     assert_same_bits(d, recorded()[opcode])
 
 
-# --- older tensor cores, after the literature that matrix_arithmetic.hpp cites ---
+# --- older tensor cores, after the publications that matrix_arithmetic.hpp cites ---
 
 
 def parts(bits: np.ndarray, kept: Format) -> tuple[np.ndarray, np.ndarray]:
-    """Return significands with signs, and exponents; finite numbers only."""
+    """Return signed significands and exponents, of finite numbers only."""
     word = (bits >> np.uint64(kept.bits - 1 - kept.exponent - kept.fraction)).astype("i8")
     exponent = word >> kept.fraction & ((1 << kept.exponent) - 1)
     significand = word & ((1 << kept.fraction) - 1) | (exponent > 0) << kept.fraction
@@ -89,7 +89,7 @@ def parts(bits: np.ndarray, kept: Format) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fused(form: Mma, a: np.ndarray, b: np.ndarray, c: np.ndarray, bits: int, kept: int = 23):
-    """Return c plus the products of a and b, aligned and truncated: of 32 bits."""
+    """Return c plus the products of a and b, aligned and truncated, as 32-bit floats."""
     fa, fb = FORMATS[form.a], FORMATS[form.b]
     (sa, ea), (sb, eb), (sc, ec) = parts(a, fa), parts(b, fb), parts(c, FORMATS["f32"])
     products = sa[:, :, :, None] * sb[:, None]

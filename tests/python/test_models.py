@@ -1,4 +1,4 @@
-"""The models of caches and time against recordings of an H200 (tests/data/models_h200.json)."""
+"""The models of caches and time compared with recordings of an H200 (models_h200.json)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coalesce.simulate import counting
 
 DATA = Path(__file__).parents[1] / "data"
 RECORDED = counter_cases.load(DATA / "models_h200.json")
-# Those that take moments: of the products some with caches that hit and some that do not.
+# The cases that run quickly. The products include cases with high and low hit rates.
 QUICK = [
     *(
         f"{operation}/{v.name} 512x512 float32"
@@ -32,14 +32,14 @@ QUICK = [
 ]
 
 
-# The modelled time of `vectorized` row sums is 8 % too short; that of `warp_per_row` is 5 % too
-# long. That of the transpose `naive_write` is 16 % too short; that of `vectorized` 6 % too long.
+# Modelled times that are too short: row sums `vectorized` (8 %), transpose `naive_write` (16 %).
+# Modelled times that are too long: row sums `warp_per_row` (5 %), transpose `vectorized` (6 %).
 OUT_OF_ORDER = [
     ("transpose/naive_write 512x512 float32", "transpose/vectorized 512x512 float32"),
     ("row_sums/warp_per_row 512x512 float32", "row_sums/vectorized 512x512 float32"),
 ]
 
-# Products of which a thread computes many elements: few warps, whose latency counts.
+# In these products a thread computes many elements. There are few warps, so latency matters.
 IN_REGISTERS = (
     *("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined"),
     "split_k",
@@ -52,7 +52,7 @@ def quick(name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def launches():
-    """(metrics recorded, what was modelled) of launches, by case."""
+    """Return (recorded metrics, modelled values) of each launch by case."""
     recorded = {launch["case"]: launch["metrics"] for launch in RECORDED["launches"]}
     return {
         case.name: (recorded[case.name], case.run("sim", timed=True)[-1][1].modelled)
@@ -62,7 +62,7 @@ def launches():
 
 
 def both(launches, metric):
-    """(modelled, measured) of each launch."""
+    """Return (modelled, measured) of each launch."""
     return {name: (m.metrics()[metric], real[metric]) for name, (real, m) in launches.items()}
 
 
@@ -74,7 +74,7 @@ def test_l1_hit_rates(launches):
     pairs = both(launches, "l1tex__t_sector_hit_rate.pct")
     off = {name: abs(ours - theirs) for name, (ours, theirs) in pairs.items()}
     assert statistics.median(off.values()) < 0.1
-    # Hardware counts stores that follow each other in a line as hits more seldom.
+    # The hardware counts consecutive stores to one line as hits less often.
     assert {name for name, points in off.items() if points > 3} == {
         "transpose/naive_read 512x512 float32"
     }
@@ -84,7 +84,7 @@ def test_l2_sectors(launches):
     reads = shares(both(launches, "lts__t_sectors_srcunit_tex_op_read.sum"))
     assert statistics.median(reads.values()) == 0
     assert max(reads.values()) < 0.05
-    # Those whose multiprocessors share what they read, of which 15 to 35 % is merged.
+    # In these cases several multiprocessors read the same data; L2 merges 15 to 35 % of it.
     shared = {
         n for n, (_, m) in launches.items() if m.caches["l2_merged"] > 0.05 * m.caches["l2_reads"]
     }
@@ -103,13 +103,13 @@ def test_dram_bytes(launches):
     reads = shares(both(launches, "dram__bytes_read.sum"))
     assert statistics.median(reads.values()) < 0.005
     assert max(reads.values()) < 0.02
-    # What 512 x 512 floats write stays in the second level.
+    # The 512 x 512 floats that the kernel writes stay in L2.
     assert all(m.metrics()["dram__bytes_write.sum"] == 0 for _, m in launches.values())
 
 
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_lookups_of_tags(width):
-    """Lines of a load that share a set are looked up one after the other."""
+    """The tags of lines in the same set are looked up one after another."""
     recorded = counter_cases.load(DATA / "tag_sets_h200.json")
     counted = {launch["case"]: launch["metrics"] for launch in recorded["launches"]}
     (metric,) = recorded["metrics"]
@@ -125,14 +125,15 @@ def test_lookups_of_tags(width):
 def test_times(launches):
     off = shares(both(launches, "gpu__time_duration.sum"))
     assert statistics.median(off.values()) < 0.1
-    # Where the PTX is counted, for want of machine code: the assembler unrolls and merges loads.
+    # These cases have no machine code, so the PTX is counted. The assembler unrolls and merges
+    # loads.
     known = {"column_sums/thread_per_column 512x512 float32", "matmul/tiled 512x512x512 float32"}
     others = {name: share for name, share in off.items() if name not in known}
     assert max(others.values()) < 0.25
 
 
 def test_the_order_of_variants(launches):
-    """Of two variants whose measured times differ by more than a tenth the faster is predicted."""
+    """If two measured times differ by more than 10 %, the prediction orders them right."""
     by_operation = {}
     for name, times in both(launches, "gpu__time_duration.sum").items():
         by_operation.setdefault(name.partition("/")[0], []).append((name, *times))
@@ -148,7 +149,7 @@ def test_the_order_of_variants(launches):
 
 
 def time_on_recorded_counts(launch):
-    """Return what the time model makes of recorded counts, without the latency of a warp."""
+    """Return the modelled time for recorded counts, without the latency of a single warp."""
     m = launch["metrics"]
     shared = m["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"]
     work = {
@@ -170,7 +171,7 @@ def time_on_recorded_counts(launch):
 
 
 def test_products_on_recorded_counts():
-    """Without the simulator: the time model alone, at all sizes from 512 to 4096."""
+    """The time model alone, without the simulator, at all sizes from 512 to 4096."""
     found = {}
     for launch in RECORDED["launches"]:
         if launch["kernel"] in IN_REGISTERS:
@@ -213,14 +214,14 @@ def test_occupancy_is_as_recorded(kernel, threads, registers, shared):
     )
     names = ("blocks", "registers", "shared_mem", "warps")
     recorded = min(limits[f"launch__occupancy_limit_{name}"] for name in names)
-    # The recorded limit by shared memory is that of the part the driver had set aside.
+    # The recorded limit by shared memory depends on the part that the driver had reserved.
     assert _core.model.occupancy("h200", threads, registers, shared)["blocks"] >= recorded
     found = _core.model.occupancy("h200", threads, registers, 0)["blocks"]
     assert found == min(limits[f"launch__occupancy_limit_{n}"] for n in names if n != "shared_mem")
 
 
 def test_the_first_blocks_represent_the_launch():
-    """What two rounds of blocks tell of the grid is what all of them do, nearly."""
+    """The first two waves of blocks predict the rates of the whole grid, approximately."""
     a = np.zeros((1024, 1024), np.float32)
     found = []
 
@@ -242,7 +243,7 @@ def test_the_first_blocks_represent_the_launch():
     for name, ours in part.metrics().items():
         if "dram" not in name:
             assert ours == pytest.approx(whole.metrics()[name], rel=0.1), name
-    # The first rounds read what the others find in the second level.
+    # The first waves load into L2 what later blocks find there.
     read = "dram__bytes_read.sum"
     assert 0.4 < part.metrics()[read] / whole.metrics()[read] < 2
 
@@ -260,7 +261,7 @@ def test_profiles_report_the_modelled_values():
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
     }
-    # Of eight lanes that read a sector, one fetches it; none of the stores hits.
+    # Of eight lanes that read a sector, one misses and seven hit; no store hits.
     assert p.metrics()["l1tex__t_sector_hit_rate.pct"] == pytest.approx(700 / 9)
     assert p.metrics()["dram__bytes_read.sum"] == a.nbytes
     for text in (" ".join(p.to_text().split()), p.to_html()):

@@ -1,4 +1,4 @@
-"""Every lesson runs from top to bottom, and counts what its stored notebook says it counts."""
+"""Every lesson runs from top to bottom and gives the counts that its stored notebook shows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ make = _make()
 
 
 def _predictions(cell: Any) -> list[tuple[str, str]]:
-    """Return the names of a cell's predictions with what was measured."""
+    """Return the names of a cell's predictions, each with the measured value."""
     shown = (o.get("data", {}).get("text/html", "") for o in cell.outputs)
     return [found for html in shown for found in _PREDICTION.findall(html)]
 
@@ -53,10 +53,10 @@ def _printed(cell: Any) -> str:
 
 
 @pytest.mark.usefixtures("on_simulator")
-@pytest.mark.filterwarnings("ignore")  # of Jupyter's own libraries
+@pytest.mark.filterwarnings("ignore")  # Jupyter's own libraries warn
 @pytest.mark.parametrize("lesson", make.lessons(), ids=lambda lesson: lesson.stem)
 def test_lesson(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the stored outputs are the simulator's
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the stored outputs were made on the simulator
     stored = nbformat.read(lesson.with_suffix(".ipynb"), as_version=4)
     ran = make.run(lesson)
     assert [c.source for c in ran.cells] == [c.source for c in stored.cells], (
@@ -70,7 +70,7 @@ def test_lesson(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_predictions_and_their_explanations_belong_together() -> None:
-    """Each question is asked once and explained; no mistake that is named is the right answer."""
+    """Each question is asked once and explained, and no listed mistake is the right answer."""
     measured: dict[str, str] = {}
     for lesson in make.lessons():
         for cell in nbformat.read(lesson.with_suffix(".ipynb"), as_version=4).cells:
@@ -90,12 +90,13 @@ def test_predictions_and_their_explanations_belong_together() -> None:
 
 
 def test_answers_are_folded_away() -> None:
-    """A stored prediction shows its answer only in an element that is closed."""
+    """A stored prediction contains its answer only inside a closed element."""
     for lesson in make.lessons():
         for cell in nbformat.read(lesson.with_suffix(".ipynb"), as_version=4).cells:
             if cell.cell_type != "code" or not _predictions(cell):
                 continue
-            (output,) = cell.outputs  # nothing beside the prediction, such as a plot
+            # the cell shows the prediction and nothing else, such as a plot
+            (output,) = cell.outputs
             before, _, after = output.data["text/html"].partition("<details>")
             assert "Measured:" in after
             assert "Measured:" not in before
@@ -103,7 +104,7 @@ def test_answers_are_folded_away() -> None:
 
 
 def test_assignments_for_nbgrader(tmp_path: Path) -> None:
-    """Each exercise is a cell to solve and a locked test, and the instructor's version passes."""
+    """Each exercise has a cell to solve and a locked test, and the instructor's version passes."""
     make.write_assignments(tmp_path)
     assert "code_stub" in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8")
     graded = {}
@@ -157,9 +158,9 @@ def test_nbgrader_grades_the_assignments(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("on_simulator")
-@pytest.mark.filterwarnings("ignore")  # of Jupyter's own libraries
+@pytest.mark.filterwarnings("ignore")  # Jupyter's own libraries warn
 def test_a_reader_who_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a guess in each cell the lesson runs, compares, and counts the score."""
+    """With a guess in each cell, the lesson runs, compares the guesses and shows the score."""
     from nbclient import NotebookClient
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

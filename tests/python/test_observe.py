@@ -1,4 +1,4 @@
-"""Events in batches for a function: all of them, in order, and what it raises ends the launch."""
+"""A function receives all events in order, in batches; an exception in it ends the launch."""
 
 from __future__ import annotations
 

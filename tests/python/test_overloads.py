@@ -26,7 +26,7 @@ def test_results(tmp_path):
     options = {"": ARRAY, ", return_timing=True": TIMED, ", check=True": CHECKED}
     lines = [f"reveal_type({call.format(option)})" for call in calls.values() for option in options]
     lines.append("def either(flag: bool) -> None: coalesce.transpose(a, return_timing=flag)")
-    lines += [call.format(", colour=1") for call in calls.values()]  # an option there is not
+    lines += [call.format(", colour=1") for call in calls.values()]  # an option that does not exist
     file = tmp_path / "calls.py"
     file.write_text("import coalesce\nimport numpy as np\na = np.ones((8, 8))\n" + "\n".join(lines))
     out, err, _ = api.run([str(file), "--strict", "--hide-error-context"])

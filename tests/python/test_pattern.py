@@ -1,4 +1,4 @@
-"""Patterns: what the addresses of a warp are called, and what is said of them."""
+"""Patterns: the name and the description of the addresses of a warp."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_global_memory(addresses, width, kind, words):
     ],
 )
 def test_inactive_lanes(lanes, step, kind, words):
-    """What is told is how the addresses follow from the lanes, whichever are active."""
+    """The description says how addresses depend on lanes, whichever lanes are active."""
     mask = sum(1 << lane for lane in lanes)
     pattern = classify([4096 + step * i for i in LANES], 4, mask)
     assert pattern.kind == kind
@@ -68,7 +68,7 @@ def test_inactive_lanes(lanes, step, kind, words):
 
 
 def test_incomplete_runs_of_lanes():
-    """At the edge of a grid the lanes of a run beyond it are not active."""
+    """At the edge of a grid, the lanes beyond the edge are inactive."""
     mask = sum(1 << i for i in LANES if i % 4 < 3)
     pattern = classify([400 * (i // 4) + 4 * (i % 4) for i in LANES], 4, mask)
     assert (pattern.kind, pattern.name) == ("runs", "8 runs of 3")
@@ -83,7 +83,7 @@ def test_incomplete_runs_of_lanes():
     ],
 )
 def test_warps_of_blocks_whose_rows_do_not_divide_them(block, steps, kind, words):
-    """The addresses are a sum of steps along x, y and z, wherever a warp begins."""
+    """An address is a sum of steps along x, y and z, wherever in the block the warp begins."""
     x, y, z = block
     threads = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
     for first in range(0, len(threads) - 31, 32):
@@ -157,7 +157,7 @@ def test_shared_memory(addresses, width, name):
 @pytest.mark.parametrize("width", [4, 8, 16])
 @pytest.mark.parametrize("step", [1, 2, 16, 17])
 def test_pictures_and_sentences_agree_about_conflicts(kind, mask, width, step):
-    """Lanes are served in groups by their numbers, whether the others are active or not."""
+    """Lanes are served in groups by lane number, whether or not all of them are active."""
     addresses = [width * step * (i // 2 * 2 if step == 2 else i) for i in LANES]
     sentence = classify(addresses, width, mask, space="shared", load=kind == "load").name
     picture = draw.bank_board(addresses, width, mask, kind=kind).headline

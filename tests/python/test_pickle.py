@@ -1,4 +1,4 @@
-"""Kernels and errors that travel to other processes. Needs no GPU."""
+"""Kernels and errors can be sent to other processes. Needs no GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plots: what they show, and that measured and modelled never look alike."""
+"""Plots show the right values, and measured and modelled values look different."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 @pytest.fixture(autouse=True)
 def figures(monkeypatch):
-    """Draw without a screen, and close every figure."""
+    """Draw without a screen; close every figure after the test."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -27,7 +27,7 @@ def figures(monkeypatch):
 
 
 class Profile:
-    """As much of a profile as a plot needs."""
+    """A stand-in for a profile with only the attributes that a plot needs."""
 
     def __init__(self, title, measured_ms=None, modelled_ms=None, sectors=4.0, dram=None):
         self.title, self.measured_ms, self.modelled_ms = title, measured_ms, modelled_ms
@@ -241,7 +241,7 @@ class TestRoofline:
         work = {"a": Work(8e9, 2e9, 4.0, measured=True), "b": Work(8e9, 1e8, 2.0)}
         ax = plots.roofline(work, peak_gflops=60_000, peak_gbps=3_000)
         roof, a, b = ax.lines
-        assert roof.get_xydata()[1].tolist() == [20, 60_000]  # the ridge
+        assert roof.get_xydata()[1].tolist() == [20, 60_000]  # the ridge of the roofline
         left, rate = roof.get_xydata()[0]
         assert rate == pytest.approx(left * 3_000)
         assert a.get_xydata().tolist() == [[4, 2000]]

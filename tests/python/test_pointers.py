@@ -1,4 +1,4 @@
-"""coalesce.pointer: an argument that points into an array, as `d_x + r` in a CUDA program."""
+"""coalesce.pointer: an argument that points into an array, like `d_x + r` in a CUDA program."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_an_element_of_a_matrix(device):
 
 
 def test_two_pointers_into_one_array(device):
-    """As in the halves of a work array, of which each kernel reads one and writes the other."""
+    """Each kernel reads one half of a work array and writes the other half."""
     x = np.arange(20, dtype=np.float32)
     before = x.copy()
     kernel = coalesce.Kernel(NEIGHBOURS, device=device)
@@ -66,7 +66,8 @@ def test_a_slice_may_not_be_left_and_the_message_names_the_pointer():
     kernel = coalesce.Kernel(NEIGHBOURS, device="sim")
     with pytest.raises(coalesce.MemoryFault, match=r"`x` is a slice .*coalesce\.pointer\(array, n"):
         kernel[1, 128](x[1:99], np.zeros(98, np.float32), 98)
-    with pytest.raises(coalesce.MemoryFault) as error:  # the whole array does not contain it
+    # the address is outside even of the whole array
+    with pytest.raises(coalesce.MemoryFault) as error:
         kernel[1, 128](x[:98], np.zeros(98, np.float32), 98)
     assert "is a slice" not in str(error.value)
 

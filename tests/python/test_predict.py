@@ -1,4 +1,4 @@
-"""Predictions: a guess beside what was measured, an answer that stays hidden, and a score."""
+"""Predictions: the guess beside the measured value, a hidden answer, and a score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def no_score(monkeypatch):
 
 @pytest.fixture
 def stride(monkeypatch):
-    """A question with an explanation, and a mistake that is known."""
+    """A question with an explanation and one known mistake."""
     answer = _answers.Answer("Each lane has `one` sector.", {4: "You counted bytes."})
     monkeypatch.setitem(_answers.ANSWERS, "stride", answer)
 

@@ -1,4 +1,4 @@
-"""Every command that the README, the pages and the help texts print does what it is printed for."""
+"""The commands in the README, the documentation and the help texts do what the text says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coalesce.cli import parser
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/*.md", "notebooks/*.md"]
 
-# The kernel that the printed commands run, whatever its file is called there.
+# The kernel for the printed commands; the printed file names differ.
 KERNEL = """\
 __global__ void scale(float* x, float factor, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -56,16 +56,16 @@ def printed(text: str) -> Iterator[str]:
 
 
 def commands(start: str) -> list[str]:
-    """Return the printed commands that begin with a word."""
+    """Return the printed commands that begin with this word."""
     found = {c for text in (*pages(), *helps().values()) for c in printed(text)}
     return sorted(c for c in found if re.match(rf"{start}( |$)", c))
 
 
 def small(words: list[str]) -> list[str]:
-    """Return a printed command with small arrays; it says the same at any size."""
+    """Return a printed command with small arrays; the size does not change its message."""
     kernels = any(word.endswith(".cu") for word in words)
     if words[0] in ("demo", "bench", "report", "explain") and not kernels:
-        words = [*words, "--size", "32"]  # the last --size counts
+        words = [*words, "--size", "32"]  # the last --size is used
     return words
 
 
@@ -83,11 +83,11 @@ def test_coalesce(command, tmp_path, monkeypatch, capsys):
         Path(file).write_text(KERNEL)
     words = ["scale" if word == "ENTRY" else word for word in words]
     program = cli._program(words)
-    if program is not None:  # test_programs.py runs some, where there is a compiler
+    if program is not None:  # test_programs.py runs some of these if there is a compiler
         assert parser.parse_program(program[0]).command == words[0]
         return
     if len(words) == 1 and words[0] in ("run", "check", "explain"):
-        return  # prose names the command; it needs arguments
+        return  # prose only names the command; the arguments are missing
     assert cli.main(small(words)) == 0
     captured = capsys.readouterr()
     assert captured.out
@@ -104,7 +104,7 @@ def test_commands_printed_by_results(words, capsys, monkeypatch):
 
 
 def test_every_printed_command_is_tested():
-    """The list is of what is printed; it would be empty if the pattern did not fit."""
+    """The list of commands is not empty: an empty list would mean that the pattern is wrong."""
     named = {command.split()[1] for command in COALESCE}
     assert named >= set(cli.COMMANDS)
     assert len(COALESCE) > 12
@@ -157,7 +157,7 @@ def test_extras_named_in_pip_commands_exist():
 @pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the checkout")
 @pytest.mark.parametrize("command", commands("pytest"))
 def test_pytest_reads_its_options(command):
-    """Read from the root, where a value that stands apart could be taken for a path of tests."""
+    """pytest runs in the root folder, where it could take an option's value for a test path."""
     editable = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     done = subprocess.run(
         [sys.executable, "-m", *command.split(), *editable, "--help"],

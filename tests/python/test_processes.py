@@ -1,4 +1,4 @@
-"""Forks beside running launches, and the interpreter's end under them."""
+"""A fork, and the end of the interpreter, while launches are running."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-# Launches one kernel over and over in a thread, each launch long enough to be met under way.
+# Launches a kernel again and again in a thread. Each launch is long enough to be interrupted.
 PREPARE = """
 import os, signal, sys, threading, time
 import numpy as np, coalesce

@@ -1,4 +1,4 @@
-"""Profiles: what is counted, by line and by access, and what is demanded of it."""
+"""Profiles: the counts by line and by access, and the assertions about them."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def line_of(source: str, comment: str) -> int:
 
 @pytest.fixture(scope="module")
 def patterns():
-    """A profile of one warp that accesses memory in all the ways of PATTERNS."""
+    """Return the profile of one warp that accesses memory in all patterns of PATTERNS."""
     kernel = coalesce.Kernel(PATTERNS, "patterns", device="sim")
     x = np.arange(1024, dtype=np.float32)
     particles = np.zeros(32, np.dtype([(f, np.float32) for f in ("x", "y", "z", "mass")]))
     index = (np.arange(32, dtype=np.int32) * 40) % 1024
     out = np.zeros(32, np.float32)
     p = kernel.profile(1, 32, x, particles, index, out, 256)
-    assert out.any()  # as after a launch
+    assert out.any()  # the kernel has written its result, as in a launch
     return p
 
 
@@ -241,7 +241,7 @@ def test_the_verdict_names_the_wasteful_line():
     p = matmul("naive")
     worst = max(p.lines(), key=lambda line: line.sectors)
     assert "sum += a[" in worst.source
-    assert [a.per_request for a in worst.accesses] == [32, 1]  # a, then b: one address a warp
+    assert [a.per_request for a in worst.accesses] == [32, 1]  # a, then b: one address per warp
     assert worst.share > 0.9
     assert p.sectors_per_request == {"load": 16.5, "store": 32}
     assert p.verdict[0].startswith("Global memory takes")
@@ -281,7 +281,7 @@ def test_accesses_of_headers_belong_to_the_calling_line():
     kernel = coalesce.Kernel(source, "k", headers={"twice.h": header}, device="sim")
     p = kernel.profile(1, 32, np.ones(64, np.float32), np.zeros(32, np.float32))
     loads = [a for a in p.accesses() if a.kind == "load"]
-    assert [a.line for a in loads] == [3]  # where the kernel's author called it
+    assert [a.line for a in loads] == [3]  # the line that the kernel's author wrote
 
 
 def test_ptx_without_lines(on_simulator):

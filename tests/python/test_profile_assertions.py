@@ -1,4 +1,4 @@
-"""Assertions about profiles: what passes, what fails, and what a failure shows."""
+"""Assertions about profiles: which ones pass or fail, and what a failure prints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_true_assertions_pass(naive, padded):
     padded.assert_bytes_used(1)
     padded.assert_no_bank_conflicts()
     naive.assert_sectors_per_request(load=16.5, store=32)
-    naive.assert_no_bank_conflicts()  # has no shared memory
+    naive.assert_no_bank_conflicts()  # the kernel has no shared memory
     assert padded.bank_conflicts == 0
 
 
@@ -51,8 +51,8 @@ def test_sectors_per_request(naive):
     assert message.startswith("global loads take 16.5 sectors per request; at most 4 wanted")
     assert f"line {line}: sum += a[INDEX(row) * K + k] * b[INDEX(k) * N + col];" in message
     assert "32 sectors, ideal 4" in message
-    assert "1 sector," not in message  # b is not to blame
-    assert "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef" in message  # the lanes, each in a sector of its own
+    assert "1 sector," not in message  # the message does not blame b
+    assert "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef" in message  # each lane reads its own sector
     with pytest.raises(AssertionError):
         naive.assert_sectors_per_request(load=4.0, line=line)
     with pytest.raises(AssertionError, match="global stores take 32"):
@@ -136,13 +136,15 @@ def test_a_plain_assert_is_explained_by_pytest(tmp_path):
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # it may be installed, or not
+        # a developer's environment may or may not have installed the plugin
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert done.returncode == 1
     assert "3968 == 0" in done.stdout
     assert "32-way bank conflict" in done.stdout
     assert "= tile[tx][ty + j]" in done.stdout
-    assert "wavefront 31" in done.stdout  # the picture
+    assert "wavefront 31" in done.stdout  # the picture of the wavefronts
     assert "bank conflicts cost 3,968 wavefronts" in done.stdout
     assert "the kernel has no shared access at line 1" in done.stdout
-    assert "_assertions.py" not in done.stdout  # where the test fails, not where it is judged
+    # the report shows the failing line of the test, not the package's code
+    assert "_assertions.py" not in done.stdout

@@ -1,4 +1,4 @@
-"""What a person sees of a profile: text that fits, HTML that survives sanitizers."""
+"""The printed forms of a profile: text that fits the width, HTML that survives sanitizers."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_a_kernel_without_memory(profiles):
     assert "grid 2 x 3 x 4, block 8 x 8: 48 warps" in text
     assert "No access to global or shared memory." in text
     assert "modelled" in text.lower()
-    assert "L1" not in text  # nothing was asked of it
+    assert "L1" not in text  # the test asked for nothing from L1
 
 
 def test_inexact_counts_are_reported():
-    """Under the table, of the counters in it; not that it was the PTX where it was not."""
+    """Notes below the table name its inexact counters, and PTX only if the PTX was counted."""
     scattered = """extern "C" __global__ void k(const int* at, float* x) {
         atomicAdd(&x[at[threadIdx.x]], 1.0f);
     }"""
@@ -135,13 +135,14 @@ def test_html_draws_wasteful_accesses(profiles):
 
 
 def test_html_wraps_source_lines(profiles):
-    # A long line in one piece would push the numbers beside the next ones off the page.
+    # A long line that does not wrap would push the numbers of the next lines off the page.
     (cell,) = re.findall(r"<td[^>]*>(?=<b><code[^>]*>(?:&nbsp;)*sum \+=)", profiles[0].to_html())
     assert cell.rindex("white-space:normal") > cell.index("white-space:nowrap")
 
 
 def test_no_picture_of_local_memory():
-    # Its addresses count from the start of each thread's own, and so lie nowhere in common.
+    # Local addresses count from the start of each thread's own memory, so lanes have no common
+    # base.
     source = """
     __global__ void pick(const int *x, int *y) {
         int a[64];
@@ -255,7 +256,7 @@ def test_a_line_repeats_no_sentence():
 
 
 def test_the_example_of_a_wasteful_access_is_wasteful():
-    # Of rows of 100 bytes three of eight begin at a sector, or share no more than they need.
+    # Of rows of 100 bytes, three of eight begin at a sector or share only the sectors they must.
     source = """
     __global__ void rows(const float *in, float *out) {
         out[32 * blockIdx.x + threadIdx.x] = in[25 * blockIdx.x + threadIdx.x];
@@ -269,7 +270,7 @@ def test_the_example_of_a_wasteful_access_is_wasteful():
 
 
 def test_examples_come_from_later_iterations_too():
-    # The first turn is a broadcast; what wastes comes after.
+    # The first iteration is a broadcast. Later iterations waste sectors.
     source = """
     __global__ void multiples(const float *in, float *out, int n, int turns) {
         float sum = 0;
@@ -286,7 +287,7 @@ def test_examples_come_from_later_iterations_too():
 
 
 def test_there_is_no_example_without_a_recorded_warp():
-    # Warp 1 alone loads by stride; the first, the middle and the last warp are looked at.
+    # Only warp 1 loads with a stride. The report looks at the first, the middle and the last warp.
     source = """
     __global__ void one(const float *in, float *out) {
         int warp = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -456,7 +457,7 @@ def test_writes_are_scattered_and_reads_gathered(random, statement, words):
 
 
 def test_a_narrow_report_keeps_what_the_numbers_mean():
-    """At 80 columns the ideal gives way before the share of bytes used and the pattern."""
+    """At 80 columns the report drops the ideal before the share of bytes used and the pattern."""
     a = np.ones((64, 64), np.float32)
     text = coalesce.profile("matmul", a, a, variant="naive", device="sim").to_text(80)
     assert "12% used" in text

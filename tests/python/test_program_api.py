@@ -1,4 +1,4 @@
-"""The CUDA runtime library of this package has the names and types of NVIDIA's."""
+"""This package's CUDA runtime library has the same names and types as NVIDIA's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import coalesce
 from coalesce.compile import pathfinder, program
 
 ROOT = Path(__file__).parents[2]
-NEWEST = 5  # nvidia-cuda-runtime 13.5 is the newest whose names missing.inc has
+NEWEST = 5  # nvidia-cuda-runtime 13.5 is the newest version whose names missing.inc lists
 ABI = ROOT / "csrc/cudart/abi.hpp"
 
-# This project's structures, and NVIDIA's of the same layout.
+# Structures of this project and NVIDIA's structures of the same layout.
 STRUCTURES = {
     "DeviceProperties": "cudaDeviceProp",
     "PitchedPointer": "cudaPitchedPtr",
@@ -44,7 +44,7 @@ STRUCTURES = {
 
 
 def _fields(structure: str) -> list[str]:
-    """The names of a structure's fields in abi.hpp."""
+    """Return the names of a structure's fields in abi.hpp."""
     body = re.search(rf"struct {structure} {{\n(.*?)\n}};", ABI.read_text(), re.DOTALL)
     assert body is not None
     text = re.sub(r"union {.*}\s*(\w+);", r"int \1;", body[1], flags=re.DOTALL)
@@ -63,14 +63,14 @@ def test_structures_have_the_layout_of_the_headers(tmp_path: Path) -> None:
         checks += [
             f"CHECK(offsetof(c::{own}, {field}) == offsetof({theirs}, {field}), {own}.{field})"
             for field in _fields(own)
-            if field != "reserved"  # newer headers take new fields from it
+            if field != "reserved"  # newer headers use a part of it for new fields
         ]
     assert len(checks) > 200
     source = tmp_path / "layout.cpp"
     source.write_text(
         "#include <cstdio>\n#include <cstddef>\n#define E(name, number, text)\n"
         "#include <cuda_runtime_api.h>\n#undef E\n"
-        # Errors are the headers' own here, or their names would be declared twice.
+        # Use the error names of the headers; otherwise they would be declared twice.
         + re.sub(
             r"#define E\(.*?#undef E\n",
             "using Error = cudaError;\n#define E\n#undef E\n",

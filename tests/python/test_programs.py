@@ -1,4 +1,4 @@
-"""Whole CUDA programs on the simulator: coalesce run and coalesce exec. Needs nvcc and g++."""
+"""Whole CUDA programs on the simulator: `coalesce run` and `coalesce exec`. Needs nvcc and g++."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def written(folder: Path, text: str, name: str = "program.cu") -> Path:
 
 
 def main_of(body: str, kernels: str = "") -> str:
-    """A program of a few lines."""
+    """Return a short program with this body."""
     return (
         "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
         "#define OK(call) do { cudaError_t e_ = call; if (e_ != cudaSuccess) "
@@ -135,7 +135,8 @@ def test_the_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monkey
     first = program.build([source], arch=90)
     assert program.build([source], arch=90).executable == first.executable
     assert len(compiled) == 1
-    header.write_text("#define N 4\n")  # what it includes counts, too
+    # a change of an included header must also lead to a new build
+    header.write_text("#define N 4\n")
     program.build([source], arch=90)
     program.build([source], ["-DX"], arch=90)
     assert len(compiled) == 3
@@ -190,9 +191,9 @@ def test_errors_are_cudas(tmp_path: Path) -> None:
         "cudaErrorInvalidConfiguration",
         "cudaErrorInvalidDevice",
         "cudaErrorInvalidValue",
-        "cudaSuccess",  # the kernel may still run
+        "cudaSuccess",  # the kernel may still be running
         "cudaErrorIllegalAddress",
-        "cudaErrorIllegalAddress",  # it stays
+        "cudaErrorIllegalAddress",  # the error persists
         "cudaErrorIllegalAddress",
         "an illegal memory access was encountered",
         "",

@@ -1,4 +1,4 @@
-"""Programs with tensor maps and products of warpgroups. Needs nvcc and g++."""
+"""Programs with tensor maps and matrix products of warpgroups. Needs nvcc and g++."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run(path: Path, text: str, *options: str) -> subprocess.CompletedProcess[str
 def test_a_tensor_map_of_the_driver_api(tmp_path: Path) -> None:
     done = run(tmp_path, TENSOR_MAP)
     lines = done.stdout.splitlines()
-    # What lies outside the matrix is zero; a box that the hardware cannot copy is an error.
+    # Elements outside the matrix are zero. A box that the hardware cannot copy is an error.
     assert lines[0] == "0 1 0 416 431 0 no error"
     assert lines[1] == "1 1"
     assert "must have a multiple of 16 bytes; got 132" in done.stderr

@@ -1,4 +1,4 @@
-"""What long runs show: a bar, how long they have run, and how to stop them."""
+"""Long runs show a progress bar and the elapsed time, and can be stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOREVER = 'extern "C" __global__ void forever(volatile int *x) { while (x[0] == 
 
 
 class Clock:
-    """Time that goes on when told."""
+    """A clock that advances only when the test says so."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -143,7 +143,7 @@ def test_an_endless_launch_says_what_runs_and_ends_with_ctrl_c() -> None:
 
 
 class BusyGpu:
-    """A GPU whose kernel runs for so many looks."""
+    """A GPU whose kernel is still running for a given number of queries."""
 
     ordinal = 1
     last_kernel = "forever"
@@ -152,7 +152,7 @@ class BusyGpu:
         self.looks, self.at_look = looks, at_look
 
     def finishes_within(self, milliseconds: int, *_: Any) -> bool:
-        assert milliseconds < 1000  # or Ctrl-C would wait
+        assert milliseconds < 1000  # a longer wait would delay Ctrl-C
         self.looks -= 1
         self.at_look()
         return self.looks < 0
@@ -229,7 +229,7 @@ except (coalesce.LaunchError, MemoryError) as error:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and limits memory as Linux does")
 @pytest.mark.parametrize("room", [1 << 16, 1 << 20, 9 << 20, 12 << 20, 40 << 20, 200 << 20])
 def test_too_little_memory_for_threads(room: int) -> None:
-    """No abort and no bare RuntimeError: fewer threads, or an error that says what is short."""
+    """With too little memory, fewer threads run, or an error says what is missing."""
     done = subprocess.run(
         [sys.executable, "-c", _SHORT_OF_MEMORY, str(room)],
         capture_output=True,

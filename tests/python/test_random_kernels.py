@@ -1,4 +1,4 @@
-"""Small random kernels leave the same as machine code and as PTX (tests/random_kernels.py)."""
+"""Small random kernels leave the same results as machine code and as PTX (random_kernels.py)."""
 
 from __future__ import annotations
 

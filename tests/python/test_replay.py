@@ -1,4 +1,4 @@
-"""What the replay through the caches makes of a launch: writes that are merged, slow warps."""
+"""The cache model replays a launch: merged writes, and blocks with slow warps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ WRITTEN = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 
 
 def profile(body, parameters, grid, block, *arguments):
-    """Of a kernel with this body; `i` is the thread's number in the grid, `lane` in its warp."""
+    """Profile a kernel with this body.
+
+    The body may use `i`, the thread's index in the grid, and `lane`, its lane.
+    """
     source = f"""
     struct Point {{ float x, y, z; }};
     extern "C" __global__ void f({parameters}) {{
@@ -31,14 +34,14 @@ def test_partial_writes_of_a_sector_by_one_warp_are_merged():
     three = profile("p[i].x = i; p[i].y = i; p[i].z = i;", "Point *p", 8, 128, out)
     assert three.metrics()[WRITTEN] == 3 * least
     assert least < three.modelled.caches["l2_writes"] < 2 * least
-    # All that arrive are of parts: what goes with others is no longer counted apart.
+    # All writes that arrive are partial. Merged writes are not counted separately.
     for p in one, three:
         assert p.modelled.caches["l2_partial_writes"] == p.modelled.caches["l2_writes"]
 
 
 def test_writes_of_other_warps_are_not_merged():
     out = np.zeros(8 * 32 * 4, np.float32)
-    parts = out.size  # a sector each
+    parts = out.size  # each write is a sector
     others = profile("out[(blockIdx.x * 32 + lane) * 8 + warp] = i;", "float *out", 4, 256, out)
     assert others.modelled.caches["l2_writes"] == others.metrics()[WRITTEN] == parts
     own = profile("for (int k = 0; k < 8; ++k) out[i * 8 + k] = k * i;", "float *out", 4, 32, out)
@@ -54,7 +57,7 @@ def test_writes_of_whole_sectors_are_not_merged():
 
 
 def test_distant_writes_are_not_merged():
-    """More lines lie between two writes of a sector than are remembered."""
+    """L1 does not merge two writes of a sector with too many other lines between them."""
     out = np.zeros(32 * 32 * 3, np.float32)
     body = (
         "for (int k = 0; k < 2; ++k) for (int j = 0; j < 3; ++j) out[(j * 32 + lane) * 32 + k] = j;"
@@ -87,7 +90,7 @@ TURNS = """
 
 
 def turning(every, which, grid=1, slow=100_000):
-    """A kernel of eight warps per block; each `every`-th takes `slow` iterations."""
+    """Return a kernel of eight warps per block; one warp in `every` makes `slow` iterations."""
     x = np.ones(grid * 256, np.float32)
     given = (x, *np.int32([every, which, slow, 10]))
     parameters = "float *x, int every, int which, int slow, int quick"
@@ -103,7 +106,7 @@ def test_a_kernel_takes_as_long_as_its_slowest_warp():
     alone, all_of_them = turning(8, 5), turning(1, 0)
     assert alone.work["instructions"] < all_of_them.work["instructions"] / 6
     assert alone.work["slowest"] == alone.work["slowest_in_block"]
-    assert alone.work["slowest"] == pytest.approx(8, rel=0.01)  # of eight warps one works
+    assert alone.work["slowest"] == pytest.approx(8, rel=0.01)  # one of eight warps works
     assert alone.cycles["latency"] == pytest.approx(all_of_them.cycles["latency"], rel=0.05)
     assert alone.cycles["latency"] > 20 * turning(1, 1).cycles["latency"]
     assert alone.ms == pytest.approx(all_of_them.ms, rel=0.05)
@@ -114,6 +117,6 @@ def test_a_block_lasts_as_long_as_its_slowest_warp():
     in_one = turning(2400, 1000, grid=300, slow=2000)
     assert in_each.work["slowest_in_block"] == in_each.work["slowest"]
     assert in_each.work["slowest"] == pytest.approx(8, rel=0.15)
-    # One of 2400 warps works: its block is the slowest of all, few blocks are as slow.
+    # One of 2400 warps works, so its block is the slowest. Few blocks are as slow.
     assert in_one.work["slowest"] > 20
     assert in_one.work["slowest_in_block"] < 1.5

@@ -1,4 +1,4 @@
-"""Whatever comes, the answer is a result or an exception: no crash, no hang, no endless memory."""
+"""Any input gives a result or an exception: no crash, no hang, no unlimited memory."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def test_a_crash_of_the_compiler_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(CompileError, match=r"k.cu: the compiler crashed \(SIGSEGV\)"):
         child.ask(("", "k.cu", [], [], []), 10)
     assert compiler.compile("", "k.cu", ["-arch=sm_90"], [], [])[0].startswith("//")
-    # An idle child that died meanwhile is replaced.
+    # An idle compiler process that died is replaced.
     compiler._idle[0].process.kill()
     compiler._idle[0].process.wait()
     assert compiler.compile("", "k.cu", ["-arch=sm_90"], [], [])[0].startswith("//")
     compiler._close()
-    # Where no child can be started, this process compiles.
+    # If no compiler process can be started, this process compiles.
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     assert compiler.compile("", "k.cu", ["-arch=sm_90"], [], [])[0].startswith("//")
     assert compiler._childless
@@ -124,7 +124,7 @@ def test_a_child_ends_with_its_parent() -> None:
 
 
 def _running(pid: int) -> bool:
-    """Whether a process runs; a zombie whose parent does not wait does not."""
+    """Return whether a process runs. A zombie that nobody waits for counts as ended."""
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -170,7 +170,7 @@ ABSURD = st.integers(-(2**70), 0) | st.integers(2**31, 2**70)
 def test_absurd_launches_are_refused(absurd: int, usual: int, small: int, order: list[int]) -> None:
     kernel = coalesce.Kernel(SCALE, device="sim")
     key = [(absurd, usual, small)[i] for i in order]
-    if key[2] == absurd == 0:  # no shared memory at all is not absurd
+    if key[2] == absurd == 0:  # a request for no shared memory is not absurd
         return
     with pytest.raises(LaunchError, match=r"at most|at least|negative|shared memory"):
         kernel[tuple(key)](np.zeros(1, np.float32), 1.0, 0)
@@ -213,7 +213,7 @@ VALUES = (
 )  # fmt: skip
 
 
-# Parameters of every kind: each kernel touches what it is given, if it is given anything.
+# Kernels have parameters of every kind and access every array that they receive.
 SIGNATURES = {
     "arrays and numbers": SCALE,
     "every number": """extern "C" __global__ void k(bool b, char c, unsigned short s, long long l,
@@ -315,7 +315,7 @@ def test_many_threads_launch_at_once(device: str) -> None:
 
     def work(seed: int) -> bool:
         mine = shared
-        if seed % 3 == 0:  # a kernel that several threads compile at once
+        if seed % 3 == 0:  # several threads compile this kernel at once
             mine = coalesce.Kernel(SCALE, device=device, options=[f"-DSEED={seed % 2}"])
         x = np.arange(5000, dtype=np.float32) + seed
         expected = x.copy()

@@ -1,7 +1,7 @@
-"""Every kernel of the tests leaves the same arrays, bit by bit, however it is executed.
+"""Every test kernel leaves the same arrays, bit by bit, however it is executed.
 
-Plain runs, checks and traces execute the PTX, profiles the machine code. Of a large grid the first
-blocks run, in one thread of the host, so that what atomics leave has an order.
+Plain runs, checks and traces execute the PTX; profiles execute the machine code. Only the first
+blocks of a large grid run. One host thread runs them, so that atomics have an order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MODES = ("run", "profile", "check", "trace")
 
 MOST_BLOCKS = 6
 
-# Where warps race for a place, or what they read depends on when they come.
+# In these kernels warps race, or the values they read depend on timing.
 IN_ANY_ORDER = {
     "append": "each warp takes the next place",
     "shared_append": "each warp takes the next place",
@@ -38,7 +38,8 @@ IN_ANY_ORDER = {
 }
 
 # The assembler may contract a product and a sum of the PTX to one instruction, which rounds once.
-# Results of these kernels are compared as numbers; compiled with -fmad=false, bit by bit.
+# The results of these kernels are compared as numbers. With -fmad=false they are compared bit by
+# bit.
 CONTRACTED = {
     "fft_256",
     "complex_matmul",
@@ -54,14 +55,14 @@ CONTRACTED = {
 }
 
 
-# The bits of their NaNs depend on the assembler: which payload a sum of two NaNs has depends on the
-# order of the operands; a change of sign is an addition of 0, which makes another NaN, or a part of
-# the next instruction, which does not. All NaNs are equal here.
+# The NaN bits of these kernels depend on the assembler, so all NaNs are equal here. The payload of
+# a sum of two NaNs depends on the order of the operands. A change of sign may become an addition of
+# 0, which changes the NaN, or a part of the next instruction, which does not.
 ANY_NAN = {"conversions", "hypotenuse_float"}
 
 
 def few(grid: Any) -> tuple[int, ...]:
-    """Return a grid of the first blocks."""
+    """Return a grid of only the first blocks."""
     extents = list(grid) if isinstance(grid, tuple) else [grid]
     left = MOST_BLOCKS
     for axis, extent in enumerate(extents):
@@ -71,7 +72,7 @@ def few(grid: Any) -> tuple[int, ...]:
 
 
 def launches() -> dict[str, Launch]:
-    """Return every launch of a test kernel by a name of its own."""
+    """Return every launch of a test kernel, each with a unique name."""
     found: dict[str, Launch] = {}
 
     def add(launch: Launch) -> None:
@@ -98,7 +99,7 @@ LAUNCHES = launches()
 
 
 def results(kernel: Any, launch: Launch) -> dict[str, list[np.ndarray]]:
-    """Return what each mode leaves: the arrays and the bytes of the module's variables."""
+    """Return the results of each mode: the arrays and the bytes of the module's variables."""
     program = kernel._program(devices.resolve("sim"))
     assert not program.why_ptx(kernel.entry)
     variables = [v[0] for v in program.variables()]
@@ -160,7 +161,7 @@ def test_nothing_but_contraction_differs(name):
 
 
 def shipped() -> dict[str, counter_cases.Case]:
-    """Return every kernel of the catalogue, at a size that fills no tile, by name."""
+    """Return every kernel of the catalogue by name, at a size that is not a multiple of a tile."""
     cases = [
         *counter_cases.shipped.of_size(45, 38, 70, "float32", tiles=(8, 32)),
         *counter_cases.shipped.of_size(45, 38, 70, "float64"),

@@ -1,4 +1,4 @@
-"""Samples of the blocks: which are chosen, what they estimate, and how far that is off."""
+"""Samples of blocks: the chosen blocks, the estimates, and the errors of the estimates."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_blocks_are_spread_over_the_grid_and_the_same_in_every_run():
     np.testing.assert_array_equal(blocks, again)
     assert len(blocks) == 500
     assert np.all(np.diff(blocks.astype(np.int64)) > 0)
-    assert np.all(blocks // 20 == np.arange(500))  # one of each stretch
+    assert np.all(blocks // 20 == np.arange(500))  # one block of each interval
     assert set(groups) == set(range(16))
-    assert len(sampling.choose(1000, 0.001)[0]) == 32  # enough for errors
+    assert len(sampling.choose(1000, 0.001)[0]) == 32  # enough blocks to estimate errors
     assert sampling.choose(32, 0.5) is None
 
 
@@ -56,7 +56,7 @@ def uneven():
 def test_estimates_are_within_their_errors(uneven):
     exact, _ = uneven()
     p, y = uneven(sample=0.2)
-    assert not y.any()  # the arrays stay
+    assert not y.any()  # the arrays are unchanged
     assert (p.estimate.blocks_run, p.estimate.blocks_total) == (80, 400)
     assert p.estimate.share == 0.2
     assert p.exact == frozenset()
@@ -65,7 +65,7 @@ def test_estimates_are_within_their_errors(uneven):
     assert error > 0
     assert 0 < abs(p.metrics()[LOADS] - exact.metrics()[LOADS]) < 4 * error
     assert error < 0.2 * exact.metrics()[LOADS]
-    assert p.errors["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 0  # all blocks alike
+    assert p.errors["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 0  # all blocks do the same
     store = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
     assert p.metrics()[store] == exact.metrics()[store]
     assert p.totals()[0].error == pytest.approx(error)
@@ -74,7 +74,7 @@ def test_estimates_are_within_their_errors(uneven):
 
 
 def test_errors_are_honest():
-    """Of many samples the estimates lie apart as far as the errors say."""
+    """The estimates of many samples scatter as much as the reported errors say."""
     random = np.random.default_rng(5)
     values = random.lognormal(size=2000) + np.linspace(0, 3, 2000)
     estimates, errors = [], []

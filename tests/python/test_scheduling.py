@@ -1,4 +1,4 @@
-"""Threads that wait for each other get on: lanes of a warp, warps of a block, blocks of a grid."""
+"""Threads that wait for each other make progress: lanes, warps of a block, blocks of a grid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import coalesce
 
 
 def kernel(source, device):
-    # The limit ends a simulated run that would hang; it is far above what these kernels need.
+    # The limit ends a simulated run that hangs. These kernels need far fewer instructions.
     return coalesce.Kernel(source, device=device, instruction_limit=500_000_000)
 
 
@@ -42,7 +42,7 @@ def test_a_warp_waits_for_another(device):
 
 
 def test_blocks_wait_for_all_others(device):
-    """A barrier over the grid, as a cooperative launch has it: all blocks are resident at once."""
+    """All blocks wait at a barrier of the grid; all are resident, as in a cooperative launch."""
     source = """__global__ void together(volatile int *arrived, int *seen) {
         if (threadIdx.x == 0) {
             atomicAdd((int *)arrived, 1);
@@ -94,7 +94,7 @@ def test_a_block_waits_for_the_one_before(device, random):
 
 
 def test_named_barriers_of_some_warps(device):
-    """bar.sync with a number of threads: two warps meet while the third goes its own way."""
+    """bar.sync with a thread count: two warps wait for each other and the third does not."""
     source = """__global__ void pairs(int *out) {
         __shared__ int s[64];
         int t = threadIdx.x;

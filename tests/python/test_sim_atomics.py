@@ -1,4 +1,4 @@
-"""Atomics and reductions in every space and type, also from many blocks at once."""
+"""Atomics and reductions in every state space and type, also from many blocks at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(device, source, *arguments, grid=1, block=32, shared=0):
     kernel[grid, block, shared](*arguments)
 
 
-# operation -> CUDA call, the reference's step, start
+# operation -> CUDA call, the reference's operation, initial value
 OPERATIONS = {
     "Add": (lambda m, v: m + v, 7),
     "Sub": (lambda m, v: m - v, 7),
@@ -48,7 +48,8 @@ def test_integers(device, random, space, dtype):
     start = np.array([[OPERATIONS[o][1] & int(limits.max)] * n for o in names], dtype)
     out, t = start.copy(), TYPES[dtype]
     begin = f"__shared__ {t} cell[{len(names) * n}];" if space != "global" else f"{t} *cell = out;"
-    if space == "generic":  # some lanes update shared memory, others global, by one instruction
+    # one instruction, where some lanes update shared memory and others global memory
+    if space == "generic":
         pick = f"(v & 1 ? cell : out) + {{}} * {n} + i % {n}"
     else:
         pick = f"cell + {{}} * {n} + i % {n}"
@@ -100,7 +101,7 @@ def test_integers(device, random, space, dtype):
 
 
 def test_atomics_return_the_old_values(device):
-    """Each of 2560 increments returns a number of its own; the rest show what they replaced."""
+    """Each of 2560 increments returns a different number; the others return old values."""
     n = 2560
     ticket = np.zeros(n, np.int32)
     cells = np.zeros(8, np.uint32)
@@ -144,7 +145,7 @@ def test_atomics_return_the_old_values(device):
 
 
 def test_floating_sums(device, random):
-    """Of numbers whose sums are exact, so that the order does not matter."""
+    """The sums of these numbers are exact, so the order does not matter."""
     n = 1024
     x = random.integers(-8, 8, n).astype(np.float32)
     f, d = np.zeros(3, np.float32), np.zeros(3)
@@ -200,7 +201,7 @@ def test_floating_sums(device, random):
 
 
 def test_compare_and_swap_loops(device, random):
-    """What CUDA has no instruction for: a float maximum, a product, 16-bit halves."""
+    """Functions that CUDA lacks: float maximum, product, and updates of 16-bit halves."""
     n = 2048
     x = random.standard_normal(n).astype(np.float32)
     out = np.array([-np.inf, 1, 0], np.float64)

@@ -1,4 +1,4 @@
-"""Branches, loops and calls, with lanes that go different ways; geometry, traps, clocks."""
+"""Branches, loops and calls in diverged warps; geometry, traps and clocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def run(device, source, *arguments, grid=1, block=32, shared=0, entry="k"):
 
 
 def test_switches(device):
-    """A dense one (a table of branches), a sparse one and one that falls through."""
+    """A dense switch (a branch table), a sparse one, and one with fall-through."""
     x = np.arange(-3, 93, dtype=np.int32)
     out = np.zeros((3, 96), np.int32)
     cases = "".join(f"case {k}: r = v * {k * k + 3} ^ {k}; break;\n" for k in range(17))
@@ -89,7 +89,7 @@ def nested(i: int) -> int:
 
 
 def test_loops(device):
-    """Different trip counts, nested, with break, continue and return."""
+    """Nested loops with different trip counts, break, continue and return."""
     n = 200
     out = np.zeros((3, n), np.int32)
     run(
@@ -154,7 +154,7 @@ def test_loops(device):
 
 
 def test_calls(device):
-    """Recursion, pointers to functions, virtual functions and lambdas, each lane its own way."""
+    """Recursion, function pointers, virtual functions and lambdas, different in each lane."""
     n = 96
     out = np.zeros((5, n), np.int32)
     run(

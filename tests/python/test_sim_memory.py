@@ -19,7 +19,7 @@ VECTORS = [("char", 1), ("char2", 2), ("char3", 3), ("char4", 4), ("short", 2), 
 
 
 def test_every_width_through_every_space(device, random):
-    """Copied by way of registers, shared memory and local memory, in order and permuted."""
+    """Elements pass through registers, shared and local memory, in order and permuted."""
     n = 96
     for start in range(0, len(VECTORS), 5):
         parts, arguments, checks = [], [], []
@@ -95,7 +95,7 @@ def test_hints_and_volatile(device, random):
 
 
 def test_sign_and_zero_extension(device):
-    """Narrow loads fill wider registers, narrow stores cut them."""
+    """Narrow loads extend to wider registers; narrow stores truncate them."""
     x = np.arange(256, dtype=np.uint8)
     out = np.zeros((6, 256), np.int64)
     low = np.zeros(256, np.int8)
@@ -179,7 +179,7 @@ extern "C" __global__ void change(int value) { *pointer = value; }
 
 
 def test_module_variables(device):
-    """Initial values of every kind, and values kept between the launches of one kernel."""
+    """Initial values of every kind; values persist between launches of one kernel."""
     kernel = coalesce.Kernel(GLOBALS, "read", device=device)
     for launch in range(3):
         out = np.zeros(7)
@@ -187,7 +187,7 @@ def test_module_variables(device):
         np.testing.assert_array_equal(
             out, [20, 4.5 + 3 + 30, 5, ord("u"), 5 + 3 * launch, 255, -1234567890123]
         )
-    # Another kernel object is another module: it starts from the initial values.
+    # Another kernel object has its own module, which starts with the initial values.
     out = np.zeros(7)
     coalesce.Kernel(GLOBALS, "read", device=device)[1, 32](out, 1)
     assert out[4] == 5
@@ -227,7 +227,7 @@ def test_structures_by_value(device):
 
 
 def test_generic_pointers_to_every_space(device, random):
-    """One load instruction whose lanes point to global, shared, local and constant memory."""
+    """In one load instruction, lanes point to global, shared, local and constant memory."""
     x = random.integers(0, 1000, 64).astype(np.int32)
     out = np.zeros((4, 64), np.int32)
     run(
@@ -271,7 +271,7 @@ def test_generic_pointers_to_every_space(device, random):
 
 
 def test_local_arrays(device, random):
-    """Indexed by what is known only when it runs; nested calls keep theirs apart."""
+    """The index is known only at run time, and each nested call has its own array."""
     x = random.integers(0, 8, (200, 8)).astype(np.int32)
     out = np.zeros((200, 9), np.int32)
     run(

@@ -1,4 +1,4 @@
-"""printf on the device: every conversion, flag and length, as C prints them."""
+"""printf in kernels: every conversion, flag and length gives the same text as in C."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import coalesce
 
-# (format, arguments in CUDA C++, what C prints)
+# (format, arguments in CUDA C++, the output in C)
 CASES = [
     ("plain text, 100%%", "", "plain text, 100%"),
     ("%d %i %5d|%-5d|%05d|%+d|% d", "1, -2, 3, 4, 5, 6, 7", "1 -2     3|4    |00005|+6| 7"),
@@ -63,7 +63,7 @@ def test_not_a_number_and_infinity(printed):
 
 
 def test_a_call_is_one_piece_of_text(printed):
-    """Each thread's text is whole, and threads of one warp print in order."""
+    """The text of one call is not split, and threads of a warp print in order."""
     out = printed(
         """extern "C" __global__ void k() {
             if (threadIdx.x % 3 == 0) printf("<%d,%d:", blockIdx.x, threadIdx.x);

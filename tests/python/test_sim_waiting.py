@@ -12,7 +12,7 @@ def run(device, source, *arguments, grid=1, block=32, shared=0, entry="k"):
 
 
 def test_calls_that_are_interleaved(device):
-    """Lanes of a warp in different functions that wait for each other, their registers apart."""
+    """Lanes of one warp wait for each other in different functions, each with its own registers."""
     out = np.zeros((2, 32))
     run(
         device,
@@ -74,7 +74,7 @@ def test_calls_that_are_interleaved(device):
 
 
 def test_spin_locks(device):
-    """Between lanes of one warp, and between blocks."""
+    """Locks between the lanes of one warp, and between blocks."""
     state = np.zeros(3, np.int32)
     run(
         device,
@@ -100,7 +100,7 @@ def test_spin_locks(device):
 
 
 def test_producer_and_consumer_warps(device):
-    """A ring of one slot a warp: flags in shared memory, and named barriers."""
+    """A buffer of one element per warp, with flags in shared memory and named barriers."""
     out = np.zeros((2, 8, 32), np.int32)
     run(
         device,
@@ -170,7 +170,7 @@ def test_block_wide_counts(device):
 
 
 def test_barriers_do_not_wait_for_exited_threads(device):
-    """Since compute capability 7.0 a barrier is of the threads that have not exited."""
+    """Since compute capability 7.0, a barrier waits only for threads that have not exited."""
     out = np.zeros((3, 96), np.int32)
     run(
         device,
@@ -197,7 +197,7 @@ def test_barriers_do_not_wait_for_exited_threads(device):
 
 
 def test_threads_that_leave_while_others_wait(device):
-    """The last that a barrier waits for leave instead of coming, round after round."""
+    """The last threads that a barrier waits for exit instead of arriving, in each iteration."""
     out = np.zeros((2, 128), np.int32)
     run(
         device,
@@ -223,7 +223,7 @@ def test_threads_that_leave_while_others_wait(device):
 
 
 def test_a_barrier_of_so_many_threads_counts_whole_warps(device):
-    """A named barrier of 64: lanes that have left count with their warp (PTX ISA, barrier)."""
+    """A named barrier of 64 threads counts whole warps, with exited lanes (PTX ISA, barrier)."""
     out = np.zeros(64, np.int32)
     run(
         device,

@@ -1,4 +1,4 @@
-"""What the lanes of a warp do together: shuffles, votes, matches, reductions, groups."""
+"""Warp functions: shuffles, votes, matches, reductions and cooperative groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LANES = np.arange(32)
 
 @pytest.mark.parametrize("width", [32, 16, 8, 4, 2, 1])
 def test_shuffles(device, random, width):
-    """All four modes, for every distance, against the guide's description."""
+    """All four modes at every distance agree with the CUDA guide."""
     x = random.integers(0, 1 << 31, 32).astype(np.int32)
     by = np.arange(32)
     out = np.zeros((4, 32, 32), np.int32)
@@ -41,7 +41,7 @@ def test_shuffles(device, random, width):
         index = segment + (d + LANES // 5) % width
         up = np.where(LANES - d >= segment, LANES - d, LANES)
         down = np.where(LANES + d < segment + width, LANES + d, LANES)
-        # An exclusive or may reach into lower segments, but not into higher ones.
+        # An exclusive-or shuffle may read lower segments, but not higher ones.
         xor = np.where((LANES ^ d) < segment + width, LANES ^ d, LANES)
         for mode, source in enumerate([index, up, down, xor]):
             np.testing.assert_array_equal(out[mode, d], x[source], f"mode {mode} by {d}")
@@ -91,7 +91,7 @@ def test_shuffles_of_wide_types_and_predicates(device, random):
 
 
 def test_divergent_and_partial_masks(device):
-    """Halves of a warp shuffle and vote on their own; lanes that left are not awaited."""
+    """The halves of a warp shuffle and vote separately, without waiting for exited lanes."""
     out = np.zeros((6, 64), np.int32)
     run(
         device,
@@ -135,7 +135,7 @@ def test_divergent_and_partial_masks(device):
 
 
 def test_lanes_that_left_before_a_full_mask(device):
-    """`if (i >= n) return;` before a shuffle by the full mask: what tutorials do."""
+    """`if (i >= n) return;` before a shuffle with the full mask, as in many tutorials."""
     out = np.zeros(64, np.int32)
     run(
         device,
@@ -158,7 +158,7 @@ def test_lanes_that_left_before_a_full_mask(device):
 
 
 def test_lanes_that_leave_after_others_wait(device):
-    """The waiting lanes come first; the others run longer and then leave."""
+    """The waiting lanes arrive first. The others run longer and then exit."""
     out = np.zeros(32, np.int32)
     run(
         device,

@@ -1,4 +1,4 @@
-"""Lines of a source are those that the compiler counts, whatever else ends a line for Python."""
+"""Line numbers agree with the compiler's, although Python also splits lines at other characters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_line_ends_of_python_only(ends_no_line):
     stepper = kernel.step(*given)
     assert stepper.run_to(6)
     assert (stepper.line, stepper.text.strip()) == (6, "y[i] = v;")
-    assert stepper.variables["v"][0] == 2  # of line 5, after a comment of two
+    assert stepper.variables["v"][0] == 2  # the value of line 5, after a comment of two lines
 
 
 def test_declarations_keep_their_lines():

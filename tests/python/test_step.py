@@ -1,4 +1,4 @@
-"""Walking through a block: steps, lines, barriers, registers, variables, shared memory."""
+"""Stepping through a block: steps, lines, barriers, registers, variables, shared memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def reverse(block=64, x=None):
 
 
 def tiled(n, tile, block, alpha=1.0):
-    """Step through a block of the shipped tiled product."""
+    """Return a stepper for a block of the shipped tiled product."""
     random = np.random.default_rng(5)
     a, b = random.integers(-9, 10, (2, n, n)).astype(np.float32)
     out = np.zeros((n, n), np.float32)
@@ -68,19 +68,19 @@ def test_steps_report_what_was_executed():
     assert [s.line for s in loads] == [4]
     assert loads[0].text == "        float x = a[i];"
     assert loads[0].instruction.startswith(loads[0].opcode)
-    # Block 1 has threads 32 to 63 of 40.
+    # Only threads 32 to 39 of block 1 have an element, as there are 40.
     np.testing.assert_array_equal(loads[0].active, np.arange(32) < 8)
     assert steps[0].active.all()
     np.testing.assert_array_equal(stepper.arrays["out"][32:40], 3 * a[32:40])
     assert not stepper.arrays["out"][:32].any()
     assert not stepper.arrays["out"][40:].any()
-    assert not out.any()  # the caller's array stays as it is
+    assert not out.any()  # the caller's array is unchanged
     assert stepper.step() is None
 
 
 def test_stepping_gives_the_result_of_a_launch(monkeypatch):
-    """All instructions and all events, in the order of a traced run."""
-    monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # steps are those of the PTX
+    """The stepper executes all instructions and reports all events, in the order of a trace."""
+    monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # steps execute the PTX
     x = np.arange(64, dtype=np.int32)
     kernel = coalesce.Kernel(REVERSE)
     trace = kernel.trace(1, 64, x, np.zeros(64, np.int32))
@@ -115,7 +115,7 @@ def test_registers():
         if step.opcode.startswith("setp"):
             predicates = [v for v in step.registers.values() if v.dtype == bool]
             assert len(predicates) == 1
-            assert predicates[0].sum() in (8, 24)  # the compiler may test for the opposite
+            assert predicates[0].sum() in (8, 24)  # the compiler may test the opposite condition
     assert stepper.registers == {}
 
 
@@ -126,7 +126,7 @@ def test_variables():
     assert (variables["n"] == 40).all()
     assert (variables["factor"] == 3).all()
     i = variables.get("i")
-    if i is not None:  # the compiler need not keep it
+    if i is not None:  # the compiler need not keep i in a register
         np.testing.assert_array_equal(i.compressed(), np.arange(32, 40))
     np.testing.assert_array_equal(variables["x"].compressed(), a[32:40])
     assert variables["x"].dtype == np.float32
@@ -150,11 +150,11 @@ def test_accumulators_are_variables():
         if "sum" in step.variables and step.opcode.startswith("add") and "f32" in step.opcode:
             met += [step.variables["sum"].filled(np.nan)]
     np.testing.assert_array_equal(met, partial[: len(met)])
-    assert len(met) >= 3  # after the last, sum is only stored
+    assert len(met) >= 3  # after the last iteration, sum is only stored
 
 
 def test_only_the_variable_gets_its_name():
-    """Two values computed in one line, and a variable the compiler needs no register for."""
+    """Two values computed on one line, and a variable for which the compiler uses no register."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x, j = x[i] * n;
         int zero = n - n;
@@ -191,7 +191,7 @@ def test_registers_of_inactive_lanes_are_masked():
 
 @pytest.mark.parametrize("block", [(0, 0), (1, 0), (2, 1)])
 def test_tile_phases(block):
-    """After each phase the shared tiles are those of a and b; what a picture is drawn from."""
+    """After each phase the shared tiles equal those of a and b."""
     n, tile = 12, 4
     stepper, a, b = tiled(n, tile, block)
     rows = slice(block[1] * tile, (block[1] + 1) * tile)
@@ -217,7 +217,7 @@ def test_tile_phases(block):
             )
             for name in ("a_tile", "b_tile")
         ]
-        assert stepper.next_barrier()  # and used
+        assert stepper.next_barrier()  # the tiles were used
         assert stepper.barriers == 2 * (phase + 1)
     assert not stepper.next_barrier()
     assert stepper.done
@@ -278,7 +278,7 @@ def test_asynchronous_copies_arrive_when_they_are_waited_for():
 
 def test_run_to_a_line_and_over_it():
     stepper = reverse()
-    assert stepper.run_to(6)  # warp 1: warp 0 waits at the barrier until warp 1 is there
+    assert stepper.run_to(6)  # it is warp 1, because warp 0 waits for it at the barrier
     assert (stepper.warp, stepper.line, stepper.barriers) == (1, 6, 1)
     assert stepper.text == "    out[i] = s[63 - i];"
     assert stepper.step_line()
@@ -304,7 +304,7 @@ def test_several_breakpoints():
 
 
 def test_a_breakpoint_in_a_loop():
-    """Each round, also where the loop is all on one line."""
+    """The stepper stops in each iteration, even if the loop is on one line."""
     source = """extern "C" __global__ void k(float *x, int n) {
         float v = x[threadIdx.x];
         #pragma unroll 1
@@ -331,7 +331,7 @@ def test_a_chosen_warp():
     assert stepper.warps[0].state == "barrier"
     assert "bar" in stepper.warps[0].instruction
     assert stepper.warps[0].line == 5
-    assert stepper.step().warp == 1  # the other one goes on
+    assert stepper.step().warp == 1  # the other warp continues
     np.testing.assert_array_equal(stepper.thread[:, 0], np.arange(32, 64))
     stepper.finish()
     assert [p.state for p in stepper.warps] == ["ended", "ended"]
@@ -378,7 +378,7 @@ def test_only_the_block_runs():
     stepper = kernel.step(8, 1, x, of_block=3)
     stepper.finish()
     assert stepper.arrays["x"].tolist() == [0, 0, 0, 5, 0, 0, 0, 0]
-    assert kernel.globals["total"] == 5  # its own variables too
+    assert kernel.globals["total"] == 5  # the kernel's variables keep their values, too
     assert not x.any()
 
 
@@ -443,7 +443,7 @@ def test_an_empty_kernel():
 
 
 def test_a_closed_stepper_frees_its_memory():
-    """Half-way through, with and without `with`, by an exception, by break."""
+    """Closing works half-way through: with and without `with`, after an exception, after break."""
     with reverse() as stepper:
         stepper.step()
     with pytest.raises(ValueError, match="closed"):
@@ -462,7 +462,7 @@ def test_a_closed_stepper_frees_its_memory():
 
 
 def test_interrupt():
-    """Ctrl-C ends a command that never would, and the stepper can be used afterwards."""
+    """Ctrl-C ends an endless command, and the stepper is still usable."""
     source = (
         """extern "C" __global__ void forever(volatile int *a) { while (a[0] == 0); a[1] = 1; }"""
     )

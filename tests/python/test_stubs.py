@@ -1,4 +1,4 @@
-"""The stubs of the extension module name exactly what it has."""
+"""The stubs of the extension module have exactly its names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STUBS = Path(coalesce.__file__).parent / "_core"
 
 
 def names_of(body: list[ast.stmt]) -> dict[str, list[ast.stmt] | None]:
-    """Return what a stub defines, classes with their bodies."""
+    """Return the names that a stub defines; a class has its body."""
     found: dict[str, list[ast.stmt] | None] = {}
     for node in body:
         if isinstance(node, ast.ClassDef):

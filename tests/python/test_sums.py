@@ -1,4 +1,4 @@
-"""coalesce.row_sums and coalesce.column_sums: every variant against NumPy in float64."""
+"""coalesce.row_sums and coalesce.column_sums: every variant compared with NumPy in float64."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ def copied(case: Copy, seed: int = 0) -> np.ndarray:
 
 
 def swizzled(address: int, swizzle: int) -> int:
-    """Where a byte lies: by the definition, bit by bit."""
+    """Return the swizzled address of a byte, computed bit by bit from the definition."""
     for bit in range(swizzle):
         address ^= (address >> (7 + bit) & 1) << (4 + bit)
     return address
 
 
 def places(case: Copy) -> list[tuple[int, int | None]]:
-    """For each element of the box, its byte in shared memory and in the array (None: outside)."""
+    """Return each element's byte in shared memory and in the array (None: outside)."""
     item = ELEMENTS[case.element][1]
     steps = (1, *(case.steps or (1,) * len(case.box))[1:])
     counts = [-(-b // s) for b, s in zip(case.box, steps, strict=True)]
@@ -108,7 +108,7 @@ def test_boxes(name: str) -> None:
 )
 def test_wrong_maps(change: dict[str, Any], message: str) -> None:
     case = replace(PLAIN, **change)
-    if len(case.at) == 3:  # the instruction is of another rank than the map
+    if len(case.at) == 3:  # the rank of the instruction differs from the rank of the map
         other = replace(case, box=(16, 8, 1))
         with pytest.raises(coalesce.LaunchError, match=message):
             tensor_map_cases.run(other, 0, "sim", lambda _, array: encoded(PLAIN, array))
@@ -194,7 +194,7 @@ def test_a_copy_that_nobody_waits_for_has_not_arrived() -> None:
     k[1, 32](map_of(x, (32, 8)), x, out, 1)
     np.testing.assert_array_equal(out, np.asarray(x)[:, 1])
     k[1, 32](map_of(x, (32, 8)), x, out, 0)
-    assert np.isnan(out).all()  # what shared memory holds at the start
+    assert np.isnan(out).all()  # shared memory starts as NaN
 
 
 def test_checks_see_a_missing_wait() -> None:

@@ -1,4 +1,4 @@
-"""How a Timing reads."""
+"""The printed form of a Timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces: the recorded events are those that the kernel's indices mean, whatever the host does."""
+"""Recorded events agree with the kernel's indices, however the host runs the blocks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def arrays(random):
 
 
 def expected(block, warp, k):
-    """Return which lanes of a warp are active and what element of `a` each reads in iteration k."""
+    """Return the active lanes of a warp and the element of `a` that each reads in iteration k."""
     thread = 32 * warp + np.arange(32)
     row = block[1] * BLOCK[1] + thread // BLOCK[0]
     col = block[0] * BLOCK[0] + thread % BLOCK[0]
@@ -98,7 +98,7 @@ def test_loop_iterations_are_numbered(on_simulator):
 
 
 def test_events_add_up_to_the_counts(rows, arrays):
-    """Requests and sectors of the trace, by definition, are those that are counted."""
+    """Requests and sectors that follow from the trace equal the counts."""
     trace = rows.trace(GRID, BLOCK, *arrays, *SHAPE)
     counts = rows.launch(GRID, BLOCK, *arrays, *SHAPE, counts=True).counts
     for kind in ("load", "store"):
@@ -162,7 +162,7 @@ def test_chosen_blocks_and_warps(rows, arrays):
     a, out = arrays
     whole = rows.trace(GRID, BLOCK, a, out.copy(), *SHAPE)
     part = rows.trace(GRID, BLOCK, a, out, *SHAPE, blocks=[(1, 2), 0], warps=[3, 1])
-    assert not out.any()  # a copy was written
+    assert not out.any()  # the kernel wrote a copy
     assert {tuple(b) for b in part.block.tolist()} == {(0, 0, 0), (1, 2, 0)}
     assert set(part.warp) == {1, 3}
     for block in ((0, 0), (1, 2)):
@@ -183,7 +183,7 @@ def test_a_line(rows, arrays):
     line = next(n for n, text in enumerate(ROWS.splitlines(), 1) if "out[" in text)
     trace = rows.trace(GRID, BLOCK, *arrays, *SHAPE, lines=line)
     assert set(trace.kind) == {"store"}
-    assert set(trace.step) == {3}  # counted among all of the warp's events
+    assert set(trace.step) == {3}  # steps count all events of the warp
 
 
 def test_arrays_of_another_layout_are_updated_too(rows, arrays):
@@ -284,7 +284,7 @@ def test_element_names(rows, arrays):
 
 
 def test_exemplars_show_every_instruction(on_simulator):
-    """Also those that only a block in the middle of nowhere executes."""
+    """Also instructions that only one block in the middle of the grid executes."""
     source = """extern "C" __global__ void k(volatile int* x, int* y, int n) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         #pragma unroll 1
@@ -309,7 +309,7 @@ def test_exemplars_show_every_instruction(on_simulator):
 
 
 def test_exemplars_are_part_of_the_trace(rows, arrays, monkeypatch):
-    monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # whose instructions a trace has
+    monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # a trace has the instructions of the PTX
     counted = counting.count(counting.prepare(rows, GRID, BLOCK, [*arrays, *SHAPE]), exemplars=64)
     whole = rows.trace(GRID, BLOCK, *arrays, *SHAPE)
     places = {(e.block, e.warp, e.step): e for e in whole}

@@ -1,4 +1,4 @@
-"""coalesce.transpose: every variant, exactly, at every shape and layout."""
+"""coalesce.transpose: every variant gives exact results for every shape and layout."""
 
 from __future__ import annotations
 

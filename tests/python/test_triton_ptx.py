@@ -123,7 +123,7 @@ def test_scans(device: str) -> None:
 
 
 def test_tensor_cores(device: str) -> None:
-    """Triton multiplies by wgmma, of operands that it stores in shared memory itself."""
+    """Triton multiplies with wgmma and stores the operands in shared memory itself."""
     a, b = np.random.default_rng(4).normal(size=(2, 64, 64)).astype(np.float16)
     c = np.zeros((64, 64), np.float32)
     signature = {"a": "*fp16", "b": "*fp16", "c": F}

@@ -1,6 +1,7 @@
-"""Machines with two GPUs or more: memory, threads, streams and faults keep to their GPU.
+"""Machines with two or more GPUs: memory, threads, streams and faults belong to one GPU.
 
-No test changes a setting of a GPU. What may end a GPU for a process runs in a process of its own.
+No test changes a setting of a GPU. A test that may make a GPU unusable for its process runs in a
+separate process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ COUNT = """
 __device__ int calls;
 extern "C" __global__ void count() { atomicAdd(&calls, 1); }
 """
-# Keeps a multiprocessor busy for some milliseconds before it writes.
+# Keeps a multiprocessor busy for some milliseconds, then writes.
 LATE = """
 extern "C" __global__ void late(float *x, float value, int n) {
     long long start = clock64();
@@ -142,7 +143,7 @@ def test_streams_of_torch_on_two_gpus() -> None:
             with torch.cuda.device(ordinal), torch.cuda.stream(torch.cuda.Stream(ordinal)):
                 x = torch.zeros(4096, device=f"cuda:{ordinal}")
                 late[16, 256](x, float(ordinal + 1), 4096)
-                x += 1  # on the same stream, so after the kernel
+                x += 1  # runs on the same stream, so after the kernel
                 kernel[16, 256](x, 10.0, 4096)
                 tensors.append(x)
         for ordinal, x in enumerate(tensors):
@@ -199,7 +200,7 @@ print("simulated")
 
 
 def test_a_fault_on_one_gpu_is_named_on_the_other() -> None:
-    """The driver ends all GPUs of the process with it, or it does not; nobody else is blamed."""
+    """The driver may stop all GPUs of the process. The error names only the GPU with the fault."""
     done = _python(_FAULT)
     assert done.returncode == 0, done.stderr
     fault, _, rest = done.stdout.partition("\n")

@@ -1,4 +1,4 @@
-"""Types of parameters and variables are those that the compiler saw. Needs NVRTC, no GPU."""
+"""The types of parameters and variables are those that the compiler sees. Needs NVRTC, no GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coalesce.launch.module import Module
 
 
 def parameter(source: str, options: Sequence[str] = (), **settings: object) -> str:
-    """The first parameter as messages show it: "float *x"."""
+    """Return the first parameter as messages show it: "float *x"."""
     kernel = coalesce.Kernel(source, options=options, device="sim", **settings)  # type: ignore[arg-type]
     found = kernel.signature.parameters[0]
     return f"{found.spelled} {found.name}".replace("* ", "*")
@@ -23,7 +23,7 @@ def parameter(source: str, options: Sequence[str] = (), **settings: object) -> s
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The C++ expressions whose types the compiler was asked for."""
+    """Return the list of C++ expressions that the compiler is asked about."""
     expressions: list[str] = []
     ask = Module.types
 
@@ -37,7 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 K = 'extern "C" __global__ void k(real *x) { if (x) x[threadIdx.x] += 1; }\n'
 
-# Each gives `real` one type, which is not what a reader of the first or last line would say.
+# Each source gives `real` one type. A reader of only the first or the last line would be wrong.
 FLOAT = {
     "the other branch of #if": "#if 0\ntypedef double real;\n#else\ntypedef float real;\n#endif\n",
     "the first branch of #if": "#if 1\ntypedef float real;\n#else\ntypedef double real;\n#endif\n",
@@ -220,7 +220,7 @@ def test_a_kernel_made_by_a_macro() -> None:
 
 
 def test_unknown_types_have_known_sizes() -> None:
-    """A kernel in a namespace cannot be asked for by its C name."""
+    """The compiler cannot find a kernel in a namespace by its C name."""
     source = (
         "#if 0\ntypedef double real;\n#else\ntypedef float real;\n#endif\n"
         'namespace a { extern "C" __global__ void k(real *x, int n, real y) { *x = n + y; } }'

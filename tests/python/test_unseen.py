@@ -1,7 +1,7 @@
-"""The kernels of tests/kernels/unseen_*.cu compute what they say: against NumPy, and checked.
+"""The kernels of tests/kernels/unseen_*.cu compute the right results; checks find no fault.
 
-A kernel that is wrong would be an example of nothing, whatever its counters. Here are those of
-networks, matrices and algorithms; test_unseen_science.py has the others.
+Counters of a wrong kernel would prove nothing. This file has the kernels of neural networks,
+matrices and algorithms; test_unseen_science.py has the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from unseen_runs import LAUNCHES, close, equal, run
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
-# Lanes that write the same value into one byte, in an order that nothing says.
+# Lanes write the same value to the same byte, in no defined order.
 WARNED = {"sieve"}
 
 

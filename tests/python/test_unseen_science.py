@@ -1,4 +1,4 @@
-"""The kernels of tests/kernels/unseen_*.cu compute what they say: from texts to statistics."""
+"""More kernels of tests/kernels/unseen_*.cu: texts, integers, pictures, science, statistics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unseen_runs import LAUNCHES, close, equal, run
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
 
-# ---- texts, bits, whole numbers ----
+# ---- texts, bits, integers ----
 
 
 def test_alignments() -> None:
@@ -173,7 +173,7 @@ def test_meshes() -> None:
     a, b, c = (vertices[faces.reshape(-1, 3)[:, i]].astype(np.float64) for i in range(3))
     wanted = np.cross(b - a, c - a)
     length = np.linalg.norm(wanted, axis=1, keepdims=True)
-    good = length[:, 0] > 1e-3  # others have a corner twice
+    good = length[:, 0] > 1e-3  # in the other triangles two corners are the same
     close(normals.reshape(-1, 3)[good], (wanted / np.maximum(length, 1e-9))[good], 1e-3)
     (vertices, _, first, second, _), (_, out, *_), _ = run("skin_vertices")
     one, other = (np.frombuffer(m, np.float32).reshape(3, 4) for m in (first, second))
@@ -210,7 +210,7 @@ def test_games() -> None:
     image = run("trace")[1][0].reshape(360, 640, 4)
     assert np.all(image[..., 3] == 255)
     assert len(np.unique(image[..., 0])) > 50
-    assert image[:60].mean() > image[300:].mean()  # the sky above the ground
+    assert image[:60].mean() > image[300:].mean()  # the sky is brighter than the ground
 
 
 # ---- science ----
@@ -299,7 +299,7 @@ def test_particles() -> None:
 
 
 def pcg(v: np.ndarray) -> np.ndarray:
-    """What the kernels' generator makes of 32 bits."""
+    """Return the output of the kernels' random number generator for 32-bit words."""
     mask = np.uint64(0xFFFFFFFF)
     state = (v.astype(np.uint64) * np.uint64(747796405) + np.uint64(2891336453)) & mask
     shifted = (state >> ((state >> np.uint64(28)) + np.uint64(4))) ^ state
@@ -339,7 +339,7 @@ def test_chance() -> None:
 
 def test_prices() -> None:
     payoff = run("asian_option")[1][0][0] / 80_000
-    assert 2 < payoff < 6  # a call on the mean of a year, a little out of the money
+    assert 2 < payoff < 6  # a call option on a year's mean price, slightly out of the money
     (strike, _, s0, up, p, discount), (_, price, *_), _ = run("binomial_put")
     steps = 127
     k = strike.astype(np.float64)[:, None]

@@ -1,4 +1,4 @@
-"""One warp without a kernel: transactions of its addresses, threads of its block."""
+"""A single warp without a kernel: the transactions of its addresses, its threads in a block."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_transactions(addresses, itemsize, sectors, lines, efficiency):
     st.integers(1, (1 << 32) - 1),
 )
 def test_a_kernel_counts_the_same(elements, itemsize, bits):
-    """The simulator, on a kernel that accesses these addresses."""
+    """The simulator counts the same for a kernel with these addresses."""
     mask = bits % (1 << len(elements))
     found = coalesce.transactions([itemsize * e for e in elements], itemsize, mask)
     touched = {

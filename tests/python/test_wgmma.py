@@ -1,8 +1,8 @@
 """Products of warpgroups (wgmma) on the simulator.
 
-The operands of `tests/wgmma_cases.py` are random bytes of shared memory. Here they are found again
-by the layouts of the PTX ISA ("Matrix Descriptor"), and the sums are compared with those of
-`mma.sync`, bit by bit, or with float64.
+The operands of `tests/wgmma_cases.py` are random bytes of shared memory. These tests find them by
+the layouts of the PTX ISA ("Matrix Descriptor"). The sums are compared with those of `mma.sync` bit
+by bit, or with float64.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def result(name: str) -> np.ndarray:
 
 
 def place(operand: Operand, row: int, byte: int, *, transposed: bool, k: int) -> int:
-    """Return where an element lies: row `row` of a or column `row` of b, `byte` along k."""
+    """Return the position of an element: row `row` of a or column `row` of b, `byte` along k."""
     span = {0: 16, 1: 128, 2: 64, 3: 32}[operand.swizzle]
-    if transposed:  # 8 elements of 16 bits of neighbouring rows are together
+    if transposed:  # 8 elements (16 bits each) of neighbouring rows are adjacent
         chunk, inside = divmod(row, 8)
         groups = span // 16
         if operand.swizzle:
@@ -68,7 +68,7 @@ def matrix(image: np.ndarray, operand: Operand, kind: str, rows: int, k: int, tr
 
 
 def matrices(case: Wgmma, block: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the bits of a [64, k], b [k, n] and c [64, n] of one kind of operands."""
+    """Return the bits of a [64, k], b [k, n] and c [64, n] for one kind of operands."""
     d, images, fragments = wgmma_cases.operands(case, seed)
     b = matrix(images[block], case.at[1], case.b, case.n, case.k, case.transposed[1], A_BYTES)
     if case.in_registers:
@@ -89,7 +89,7 @@ def matrices(case: Wgmma, block: int, seed: int) -> tuple[np.ndarray, np.ndarray
 
 
 def sums(case: Wgmma, registers: np.ndarray) -> np.ndarray:
-    """Return the bits of c or d as [64, n], of registers [thread, register]."""
+    """Return the bits of c or d as [64, n], made from registers [thread, register]."""
     form = Mma(16, 8, case.k, case.d, case.a, case.b, case.d)
     each = registers.shape[1] * 8 // case.n
     tiles = registers.reshape(4, 32, case.n // 8, each).transpose(0, 2, 1, 3)
@@ -99,7 +99,7 @@ def sums(case: Wgmma, registers: np.ndarray) -> np.ndarray:
 
 
 def by_mma(case: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Return the product of the same matrices by `mma.sync`, in tiles of 16 x 8."""
+    """Return the product of the same matrices with `mma.sync`, in tiles of 16 x 8."""
     options = case.options
     form = Mma(16, 8, case.k, case.d, case.a, case.b, case.d, options=options)
     tiles = [(i, j) for i in range(0, 64, 16) for j in range(0, case.n, 8)]
@@ -129,7 +129,7 @@ def by_mma(case: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
 
 @pytest.mark.parametrize("name", [name for name, (_, case) in CASES.items() if simulated(case)])
 def test_products_are_those_of_mma(name: str) -> None:
-    """The tensor cores of compute capability 9.0 add all products of an instruction at once."""
+    """Tensor cores of compute capability 9.0 add all products of an instruction at once."""
     seed, case = CASES[name]
     found = result(name)
     for block in range(len(case.kinds)):
@@ -231,7 +231,7 @@ def test_checks() -> None:
     found = str(launched(unfenced, check=True))
     assert "a write and an asynchronous product are not ordered" in found
     assert "put fence.proxy.async behind the write" in found
-    # A thread that has not waited for the product writes what the product reads.
+    # A thread writes to an operand of the product before it has waited for the product.
     commit = 'asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");'
     early = source.replace(commit, commit + "image[t] = 0;")
     assert "race" in str(launched(early, check=True)).lower()

@@ -1,4 +1,4 @@
-"""CUDA C++ files as nvcc takes them: with main(), headers of the host and launches."""
+"""CUDA C++ files that nvcc accepts: with main(), host headers and launches."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_mistake_is_shown_in_its_own_line() -> None:
     with pytest.raises(coalesce.CompileError, match='"FACTOOR" is undefined') as raised:
         coalesce.Kernel(wrong, device="sim")
     assert f"kernel.cu({_line(wrong, '    if (i < n) x[i]')}): error" in str(raised.value)
-    assert "no_such_header.h" in str(raised.value)  # from where what is undefined may come
+    assert "no_such_header.h" in str(raised.value)  # the header may define the unknown names
 
 
 def test_kernels_in_a_header_that_is_missing() -> None:
@@ -153,7 +153,8 @@ def test_templates_that_the_program_launches(device: str) -> None:
     i = np.zeros(1, np.int32)
     coalesce.Kernel(TEMPLATES, "tile<8 * 2>", device=device)[1, 1](i)
     assert i[0] == 16
-    coalesce.Kernel(TEMPLATES, "tile<3>", device=device)[1, 1](i)  # one that it does not launch
+    # the program does not launch this one
+    coalesce.Kernel(TEMPLATES, "tile<3>", device=device)[1, 1](i)
     assert i[0] == 3
 
 
@@ -298,7 +299,7 @@ def test_macros_that_make_kernels(device: str) -> None:
 
 
 def test_macros_that_make_functions_of_the_host(device: str) -> None:
-    """As files for PyTorch have them: one use after the other, without a semicolon."""
+    """Files for PyTorch use such macros one after another, without semicolons."""
     source = """
     #include <torch/extension.h>
     #define TIMES 3

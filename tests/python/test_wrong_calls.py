@@ -1,4 +1,4 @@
-"""Calls that are wrong in one argument, all over the public API: each is refused and names it."""
+"""The public API refuses every call with one wrong argument, and the error names the argument."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_broken_array_interface_is_named(interface: object) -> None:
 
 
 def test_objects_of_others_are_not_asked_for_their_attributes() -> None:
-    """The pytest plugin looks at the type of what is compared, and at nothing else."""
+    """The pytest plugin looks only at the type of compared objects."""
     from coalesce import _pytest_plugin
 
     assert _pytest_plugin.pytest_assertrepr_compare("==", wrong_values.Hostile(), 0) is None
@@ -65,7 +65,7 @@ def test_the_pytest_plugin_replaces_no_assertion_error(monkeypatch: pytest.Monke
 
 
 def test_the_pytest_plugin_costs_no_import() -> None:
-    """pytest loads it in every project's tests, also where the package cannot be used."""
+    """pytest loads the plugin in every project, even if the package cannot be used there."""
     code = "import sys, coalesce._pytest_plugin; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name for name in done.stdout.split() if name.split(".")[0] in ("coalesce", "numpy")}
