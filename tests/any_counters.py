@@ -1,13 +1,13 @@
-"""Holds the counts of any folder's kernels against a GPU's counters.
+"""Compares the counts of the kernels in any folder with a GPU's counters.
 
     python tests/any_counters.py predict FOLDER... --out launches.json    # on any machine
     python tests/any_counters.py measure launches.json                    # with a GPU and ncu
 
-`predict` launches each kernel as tests/any_files.py does, with the first block shape that ends
-without a fault, and keeps the launch with all metrics that the package calls exact. `measure`
-launches the same on a GPU under Nsight Compute and prints every metric that differs. Its exit
-status is 1 if there is one. A kernel that the check finds fault with, or that reads a clock, is
-left out: what it does may change from run to run. Both need the same compiler.
+`predict` launches each kernel as tests/any_files.py does, with the first block shape that causes no
+fault. It stores the launch with all metrics that the package calls exact. `measure` makes the same
+launch on a GPU under Nsight Compute and prints every metric that differs. Its exit status is 1 if a
+metric differs. Kernels in which the check finds a fault, and kernels that read a clock, are left
+out, because their work may change from run to run. Both steps need the same compiler.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ import coalesce
 from coalesce.compile import nvrtc
 from coalesce.profiling import exactness
 
-SIZE = 32  # the value of integers
+SIZE = 32  # the value of every integer argument
 AT_ONCE = 40  # the launches of one process; a fault on the GPU ends the process
 
 
 def predicted(path: Path, how: any_files.How) -> Iterator[dict[str, Any]]:
-    """Yield a launch of each kernel of a file that can be compared."""
+    """Yield a launch of each kernel of a file that can be compared with a GPU."""
     try:
         with any_files._limited(300):
             kernels = any_files.kernels(path)

@@ -2,19 +2,20 @@
 
     python tests/any_files.py FOLDER... [--size N] [--seconds S] [--table FILE]
 
-Each file is given to `coalesce.Kernel` as it is. Arguments are made from the signature: an integer
-is N, an array holds random values of its dtype (integers less than N, characters letters). A kernel
-is launched with blocks of several shapes, if need be also with larger arrays, until two launches
-end without a fault, by `launch`, `profile`, `check` and `trace` on ``device="sim"``. One thread of
-the host runs them, so that atomics have an order. The arrays must be equal bit by bit. If they are
-not, these reasons are looked for, in this order:
+Each file is passed to `coalesce.Kernel` as it is. Arguments are made from the signature. An integer
+is N. An array holds random values of its dtype (integers less than N, characters are letters). A
+kernel is launched with blocks of several shapes, and with larger arrays if needed, until two
+launches end without a fault. The modes are `launch`, `profile`, `check` and `trace` on
+``device="sim"``. One thread of the host runs them, so that atomics have an order. The arrays must
+be equal bit by bit. If they differ, the script looks for these reasons, in this order:
 
 - the check reports a race, or the kernel reads a clock;
-- they are equal if compiled with ``-fmad=false``: the assembler contracted a product and a sum;
+- the arrays are equal with ``-fmad=false``: the assembler had contracted a product and a sum;
 - only the bits of NaNs differ.
 
-A launch that faults must fault in every mode. What differs for no known reason, hangs or ends in an
-unexpected exception is printed, and the exit status is 1. The table has a line for each launch.
+A launch that faults must fault in every mode. The script prints each launch that differs for no
+known reason, hangs, or ends in an unexpected exception; its exit status is then 1. The table has a
+line for each launch.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class _TooLong(BaseException):
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one kernel."""
+    """The outcome for one kernel."""
 
     file: str
     kernel: str
@@ -112,7 +113,7 @@ def kernels(path: Path, options: Sequence[str] = ()) -> list[coalesce.Kernel]:
 class How:
     """How kernels are launched."""
 
-    size: int  # the value of integers
+    size: int  # the value of every integer argument
     elements: int  # the number of elements of each array
     seconds: float  # the seconds that a launch may take
 
@@ -152,7 +153,7 @@ def _variables(kernel: coalesce.Kernel) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def launch(kernel: coalesce.Kernel, mode: str, grid: Any, block: Any, given: list[Any]) -> Any:
-    """Launch a kernel as a user would; return what the mode returns."""
+    """Launch a kernel as a user would; return the result of the mode."""
     how = {"run": kernel.launch, "profile": kernel.profile, "check": kernel.check}
     function = how.get(mode, kernel.trace)
     extra: dict[str, Any] = {"limit": 1000} if mode == "trace" else {}
@@ -162,13 +163,13 @@ def launch(kernel: coalesce.Kernel, mode: str, grid: Any, block: Any, given: lis
 
 
 def kernel_shared(kernel: coalesce.Kernel) -> int:
-    """Return the dynamic shared memory to launch with."""
+    """Return the size of the dynamic shared memory for the launch."""
     return 16384 if ".extern .shared" in kernel.ptx else 0
 
 
 @dataclass
 class Outcome:
-    """What one mode leaves: the arrays and variables, or the error."""
+    """The results of one mode: arrays and variables, or the error."""
 
     arrays: list[np.ndarray[Any, Any]]
     error: str = ""
@@ -176,7 +177,7 @@ class Outcome:
 
 
 def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How) -> Outcome:
-    """Launch in a mode on new arguments; the module's variables are as before afterwards."""
+    """Launch in a mode with new arguments; then restore the module's variables."""
     before = _variables(kernel)
     given = arguments_of(kernel, how)
     try:
@@ -209,7 +210,7 @@ def same(one: Outcome, other: Outcome, any_nan: bool = False) -> bool:
 def compared(
     kernel: coalesce.Kernel, shape: tuple[Any, Any], how: How
 ) -> tuple[str, str, dict[str, Outcome]]:
-    """Launch in every mode; return the result, its detail and the outcomes."""
+    """Launch in every mode; return the verdict, its details and the outcomes."""
     found = {mode: outcome(kernel, mode, shape, how) for mode in MODES}
     errors = {mode: found[mode].error for mode in MODES if mode != "check"}
     if all(errors.values()):
@@ -233,7 +234,7 @@ def explained(
     how: How,
     found: dict[str, Outcome],
 ) -> str:
-    """Return why the modes may leave different arrays; empty if no reason is known."""
+    """Return why the results of the modes may differ; empty if no reason is known."""
     findings = found["check"].returned
     if findings:
         return "the check reports: " + "; ".join(sorted({f.title for f in findings}))

@@ -1,8 +1,8 @@
-"""Look at the built site in a real browser: ``python tests/browser.py SITE [--pictures FOLDER]``.
+"""Checks the built site in a real browser: ``python tests/browser.py SITE [--pictures FOLDER]``.
 
-SITE is what ``sphinx-build docs SITE`` wrote. The browser is Chromium, without a window; a missing
-one is an error, because pages that nobody looked at must not pass. The browser is asked through
-its debugging protocol, for which tornado's websocket client suffices (a part of Jupyter).
+SITE is the output folder of ``sphinx-build docs SITE``. The browser is Chromium without a window.
+If it is missing, the script fails: unchecked pages must not pass. The script controls the browser
+through its debugging protocol, with tornado's websocket client (a part of Jupyter).
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ async def look(site: Path, address: str, debugger: str, pictures: Path | None) -
                 file = pictures / f"{Path(name).stem}_{width}_{scheme}.png"
                 file.write_bytes(base64.b64decode(shot["data"]))
 
-    # The theme switch of the page wins over the theme of the system, in pictures, too.
+    # The page's theme switch overrides the system's theme, also in pictures.
     for scheme, other in (("light", "dark"), ("dark", "light")):
         await page.open(f"{address}/{LESSON}", 1280, scheme)
         await page.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
@@ -217,7 +217,7 @@ async def look(site: Path, address: str, debugger: str, pictures: Path | None) -
 
 
 def main() -> None:
-    """Look at the pages; exit with 1 if something is wrong."""
+    """Check the pages; exit with status 1 if something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("site", type=Path)
     parser.add_argument("--pictures", type=Path, help="a folder for screenshots, also dark ones")

@@ -1,4 +1,4 @@
-"""The options of pytest. They are here, not in tests/python, because of `pytest --device cuda`.
+"""The options of pytest. They are not in tests/python, so that `pytest --device cuda` works.
 
 Before pytest knows its options, it takes ``cuda`` for a path of tests. It then loads only the
 conftest.py files in the current directory and in its folders named test*.

@@ -1,4 +1,6 @@
-"""Runs every shipped kernel once on the GPU, at sizes that fill no tile: for compute-sanitizer.
+"""Runs every shipped kernel once on the GPU, for compute-sanitizer.
+
+The sizes are not multiples of a tile.
 
 compute-sanitizer --tool memcheck python tests/every_kernel.py
 compute-sanitizer --tool racecheck python tests/every_kernel.py
@@ -12,7 +14,7 @@ import coalesce
 
 
 def main() -> None:
-    """Run all variants in both precisions and say how many kernels ran."""
+    """Run all variants in both precisions and print how many kernels ran."""
     random = np.random.default_rng(0)
     ran = 0
     for dtype in (np.float32, np.float64):

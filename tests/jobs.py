@@ -1,7 +1,7 @@
 """Functions that tests send to other processes.
 
-pytest imports its test files in a way that another process cannot repeat; this folder is on the
-path that processes inherit.
+Another process cannot import test files in the way pytest does. This folder is on the path that
+other processes inherit.
 """
 
 from __future__ import annotations

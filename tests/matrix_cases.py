@@ -1,8 +1,8 @@
-"""Matrix instructions: every shape of `mma.sync`, where elements lie in registers, and operands.
+"""Matrix instructions: every shape of `mma.sync`, the positions of elements, and the operands.
 
 The positions of elements are those of the PTX ISA, "Matrix Fragments for mma". On a GPU,
-`tests/record_mma.py` runs the cases and keeps the results. `test_mma.py` compares the simulator
-with them. All operands come from seeds.
+`tests/record_mma.py` runs the cases on a GPU and stores the results. `test_mma.py` compares the
+simulator with them. Seeds determine all operands.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Mma:
 
     @property
     def register_bits(self) -> int:
-        """Return how wide its registers are."""
+        """Return the width of its registers."""
         return 64 if self.a == "f64" else 32
 
 
 def forms() -> Iterator[Mma]:
-    """Yield all forms of the PTX ISA without sparsity and scales."""
+    """Yield all forms of the PTX ISA except those with sparsity or scales."""
     for a in ("row", "col"):
         for b in ("row", "col"):
             for d, c in (("f16", "f16"), ("f32", "f16"), ("f32", "f32")):
@@ -204,7 +204,7 @@ KINDS = ("near", "wide", "cancel", "sparse", "tiny", "large", "special")
 
 
 class Source:
-    """Random bits, the same for a seed everywhere."""
+    """Random bits that depend only on the seed."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.PCG64(seed)
@@ -256,7 +256,10 @@ def numbers(source: Source, kind: str, kept: Format, shape: tuple[int, ...]) -> 
 
 
 def operands(form: Mma, seed: int, each: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return matrices a, b and c as bits: `each` of every kind, integers `each` in all."""
+    """Return matrices a, b and c as bits:
+
+    `each` cases of every kind, or `each` cases of integers.
+    """
     source = Source(seed)
     quads = (4,) if form.in_quads else ()
     shapes = [(form.m, form.k), (form.k, form.n), (form.m, form.n)]

@@ -1,4 +1,4 @@
-"""The launches of tests/kernels/ordinary.cu: one array of 256 elements is read, one is written."""
+"""The launches of tests/kernels/ordinary.cu. Each reads and writes an array of 256 elements."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _compiled(options: tuple[str, ...]) -> coalesce.Kernel:
 
 
 def kernel(entry: str, *options: str) -> coalesce.Kernel:
-    """Return a kernel of the file; all share a module."""
+    """Return a kernel of the file; all kernels share a module."""
     return _compiled(options).get_function(entry)
 
 
 def arguments(entry: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return 256 elements, NaN and infinity among those of floating types, and 256 zeros."""
+    """Return 256 elements (floats include NaN and infinity) and 256 zeros."""
     dtype = DTYPES[ELEMENTS[entry]]
     return _numbers(dtype), np.zeros(256, dtype)
 

@@ -1,6 +1,6 @@
-"""Right calls of the public API: launches, kernels and operations, with the kind of each argument.
+"""Valid calls of the public API: launches, kernels and operations. Each argument has a kind.
 
-public_calls_shown.py has those of results, pictures, lessons and plots.
+public_calls_shown.py has the calls of results, pictures, lessons and plots.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ extern "C" __global__ void scale(float *x, float factor, int n) {
 
 @dataclass(frozen=True)
 class Call:
-    """A function and its arguments by name; those that begin with ``*`` come by position."""
+    """A function and its arguments by name; names that begin with ``*`` are positional."""
 
     name: str
     function: Callable[..., Any]
@@ -195,7 +195,7 @@ def _launches() -> Iterator[Call]:
 
 
 def _indices() -> list[Value]:
-    """What is neither a block, a warp nor a line of the launch, nor several."""
+    """Return values that are neither an index of a block, warp or line nor several indices."""
     return [*OBJECTS[:6], *FLOATS, *BOOLS, *LISTS, huge, negative, constant("x"), constant([])]
 
 

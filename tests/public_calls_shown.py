@@ -1,4 +1,4 @@
-"""Right calls of the public API: warps, arrays, results, pictures, lessons and plots."""
+"""Valid calls of the public API: warps, arrays, results, pictures, lessons and plots."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Small random kernels whose lanes diverge, exchange values and see edges of every type.
+"""Makes small random kernels: lanes diverge and exchange values, and values reach type limits.
 
 python tests/random_kernels.py --first 100 --count 50
 
-Each seed makes one kernel, whose machine code has to leave what its PTX leaves. A kernel takes
-words and leaves four words for a thread; `source(seed)` returns its text.
+Each seed gives one kernel. Its machine code must leave the same results as its PTX. A kernel reads
+words and writes four words per thread; `source(seed)` returns its source.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def source(seed: int) -> str:
 
 
 def words() -> np.ndarray:
-    """Return the words that kernels are given."""
+    """Return the words that kernels read."""
     found = np.random.PCG64(3).random_raw(192).astype(np.uint32)
     found[::10] %= 50
     found[[7, 38, 50, 70]] = 0, 2**32 - 1, 0x7F800000, 0xFFC00000

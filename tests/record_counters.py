@@ -1,15 +1,16 @@
-"""Records hardware counters of the package's kernels with Nsight Compute, into tests/data.
+"""Records hardware counters of the package's kernels with Nsight Compute in tests/data.
 
     python tests/record_counters.py shipped awkward patterns    # for the tests of exactness
     python tests/record_counters.py models tag_sets             # for the models of caches and time
     python tests/record_counters.py programs unseen             # for both
     python tests/record_counters.py models --only 512 --repeats 5
 
-Needs a GPU, `ncu`, and permission to read counters; leaves the clocks as they are. Writes
-tests/data/<set>_<gpu>.json, which counter_cases.load reads: the GPU, the driver, the compiler,
-Nsight Compute and the date, the names of the metrics, and for each launch a line with its case,
-kernel, geometry and values. With --only, the file's other cases stay as they are; with --repeats
-each value is the median of so many recordings, as times of a few microseconds vary by a tenth.
+The script needs a GPU, `ncu`, and permission to read counters. It does not change the clocks. It
+writes tests/data/<set>_<gpu>.json, which counter_cases.load reads. The file has the GPU, the
+driver, the versions of the compiler and of Nsight Compute, the date and the names of the metrics.
+Each launch has a line with its case, kernel, geometry and values. With --only, the other cases of
+the file stay unchanged. With --repeats, each value is the median of that many recordings, because
+times of a few microseconds vary by a tenth.
 """
 
 from __future__ import annotations
@@ -167,8 +168,8 @@ def ncu_launches(
 ) -> list[dict[str, Any]]:
     """Run a program under ncu; return each launch: the program's description, geometry, metrics.
 
-    The program writes to the file that follows ``--order`` a list of its launches, each a dict with
-    the name of its kernel.
+    The program writes a list of its launches to the file that follows ``--order``. Each entry is a
+    dict with the name of the launch's kernel.
     """
     with tempfile.TemporaryDirectory() as folder:
         order = Path(folder) / "order.json"
@@ -194,7 +195,7 @@ def ncu_launches(
 
 
 def parse(output: str) -> list[dict[str, str]]:
-    """Return the rows of ncu's CSV, which begins after whatever else was printed."""
+    """Return the rows of ncu's CSV; other output may precede them."""
     lines = output.splitlines()
     first = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if first is None:
@@ -308,7 +309,10 @@ def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_text(recording: dict[str, Any]) -> str:
-    """Return the recording as JSON: one line a launch, its values in the order of "metrics"."""
+    """Return the recording as JSON:
+
+    one line per launch, with the values in the order of "metrics".
+    """
     launches = recording.pop("launches")
     # A value that this GPU does not report ("n/a") is not a metric.
     told = {key for launch in launches for key, v in launch["metrics"].items() if v != "n/a"}
@@ -323,7 +327,7 @@ def as_text(recording: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Record the named sets, or (started by ourselves under ncu) run one."""
+    """Record the named sets. Under ncu, where this script starts itself, run one set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", choices=[*counter_cases.SETS, []])
     parser.add_argument("--output", type=Path, default=DATA, help="folder for the recordings")

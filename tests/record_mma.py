@@ -2,8 +2,8 @@
 
     python tests/record_mma.py
 
-Needs a GPU; no counters are read. `matrix_cases.py` has the instructions and their operands, of
-which `CHOSEN` are kept.
+The script needs a GPU; it reads no counters. `matrix_cases.py` has the instructions and their
+operands. The results of the cases in `CHOSEN` are stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def main() -> None:
-    """Run every form of mma on the GPU and write the registers of the results."""
+    """Run every form of mma on the GPU and write the result registers."""
     if not (status := coalesce.gpu_status()):
         sys.exit(f"no GPU: {status}")
     name = next(d.name for d in coalesce.devices() if d.kind == "cuda")

@@ -2,11 +2,11 @@
 
     python tests/sanitize_faults.py
 
-Needs a GPU, compute-sanitizer and CuPy, whose arrays are allocated one by one here: a pool of
-memory would hide from the tool where an array ends and that it was freed. Each test that a row of
-the table stands for runs up to its first check in a process of its own, once under each tool; what
-would have been a check is a launch. Writes docs/measured/sanitizer_<gpu>.json: for each row and
-test, how many errors each tool reported, and the first of them.
+The script needs a GPU, compute-sanitizer and CuPy. CuPy's memory pool is switched off, because the
+tool cannot see in a pool where an array ends or that it was freed. Each test of a row of the table
+runs up to its first check, in a separate process and once under each tool. A launch replaces the
+check. The script writes docs/measured/sanitizer_<gpu>.json. For each row and test, the file has the
+number of errors that each tool reported, and the first error.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def launch_instead(
     undefined: Any = (),
     **_: Any,
 ) -> list[Any]:
-    """Launch on the GPU, in place of `Kernel.check`; arrays named undefined are not written."""
+    """Launch on the GPU instead of `Kernel.check`; do not write arrays named undefined."""
     import cupy
 
     def on_gpu(value: Any) -> Any:
@@ -65,7 +65,7 @@ def launch_instead(
 
 
 def run(file: str, test: str) -> None:
-    """Run a test up to the first check that has to find something."""
+    """Run a test up to the first check that must report a finding."""
     import cupy
 
     cupy.cuda.set_allocator(None)
@@ -106,7 +106,7 @@ def sanitized(tool: str, file: str, test: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run every planted fault under every tool, several at a time."""
+    """Run every planted fault under every tool, several at the same time."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=8, help="processes at a time")
     parser.add_argument("--output", type=Path, default=MEASURED, help="folder for the results")

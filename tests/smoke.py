@@ -1,6 +1,6 @@
-"""A wheel on a machine that did not build it: import, run, count, compare with NumPy.
+"""Tests a wheel on a machine that did not build it: import, run, count, compare with NumPy.
 
-Needs only what the wheel itself depends on. cibuildwheel and docs/releasing.md run it.
+The script needs only the wheel's own dependencies. cibuildwheel and docs/releasing.md run it.
 """
 
 import numpy as np

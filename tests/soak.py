@@ -1,14 +1,14 @@
-"""A soak: threads, forks, interrupts, compilations, profiles, checks and wrong calls for an hour.
+"""Runs for an hour: threads, forks, interrupts, compilations, profiles, checks and wrong calls.
 
     python tests/soak.py --minutes 60
 
-Memory must stay flat after the first fifth of the time, which fills caches: the memory that malloc
-and Python have given out, and resident memory. Resident memory is larger and grows in rare steps:
-each of the C library's arenas keeps the memory that was freed in it. When the threads have ended,
-as many files must be open as before; only those of waiting compilers may be more. The figures are
-printed every minute. If an action of the main thread takes ten minutes, the soak prints where all
-threads are and ends. The exit status is 1 if something failed, hung or grew. It needs no GPU and
-runs on Linux.
+Two figures must stay flat after the first fifth of the time, in which caches fill: resident memory,
+and the memory that malloc and Python have allocated. Resident memory is larger and grows in rare
+steps, because each arena of the C library keeps the memory that was freed in it. After the threads
+end, the number of open files must be as before; only waiting compiler processes may have more. The
+figures are printed every minute. If an action of the main thread takes ten minutes, the script
+prints the stacks of all threads and ends. The exit status is 1 if something failed, hung or grew.
+The script needs no GPU and runs on Linux.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ failures: list[str] = []
 dropped: list[str] = []  # the code that ran when Python dropped an interrupt's exception
 _lock = threading.Lock()
 _stop = threading.Event()
-_go = threading.Event()  # cleared while memory is measured, so that no action is under way
+_go = threading.Event()  # cleared while memory is measured, so that no action runs
 _go.set()
 _waiting: set[int] = set()
 
@@ -115,7 +115,7 @@ def trace(random: Random) -> None:
 
 
 def compile_anew(random: Random) -> None:
-    """A source that no cache has; the caches in memory and on disk have bounds of their own."""
+    """Compile a source that is in no cache; the caches in memory and on disk are limited."""
     kernel = coalesce.Kernel(SCALE, device="sim", options=[f"-DSEED={random.getrandbits(60)}"])
     assert kernel.name == "scale"
 
@@ -141,7 +141,7 @@ def wrong_call(random: Random) -> None:
 
 
 def fork(random: Random) -> None:
-    """A child uses the kernels that other threads of its parent are using."""
+    """A child process uses kernels that other threads of its parent are using."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -243,7 +243,7 @@ def worker(seed: int) -> None:
 
 
 def measure() -> tuple[int, int]:
-    """Return resident memory and memory in use, while no worker does anything."""
+    """Return resident memory and allocated memory, measured while no thread works."""
     _go.clear()
     deadline = time.monotonic() + 60
     while len(_waiting) < WORKERS and time.monotonic() < deadline:
@@ -259,7 +259,7 @@ def resident() -> int:
 
 
 class _Mallinfo(ctypes.Structure):
-    """What mallinfo2(3) returns."""
+    """The structure that mallinfo2(3) returns."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -271,7 +271,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def in_use() -> int:
-    """Return the bytes that malloc and Python's own allocator have given out and not got back."""
+    """Return the bytes that malloc and Python's own allocator have allocated and not freed."""
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
     found = mallinfo()

@@ -1,8 +1,8 @@
 """Copies of boxes through tensor maps (TMA): the cases that are recorded on a GPU.
 
-A copy into shared memory is followed by a copy of all of shared memory, so that the recording
-shows where each element went. A copy out of shared memory is recorded as the bits that change in
-global memory.
+After a copy into shared memory, the kernel copies all of shared memory to the result. So the
+recording shows where each element went. For a copy out of shared memory, the changed bits of global
+memory are recorded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matrix_cases import Source
 SHARED = 16384  # the bytes of shared memory that are compared
 FLAT = 1 << 16  # the bytes of the array in global memory
 
-# CUtensorMapDataType, cuda.h: name, code and bytes.
+# CUtensorMapDataType of cuda.h: name, code and size in bytes.
 ELEMENTS = {
     "uint8": (0, 1), "uint16": (1, 2), "uint32": (2, 4), "int32": (3, 4), "uint64": (4, 8),
     "int64": (5, 8), "float16": (6, 2), "float32": (7, 4), "float64": (8, 8), "bfloat16": (9, 2),
@@ -42,14 +42,14 @@ class Copy:
 
     @property
     def name(self) -> str:
-        """Return a name that no other case has."""
+        """Return a unique name."""
         parts = (self.element, self.extents, self.strides, self.box, self.at, self.steps,
                  self.swizzle, self.nan, self.offset, self.stores)  # fmt: skip
         return " ".join(str(part).replace(" ", "") for part in parts)
 
     @property
     def bytes(self) -> int:
-        """Return how many bytes the mbarrier waits for."""
+        """Return the number of bytes that the mbarrier waits for."""
         steps = self.steps or (1,) * len(self.box)
         count = [-(-b // s) for b, s in zip(self.box[1:], steps[1:], strict=True)]
         return int(np.prod([self.box[0], *count])) * ELEMENTS[self.element][1]
@@ -75,7 +75,7 @@ def _boxes() -> Iterator[Copy]:
             yield replace(wide, nan=1)
     for name in ("float32", "float32_ftz", "tfloat32", "tfloat32_ftz"):
         yield Copy((256, 64), (1024,), (64, 32), (0, 0), name)
-    # Swizzles: whole rows, short rows, and starts within a repetition of the pattern.
+    # Swizzles: whole rows, short rows, and boxes that begin inside a repetition of the pattern.
     for swizzle, span in ((1, 32), (2, 64), (3, 128)):
         for inner in sorted({16, 32, span // 2, span}):
             if inner > span:
@@ -162,7 +162,7 @@ def source_of(rank: int) -> str:
 
 
 def data(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes of the array and of shared memory; some are of special numbers."""
+    """Return the bytes of the array and of shared memory; some are special numbers."""
     source = Source(seed)
     special = np.array(
         [0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x80000000, 1, 0x807FFFFF,
@@ -177,7 +177,7 @@ def data(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(case: Copy, seed: int, device: str, encode: object) -> np.ndarray:
-    """Return the bytes of shared memory (and whether the mbarrier turned), or the changed bits."""
+    """Return shared memory and whether the mbarrier completed, or the changed bits."""
     import coalesce
 
     flat, image = data(seed)

@@ -1,6 +1,8 @@
-"""The launches of tests/kernels/unseen_*.cu: kernels that neither rules nor models were made from.
+"""The launches of tests/kernels/unseen_*.cu.
 
-Most are large enough that a GPU is busy with them; some are tiny. What a launch executes does not
+These kernels were not used to find the counting rules or to fit the models.
+
+Most launches are large enough to keep a GPU busy; some are tiny. The executed instructions do not
 depend on the order of threads.
 """
 
@@ -14,7 +16,7 @@ import numpy as np
 
 
 class Launch(NamedTuple):
-    """A kernel's file and name, and how it is launched."""
+    """A kernel's file and name, and its launch parameters."""
 
     file: str
     entry: str
@@ -30,7 +32,7 @@ Rows = Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]
 
 @cache
 def launches() -> dict[str, Launch]:
-    """Return each launch by the name of its kernel, a second one with " #2" behind it."""
+    """Return each launch by its kernel's name; a second launch has " #2" appended."""
     found: dict[str, Launch] = {}
     for file, rows in FILES.items():
         for entry, *rest in rows():
@@ -69,22 +71,22 @@ def _stretch(numbers: np.ndarray, start: int, size: int) -> np.ndarray:
 
 
 def zeros(*shape: int) -> np.ndarray:
-    """Where a kernel leaves floats."""
+    """Return an array for the floats that a kernel writes."""
     return np.zeros(shape, np.float32)
 
 
 def blocks(threads: int, block: int) -> int:
-    """As many blocks as hold so many threads."""
+    """Return the number of blocks for this many threads."""
     return -(-threads // block)
 
 
 def halves(seed: int, size: int) -> np.ndarray:
-    """Random halves from 0 to 1."""
+    """Return random halves from 0 to 1."""
     return floats(seed, size).astype(np.float16)
 
 
 def integers(size: int) -> np.ndarray:
-    """Where a kernel leaves integers."""
+    """Return an array for the integers that a kernel writes."""
     return np.zeros(size, np.int32)
 
 
@@ -251,7 +253,7 @@ def _algorithms() -> Rows:
 
 
 def _chains(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the heads of a hash table's chains and its entries, of key, value and next."""
+    """Return the heads of a hash table's chains and its entries (key, value, next)."""
     buckets = np.full(size, -1, np.int32)
     entries = np.zeros(keys.size, [("key", np.uint32), ("value", np.int32), ("next", np.int32)])
     for at, key in enumerate(keys.tolist()):

@@ -25,7 +25,7 @@ def run(name: str, checked: bool = False) -> tuple[tuple[Any, ...], list[Any], A
 
 
 def close(got: np.ndarray, wanted: Any, tolerance: float = 1e-4) -> None:
-    """Compare elements, up to rounding."""
+    """Check that the elements are equal up to rounding."""
     wanted = np.asarray(wanted)
     np.testing.assert_allclose(
         got.ravel()[: wanted.size].astype(np.float64), wanted.ravel(), tolerance, tolerance
@@ -33,6 +33,6 @@ def close(got: np.ndarray, wanted: Any, tolerance: float = 1e-4) -> None:
 
 
 def equal(got: np.ndarray, wanted: Any) -> None:
-    """Compare elements."""
+    """Check that the elements are equal."""
     wanted = np.asarray(wanted)
     np.testing.assert_array_equal(got.ravel()[: wanted.size], wanted.ravel())

@@ -1,7 +1,7 @@
-"""Products of warpgroups (`wgmma`): the forms, descriptors and operands that are recorded on a GPU.
+"""Products of warpgroups (`wgmma`): forms, descriptors and operands that are recorded on a GPU.
 
-A case does not say which matrix it multiplies. Shared memory holds random numbers, and descriptors
-say how the tensor cores read them, so that a wrong address shows as a wrong sum.
+A case does not contain matrices. Shared memory holds random numbers, and the descriptors say how
+the tensor cores read them. So a wrong address gives a wrong sum.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IMAGE = A_BYTES + B_BYTES
 
 @dataclass(frozen=True)
 class Operand:
-    """How an operand lies in shared memory: the fields of its descriptor, in bytes."""
+    """The position of an operand in shared memory: the fields of its descriptor, in bytes."""
 
     start: int = 0
     leading: int = 128
@@ -35,7 +35,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Wgmma:
-    """One instruction, its descriptors, and the kind of its operands."""
+    """One instruction, its descriptors and the kind of its operands."""
 
     n: int
     d: str
@@ -51,7 +51,7 @@ class Wgmma:
 
     @property
     def k(self) -> int:
-        """Return the depth of the product: 32 bytes."""
+        """Return the depth of the product; a row of the operand has 32 bytes."""
         return 256 // FORMATS[self.a].bits
 
     @property
@@ -64,7 +64,7 @@ class Wgmma:
 
     @property
     def name(self) -> str:
-        """Return a name that no other case has."""
+        """Return a unique name."""
         return " ".join(
             [self.opcode, *(["registers"] if self.in_registers else []),
              f"trans{self.transposed}", f"signs{self.signs}",
@@ -79,7 +79,7 @@ class Wgmma:
 
     @property
     def registers(self) -> int:
-        """Return how many registers of d a thread has."""
+        """Return the number of d registers per thread."""
         return self.n // (4 if self.d == "f16" else 2)
 
 
@@ -99,7 +99,7 @@ def cases() -> Iterator[Wgmma]:
         for options in ("", ".satfinite"):
             yield Wgmma(8, d, a, b, options=options, kinds=("bits",) * 3)
         yield Wgmma(16, d, a, b, in_registers=True, kinds=("bits",))
-    # Each swizzle, each direction, distances that differ, and starts within a repetition.
+    # Each swizzle and direction, unequal strides, and operands that begin inside a repetition.
     group = {0: 256, 1: 1024, 2: 512, 3: 256}
     for swizzle in range(4):
         for n in (8, 24, 64):
@@ -144,7 +144,7 @@ def _filled(source: Source, case: Wgmma, kind: str, element: str, count: int) ->
 
 @cache
 def operands(case: Wgmma, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return registers of d, images of shared memory, and registers of a: a block for each kind."""
+    """Return registers of d, images of shared memory, and registers of a; a block per kind."""
     source = Source(seed)
     d, images, a = [], [], []
     for kind in case.kinds:

@@ -1,12 +1,12 @@
-"""Wrong calls of the whole public API: a call that is right but for one argument.
+"""Makes wrong calls of the whole public API: each call has exactly one wrong argument.
 
-Each must end in a TypeError, a ValueError or a CoalesceError that names the argument, soon. The
-calls are drawn with a seed, so that a failure can be repeated:
+Each call must soon raise a TypeError, a ValueError or a CoalesceError that names the argument. A
+seed determines the calls, so that a failure can be repeated:
 
     python tests/wrong_calls.py --calls 5000 --seed 1
 
-prints the calls that ended otherwise and a summary; the exit status is 1 if there was any.
-tests/python/test_wrong_calls.py runs a few hundred of them.
+The script prints a summary and every call that ended in another way. The exit status is 1 if there
+was such a call. tests/python/test_wrong_calls.py runs a few hundred calls.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from wrong_values import GpuLike
 
 import coalesce
 
-SECONDS = 10.0  # a call that takes longer hangs
+SECONDS = 10.0  # a call that takes longer counts as hanging
 
 
 @functools.cache
 def calls() -> tuple[Call, ...]:
-    """Every public function and method that takes arguments."""
+    """Return every public function and method that takes arguments."""
     return (*public_calls.calls(), *public_calls_shown.calls())
 
 
@@ -88,7 +88,7 @@ def text_of(value: Any) -> str:
 
 
 def run(call: Call, name: str, value: Any) -> Outcome:
-    """Make a call with one argument wrong and judge how it ends."""
+    """Make a call with one wrong argument and judge its outcome."""
     given = {key: argument.good for key, argument in call.arguments.items()} | {name: value}
     by_place = [v for key, v in given.items() if key.startswith("*")]
     by_name = {key: v for key, v in given.items() if not key.startswith("*")}
@@ -114,7 +114,7 @@ def run(call: Call, name: str, value: Any) -> Outcome:
 
 
 def outcomes(count: int, seed: int) -> Iterator[Outcome]:
-    """Make so many wrong calls, drawn with a seed: every argument in turn, each value at random."""
+    """Make this many wrong calls: every argument in turn, with random wrong values."""
     random = np.random.default_rng(seed)
     wrong = [(call, name) for call in calls() for name in call.arguments]
     order: list[int] = []

@@ -34,11 +34,11 @@ class Hostile:
 
 
 class Silent:
-    """An object that has nothing."""
+    """An object without any attribute."""
 
 
 class GpuLike:
-    """An object with the `__cuda_array_interface__` that it is given."""
+    """An object with a given `__cuda_array_interface__`."""
 
     def __init__(self, interface: Any) -> None:
         self.__cuda_array_interface__ = interface
@@ -145,7 +145,7 @@ GPU_LIKE: list[Value] = [constant(GpuLike(interface)) for interface in BROKEN_IN
 
 @dataclass(frozen=True)
 class Argument:
-    """A right value for an argument, and wrong ones."""
+    """A valid value for an argument, and wrong values."""
 
     good: Any
     wrong: list[Value]
@@ -156,13 +156,13 @@ class Argument:
 
 
 def text(good: str, *more: Value, none: bool = False) -> Argument:
-    """A name out of a list: any other text is wrong, too."""
+    """A string from a list of names; any other string is wrong."""
     others = [*OBJECTS, *BYTES, *FLOATS, *INTEGERS, *BOOLS, *LISTS, *TEXTS, *ARRAYS, *more]
     return Argument(good, others if none else [*others, *NONE])
 
 
 def any_text(good: str, none: bool = False) -> Argument:
-    """A text of any kind."""
+    """Any string."""
     found = text(good, none=none)
     return Argument(good, [v for v in found.wrong if v not in TEXTS])
 
@@ -199,19 +199,19 @@ def array(good: Any, *more: Value, none: bool = False) -> Argument:
 
 
 def like_array(good: Any, none: bool = False) -> Argument:
-    """What ``numpy.asarray`` takes, of one axis of integers."""
+    """Any object that ``numpy.asarray`` converts to a one-dimensional array of integers."""
     wrong = [*OBJECTS, *BYTES, *LISTS, *FLOATS, *ARRAYS[1:], constant("nonsense")]
     return Argument(good, wrong if none else [*wrong, *NONE])
 
 
 def texts(good: Any) -> Argument:
-    """Several texts."""
+    """Several strings."""
     wrong = [*OBJECTS, *INTEGERS, *FLOATS, *BOOLS, *BYTES, *LISTS, *NONE, constant([5])]
     return Argument(good, [v for v in wrong if v is not OBJECTS[6]])
 
 
 def extent(good: Any) -> Argument:
-    """A grid or a block."""
+    """The extents of a grid or a block."""
     wrong = [*OBJECTS, *TEXTS, *BYTES, *FLOATS, *BOOLS, *LISTS, *NONE, huge, negative]
     more: list[Value] = [constant(0), constant((1, 2, 3, 4)), constant(()), constant((1, -1))]
     return Argument(good, [*wrong, *more, constant((1, 2**40))])

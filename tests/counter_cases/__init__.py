@@ -1,8 +1,9 @@
 """The launches whose counters are recorded on a GPU and predicted by the simulator.
 
 A `Case` is a name and a function that runs it on a device. `record_counters.py` runs a set of cases
-under Nsight Compute; the tests and docs/make_accuracy.py run the same ones on the simulator. All
-data come from seeds, so both use the same addresses. `SETS` lists the sets; each has a file here.
+under Nsight Compute. The tests and docs/make_accuracy.py run the same cases on the simulator. Seeds
+determine all data, so both use the same addresses. `SETS` lists the sets; each set has a file in
+this folder.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a recording; each of its launches gets "metrics", a dict by Nsight Compute's names."""
+    """Read a recording; each launch gets "metrics", a dict by the names of Nsight Compute."""
     recording: dict[str, Any] = json.loads(path.read_text())
     for launch in recording["launches"]:
         values = zip(recording["metrics"], launch.pop("values"), strict=True)

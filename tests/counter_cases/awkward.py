@@ -1,4 +1,4 @@
-"""Kernels that are easy to count wrong; tests/kernels/awkward.cu."""
+"""Cases that are easy to count wrong; tests/kernels/awkward.cu."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
 
 
 def cases() -> Iterator[Case]:
-    """Kernels that are easy to count wrong; tests/kernels/awkward.cu."""
+    """Yield the cases of this set."""
     seen: dict[str, int] = {}
     for entry, grid, block, arguments, shared in launches():
         seen[entry] = seen.get(entry, 0) + 1

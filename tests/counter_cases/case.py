@@ -22,26 +22,26 @@ Launches = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """Launches to count: `run(device, counts=..., timed=...)` makes them and returns them."""
+    """Launches to count: `run(device, counts=..., timed=...)` makes and returns them."""
 
     name: str
     run: Callable[..., Launches]
 
 
 def matrix(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray:
-    """Random numbers in [0, 1), the same for a seed everywhere."""
+    """Return random numbers in [0, 1) that depend only on the seed."""
     raw = np.random.PCG64(seed).random_raw(int(np.prod(shape)))
     return ((raw >> np.uint64(40)) / 2.0**24).astype(dtype).reshape(shape)
 
 
 def whole_numbers(seed: int, size: int, below: int, dtype: str = "int32") -> np.ndarray:
-    """Random integers from 0 to `below` - 1."""
+    """Return random integers from 0 to `below` - 1."""
     return (np.random.PCG64(seed).random_raw(size) % np.uint64(below)).astype(dtype)
 
 
 @cache
 def kernel_of(file: str, entry: str, device: Any) -> coalesce.Kernel:
-    """Compile a kernel of tests/kernels, once for each device."""
+    """Return a kernel of tests/kernels, compiled once for each device."""
     return coalesce.Kernel((KERNELS / file).read_text(), entry, device=device)
 
 
@@ -49,12 +49,12 @@ def launch(
     name: str, file: str, entry: str, grid: Any, block: Any, arguments: Any, shared: int = 0,
     kernel: Callable[[Any], coalesce.Kernel] | None = None, cooperative: bool = False,
 ) -> Case:  # fmt: skip
-    """Return the case of one launch of a kernel of tests/kernels, or of another by device."""
+    """Return the case of one launch of a kernel; `device` may choose another kernel."""
     of_device = kernel or partial(kernel_of, file, entry)
 
     def run(device: Any, counts: bool = False, timed: bool = False) -> Launches:
         kernel = of_device(device)
-        # The arguments are shared between cases, so what a launch writes goes to copies.
+        # Cases share the arguments, so a launch writes to copies.
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         record = kernel.launch(
             grid,

@@ -1,4 +1,4 @@
-"""Kernels of blocks that work together, and with a heap; tests/kernels/cooperative.cu."""
+"""Kernels whose blocks work together or use the heap; tests/kernels/cooperative.cu."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counter_cases.case import KERNELS, Case, launch, whole_numbers
 
 
 def cases() -> Iterator[Case]:
-    """Kernels of blocks that work together, and with a heap; tests/kernels/cooperative.cu."""
+    """Yield the cases of this set."""
     for entry, grid, block, arguments in launches():
         cooperative = entry.startswith("grid")
         yield launch(

@@ -1,4 +1,4 @@
-"""One load of a warp from as many cache lines as lanes; tests/kernels/patterns.cu."""
+"""Loads in which each lane of a warp reads its own cache line; tests/kernels/patterns.cu."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counter_cases.case import LANE, Case, launch
 
 
 def cases() -> Iterator[Case]:
-    """One load of a warp from as many lines as lanes, in many steps; tests/kernels/patterns.cu."""
+    """Yield the cases: the distance between the lines varies."""
     for width in (4, 8, 16):
         for name, table in tables(width).items():
             data, out = np.zeros(DATA_BYTES, np.int8), np.zeros(32, np.uint32)
@@ -28,7 +28,7 @@ DATA_BYTES = 1 << 21
 
 
 def tables(width: int) -> dict[str, np.ndarray]:
-    """Byte offsets of 32 lanes in lines of 128 bytes, each lane in its own bank, by name."""
+    """Return byte offsets of 32 lanes by name: each lane has its own 128-byte line and bank."""
     own_bank = LANE * width % 128
     found = {
         f"lines {step} apart": LANE * step for step in (*range(1, 37), 48, 63, 64, 65, 127, 128)

@@ -65,10 +65,10 @@ def _masks() -> dict[str, np.ndarray]:
 
 
 def tables(width: int, memory: int = SHARED_BYTES, rounds: int = 4) -> dict[str, np.ndarray]:
-    """Byte offsets of 32 lanes, aligned to `width` and below `memory`, by name; IDLE for none.
+    """Return byte offsets of 32 lanes by name; IDLE marks an inactive lane.
 
-    Structured patterns first, then `rounds` random ones with all lanes and `rounds` with some for
-    each of several spreads.
+    Offsets are multiples of `width` and below `memory`. Structured patterns come first. Then, for
+    each of several ranges, come `rounds` random patterns with all lanes and `rounds` with some.
     """
     found: dict[str, np.ndarray] = {}
     for name, order in _orders().items():
@@ -109,7 +109,7 @@ def sharing(width: int) -> dict[str, np.ndarray]:
 
 
 def close(width: int, rounds: int = 6) -> dict[str, np.ndarray]:
-    """Random patterns with many lanes in a sector."""
+    """Return random patterns with many lanes in one sector."""
     raw = iter(np.random.PCG64(200 + width).random_raw(20000).tolist())
     found = {}
     for spread in (64, 128, 256, 512, 1024, 2048):
@@ -142,7 +142,7 @@ BRIEF = (
 
 
 def cases() -> Iterator[Case]:
-    """One access of one warp in every pattern; tests/kernels/patterns.cu."""
+    """Yield the cases of this set."""
     for space in ("shared", "global"):
         for kind in ("load", "store"):
             for width in WIDTHS:

@@ -1,4 +1,4 @@
-"""Whole kernels that the rules of counting were not made from; tests/kernels/programs.cu."""
+"""Whole kernels that were not used to find the counting rules; tests/kernels/programs.cu."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counter_cases.case import Case, launch, matrix, whole_numbers
 
 
 def cases() -> Iterator[Case]:
-    """Whole kernels that the rules of counting were not made from; tests/kernels/programs.cu."""
+    """Yield the cases of this set."""
     for entry, grid, block, arguments, shared in launches():
         yield launch(entry, "programs.cu", entry, grid, block, arguments, shared)
 

@@ -9,7 +9,7 @@ import coalesce
 from coalesce.catalogue.table import OPERATIONS
 from counter_cases.case import Case, matrix, whole_numbers
 
-# The patterns of `access` that are recorded: options, and whether x is a matrix of fields.
+# The recorded patterns of `access`: the options, and whether x is a matrix of fields.
 ACCESS: list[tuple[str, dict[str, Any]]] = [
     ("offset", {"offset": 1}),
     ("offset", {"offset": 8}),
@@ -39,7 +39,7 @@ BULK_COPIES = ("tma", "tensor_map", "bf16", "tf32", "tf32x3", "dmma")
 def of_size(
     m: int, k: int, n: int, dtype: str = "float32", tiles: tuple[int, ...] = (32,)
 ) -> Iterator[Case]:
-    """Every shipped kernel: products of (m, k) and (k, n), the others on (m, n) or m * n."""
+    """Yield every shipped kernel: products of (m, k) and (k, n), the others on (m, n) or m * n."""
     size = f"{m}x{k}x{n} {dtype}"
     for variant in (v for v in coalesce.variants("matmul") if v.name not in BULK_COPIES):
         if variant.dtype not in ("", dtype):
@@ -97,7 +97,7 @@ def cases() -> Iterator[Case]:
 
 
 def model_cases() -> Iterator[Case]:
-    """Every shipped kernel at the sizes that the models of caches and time are held against."""
+    """Yield every shipped kernel at the sizes at which the models of caches and time are tested."""
     for n in (512, 1024, 2048, 4096):
         yield from of_size(n, n, n)
     for n in (1024, 2048):
@@ -105,7 +105,7 @@ def model_cases() -> Iterator[Case]:
 
 
 def bulk_copy_cases() -> Iterator[Case]:
-    """The products with bulk copies."""
+    """Yield the products with bulk copies."""
     for variant in (v for v in coalesce.variants("matmul") if v.name in BULK_COPIES):
         dtype = "float64" if variant.name == "dmma" else "float32"
         for m, k, n in ((128, 128, 128), (500, 300, 77), (512, 512, 512)):

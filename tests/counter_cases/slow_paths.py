@@ -13,7 +13,7 @@ from counter_cases.case import KERNELS, Case, launch, matrix, whole_numbers
 
 
 def cases() -> Iterator[Case]:
-    """Functions that branch on extreme operands; tests/kernels/slow_paths.cu."""
+    """Yield the cases of this set."""
     seen: Counter[str] = Counter()
     for entry, grid, block, arguments, shared in launches():
         seen[entry] += 1
@@ -22,7 +22,7 @@ def cases() -> Iterator[Case]:
 
 
 def _extremes(seed: int, size: int, dtype: str) -> np.ndarray:
-    """Ordinary numbers, of all exponents, and after every eighth a special one."""
+    """Return ordinary numbers of all exponents; every eighth number is special."""
     limits = np.finfo(dtype)
     special = np.array(
         [0, -0.0, np.inf, -np.inf, np.nan, limits.max, limits.tiny, limits.smallest_subnormal, -2,
@@ -37,7 +37,7 @@ def _extremes(seed: int, size: int, dtype: str) -> np.ndarray:
 
 
 def _of_any_length(seed: int, size: int) -> np.ndarray:
-    """Integers of 1 to 63 bits, of both signs."""
+    """Return integers of 1 to 63 bits, positive and negative."""
     bits = whole_numbers(seed, size, 63).astype(np.int64)
     low = whole_numbers(seed + 1, size, 1 << 31).astype(np.int64)
     high = whole_numbers(seed + 2, size, 1 << 31).astype(np.int64)

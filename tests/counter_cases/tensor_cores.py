@@ -1,6 +1,7 @@
-"""Instructions of tensor cores and of their operands in shared memory, alone and in whole kernels.
+"""Instructions of tensor cores and of their operands, alone and in whole kernels.
 
-tests/kernels/tensor_cores.cu, matrices.cu, and the forms of mma in tests/matrix_cases.py.
+The kernels are in tests/kernels/tensor_cores.cu and matrices.cu. tests/matrix_cases.py has the
+forms of mma.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from counter_cases.patterns import BRIEF, IDLE, SHARED_BYTES, sharing, tables
 
 
 def cases() -> Iterator[Case]:
-    """Whole kernels on tensor cores; tests/kernels/tensor_cores.cu."""
+    """Yield whole kernels on tensor cores; tests/kernels/tensor_cores.cu."""
     for entry, grid, block, arguments, shared in launches():
         yield launch(entry, "tensor_cores.cu", entry, grid, block, arguments, shared)
 
@@ -75,7 +76,7 @@ def launches() -> Iterator[tuple[str, Any, Any, tuple[Any, ...], int]]:
 
 
 def _rows_of_matrices() -> dict[str, np.ndarray]:
-    """Byte offsets of the rows of matrices, by 32 lanes."""
+    """Return byte offsets of matrix rows for 32 lanes."""
     every = {**tables(16), **sharing(16)}
     found = {name: row for name, row in every.items() if IDLE not in row}
     return found | {
@@ -91,7 +92,7 @@ def _rows_of_matrices() -> dict[str, np.ndarray]:
 
 
 def accesses() -> Iterator[Case]:
-    """One ldmatrix or stmatrix of one warp in many patterns; tests/kernels/matrices.cu."""
+    """Yield single ldmatrix and stmatrix instructions in many patterns (matrices.cu)."""
     rows = _rows_of_matrices()
     own = {name: rows[name] for name in list(rows)[-8:]}
     telling = {name: row for name, row in rows.items() if name in own or re.fullmatch(BRIEF, name)}
@@ -112,7 +113,7 @@ def accesses() -> Iterator[Case]:
 
 
 def products() -> Iterator[Case]:
-    """One mma of one warp in every form but the transposed ones; tests/matrix_cases.py."""
+    """Yield one mma of one warp in every form except the transposed ones; tests/matrix_cases.py."""
     for seed, form in enumerate(matrix_cases.forms()):
         if form.layouts != "row.col" or "u8" in (form.a, form.b):
             continue

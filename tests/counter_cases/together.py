@@ -12,7 +12,7 @@ from counter_cases.case import KERNELS, Case, launch, whole_numbers
 
 
 def cases() -> Iterator[Case]:
-    """Kernels whose lanes do different things in one instruction; tests/kernels/together.cu."""
+    """Yield the cases of this set."""
     for entry, grid, block, arguments, shared in launches():
         yield launch(entry, "together.cu", entry, grid, block, arguments, shared)
 

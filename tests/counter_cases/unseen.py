@@ -1,4 +1,7 @@
-"""Whole kernels that neither rules nor models were made from; tests/kernels/unseen_*.cu."""
+"""Whole kernels of tests/kernels/unseen_*.cu.
+
+They were not used to find the counting rules or to fit the models.
+"""
 
 from __future__ import annotations
 
