@@ -52,13 +52,13 @@ class LoopCost:
     Attributes
     ----------
     instructions, ffmas : int
-        Of the loop's body.
+        The number of instructions and of FFMAs in the loop's body.
     conflicts, triple_conflicts : int
-        FFMAs that need one bank twice, and three times.
+        The number of FFMAs with two operands in one bank, and with three.
     distance : int
         The fewest FFMAs between a 16-byte load from shared memory and the first use of its result.
     mix : Counter
-        How many instructions there are of each operation.
+        The number of instructions of each operation.
     """
 
     instructions: int
@@ -116,7 +116,7 @@ def main_loop(listing: str) -> list[str]:
 
 
 def loop_cost(body: list[str]) -> LoopCost:
-    """Return what a loop's body costs."""
+    """Return the cost of a loop's body."""
     cached: list[int | None] = [None, None, None]
     conflicts = triples = 0
     for text in body:
@@ -182,7 +182,7 @@ def disassembled(cubin: bytes) -> str:
 
 
 def compiled(source: str, arch: str, options: Sequence[str] = (), name: str = "kernel.cu") -> str:
-    """Return the listing of what NVRTC makes of a kernel's source."""
+    """Return the listing of the machine code that NVRTC makes from a kernel's source."""
     from coalesce.compile import nvrtc
 
     made = nvrtc.compile_cuda(source, arch=arch, options=options, name=name)
@@ -200,8 +200,8 @@ def compiler() -> str:
 def of_variant(name: str, options: Sequence[str] = (), number: int = 0) -> str:
     """Return the listing of a variant of matmul, compiled for an H200.
 
-    Sources of different `number` differ in empty lines at their end, so that the compiler is asked
-    and not the cache.
+    Sources with different `number` have different empty lines at their end. So the compiler is
+    called instead of the cache.
     """
     from coalesce import catalogue
 

@@ -247,7 +247,7 @@ def median_and_spread(times: Sequence[float]) -> tuple[float, float]:
 
 
 def _cublas() -> Any:
-    """Return cuBLAS where it is installed, else None."""
+    """Return cuBLAS if it is installed, else None."""
     from cuda.pathfinder import load_nvidia_dynamic_lib  # type: ignore[import-untyped]
 
     try:

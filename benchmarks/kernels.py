@@ -40,7 +40,7 @@ def median_ms(work: Callable[[], object], runs: int = 20) -> float:
 
 
 def peers(n: int, dtype: np.dtype[Any]) -> dict[str, Callable[[], object]]:
-    """Return what CuPy offers for each operation."""
+    """Return CuPy's function for each operation."""
     os.environ["CUPY_TF32"] = "0"
     try:
         import cupy

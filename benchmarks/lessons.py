@@ -29,7 +29,7 @@ SUM_SIZES = (256, 1024, 4096, 16384)
 
 
 def wanted() -> Iterator[tuple[str, str, dict[str, Any], int]]:
-    """The list of what is timed: operation, variant, options and size."""
+    """Yield what is timed: operation, variant, options and size."""
     for variant in coalesce.variants("matmul"):
         if variant.dtype in ("", "float32"):
             for options in TILES.get(variant.name, [{}]):

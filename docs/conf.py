@@ -29,7 +29,7 @@ nb_execution_mode = "off"
 myst_enable_extensions = ["colon_fence", "dollarmath", "attrs_block"]
 myst_heading_anchors = 3
 
-autodoc_typehints = "none"  # the docstrings say the types in words
+autodoc_typehints = "none"  # the docstrings describe the types
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
@@ -42,17 +42,18 @@ html_theme_options = {"navigation_with_keys": True}
 
 # A broken reference is an error (-W).
 nitpicky = True
-nitpick_ignore = [("py:obj", "array"), ("py:obj", "index")]  # attributes of Trace, described there
+# attributes of Trace; its docstring describes them
+nitpick_ignore = [("py:obj", "array"), ("py:obj", "index")]
 suppress_warnings = [
     "mystnb.unknown_mime_type",
 ]
 
 DOCS = Path(__file__).parent
-LESSONS = DOCS / "lessons"  # made here, of ../notebooks; not tracked
+LESSONS = DOCS / "lessons"  # copied from ../notebooks; git does not track this folder
 
 
 def copy_lessons(*_: Any) -> None:
-    """Bring the lessons below the pages, where Sphinx looks for sources."""
+    """Copy the lessons into the documentation folder, where Sphinx looks for sources."""
     shutil.rmtree(LESSONS, ignore_errors=True)
     shutil.copytree(
         DOCS.parent / "notebooks",
@@ -62,12 +63,12 @@ def copy_lessons(*_: Any) -> None:
 
 
 def point_at_lessons(_app: Any, _page: str, source: list[str]) -> None:
-    """Have links that lead to the notebooks on GitHub lead to their pages, and those of lessons."""
+    """Replace links to the notebooks on GitHub with links to their pages; also in the lessons."""
     source[0] = source[0].replace("(../notebooks/", "(lessons/").replace("(../docs/", "(../")
 
 
 def highlight_cuda(_app: Any, document: nodes.document) -> None:
-    """Highlight cells of CUDA C++ as such, and number their lines, as reports do."""
+    """Highlight cells of CUDA C++ as CUDA C++, with line numbers as in reports."""
     for block in document.findall(nodes.literal_block):
         if block.astext().startswith("%%cuda"):
             block["language"] = "cuda"

@@ -1,7 +1,7 @@
-"""Write docs/accuracy.md: what the simulator predicts beside what a GPU's counters read.
+"""Write docs/accuracy.md: the simulator's predictions beside a GPU's counters.
 
-Run it in an environment that has coalesce installed: ``python docs/make_accuracy.py``. It repeats
-the launches that tests/record_counters.py recorded into tests/data, on the simulator.
+Run ``python docs/make_accuracy.py`` in an environment in which coalesce is installed. On the
+simulator, the script repeats the launches that tests/record_counters.py recorded in tests/data.
 """
 
 from __future__ import annotations
@@ -90,17 +90,17 @@ ATOMIC_COLUMNS = {
 
 
 def figure(value: float) -> str:
-    """Return a number for people: 1,048,576 or 27.27."""
+    """Return a number in a readable form: 1,048,576 or 27.27."""
     return f"{value:,.2f}" if value != int(value) else f"{int(value):,}"
 
 
 def equal(metric: str, ours: float, theirs: float) -> bool:
-    """Compare to the last unit; Nsight Compute prints ratios with two digits."""
+    """Compare exactly; Nsight Compute prints ratios with two digits after the point."""
     return abs(ours - theirs) <= (0.0051 if metric.endswith(".pct") else 0)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a Markdown table, its first column to the left."""
+    """Yield the lines of a Markdown table; its first column is left-aligned."""
     head = list(head)
     yield "| " + " | ".join(head) + " |"
     yield "|---" + "|---:" * (len(head) - 1) + "|"
@@ -109,7 +109,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
 
 
 class Comparison:
-    """The launches of a set: predicted and measured."""
+    """The predicted and measured metrics of a set of launches."""
 
     def __init__(self, name: str) -> None:
         self.recording = counter_cases.load(DATA / f"{name}_h200.json")
@@ -122,7 +122,7 @@ class Comparison:
             self.inexact[case.name] = exactness.inexact(counts)
 
     def wrong(self) -> Iterator[str]:
-        """Yield exact metrics that differ: the launch, the metric and both values."""
+        """Yield each exact metric that differs: the launch, the metric and both values."""
         for name, (ours, theirs) in self.launches.items():
             for metric in sorted(ours.keys() & theirs.keys() - set(self.inexact[name])):
                 if not equal(metric, ours[metric], theirs[metric]):
@@ -130,12 +130,12 @@ class Comparison:
                     yield f"`{metric}` of {name} ({both})"
 
     def metrics(self) -> list[str]:
-        """Return the metrics that are predicted and were measured."""
+        """Return the metrics that were both predicted and measured."""
         ours, theirs = next(iter(self.launches.values()))
         return sorted(set(ours) & set(theirs))
 
     def summary(self, metric: str, only: Callable[[str], bool] = lambda _: True) -> list[str]:
-        """Return in how many launches a metric is not 0 and equal, and how much it differs."""
+        """Return in how many launches a metric is not 0, in how many it is equal, and its error."""
         pairs = [
             (ours[metric], theirs[metric])
             for name, (ours, theirs) in self.launches.items()
@@ -147,7 +147,7 @@ class Comparison:
         return [f"{len(pairs):,}", f"{same:,}", worst]
 
     def table(self, columns: Mapping[str, str], split: str = " ") -> Iterator[str]:
-        """Yield a table of the launches, without columns that are always 0."""
+        """Yield a table of the launches; omit columns that are always 0."""
         used = {
             title: metric
             for title, metric in columns.items()
@@ -155,7 +155,7 @@ class Comparison:
         }
         rows = []
         for name, (ours, theirs) in self.launches.items():
-            shown = name.replace("<", "\\<")  # no tag of HTML
+            shown = name.replace("<", "\\<")  # "<" must not begin an HTML tag
             cells = [shown.partition(split)[0] + " " + shown.partition(split)[2]]
             for metric in used.values():
                 a, b = ours[metric], theirs[metric]
@@ -166,7 +166,7 @@ class Comparison:
 
 
 def counted() -> Iterator[str]:
-    """Yield the page's part on what is counted."""
+    """Yield the part of the page about counts."""
     sets = {name: Comparison(name) for name in SETS}
     yield HEAD.format(**sets["shipped"].recording)
     yield "## All metrics"

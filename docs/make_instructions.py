@@ -1,6 +1,6 @@
-"""Write docs/instructions.md: which instructions the simulator executes, from csrc/sim/ops.inc.
+"""Write docs/instructions.md, the list of supported instructions, from csrc/sim/ops.inc.
 
-Run ``python docs/make_instructions.py`` after a row of the table has changed; a test compares.
+Run ``python docs/make_instructions.py`` after a change of the table; a test compares both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write docs/ladder.md from docs/measured/ladder.json, which benchmarks/ladder.py measured.
+"""Write docs/ladder.md from docs/measured/ladder.json, which benchmarks/ladder.py writes.
 
 python docs/make_ladder.py [--check]
 """
@@ -73,7 +73,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def _tensor_cores(entries: list[dict[str, Any]]) -> list[str]:
-    """Return a table of the rungs on tensor cores beside cuBLAS."""
+    """Return a table of the variants on tensor cores and cuBLAS."""
     lines = [
         "| rung | size | TFLOP/s | error | cuBLAS | TFLOP/s | error | ratio | SM clock, power |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -154,7 +154,7 @@ which read more, was slower. The next idea to try: larger tiles per warp, which 
 
 
 def main() -> int:
-    """Write the page, or with --check say whether it is as it would be written."""
+    """Write the page. With --check, only report whether the page is up to date."""
     page = text(json.loads(SOURCE.read_text(encoding="utf-8")))
     if "--check" in sys.argv[1:]:
         return int(TARGET.read_text(encoding="utf-8") != page)

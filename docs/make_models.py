@@ -1,8 +1,8 @@
-"""Write docs/models.md: what is modelled, for which GPUs, and how far off it is.
+"""Write docs/models.md: the models, the GPUs that they describe, and their errors.
 
 ``python docs/make_models.py`` takes half a minute. docs/model_accuracy.py runs the launches of the
-shipped kernels and keeps the results in docs/measured/models_h200.json. The launches of other
-kernels are short; this script runs them.
+shipped kernels and stores the results in docs/measured/models_h200.json. This script itself runs
+the launches of other kernels, which are short.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ Median errors, with the largest in brackets:
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a Markdown table, its first column to the left."""
+    """Yield the lines of a Markdown table; its first column is left-aligned."""
     head = list(head)
     yield "| " + " | ".join(head) + " |"
     yield "|---" + "|---:" * (len(head) - 1) + "|"
@@ -165,7 +165,7 @@ def gpus() -> Iterator[str]:
 
 
 def accuracy() -> Iterator[str]:
-    """Yield the errors."""
+    """Yield the part of the page about errors."""
     rows = model_accuracy.load()
     recording = model_accuracy.counter_cases.load(model_accuracy.RECORDING)
     yield ACCURACY.format(**{**recording, "launches": len(rows)})
@@ -185,7 +185,7 @@ def accuracy() -> Iterator[str]:
 
 
 def errors_of(name: str, rows: Sequence[Row]) -> list[str]:
-    """Return a name, how many launches it has, and their median and largest errors."""
+    """Return a name, the number of launches, and their median and largest errors."""
     median = model_accuracy.medians(rows)
     worst = {n: max(abs(row.errors[n]) for row in rows) for n in median}
     cells = [f"{error(n, median[n])} ({error(n, worst[n])})" for n in median]
@@ -202,7 +202,7 @@ def each(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def others() -> Iterator[str]:
-    """Yield the errors for kernels that are not shipped."""
+    """Yield the errors for kernels that the package does not ship."""
     sets = {name: list(model_accuracy.rows("", name=name)) for name in ("programs", "unseen")}
     path = model_accuracy.RECORDING.with_name("unseen_h200.json")
     yield OTHERS.format(**model_accuracy.counter_cases.load(path))
@@ -212,7 +212,7 @@ def others() -> Iterator[str]:
 
 
 def error(name: str, value: float) -> str:
-    """Return an error's size: points of a rate, or percent."""
+    """Return the size of an error: percentage points for a rate, else percent."""
     return f"{value:.2f}" if "rate" in name else f"{value:.1%}"
 
 
@@ -224,7 +224,7 @@ def launch(row: Row) -> list[str]:
 
     replayed = "" if row.share == 1 else f" ({row.share:.0%} of the blocks)"
     return [
-        row.case.replace("<", "\\<") + replayed,  # no tag of HTML
+        row.case.replace("<", "\\<") + replayed,  # "<" must not begin an HTML tag
         both(row.hit_rate, ".2f"),
         both(row.l2_sectors, ",.0f"),
         both(row.dram_bytes, ",.2f", 1e-6),

@@ -1,6 +1,6 @@
-"""Draw docs/pictures: the pictures of the README and of these pages, by the package itself.
+"""Draw docs/pictures, the pictures of the README and of the documentation, with the package.
 
-Run it in an environment that has coalesce and matplotlib: ``python docs/make_pictures.py``.
+Run ``python docs/make_pictures.py`` in an environment with coalesce and matplotlib.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from coalesce.plots.axes import MIDDLE, _style
 
 PICTURES = Path(__file__).with_name("pictures")
 LADDER = Path(__file__).with_name("measured") / "ladder.json"
-BULK_COPIES = ("tma",)  # simulated; its bulk copies are not counted, nor is its time modelled
+BULK_COPIES = ("tma",)  # simulated, but bulk copies are not counted and the time is not modelled
 LANES = np.arange(32)
-N = 512  # of square matrices
+N = 512  # the rows and columns of square matrices
 
 
 def accesses() -> Iterator[tuple[str, Picture]]:
-    """One warp's access to global memory, pattern by pattern."""
+    """Yield one warp's access to global memory in each pattern."""
     random = np.random.default_rng(2024)
     far = np.where(LANES == 31, 100_000, LANES)
     for name, title, index, width in (
@@ -57,7 +57,7 @@ def accesses() -> Iterator[tuple[str, Picture]]:
 
 
 def banks() -> Iterator[tuple[str, Picture]]:
-    """One warp's access to a tile in shared memory."""
+    """Yield one warp's access to a tile in shared memory."""
     row, column, padded = 4 * LANES, 4 * 32 * LANES, 4 * 33 * LANES
     yield "banks_row", draw.bank_board(row, 4, title="tile[k][tx] of float tile[32][32]: a row")
     yield (
@@ -78,7 +78,7 @@ def banks() -> Iterator[tuple[str, Picture]]:
 
 
 def products() -> Iterator[tuple[str, Picture]]:
-    """What a warp of a matrix product touches at each step, as the simulator traced it."""
+    """Yield the elements that a warp of a matrix product reads in each iteration, from a trace."""
     a, b = np.ones((N, N), np.float32), np.ones((N, N), np.float32)
     for variant in ("naive", "coalesced"):
         trace = coalesce.trace("matmul", a, b, variant=variant, blocks=0, warps=0)
@@ -90,14 +90,15 @@ def products() -> Iterator[tuple[str, Picture]]:
 
 
 def tile_phases(n: int = 8, tile: int = 4) -> Picture:
-    """Both phases of a small tiled product: what each thread of block (1, 0) loads."""
+    """Draw both phases of a small tiled product: the loads of each thread of block (1, 0)."""
     source = coalesce.source("matmul", "tiled")
     kernel = coalesce.Kernel(source, "tiled", device="sim", options=[f"-DTILE={tile}"])
     a, b, out = (np.ones((n, n), np.float32) for _ in range(3))
     scalars = (np.int32(n),) * 3 + (np.float32(1), np.float32(0))
     grid = (n // tile, n // tile)
     trace = kernel.trace(grid, (tile, tile), a, b, a[:1, 0], out, *scalars, blocks=[(1, 0)])
-    loads = (trace.space == "global") != (trace.kind == "store")  # and what fills the tiles
+    # loads from global memory, and stores that fill the tiles
+    loads = (trace.space == "global") != (trace.kind == "store")
     return draw.steps(
         trace[loads],
         shapes={"a_tile": (tile, tile), "b_tile": (tile, tile)},
@@ -109,7 +110,7 @@ def tile_phases(n: int = 8, tile: int = 4) -> Picture:
 
 
 def step_tiles(n: int = 8, tile: int = 4) -> Picture:
-    """What shared memory holds in each phase of a small tiled product, read off while it runs."""
+    """Draw the contents of shared memory in each phase of a small tiled product, from a stepper."""
     source = coalesce.source("matmul", "tiled")
     kernel = coalesce.Kernel(source, "tiled", device="sim", options=[f"-DTILE={tile}"])
     a = np.arange(n * n, dtype=np.float32).reshape(n, n)
@@ -121,7 +122,7 @@ def step_tiles(n: int = 8, tile: int = 4) -> Picture:
     arguments = (a, b, a[:1, 0], np.zeros_like(a), *scalars)
     with kernel.step(grid, (tile, tile), *arguments, of_block=(1, 0)) as stepper:
         while stepper.next_barrier():
-            if stepper.barriers % 2 == 0:  # the tiles have been used
+            if stepper.barriers % 2 == 0:  # the tiles were used
                 continue
             frames[f"phase {stepper.barriers // 2}"] = [
                 draw.Matrix(
@@ -141,13 +142,13 @@ def step_tiles(n: int = 8, tile: int = 4) -> Picture:
 
 
 def blocks() -> Iterator[tuple[str, Picture]]:
-    """The warps of a block."""
+    """Yield pictures of the warps of a block."""
     for block in ((24, 5), (16, 16), (8, 8, 2)):
         yield "block_" + "x".join(map(str, block)), draw.thread_block(block)
 
 
 def draw_plots() -> None:
-    """Save the plots, the same in every run."""
+    """Save the plots; every run gives the same files."""
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "coalesce"})
     a = np.ones((N, N), np.float32)
@@ -165,9 +166,9 @@ def draw_plots() -> None:
 
 
 def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
-    """The ladder of products: what a rung costs, as counted, and its speed beside cuBLAS.
+    """Draw the matmul variants: the counted cost of each, and its speed beside cuBLAS.
 
-    Speeds are those of docs/measured/ladder.json. The copies of the last rung are not counted.
+    The speeds come from docs/measured/ladder.json. The copies of the last variant are not counted.
     """
     import matplotlib.pyplot as plt
 
@@ -176,7 +177,7 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
     rungs = [rung for rung in coalesce.variants("matmul").names if rung in speeds]
     loads = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
     wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
-    steps = N**3 / 32  # multiply-adds of a warp
+    steps = N**3 / 32  # multiply-adds, each of a whole warp
     panels = {
         "sectors of global memory\nper multiply-add of a warp": {
             rung: profiles[rung].metrics()[loads] / steps
@@ -208,7 +209,7 @@ def variants_beside(profiles: dict[str, coalesce.Profile]) -> Any:
 
 
 def _note(panel: Any, text: str, at: tuple[float, float], points: float, side: str) -> None:
-    """Write a small grey text some points beside a place."""
+    """Write a small grey text at a distance of some points from a position."""
     look = {"ha": side, "va": "center", "fontsize": "small", "color": MIDDLE}
     panel.annotate(text, at, (points, 0), textcoords="offset points", **look)
 

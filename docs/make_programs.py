@@ -1,4 +1,4 @@
-"""Write docs/public_programs.md from docs/measured/programs.json, of benchmarks/programs.py.
+"""Write docs/public_programs.md from docs/measured/programs.json (see benchmarks/programs.py).
 
 python docs/make_programs.py [--check]
 """
@@ -52,7 +52,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def _reason(program: dict[str, Any]) -> str:
-    """Return one line: what this package said, else the end of what the program said."""
+    """Return one line: this package's message, or else the end of the program's output."""
     said = [line.strip() for line in program.get("why", "").splitlines() if line.strip()]
     own = [line.removeprefix("coalesce: ") for line in said if line.startswith("coalesce: ")]
     own = [line for line in own if "modelled times" not in line]

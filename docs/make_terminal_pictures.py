@@ -1,6 +1,6 @@
-"""Draw what the README shows of a terminal: docs/demo.svg and docs/explain.svg.
+"""Draw docs/demo.svg and docs/explain.svg, the README's pictures of a terminal.
 
-Run it in an environment that has coalesce installed: ``python docs/make_terminal_pictures.py``.
+Run ``python docs/make_terminal_pictures.py`` in an environment in which coalesce is installed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ FOLDER = Path(__file__).parent
 
 
 def console(command: str) -> Console:
-    """Return a terminal of 100 columns in which a command was typed."""
+    """Return a terminal of 100 columns that shows a typed command."""
     made = Console(record=True, width=100, file=io.StringIO(), force_terminal=True, highlight=False)
     made.print(f"[bold]$ {command}[/bold]")
     return made
 
 
 def main() -> None:
-    """Draw the pictures; fail where a result is wrong."""
+    """Draw the pictures; raise an error if a result is wrong."""
     demo = console("coalesce demo")
     if not run_demo(demo, device="sim"):
         raise SystemExit("a result was wrong; no picture was drawn")

@@ -1,14 +1,15 @@
-"""Compare the models of caches and time with what a GPU's counters read.
+"""Compare the models of caches and time with a GPU's counters.
 
-``python docs/model_accuracy.py`` runs the launches of tests/data/models_h200.json on the simulator
-and prints each one's errors and the medians; ``--only REGEX`` chooses launches. The rows are kept
-in docs/measured, of which docs/make_models.py makes a page. With
-``--first-rounds 2`` only twice as many blocks are run as the GPU holds at once, and stand for the
-rest: products of matrices of 4096 would take an hour.
+``python docs/model_accuracy.py`` runs the launches of tests/data/models_h200.json on the simulator.
+It prints the errors of each launch and the medians. ``--only REGEX`` selects launches. The rows are
+stored in docs/measured; docs/make_models.py makes a page from them. With ``--first-rounds 2``, only
+twice as many blocks run as the GPU holds at once, and the model extrapolates from them. Without it,
+matrix products of size 4096 would take an hour.
 
-Where the simulator executes other instructions than the GPU (PTX, whose instructions the GPU's
-assembler merges and drops) the time has others to count. The column "(rec.)" is the time model on
-the *recorded* instructions, requests and traffic, which tells how good it is by itself.
+In some launches the simulator executes the PTX, whose instructions the GPU's assembler merges and
+removes. Then the time model gets other instructions than the GPU executes. The column "(rec.)"
+gives the time model the *recorded* instructions, requests and traffic instead. It shows the error
+of the time model alone.
 """
 
 from __future__ import annotations
@@ -39,23 +40,23 @@ from coalesce.simulate import counting  # noqa: E402
 
 ROWS = Path(__file__).parent / "measured" / "models_h200.json"
 RECORDING = TESTS / "data" / "models_h200.json"
-# Sizes that the simulator runs in seconds: the products of matrices of 2048 and 4096 take minutes.
+# Sizes that the simulator runs in seconds. Matrix products of size 2048 and 4096 take minutes.
 QUICK = r" (512|1024)x|^(transpose|row_sums|column_sums|access)/(?!gather 16777216)"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A launch: what was predicted, and what was measured."""
+    """The predicted and measured values of a launch."""
 
     case: str
-    hit_rate: tuple[float, float]  # of L1, percent
-    l2_sectors: tuple[float, float]  # read and written
+    hit_rate: tuple[float, float]  # of L1, in percent: (predicted, measured)
+    l2_sectors: tuple[float, float]  # sectors read and written
     dram_bytes: tuple[float, float]
     us: tuple[float, float]
-    us_recorded: float  # the time model on recorded counts
+    us_recorded: float  # the time model's result for recorded counts
     bound: str
-    share: float  # of the blocks, replayed
-    seconds: float  # that the simulator took
+    share: float  # the share of the blocks that was replayed
+    seconds: float  # the simulator's run time
 
     @property
     def errors(self) -> dict[str, float]:
@@ -69,7 +70,7 @@ class Row:
 
 
 def measured(launch: Mapping[str, Any]) -> dict[str, float]:
-    """Return what is compared, of a recorded launch."""
+    """Return the measured values of a recorded launch that are compared."""
     m = launch["metrics"]
     return {
         "hit_rate": m["l1tex__t_sector_hit_rate.pct"],
@@ -112,9 +113,9 @@ def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> 
 
 
 def first_rounds(rounds: int) -> Launcher:
-    """Return a launcher that runs only the first blocks: `rounds` times as many as the GPU holds.
+    """Return a launcher that runs only `rounds` times as many blocks as the GPU holds at once.
 
-    The model extrapolates from the last round to the whole grid. The kernel's results are wrong.
+    The model extrapolates from the last wave of blocks to the grid. The kernel's results are wrong.
     """
 
     def launch(kernel: Any, grid: Any, block: Any, arguments: Any, **how: Any) -> LaunchRecord:
@@ -130,7 +131,7 @@ def first_rounds(rounds: int) -> Launcher:
 
 
 def rows(only: str, rounds: int = 0, name: str = "models") -> Iterator[Row]:
-    """Run the recorded launches of a set whose case matches."""
+    """Run the recorded launches of a set whose case matches the pattern."""
     recording = counter_cases.load(RECORDING.with_name(f"{name}_h200.json"))
     recorded = {(launch["case"], launch["kernel"]): launch for launch in recording["launches"]}
     for case in counter_cases.SETS[name]():
@@ -157,7 +158,7 @@ def rows(only: str, rounds: int = 0, name: str = "models") -> Iterator[Row]:
 
 
 def medians(found: Iterable[Row]) -> dict[str, float]:
-    """Return the median of each error's size."""
+    """Return the median size of each error."""
     errors = [row.errors for row in found]
     return {name: statistics.median(abs(e[name]) for e in errors) for name in errors[0]}
 
@@ -188,7 +189,7 @@ def pairs(found: Iterable[Row]) -> Iterator[tuple[str, Row, Row]]:
 
 
 def load(path: Path = ROWS) -> list[Row]:
-    """Return the rows that were kept, in the order of the recording."""
+    """Return the stored rows, in the order of the recording."""
     return [Row(**{k: _pair(v) for k, v in row.items()}) for row in json.loads(path.read_text())]
 
 
@@ -197,14 +198,14 @@ def _pair(value: Any) -> Any:
 
 
 def save(path: Path, kept: Mapping[str, Row]) -> None:
-    """Write rows, a line each, in the order of the recording."""
+    """Write one row per line, in the order of the recording."""
     order = [launch["case"] for launch in counter_cases.load(RECORDING)["launches"]]
     lines = [json.dumps(asdict(kept[case])) for case in order if case in kept]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def main() -> None:
-    """Print the errors."""
+    """Run the launches and print the errors."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=QUICK, metavar="REGEX")
     parser.add_argument("--first-rounds", type=int, default=0, metavar="N")

@@ -90,7 +90,7 @@ def _case(name: str, run: Callable[..., Any]) -> Case:
 
 
 def cases() -> Iterator[Case]:
-    """Every shipped kernel at sizes that are and are not multiples of a tile, in both dtypes."""
+    """Yield every shipped kernel in both dtypes, with and without incomplete tiles."""
     for dtype in ("float32", "float64"):
         yield from of_size(128, 128, 128, dtype, tiles=(8, 16, 32))
         yield from of_size(500, 300, 77, dtype)

@@ -1,5 +1,5 @@
 // Kernels whose counters are easy to get wrong, to be compared with the hardware's counters.
-// counter_cases/awkward.py launches each, often with grids and blocks that do not fit the arrays.
+// counter_cases/awkward.py launches each, often with grids and blocks that are larger or smaller than the arrays.
 #include <cuda_fp16.h>
 
 typedef unsigned char u8;
@@ -202,7 +202,7 @@ KERNEL first_match(const int* index, const float* in, int* out, int n) {
     }
     out[i] = -1;
 }
-KERNEL warp_off(const float* in, float* out, int n) {  // every second warp's access is predicated off
+KERNEL warp_off(const float* in, float* out, int n) {  // the access of every second warp is predicated off
     const int i = I;
     float v = 0;
     if ((threadIdx.x / 32) % 2 == 0) v = in[i % n];
@@ -236,14 +236,14 @@ KERNEL sparse_rows(const int* first, const int* column, const float* value, cons
     for (int k = first[row]; k < first[row + 1]; ++k) sum += value[k] * x[column[k]];
     y[row] = sum;
 }
-KERNEL twice(const float* in, float* out, int n) {  // stored and read again: two accesses or one?
+KERNEL twice(const float* in, float* out, int n) {  // the compiler may remove the second read
     const int i = I;
     if (i < n) {
         out[i] = in[i];
         out[i] += in[i + 1 < n ? i + 1 : i];
     }
 }
-KERNEL interleaved(float* a, float* b, int n) {  // may alias: nothing can be kept in registers
+KERNEL interleaved(float* a, float* b, int n) {  // a and b may alias, so registers cannot keep values
     const int i = I;
     if (i + 1 < n) {
         a[i] = b[i] + 1;
@@ -407,7 +407,7 @@ KERNEL reversed_dynamic(const float* in, float* out, int n) {
     __syncthreads();
     if (i < n) out[i] = buffer_f[blockDim.x - 1 - threadIdx.x];
 }
-KERNEL scan(const float* in, float* out, int n) {  // Hillis and Steele, two buffers
+KERNEL scan(const float* in, float* out, int n) {  // Hillis-Steele scan with two buffers
     __shared__ float a[2][128];
     const int t = threadIdx.x, i = I;
     int from = 0;
@@ -420,7 +420,7 @@ KERNEL scan(const float* in, float* out, int n) {  // Hillis and Steele, two buf
     }
     if (i < n) out[i] = a[from][t];
 }
-KERNEL scan_tree(const float* in, float* out, int n) {  // Blelloch, with its bank conflicts
+KERNEL scan_tree(const float* in, float* out, int n) {  // Blelloch scan, with bank conflicts
     __shared__ float a[256];
     const int t = threadIdx.x;
     a[2 * t] = in[2 * t % n];
@@ -463,7 +463,7 @@ KERNEL bitonic(float* x, int n) {
     __syncthreads();
     x[(blockIdx.x * 256 + t) % n] = a[t];
 }
-KERNEL reduce_shrinking(const float* in, float* out, int n) {  // the tutorials' divergent reduction
+KERNEL reduce_shrinking(const float* in, float* out, int n) {  // a divergent reduction, as in tutorials
     __shared__ float a[128];
     const int t = threadIdx.x, i = I;
     a[t] = i < n ? in[i] : 0;
@@ -474,7 +474,7 @@ KERNEL reduce_shrinking(const float* in, float* out, int n) {  // the tutorials'
     }
     if (t == 0) out[blockIdx.x] = a[0];
 }
-KERNEL reduce_volatile(const float* in, float* out, int n) {  // with a warp-synchronous tail
+KERNEL reduce_volatile(const float* in, float* out, int n) {  // the last warp works without barriers
     __shared__ volatile float a[128];
     const int t = threadIdx.x, i = I;
     a[t] = (i < n ? in[i] : 0) + (i + n / 2 < n ? in[i + n / 2] : 0);
@@ -517,7 +517,7 @@ KERNEL convolution(const float* in, float* out, int n) {  // a tile with a halo
     for (int k = 0; k < 9; ++k) sum += weights[k] * tile[t + k];
     if (i < n) out[i] = sum;
 }
-KERNEL register_tiles(const float* a, const float* b, float* out, int n) {  // 4 x 4 a thread
+KERNEL register_tiles(const float* a, const float* b, float* out, int n) {  // 4 x 4 results per thread
     __shared__ __align__(16) float at[8][64], bt[8][64];
     const int tx = threadIdx.x, ty = threadIdx.y, t = ty * 16 + tx;
     const int row0 = blockIdx.y * 64, col0 = blockIdx.x * 64;
@@ -681,7 +681,7 @@ KERNEL half_atomics(const __half2* in, __half2* out, int n) {
     const int i = I;
     if (i < n) atomicAdd(out + i / 4, in[i]);
 }
-KERNEL few_lanes(const float* in, float* out, int n) {  // four lanes an address, every third lane
+KERNEL few_lanes(const float* in, float* out, int n) {  // every third lane; four lanes per address
     const int i = I;
     if (i < n && i % 3 == 0) atomicAdd(out + i / 12, in[i]);
 }

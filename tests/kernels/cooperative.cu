@@ -1,5 +1,5 @@
-// Kernels whose blocks wait for each other, allocate memory, or share memory in clusters: for
-// recordings of results and counters. Each takes words and leaves a word for a thread, in a grid of
+// Kernels whose blocks wait for each other, allocate memory, or share memory in clusters. Results and
+// counters of these kernels are recorded. Each kernel reads words and writes a word per thread, in a grid of
 // 8 blocks of 96 threads.
 #include <cooperative_groups.h>
 
@@ -65,8 +65,8 @@ KERNEL(heap_lists) {
     out[t] = sum;
 }
 
-// Bit 0: malloc(0) is null; bit 1: an address is no multiple of 16; bit 2: more than the heap is
-// given.
+// Bit 0: malloc(0) returns null. Bit 1: an address is not a multiple of 16. Bit 2: malloc returns memory
+// although the request is larger than the heap.
 KERNEL(heap_edges) {
     void* nothing = malloc(0);
     void* some = malloc(1 + threadIdx.x);

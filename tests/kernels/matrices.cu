@@ -1,7 +1,7 @@
-// One ldmatrix or stmatrix of one warp, the addresses of its rows from a table; see patterns.cu.
+// One ldmatrix or stmatrix of one warp. A table has the addresses of the rows; see patterns.cu.
 //
-// Row `pattern` of the table holds a byte offset for each of the 32 lanes. All lanes take part, as
-// they must; of `count` matrices the first 8 * count lanes give the addresses.
+// Row `pattern` of the table holds a byte offset for each of the 32 lanes. All lanes must be active.
+// For `count` matrices, the first 8 * count lanes pass the addresses.
 
 typedef unsigned int u32;
 

@@ -1,6 +1,6 @@
-// Ordinary CUDA C++, whose machine code is executed when it is counted: kernels of 64 threads on an
-// array `a` that is read and one `o` that is written, of 256 elements both. What they compute means
-// nothing; each is full of what compilers make particular instructions of.
+// Ordinary CUDA C++, for tests that execute its machine code. Each kernel has 64 threads. It reads an
+// array `a` and writes an array `o`; both have 256 elements. The results have no meaning. The kernels
+// contain many expressions for which compilers use special instructions.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda_bf16.h>

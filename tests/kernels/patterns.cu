@@ -1,8 +1,8 @@
-// One access of one warp, its addresses from a table: what the counters make of every pattern.
+// One access of one warp. A table has its addresses, so that the counters of every pattern can be read.
 //
 // Row `pattern` of the table holds a byte offset for each of the 32 lanes; a lane whose entry is
-// `idle` does not take part. The accesses are written in PTX, so that no compiler merges, widens or
-// drops them. A load's value goes to out[lane] (4 sectors), lest it be dead.
+// `idle` is inactive. The accesses are written in PTX, so that no compiler merges, widens or
+// removes them. A loaded value is stored to out[lane] (4 sectors), so that the load is not dead code.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -17,7 +17,7 @@ template <> struct Word<4> { u32 x; };
 template <> struct Word<8> { u32 x, y; };
 template <> struct Word<16> { u32 x, y, z, w; };
 
-// The loads and stores of a space at an address, by width.
+// Loads and stores of each width in a state space.
 #define LOADS_AND_STORES(space, Address, letter)                                                  \
     __device__ u32 load_##space(Word<1>& v, Address a) {                                          \
         asm volatile("ld." #space ".u8 %0, [%1];" : "=r"(v.x) : letter(a) : "memory");            \
@@ -99,7 +99,7 @@ __global__ void global_store(const u32* table, char* data, u32* out, int pattern
     if (offset != idle) store_global(Word<width>(), data + offset);
 }
 
-// Atomics: `returning` keeps the result (atom), else none is asked for (red).
+// Atomics: `returning` uses the result (atom); otherwise the result is not used (red).
 struct AddU32 { static __device__ u32 at(char* p) { return atomicAdd((u32*)p, threadIdx.x + 1); } };
 struct AddOne { static __device__ u32 at(char* p) { return atomicAdd((u32*)p, 1u); } };
 struct MaxU32 { static __device__ u32 at(char* p) { return atomicMax((u32*)p, threadIdx.x); } };
@@ -127,7 +127,7 @@ __global__ void shared_atomic(const u32* table, char* data, u32* out, int patter
     if (returning) out[threadIdx.x] = old;
 }
 
-// cp.async from data + offset to shared memory: entries of the table's next row are the targets.
+// cp.async from data + offset to shared memory. The next row of the table has the target offsets.
 template <int width, bool past_l1>
 __global__ void async_copy(const u32* table, char* data, u32* out, int pattern) {
     __shared__ __align__(128) char memory[shared_bytes];

@@ -1,5 +1,5 @@
-// Whole kernels like those of courses and libraries. They were written after the rules of counting
-// were settled, so their counters check these rules; the rules were not made from them.
+// Whole kernels like those of courses and libraries. They were written after the counting rules were
+// complete. So their counters are an independent check of these rules.
 // counter_cases/programs.py launches each.
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -34,7 +34,7 @@ KERNEL half_axpy(int n, const __half2* x, __half2* y) {
     const int i = I;
     if (i < n) y[i] = __hfma2(__float2half2_rn(0.5f), x[i], y[i]);
 }
-// Threads take chunks of their own, neighbours far from each other.
+// Each thread processes its own chunk, so neighbouring threads access distant addresses.
 KERNEL chunked_sum(const float* x, float* out, int n, int chunk) {
     const int first = I * chunk;
     float sum = 0;
@@ -143,7 +143,7 @@ KERNEL matvec_columns(const float* a, const float* x, float* y, int rows, int co
     for (int k = 0; k < cols; ++k) sum += a[row * cols + k] * x[k];
     y[row] = sum;
 }
-// Tiles of 64 by 64, four by four results a thread, tiles of a turned when filled.
+// Tiles of 64 x 64 with 4 x 4 results per thread. The tiles of a are transposed when they are filled.
 KERNEL gemm_registers(const float* a, const float* b, float* c, int n) {
     __shared__ float as[8][64 + 4], bs[8][64];
     const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
@@ -239,7 +239,7 @@ KERNEL hash_lookup(const u32* keys, const u32* table, int* where, int n, u32 slo
     }
 }
 KERNEL merge_path(const int* a, const int* b, int* out, int n) {
-    const int i = I;  // a and b are sorted, of n elements; each thread places one of each
+    const int i = I;  // a and b are sorted arrays of n elements; each thread places one element of each
     if (i >= n) return;
     int low = 0, high = n;
     while (low < high) {
@@ -326,7 +326,7 @@ KERNEL histogram_private(const u8* data, int* bins, int n) {
     for (int b = threadIdx.x; b < 256; b += blockDim.x) if (mine[b]) atomicAdd(&bins[b], mine[b]);
 }
 
-// ---- physics, signals, chance ----
+// ---- physics, signals, random numbers ----
 
 KERNEL nbody_tiles(const float4* body, float4* force, int n) {
     __shared__ float4 tile[128];
@@ -360,7 +360,7 @@ KERNEL particles_soa(float* x, float* y, float* z, const float* vx, const float*
 }
 KERNEL fft_256(const float2* in, float2* out) {
     __shared__ float2 s[256];
-    const int t = threadIdx.x;  // 128 threads, 256 points a block
+    const int t = threadIdx.x;  // 128 threads and 256 points per block
     s[__brev(t) >> 24] = in[blockIdx.x * 256 + t];
     s[__brev(t + 128) >> 24] = in[blockIdx.x * 256 + t + 128];
     for (int half = 1; half < 256; half *= 2) {

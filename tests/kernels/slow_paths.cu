@@ -1,7 +1,7 @@
-// Functions whose machine code branches on its operand: zeros, subnormals, infinities, NaNs and
-// numbers of extreme size take another path, and so do integers that need more than 32 bits. Each
-// warp has such lanes beside ordinary ones. The last kernel is a sum of forces, in which each body
-// meets itself at distance 0.
+// Functions whose machine code branches on an operand. Zeros, subnormals, infinities, NaNs and
+// numbers of extreme size take a slow path, and so do integers that need more than 32 bits. Each
+// warp has both kinds of lanes. The last kernel sums forces between bodies, including the force of
+// each body on itself at distance 0.
 
 typedef long long int64;
 

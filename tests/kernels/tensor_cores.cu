@@ -1,6 +1,6 @@
 // Whole kernels on tensor cores: through mma.h, and by mma.sync with ldmatrix and a swizzle.
 //
-// Products are of row-major matrices whose sizes are multiples of the tiles.
+// The matrices are row-major unless a comment says otherwise. Their sizes are multiples of the tiles.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -11,7 +11,7 @@ typedef unsigned int u32;
 
 __device__ u32 window(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 
-// c = a b, each warp one tile of 16 x 16, operands straight from global memory.
+// c = a b. Each warp computes one tile of 16 x 16 and loads the operands from global memory.
 extern "C" __global__ void wmma_from_global(const half* a, const half* b, float* c, int m, int n,
                                             int k) {
     const int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -29,7 +29,7 @@ extern "C" __global__ void wmma_from_global(const half* a, const half* b, float*
     wmma::store_matrix_sync(c + row * n + column, sum, n, wmma::mem_row_major);
 }
 
-// d = alpha * a b + beta * c: blocks of 4 warps, tiles of 64 x 64, through padded shared memory.
+// d = alpha * a b + beta * c. Blocks have 4 warps. Tiles of 64 x 64 lie in padded shared memory.
 extern "C" __global__ void wmma_tiled(const half* a, const half* b, const float* c, float* d,
                                       int n, int k, float alpha, float beta) {
     __shared__ __align__(32) half as[64][32 + 8], bs[32][64 + 8];
@@ -63,7 +63,7 @@ extern "C" __global__ void wmma_tiled(const half* a, const half* b, const float*
     }
 }
 
-// c = a b in tf32, b column-major (n x k in memory).
+// c = a b in tf32. b is column-major (n x k in memory).
 extern "C" __global__ void wmma_tf32(const float* a, const float* b, float* c, int n, int k) {
     const int row = blockIdx.y * 16, column = blockIdx.x * 16;
     wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> x;
@@ -80,7 +80,7 @@ extern "C" __global__ void wmma_tf32(const float* a, const float* b, float* c, i
     wmma::store_matrix_sync(c + row * n + column, sum, n, wmma::mem_row_major);
 }
 
-// c = a b of bytes, tiles of 32 x 8 in one warp.
+// c = a b of bytes. Each warp computes tiles of 32 x 8.
 extern "C" __global__ void wmma_bytes(const signed char* a, const signed char* b, int* c, int n,
                                       int k) {
     const int row = blockIdx.y * 32, column = blockIdx.x * 8;
@@ -96,7 +96,7 @@ extern "C" __global__ void wmma_bytes(const signed char* a, const signed char* b
     wmma::store_matrix_sync(c + row * n + column, sum, n, wmma::mem_row_major);
 }
 
-// c = a b of bfloat16, tiles of 8 x 32, a and c column-major.
+// c = a b of bfloat16, with tiles of 8 x 32. a and c are column-major.
 extern "C" __global__ void wmma_wide(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c,
                                      int m, int n, int k) {
     const int row = blockIdx.y * 8, column = blockIdx.x * 32;
@@ -134,8 +134,8 @@ __device__ int swizzled(int row, int chunk) {
     return row * 64 + (chunk ^ (row / 2 % 4)) * 16;
 }
 
-// c = a b, b column-major (n x k in memory): cp.async in two stages, ldmatrix, mma.sync; the result
-// goes through shared memory by stmatrix. Blocks of 4 warps, tiles of 64 x 64 x 32.
+// c = a b, with b column-major (n x k in memory), cp.async in two stages, ldmatrix and mma.sync. The result
+// goes through shared memory by stmatrix. Blocks have 4 warps, tiles are 64 x 64 x 32.
 extern "C" __global__ void mma_swizzled(const half* a, const half* b, half* c, int n, int k) {
     __shared__ __align__(128) char tiles[2][2][64 * 64];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -208,7 +208,7 @@ extern "C" __global__ void mma_swizzled(const half* a, const half* b, half* c, i
     }
 }
 
-// The same product without a swizzle and with b row-major, loaded by ldmatrix.trans: conflicts.
+// The same product with row-major b, loaded by ldmatrix.trans. Without a swizzle it has bank conflicts.
 extern "C" __global__ void mma_plain(const half* a, const half* b, float* c, int n, int k) {
     __shared__ __align__(128) half as[32][32], bs[32][64];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -1,5 +1,5 @@
-// Kernels whose lanes do different things in one instruction, or that see addresses: the same must
-// come of the PTX and of the machine code. Each takes words and leaves eight words for a thread.
+// Kernels whose lanes do different things in one instruction, or whose results depend on addresses. PTX
+// and machine code must give the same results. Each kernel reads words and writes eight words per thread.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cooperative_groups/scan.h>
@@ -176,7 +176,7 @@ KERNEL(virtual_functions) {
     out[8 * t + 1] = shape->edges();
 }
 
-// A switch and a table of functions: both are in the compiler's constants.
+// A switch and a table of functions. The compiler stores both tables in constant memory.
 KERNEL(switch_and_functions) {
     const unsigned t = THREAD;
     unsigned value = table[in[t] % 3](t);
@@ -237,7 +237,7 @@ KERNEL(place_of_dynamic_memory) {
     out[8 * t + 2] = __isShared(dynamic) + 2 * __isGlobal(out);
 }
 
-// Buffers that are swapped by XOR of their addresses: with 1 KiB before them, as on sm_90, wrong.
+// XOR of addresses swaps the buffers. This fails if 1 KiB precedes the buffers, as on sm_90.
 KERNEL(swapped_by_xor) {
     __shared__ __align__(4096) unsigned buffers[2][1024];
     const unsigned t = THREAD, i = threadIdx.x;
@@ -250,7 +250,7 @@ KERNEL(swapped_by_xor) {
     out[8 * t + 1] = loaded;
 }
 
-// ---- numbers in immediate operands and slow paths ----
+// ---- immediate operands and slow paths ----
 
 KERNEL(doubles_by_numbers) {
     const unsigned t = THREAD;

@@ -1,12 +1,12 @@
-// Data structures, sorting, points and graphs: what questions in forums and libraries have as kernels. One
-// of the sets that nothing was made from, see unseen_learning.cu.
+// Data structures, sorting, points and graphs, like kernels in forums and libraries. They were not used
+// to find the counting rules or to fit the models; see unseen_learning.cu.
 typedef unsigned int uint32;
 
 #define GID (threadIdx.x + blockIdx.x * blockDim.x)
 
 // ---- lists and trees ----
 
-// One round of pointer jumping: everybody's distance to the end of the list doubles.
+// One iteration of pointer jumping: each element then points twice as far along the list.
 extern "C" __global__ void list_rank(const int* next, const int* rank, int* next_out, int* rank_out, int n) {
     int tid = GID;
     if (tid < n) {
@@ -61,7 +61,7 @@ extern "C" __global__ void tree_find(const Node* tree, int root, const int* keys
     }
 }
 
-// Equal ranges of 64-bit keys in a sorted array.
+// Finds the range of elements equal to each 64-bit key in a sorted array.
 extern "C" __global__ void count_equal(const long long* sorted, long long size, const long long* keys,
                                        long long* count, long long n) {
     long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -97,7 +97,7 @@ extern "C" __global__ void radix_count(const uint32* keys, int* counts, int n, i
     if (threadIdx.x < 16) counts[threadIdx.x * gridDim.x + blockIdx.x] = digits[threadIdx.x];
 }
 
-// offsets: where each digit of each block begins, as radix_count's counts after a scan.
+// offsets: the start of each digit of each block. A scan of the counts of radix_count gives them.
 extern "C" __global__ void radix_scatter(const uint32* keys, const int* offsets, uint32* sorted, int n,
                                          int shift) {
     __shared__ int warp_count[4][16];
@@ -177,7 +177,7 @@ extern "C" __global__ void prescan(float* g_odata, const float* g_idata, float* 
     g_odata[blockIdx.x * n + bi] = temp[bi + bankOffsetB];
 }
 
-// Sums of runs of equal keys, the ends of each warp's runs added to memory.
+// Sums the values of equal consecutive keys. Each warp adds the sums of its runs to memory.
 extern "C" __global__ void segmented_sum(const int* keys, const float* values, float* sums, int n) {
     int i = GID, lane = threadIdx.x & 31;
     int key = i < n ? keys[i] : -1;
@@ -236,7 +236,7 @@ extern "C" __global__ void sort_eights(short* x, int groups) {
 
 // ---- points and graphs ----
 
-// Assigns points to the nearest of k centres and sums them up for the next round.
+// Assigns each point to the nearest of k centres and adds up the points of each centre.
 extern "C" __global__ void kmeans(const float3* points, const float3* centers, int* label, float* sums,
                                   int* counts, int n, int k) {
     __shared__ float3 c[32];

@@ -1,5 +1,5 @@
-// Texts, bits and whole numbers: strings, codes, hashes, puzzles. One of the sets that nothing was made
-// from, see unseen_learning.cu.
+// Texts, bits and integers: strings, codes, hashes, puzzles. These kernels were not used to find the
+// counting rules or to fit the models; see unseen_learning.cu.
 typedef unsigned char uint8;
 typedef unsigned int uint32;
 typedef unsigned long long uint64;
@@ -8,7 +8,7 @@ typedef unsigned long long uint64;
 
 // ---- texts ----
 
-// A block for each pair: thread j holds column j, and the table is filled along its antidiagonals.
+// One block per pair. Thread j computes column j. The table is filled along its antidiagonals.
 extern "C" __global__ void smith_waterman(const char* query, const char* targets, int* score, int qlen,
                                           int tlen) {
     __shared__ int diag[3][129];
@@ -68,7 +68,7 @@ extern "C" __global__ void find_pattern(const char* text, int n, int* positions,
     if (k == 7) atomicAdd(total, 1);
 }
 
-// Fields of each line of a table with commas; quoted fields may have commas in them.
+// Finds the comma-separated fields of each line. Quoted fields may contain commas.
 extern "C" __global__ void csv_fields(const char* text, const int* line_start, int lines, int* fields,
                                       int* longest) {
     int l = GID;
@@ -104,7 +104,7 @@ extern "C" __global__ void base64(const uint8* in, char4* out, int groups) {
     out[i] = make_char4(ALPHABET[v >> 18], ALPHABET[v >> 12 & 63], ALPHABET[v >> 6 & 63], ALPHABET[v & 63]);
 }
 
-// Characters of UTF-8: bytes that do not continue one.
+// Counts UTF-8 characters: every byte that does not continue a character.
 extern "C" __global__ void utf8_length(const uint4* text, int quads, int* length) {
     int count = 0;
     for (int i = GID; i < quads; i += gridDim.x * blockDim.x) {
@@ -132,7 +132,7 @@ extern "C" __global__ void run_heads(const uint8* x, uint32* heads, int* runs, i
     if (threadIdx.x == 0) runs[blockIdx.x] = in_block;
 }
 
-// Writes codes of several lengths one behind the other, as Huffman coders do.
+// Writes codes of different lengths one after another, as Huffman coders do.
 extern "C" __global__ void pack_codes(const uint8* symbols, const uint32* codes, const int* bit_offset,
                                       uint32* out, int n) {
     int i = GID;
@@ -185,7 +185,7 @@ extern "C" __global__ void transpose_bits(const uint32* in, uint32* out, int wor
     out[(bx * 32 + lane) * (tall / 32) + by] = mine;
 }
 
-// ---- whole numbers ----
+// ---- integers ----
 
 extern "C" __global__ void collatz(int first, int n, int* steps, int* longest) {
     int i = GID;
@@ -219,7 +219,7 @@ extern "C" __global__ void sieve(const int* primes, int num_primes, int segment,
     if (threadIdx.x % 32 == 0) atomicAdd(count, found);
 }
 
-// A warp adds numbers of 32 limbs, the carries of all at once.
+// A warp adds numbers of 32 limbs and computes all carries at the same time.
 extern "C" __global__ void big_add(const uint32* a, const uint32* b, uint32* sum, uint32* carry_out, int n) {
     int number = GID / 32, lane = threadIdx.x % 32;
     if (number >= n) return;
@@ -241,7 +241,7 @@ extern "C" __global__ void mod_pow(const uint64* base, const uint32* exponent, u
     out[i] = result;
 }
 
-// Solutions of the puzzle of n queens that begin with the three columns of each thread's number.
+// Counts solutions of the n queens puzzle. Each thread's index gives the columns of the first three queens.
 extern "C" __global__ void queens(int n, int* solutions) {
     int t = GID;
     if (t >= n * n * n) return;
@@ -277,7 +277,7 @@ extern "C" __global__ void queens(int n, int* solutions) {
     solutions[t] = found;
 }
 
-// Fills in cells with one candidate until none is left; a block of 9 by 9 threads for each puzzle.
+// Fills in cells that have only one candidate, until there are none. One block of 9 x 9 threads per puzzle.
 extern "C" __global__ void sudoku_singles(uint8* cells, int* rounds) {
     __shared__ uint32 in_row[9], in_column[9], in_box[9];
     int x = threadIdx.x, y = threadIdx.y, box = y / 3 * 3 + x / 3;
@@ -320,7 +320,7 @@ __constant__ uint32 K256[64] = {
 
 __device__ inline uint32 rotr(uint32 x, int n) { return (x >> n) | (x << (32 - n)); }
 
-// Digests of messages of 32 bytes, each with its padding.
+// Computes digests of padded messages of 32 bytes.
 extern "C" __global__ void sha256(const uint32* messages, uint32* digests, int n) {
     int i = GID;
     if (i >= n) return;

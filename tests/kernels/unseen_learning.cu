@@ -1,5 +1,5 @@
-// Kernels of neural networks, as frameworks, courses and homework have them. With those of the other
-// unseen_*.cu they are for finding out how far counts and models hold: nothing was made from them.
+// Kernels of neural networks, like those of frameworks, courses and homework. The kernels of unseen_*.cu
+// test the counts and the models: they were not used to find the rules or to fit the models.
 // unseen_cases.py launches each.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
@@ -124,7 +124,7 @@ struct Welford {
     }
 };
 
-// One block for each channel of an NCHW tensor.
+// One block per channel of an NCHW tensor.
 extern "C" __global__ void batch_norm_stats(const float* x, float* mean, float* invstd, int N, int C,
                                             int HW) {
     __shared__ Welford stats[8];
@@ -218,7 +218,7 @@ extern "C" __global__ void attention_scores(const float* Q, const float* K, floa
     S[(head * seq + i) * seq + j] = dot;
 }
 
-// A warp for each query, a lane for each of 32 features, the softmax as it goes.
+// One warp per query and one lane per feature (32). The softmax is computed online.
 extern "C" __global__ void attention_online(const float* Q, const float* K, const float* V, float* O,
                                             int seq) {
     int query = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -331,7 +331,7 @@ extern "C" __global__ void bias_gelu(const __nv_bfloat162* x, const __nv_bfloat1
         }
 }
 
-// Each lane keeps its four largest, then the warp takes the largest of all four times.
+// Each lane keeps its four largest values. Then the warp selects the largest value four times.
 extern "C" __global__ void top4(const float* x, float* values, int* indices, int rows, int cols) {
     int row = blockIdx.x * blockDim.y + threadIdx.y;
     if (row >= rows) return;

@@ -1,5 +1,5 @@
-// Products, layouts and small or sparse systems, in the manner of libraries and of homework. One of the
-// sets that nothing was made from, see unseen_learning.cu.
+// Products, layouts and small or sparse systems, like those of libraries and homework. These kernels were
+// not used to find the counting rules or to fit the models; see unseen_learning.cu.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda_fp16.h>
@@ -83,7 +83,7 @@ __global__ void dgemm_tiled(int M, int N, int K, double alpha, const double* A, 
     if (gr < M && gc < N) C[gc * M + gr] = alpha * acc + beta * C[gc * M + gr];
 }
 
-// 64 by 64 results a block of 128 threads, 8 by 4 each; the next tiles are fetched meanwhile.
+// A block of 128 threads computes 64 x 64 results, 8 x 4 per thread. It loads the next tiles meanwhile.
 extern "C" __global__ void __launch_bounds__(128) sgemm_double_buffered(const float* A, const float* B,
                                                                         float* C, int M, int N, int K) {
     __shared__ float As[2][8][64];
@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(128) sgemm_double_buffered(const fl
             make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
 }
 
-// A block for each row; pieces of the row arrive in two stages of shared memory.
+// One block per row. Pieces of the row are copied to two stages of shared memory.
 extern "C" __global__ void row_dot_async(const float* a, const float* x, float* y, int cols) {
     __shared__ float stage[2][256];
     auto block = cg::this_thread_block();
@@ -199,7 +199,7 @@ extern "C" __global__ void spmv_csr_scalar(int num_rows, const int* ptr, const i
     }
 }
 
-// Solves 4 by 4 systems, one a thread, with pivots.
+// Solves 4 x 4 systems with pivoting, one system per thread.
 extern "C" __global__ void solve_4x4(const double* matrices, const double* rhs, double* x, int count) {
     int s = blockIdx.x * blockDim.x + threadIdx.x;
     if (s >= count) return;
@@ -229,7 +229,7 @@ extern "C" __global__ void solve_4x4(const double* matrices, const double* rhs, 
     }
 }
 
-// A block of one warp for each matrix of n by n, n at most 32.
+// One block of one warp per n x n matrix; n is at most 32.
 extern "C" __global__ void cholesky_batched(float* matrices, int n) {
     __shared__ float L[32][33];
     float* A = matrices + blockIdx.x * n * n;
@@ -250,7 +250,7 @@ extern "C" __global__ void cholesky_batched(float* matrices, int n) {
         if (t <= i) A[i * n + t] = L[i][t];
 }
 
-// Systems lie side by side: element i of system s at i * systems + s.
+// The systems are interleaved: element i of system s is at i * systems + s.
 extern "C" __global__ void thomas(const float* a, const float* b, const float* c, const float* d,
                                   float* c_star, float* x, int n, int systems) {
     int s = blockIdx.x * blockDim.x + threadIdx.x;
@@ -266,7 +266,7 @@ extern "C" __global__ void thomas(const float* a, const float* b, const float* c
     for (int i = n - 2; i >= 0; i--) x[i * systems + s] = dp = x[i * systems + s] - c_star[i * systems + s] * dp;
 }
 
-// Parallel cyclic reduction: a block for each system of blockDim.x equations.
+// Parallel cyclic reduction, with one block per system of blockDim.x equations.
 extern "C" __global__ void cyclic_reduction(const double* ga, const double* gb, const double* gc,
                                             const double* gd, double* gx) {
     extern __shared__ double s[];

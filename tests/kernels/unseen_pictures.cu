@@ -1,5 +1,5 @@
-// Pictures and what is drawn: filters, transforms, rays, meshes, games. One of the sets that nothing was
-// made from, see unseen_learning.cu.
+// Pictures and rendering: filters, transforms, rays, meshes, games. These kernels were not used to find
+// the counting rules or to fit the models; see unseen_learning.cu.
 
 // ---- pictures ----
 
@@ -57,7 +57,7 @@ extern "C" __global__ void median_3x3(const unsigned short* in, unsigned short* 
     out[y * pitch + x] = v[4];
 }
 
-// Every warp counts in bins of its own, which the block then adds up.
+// Every warp counts in its own bins. Then the block adds up these bins.
 extern "C" __global__ void histogram_warps(const uchar4* pixels, unsigned int* bins, int n) {
     __shared__ unsigned int local[6][64];
     for (int i = threadIdx.x; i < 6 * 64; i += blockDim.x) ((unsigned int*)local)[i] = 0;
@@ -76,7 +76,7 @@ extern "C" __global__ void histogram_warps(const uchar4* pixels, unsigned int* b
     }
 }
 
-// 8 by 8 cosine transforms, four blocks of a picture side by side: rows, then columns.
+// 8 x 8 cosine transforms of four neighbouring blocks of a picture, first along rows, then along columns.
 extern "C" __global__ void dct8x8(const float* in, float* out, int width) {
     __shared__ float block[4][8][9];
     const int b = threadIdx.z, x = threadIdx.x, y = threadIdx.y;

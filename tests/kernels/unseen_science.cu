@@ -1,5 +1,5 @@
-// Physics, chance and finance, statistics: kernels of codes that simulate, price and count. One of the
-// sets that nothing was made from, see unseen_learning.cu.
+// Kernels of physics, random numbers, finance and statistics. These kernels were not used to find the
+// counting rules or to fit the models; see unseen_learning.cu.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 
@@ -7,7 +7,7 @@ namespace cg = cooperative_groups;
 
 // ---- fields on grids ----
 
-// Blocks of 7 by 5 by 3 threads, as somebody once found to be fastest.
+// Blocks of 7 x 5 x 3 threads, a shape that tuning by trial may choose.
 extern "C" __global__ void divergence(const float3* v, float* out, int nx, int ny, int nz) {
     int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y,
         k = blockIdx.z * blockDim.z + threadIdx.z;
@@ -50,7 +50,7 @@ extern "C" __global__ void gauss_seidel(double* u, const double* f, int nx, int 
 
 __constant__ float WAVE[3] = {-5.0f / 2, 4.0f / 3, -1.0f / 12};
 
-// Each thread moves along z with five planes in registers, their neighbours in shared memory.
+// Each thread moves along z. Registers hold five planes, and shared memory holds the neighbours.
 extern "C" __global__ void wave_3d(const float* now, float* next, const float* velocity, int nx, int ny, int nz) {
     __shared__ float plane[8 + 4][32 + 4];
     int x = blockIdx.x * 32 + threadIdx.x, y = blockIdx.y * 8 + threadIdx.y;
@@ -104,7 +104,7 @@ extern "C" __global__ void lattice_boltzmann(const float* f_in, float* f_out, co
     }
 }
 
-// Blocks of 48 by 3 threads; each cell asks where its fluid came from.
+// Blocks of 48 x 3 threads. Each cell traces its fluid back to where it came from.
 extern "C" __global__ void advect(const float2* velocity, const float* density, float* out, int w, int h, float dt) {
     int x = blockIdx.x * blockDim.x + threadIdx.x;
     int y = blockIdx.y * blockDim.y + threadIdx.y;
@@ -161,7 +161,7 @@ __device__ unsigned int pcg(unsigned int v) {
     return (word >> 22u) ^ word;
 }
 
-// One colour of the checkerboard; each row keeps its black and its white spins apart.
+// Updates one colour of the checkerboard. Each row stores black and white spins separately.
 extern "C" __global__ void ising(signed char* spins, const signed char* others, int rows, int half, int white,
                                  float beta, unsigned int seed) {
     const int i = blockIdx.y * blockDim.y + threadIdx.y, j = blockIdx.x * blockDim.x + threadIdx.x;
@@ -191,9 +191,9 @@ extern "C" __global__ void random_walk(const unsigned char* maze, int size, int 
     if (t < steps) atomicAdd(escaped, 1);
 }
 
-// ---- chance and finance ----
+// ---- random numbers and finance ----
 
-// Philox of 4 words and 10 rounds; two pairs of normal numbers a thread.
+// Philox with 4 words and 10 rounds; each thread makes two pairs of normal numbers.
 extern "C" __global__ void philox_normal(float4* out, int n, uint2 key) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -249,7 +249,7 @@ extern "C" __global__ void asian_option(double* payoff, int paths, int steps, fl
     if (threadIdx.x == 0) atomicAdd(payoff, partial[0]);
 }
 
-// A block for each option, a thread for each leaf of its tree.
+// One block per option and one thread per leaf of its tree.
 extern "C" __global__ void binomial_put(const float* strike, float* price, float s0, float up, float p,
                                         float discount) {
     __shared__ float value[2][132];
@@ -283,7 +283,7 @@ extern "C" __global__ void covariance(const double* x, const double* mean, doubl
     if (threadIdx.x == 0) cov[i * vars + j] = cov[j * vars + i] = (part[0] + part[1]) / (samples - 1);
 }
 
-// Rows of a few dozen columns, each to a tile of eight lanes.
+// Each row has a few dozen columns. A tile of eight lanes processes one row.
 extern "C" __global__ void short_row_stats(const float* x, float2* mean_and_max, int rows, int cols) {
     auto tile = cg::tiled_partition<8>(cg::this_thread_block());
     int row = (blockIdx.x * blockDim.x + threadIdx.x) / 8;
@@ -318,7 +318,7 @@ extern "C" __global__ void histogram_2d(const double* x, const double* y, const 
     atomicAdd(&bins[by * side + bx], weight[i]);
 }
 
-// Floats in the order of their bits: negative ones turned over.
+// Maps floats to integers of the same order: the bits of negative numbers are inverted.
 __device__ int ordered(float f) {
     int i = __float_as_int(f);
     return i >= 0 ? i : i ^ 0x7fffffff;
@@ -340,7 +340,7 @@ extern "C" __global__ void bounding_box(const float3* points, int* box, int n) {
     }
 }
 
-// The block that comes last adds up what the others left.
+// The last block to finish adds up the results of the other blocks.
 extern "C" __global__ void sum_in_one(const float* x, volatile float* partial, unsigned int* done, float* total,
                                       int n) {
     __shared__ float s[8];
