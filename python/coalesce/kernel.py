@@ -35,10 +35,10 @@ class Kernel(BaseKernel):
     holds for arrays that are not C-contiguous, which are copied and written back. A read-only
     array is refused unless the parameter is a pointer to const.
 
-    For a scalar, pass a Python number or a NumPy scalar. It is converted only if this is safe: an
-    integer if the parameter's type holds its value exactly, a NumPy float if the type is at least
-    as wide, a bool for a bool or an integer; never a float for an integer. For a structure, pass a
-    NumPy structured scalar or bytes.
+    For a scalar, pass a Python number or a NumPy scalar. It is converted only if this is safe. An
+    integer is converted if the parameter's type holds its value exactly. A NumPy float is converted
+    if the type is at least as wide. A bool is converted to a bool or an integer. A float is never
+    converted to an integer. For a structure, pass a NumPy structured scalar or bytes.
 
     A call with NumPy arrays returns when the kernel has ended. A call with GPU arrays only does not
     wait. On a GPU the kernel runs on `stream`. By default it runs on the current stream of the
@@ -238,12 +238,12 @@ class Kernel(BaseKernel):
     ) -> Findings:
         """Launch the kernel on the simulator and report its mistakes.
 
-        The check finds accesses outside arrays, misaligned accesses, reads of uninitialised memory,
-        data races within and between blocks in shared and global memory, barriers that only some
-        threads reach, and warp operations whose mask names lanes that do not take part. Races are
-        judged by the memory model, not by the order in which the simulator ran. A missing
-        ``__syncthreads()`` is found even if the result is right. docs/checks.md has the details,
-        and lists what is not found.
+        The check finds accesses outside arrays, misaligned accesses and reads of uninitialised
+        memory. It finds data races within and between blocks, in shared and global memory. It finds
+        barriers that only some threads reach, and warp operations whose mask names lanes that do
+        not execute the operation. It finds races by the memory model, not by the order in which the
+        simulator executed the threads. So it finds a missing ``__syncthreads()`` even if the result
+        is right. docs/checks.md has the details, and lists the mistakes that are not found.
 
         Parameters
         ----------
@@ -336,8 +336,8 @@ class Kernel(BaseKernel):
 
         Notes
         -----
-        If blocks may communicate (they use the result of an atomic operation, or load volatile or
-        with acquire), all blocks run before the first batch, and their events are kept in memory.
+        Blocks may communicate if they use the result of an atomic operation, or load volatile or
+        with acquire. Then all blocks run before the first batch, and memory holds all events.
 
         Examples
         --------

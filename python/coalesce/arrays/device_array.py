@@ -1,8 +1,8 @@
 """Arrays in device memory, a GPU's or the simulator's.
 
-A `DeviceArray` owns its memory. On a GPU it shares this memory with CuPy, PyTorch, Numba and others
-without a copy, through `__cuda_array_interface__` and DLPack; on the simulator with NumPy and
-others, through DLPack. It has no arithmetic: kernels do that.
+A `DeviceArray` owns its memory. Other libraries use this memory without a copy. On a GPU, CuPy,
+PyTorch, Numba and others use `__cuda_array_interface__` and DLPack. On the simulator, NumPy and
+others use DLPack. A `DeviceArray` has no arithmetic: kernels compute.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ class Pointer:
 def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     """Return a pointer to an element, to pass to a kernel that may access the whole array.
 
-    A kernel that gets the slice ``x[r:]`` may only access the elements of the slice: an access to
-    the element before it is out of bounds. CUDA programs often pass ``d_x + r`` and then read
-    ``d_x[r - 1]`` through it, for example at the edge of a stencil. The argument for that is
-    ``coalesce.pointer(x, r)``. Reports and errors name the elements by their place in `x`.
+    If you pass the slice ``x[r:]``, the kernel may only access the elements of the slice. An access
+    to the element before the slice is out of bounds. But CUDA programs often pass ``d_x + r`` and
+    then read ``d_x[r - 1]``, for example at the edge of a stencil. In this case, pass
+    ``coalesce.pointer(x, r)``. Reports and errors name the elements by their index in `x`.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
         kernel may write it, back. (A slice of a GPU array or of a `DeviceArray` is already a
         pointer into the whole allocation: pass the slice.)
     *index : int
-        The place of the element: one integer counts elements in C order and may be the size of the
-        array (its end); otherwise one integer for each axis. Not negative.
+        The index of the element, not negative. A single integer counts elements in C order; it may
+        be the size of the array (its end). Otherwise pass one integer for each axis.
 
     Returns
     -------

@@ -190,8 +190,8 @@ def _on_the_clock(call: Call, count: int) -> list[float]:
 def _timed(batch: Callable[[int], list[float]], runs: Runs) -> list[float]:
     """Return the times of `runs` runs after one warm-up run.
 
-    ``"auto"`` is the rule for the package's own kernels: at least 5 runs; stop after 10 runs if the
-    spread is below 2 %, after 0.2 s, or after 200 runs (csrc/cuda/statistics.hpp).
+    ``"auto"`` is the rule for the package's own kernels (csrc/cuda/statistics.hpp). There are at
+    least 5 runs. They stop after 10 runs if the spread is below 2 %, after 0.2 s or 200 runs.
     """
     batch(1)
     if runs != "auto":

@@ -1,4 +1,4 @@
-"""Operands as the fast rungs of matmul read them: packed, aligned, through tensor maps."""
+"""Prepares operands for the fast variants of matmul: packed, aligned, as tensor maps."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 def lock() -> threading.RLock:
     """Return a lock that is open in a forked child, unless the forking thread held it.
 
-    It is a `threading.RLock` and no class around one: Ctrl-C could leave a method of Python between
-    the moment in which it has the lock and its return, and nobody would release the lock.
+    It is a plain `threading.RLock`, without a wrapper class. In a Python method, Ctrl-C could come
+    after the method has acquired the lock and before it returns. The lock would not be released.
     """
     made = threading.RLock()
     _locks.add(made)

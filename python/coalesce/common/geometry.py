@@ -139,8 +139,8 @@ def block_numbers(
 ) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """Return the linear numbers (x fastest) of the chosen blocks, each once, in order.
 
-    An int is a linear number and a tuple a blockIdx of one to three coordinates; a list, a range or
-    an array (of shape (n,) or (n, 1 to 3)) holds several of either.
+    An int is a linear number. A tuple is a blockIdx of one to three coordinates. A list, a range or
+    an array (of shape (n,) or (n, 1 to 3)) holds several linear numbers or several tuples.
 
     Raises TypeError for anything else, ValueError for a block that the grid does not have.
     """

@@ -1,8 +1,8 @@
 """Compiled kernels on disk: how an entry is named and written.
 
 An entry is a file named after the hash of everything that affects the compilation. It holds a
-digest of its name and contents. The cache only saves time: an entry that cannot be read or does not
-match its digest is ignored, and a folder that cannot be written is not an error. `cache_folder` has
+digest of its name and contents. The cache only saves time. An entry that cannot be read or does not
+match its digest is ignored. A folder that cannot be written is not an error. `cache_folder` handles
 the files.
 """
 

@@ -1,9 +1,9 @@
 """The folder of the cache: private to the user, limited in size, and shared with nobody's files.
 
-The cache keeps its files in a subfolder of its own, `NAME`. A file there belongs to the cache only
-if its name has the pattern of an entry, it is a regular file and it begins with `HEADER`. No other
-file is read, counted or deleted. The subfolder is used only if no other user can write to it:
-entries are code that runs.
+The cache keeps its files in its own subfolder, `NAME`. A file in this folder belongs to the cache
+only if it is a regular file, has a name in the form of an entry, and begins with `HEADER`. No other
+file is read, counted or deleted. Entries are code that runs. Therefore the subfolder is used only
+if no other user can write to it.
 
 Every access goes through a descriptor of the folder, so a folder that is exchanged after the check
 makes no difference.

@@ -6,10 +6,10 @@ number of a symbol and its registers per thread, as `cuobjdump -elf` shows (EIAT
 
 The address of a function is the value of a pointer to it. The rule comes from modules that were
 assembled for this purpose (CUDA 13). In a module with one kernel the address is the function's
-offset in the kernel's code. Otherwise the section ``.nv.constant2`` of each kernel that calls
-through pointers begins with a table of code offsets, and the address is the place of the function's
-entry in this table. The first entry, for the null pointer, is 1. The symbol ``$kernel$function``
-names the function at an offset.
+offset in the kernel's code. In other modules, each kernel that calls through pointers has a section
+``.nv.constant2``. This section begins with a table of code offsets. The address is the position of
+the function's entry in the table. The first entry, for the null pointer, is 1. The symbol
+``$kernel$function`` names the function at an offset.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def listing(compiled: Compiled) -> str:
     Raises
     ------
     LookupError
-        There is no machine code, it is of another architecture than the simulator knows, or there
-        is no nvdisasm (the message says which, and what to install).
+        There is no machine code, the simulator does not know its architecture, or nvdisasm is
+        missing. The message gives the reason, and says what to install.
     """
     if compiled.cubin is None:
         raise LookupError("there is no machine code, only PTX")

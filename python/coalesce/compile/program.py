@@ -1,9 +1,9 @@
 """Compiling whole CUDA programs, host code and all, with NVIDIA's compiler nvcc.
 
 nvcc comes with a toolkit, or with the wheels of ``pip install '.[programs]'``. It needs
-a host compiler (g++). What it makes is cached as kernels are (`cache`): an entry's key is of the
-source's path and text, the options and the compilers, and the entry names every header of the user
-that was included, with a digest of its contents.
+a host compiler (g++). The executables are cached in the same way as kernels (`cache`). The key of
+an entry depends on the source's path and text, the options and the compilers. The entry names every
+included header of the user, with a digest of the header's contents.
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ def compile_whole(
 ) -> tuple[Compiled, DeviceCode | None]:
     """Compile a source; return the result, and the device code if host code was left out.
 
-    See `nvrtc.compile_cuda`. If host code was left out and `expressions` is empty, the
-    instantiations that the host code launches are compiled: all, or those of the template `entry`.
+    See `nvrtc.compile_cuda`. If host code was left out and `expressions` is empty, this function
+    compiles the instantiations that the host code launches. With `entry`, it compiles only the
+    instantiations of this template.
     """
     first: CompileError | None = None
     if not _has_host_code(source):

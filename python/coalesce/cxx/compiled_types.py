@@ -1,9 +1,9 @@
 """The types of parameters and variables as the compiler sees them.
 
 The mangled name of a C++ kernel holds the types of its parameters. A kernel or a variable declared
-`extern "C"` has no such name, and that of a variable holds no type. For these, the source is
-compiled once more, with a template at its end that is instantiated with ``decltype(...)``: the
-mangled names of the instances hold the types.
+`extern "C"` has no mangled name, and the mangled name of a variable holds no type. In these cases,
+the source is compiled once more, with an additional template at its end. The template is
+instantiated with ``decltype(...)``, and the mangled names of the instances hold the types.
 """
 
 from __future__ import annotations

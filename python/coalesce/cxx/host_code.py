@@ -1,9 +1,9 @@
 """Removes the host code of a CUDA C++ file; every remaining line keeps its number.
 
 nvcc compiles a file twice, for the host and for the device. NVRTC compiles only device code and
-rejects the rest: main(), headers of the host, launches, variables. This module keeps what kernels
-can use: functions, variables and macros that are marked for the device, and the types, constants
-and names that these use, directly or indirectly.
+rejects the rest: main(), headers of the host, launches, variables. This module keeps the code that
+kernels can use: functions, variables and macros that are marked for the device. It also keeps the
+types, constants and names that this code uses, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class DeviceCode:
     Attributes
     ----------
     text : str
-        The source, its lines where they were.
+        The source without host code; every line keeps its number.
     headers : dict
         The texts of the user's own headers, by the names that ``#include`` gives them.
     left_out : tuple of str

@@ -20,8 +20,8 @@ Item = int | Gap
 def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
     """Return the wanted indices of ``range(extent)`` and the gaps between them.
 
-    Short axes are shown whole. Of more than `most` wanted indices the first ones and the last two
-    are kept; a single index is shown rather than a gap of one.
+    Short axes are shown whole. If there are more than `most` wanted indices, the first indices and
+    the last two are kept. A gap never stands for a single index; the index is shown instead.
     """
     shown = list(range(extent)) if extent <= most else sorted(set(wanted))
     if len(shown) > most:

@@ -1,9 +1,9 @@
 """The colours of every picture and plot.
 
-A picture must be readable on a light page, on a dark page, and on a dark page that does not say so:
-the SVG output of a notebook is an image, which sees the theme of the system and not that of the
-notebook. Therefore a picture has its own background, and every `Paint` has a light and a dark
-value. The light value is written into each element; the dark value comes from a style sheet. If the
+A picture must be readable on a light page and on a dark page, even if the page does not declare
+its theme: the SVG output of a notebook is an image, which sees the theme of the system and not the
+theme of the notebook. Therefore a picture has its own background, and every `Paint` has a light and
+a dark value. The light value is written into each element; the dark value comes from a style sheet. If the
 sheet is stripped, as GitHub does in notebooks, the light picture remains complete.
 
 The group colours are those of M. Okabe and K. Ito, "Color Universal Design" (2008), which stay

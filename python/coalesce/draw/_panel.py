@@ -255,7 +255,7 @@ def _runs(at: dict[Item, float], size: float) -> Iterator[tuple[float, float]]:
 
 
 def _stretches(panel: Panel, brought: dict[Cell, int]) -> Iterator[tuple[Cell, int, int]]:
-    """Join shown cells of one sector that lie side by side: the first, how many, the sector."""
+    """Merge neighbouring shown cells of the same sector: first cell, number of cells, sector."""
     shown_rows, shown_cols = set(panel.window.rows), set(panel.window.cols)
     cells = sorted(c for c in brought if c[0] in shown_rows and c[1] in shown_cols)
 

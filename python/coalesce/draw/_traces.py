@@ -103,12 +103,12 @@ def steps(
     numbers : iterable of int
         The steps to draw, a frame for each.
     shapes : mapping of str to (rows, columns), optional
-        Shapes of arrays that the trace knows as a row of elements, as the tiles in shared memory.
+        The shapes of arrays that the trace knows only as one row, such as tiles in shared memory.
     label : str
         What a frame is called, ``{}`` being the step: ``"k = {}"``.
     cells : {"lane", "thread"}
-        What a touched cell shows: its lane, in the colour of its sector; or threadIdx as y,x, in
-        the colour of threadIdx.y.
+        The label of an accessed cell. ``"lane"``: its lane, in the colour of its sector.
+        ``"thread"``: threadIdx as y,x, in the colour of threadIdx.y.
     title, headline : str, optional
         As for `matrices`.
 

@@ -120,8 +120,9 @@ def run(
 def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) -> tuple[int, bool]:
     """Return the stream to launch on and whether to wait for it afterwards.
 
-    Memory of this package is ordered on the default stream. If it is used with a stream of another
-    library, or if two such streams are used, the host waits for one before the other continues.
+    Work on this package's memory is ordered on the default stream. A launch may also use streams of
+    other libraries. If it needs two different streams, the host waits for one stream before the
+    other continues.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     streams = {0 if a.stream == LEGACY_STREAM else a.stream for a in arrays if a.stream is not None}

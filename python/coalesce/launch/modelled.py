@@ -47,7 +47,7 @@ class Modelled:
     limit : str
         What limits that number: ``"warps"``, ``"registers"``, ...
     first_level_bytes : int
-        Bytes of a multiprocessor's memory that remain for L1 beside the shared memory.
+        Bytes of a multiprocessor's memory that shared memory leaves for L1.
     caches : dict or None
         The traffic of the caches by name: ``"l2_reads"`` and ``"l2_writes"`` in sectors,
         ``"dram_read_bytes"``, ... (``coalesce::model::CacheCounts``); and ``"blocks_replayed"`` of

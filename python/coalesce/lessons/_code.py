@@ -30,7 +30,7 @@ class Code(str):
     marked : frozenset of int
         The numbers of the lines to mark, with a plus and a colour.
     whole : Code or None
-        The file of which this is a part. Notebooks show it folded below the part.
+        The whole file that contains this part. Notebooks show the file folded below the part.
     """
 
     first: int

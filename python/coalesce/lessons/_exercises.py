@@ -1,8 +1,9 @@
 """Exercises: kernels to improve or to repair, and checks that say what remains to be done.
 
-A check never shows a solution. Its messages come from the tools of the lessons: the findings of
-`Kernel.check`, the first wrong element with what the wrong result looks like, and the lines and
-warps of the profile. `Exercise.hint` helps step by step; `Exercise.solution` shows one solution.
+A check never shows a solution. Its messages come from the tools of the lessons. They are the
+findings of `Kernel.check`, the first wrong element with a description of the wrong result, or the
+lines and warps of the profile. `Exercise.hint` helps step by step. `Exercise.solution` shows one
+solution.
 """
 
 from __future__ import annotations
@@ -58,8 +59,9 @@ class Verdict:
     ----------
     exercise : str
     stage : {"solved", "time", "check", "result", "counts"}
-        Where the check stopped: at a kernel that did not end, at findings of `Kernel.check`, at a
-        wrong result, or at the counts.
+        The stage at which the check stopped. ``"time"``: the kernel did not end. ``"check"``:
+        `Kernel.check` has findings. ``"result"``: the result is wrong. ``"counts"``: the counts do
+        not meet the demands of the exercise.
     text : str
         What is wrong; if solved, the counts.
     """

@@ -3,9 +3,9 @@
 A kernel that packs selected elements, ``out[atomicAdd(n, 1)] = x``, stores to different places in
 each run, on a GPU and on the simulator. The number of sectors of such stores is not exact.
 
-The analysis uses the PTX. It follows the results of atomics that several warps execute through the
-registers, in any order of the instructions, and through shared and local memory, to the addresses
-that depend on them.
+The analysis uses the PTX. It starts with the results of atomics that several warps execute. It
+follows these results through registers, in any order of the instructions, and through shared and
+local memory. It ends at the addresses that depend on the results.
 """
 
 from __future__ import annotations

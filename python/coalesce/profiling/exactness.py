@@ -1,9 +1,9 @@
 """Which counts may differ from the hardware's counters, and why.
 
-Counts of the machine code equal a GPU's counters, except where the GPU itself counts differently
-from run to run: where diverged lanes reconverge by chance, and where warps compete. The rules come
-from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the counts that
-are called exact with these recordings.
+Counts of the machine code equal a GPU's counters, with one exception. Some counters differ from run
+to run on the GPU itself, because diverged lanes reconverge by chance or because warps compete. The
+rules come from the recordings in tests/data. `tests/python/test_hardware_counters.py` compares the
+counts that are called exact with these recordings.
 """
 
 from __future__ import annotations

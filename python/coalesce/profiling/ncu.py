@@ -76,8 +76,8 @@ def measure(
 ) -> dict[str, float]:
     """Return the counters of a launch by name, without those that this GPU does not have.
 
-    Raises DeviceUnavailable if ncu, a GPU or the permission to read counters is missing, ValueError
-    if there is no launch that can be repeated, and LaunchError if ncu fails for another reason.
+    Raises DeviceUnavailable if ncu, a GPU or the permission to read counters is missing. Raises
+    ValueError if no launch can be repeated, and LaunchError if ncu fails for another reason.
     """
     timeout = checks.positive("timeout", timeout)
     if not (status := devices.gpu_status()):

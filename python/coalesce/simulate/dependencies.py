@@ -1,9 +1,9 @@
 """The instructions by which blocks of a kernel may communicate.
 
-A block may be simulated without the others if they cannot affect it. They can if the block uses the
-result of an atomic operation on global memory, or if it loads volatile, relaxed or with acquire;
-and if it is a block of a cluster.
-(A plain load of what another block writes in the same launch is a race.)
+A block may be simulated without the other blocks if they cannot affect it. They can affect it in
+three cases: the block uses the result of an atomic operation on global memory; it loads volatile,
+relaxed or with acquire; or it belongs to a cluster. (If a plain load reads data that another block
+writes in the same launch, this is a race.)
 """
 
 from __future__ import annotations

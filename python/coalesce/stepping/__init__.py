@@ -129,12 +129,12 @@ class Stepper:
 
     ``for step in stepper`` executes one instruction per iteration. One warp runs until it waits or
     ends, then the next warp. `step`, `step_line`, `run_to`, `next_barrier` and `finish` execute
-    one instruction or more. Between these calls the block stands still. You may stop at any place:
+    one instruction or more. Between these calls the block does not run. You may stop at any place:
     nothing runs in the background and nothing needs to be closed. A ``with`` block frees the memory
     at its end.
 
-    Only this block runs, no other block of the grid; in a cooperative launch the others run while
-    this one waits for them. It works on copies of the arrays and of the
+    No other block of the grid runs. In a cooperative launch, however, the other blocks run while
+    this block waits for them. The block works on copies of the arrays and of the
     source's variables, so the caller's arrays do not change.
 
     Attributes
