@@ -3,12 +3,12 @@
 A picture must be readable on a light page and on a dark page, even if the page does not declare
 its theme: the SVG output of a notebook is an image, which sees the theme of the system and not the
 theme of the notebook. Therefore a picture has its own background, and every `Paint` has a light and
-a dark value. The light value is written into each element; the dark value comes from a style sheet. If the
-sheet is stripped, as GitHub does in notebooks, the light picture remains complete.
+a dark value. Each element contains the light value; the dark value comes from a style sheet. GitHub
+strips the sheet from notebooks, but then the light picture remains complete.
 
-The group colours are those of M. Okabe and K. Ito, "Color Universal Design" (2008), which stay
-apart for colour-blind readers. Yellow is not used because it is too pale on white. Vermilion is
-reserved for what is wrong. Colour is never the only sign: sectors have letters, lanes have numbers,
+The group colours come from M. Okabe and K. Ito, "Color Universal Design" (2008). Colour-blind
+readers can distinguish them. Yellow is not used because it is too pale on white. Vermilion is
+reserved for errors and waste. Colour is never the only sign: sectors have letters, lanes have numbers,
 and bytes that are moved but not used are hatched.
 """
 
