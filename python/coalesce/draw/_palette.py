@@ -8,8 +8,8 @@ strips the sheet from notebooks, but then the light picture remains complete.
 
 The group colours come from M. Okabe and K. Ito, "Color Universal Design" (2008). Colour-blind
 readers can distinguish them. Yellow is not used because it is too pale on white. Vermilion is
-reserved for errors and waste. Colour is never the only sign: sectors have letters, lanes have numbers,
-and bytes that are moved but not used are hatched.
+reserved for conflicts and other errors. Colour is never the only sign: sectors have letters, lanes
+have numbers, and bytes that are moved but not used are hatched.
 """
 
 from __future__ import annotations
