@@ -175,7 +175,7 @@ def test_sectors_of_structures(pattern, sectors, on_simulator):
         (np.repeat(np.arange(4) * 8, 8), 4),
     ],
 )
-def test_sectors_of_a_gather_are_those_the_indices_fall_into(index, sectors, on_simulator):
+def test_a_gather_moves_the_sectors_of_its_indices(index, sectors, on_simulator):
     x = np.zeros(256, np.float32)
     options = {"index": index.astype(np.int32)}
     _, run = run_access(x, pattern="gather", **options, device=on_simulator, counts=True)

@@ -29,7 +29,9 @@ POINTER = PtxParameter("u64", 8, 8, False)
 INT = PtxParameter("u32", 4, 4, False)
 
 
-def test_an_integer_is_taken_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_integer_is_accepted_without_further_checks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """An exception of a signal handler must not be reported as an error in the argument."""
 
     def interrupted(_: object) -> int:
@@ -98,7 +100,7 @@ def test_template_arguments_are_filled_in() -> None:
     assert [p.type for p in found] == ["double", "double"]
 
 
-def test_two_versions_keep_what_they_share() -> None:
+def test_two_versions_keep_their_common_parts() -> None:
     source = (
         "#if A\n__global__ void k(int *x, int n);\n#else\n__global__ void k(float *x, int n);\n"
     )
@@ -163,7 +165,7 @@ def test_types_of_the_source_are_used_only_if_the_ptx_agrees() -> None:
     assert [p.name for p in unknown.parameters] == ["arg0", "arg1"]
 
 
-def test_entries_that_do_not_exist_list_those_that_do() -> None:
+def test_an_unknown_entry_lists_the_existing_entries() -> None:
     entries = ["scale", "_Z3addPf"]
     assert find_entry(entries, "add") == "_Z3addPf"
     assert find_entry(["only"], None) == "only"
@@ -368,7 +370,7 @@ def test_values_that_are_no_arrays(value: object, message: str) -> None:
         pack(pointer("x", "f4"), value)
 
 
-def test_a_pointer_of_unknown_type_takes_every_number() -> None:
+def test_a_pointer_of_unknown_type_accepts_every_dtype() -> None:
     for dtype in ("f4", "i8", "c16", "b1", "f2", [("a", "i4"), ("b", "f8")]):
         pack(Parameter("x", "pointer", 8), np.zeros(3, dtype))
 
@@ -383,7 +385,7 @@ def test_vectors_take_their_elements_and_structures() -> None:
         pack(parameter, np.zeros(3, [("x", "f4")]))
 
 
-def test_vectors_take_what_their_elements_take() -> None:
+def test_vectors_accept_the_dtypes_of_their_elements() -> None:
     accepted, item = element_types("__nv_bfloat162")
     parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
     pack(parameter, np.zeros(4, np.uint16))  # NumPy has no bfloat16, so the array holds the bits.
@@ -454,6 +456,6 @@ def test_geometry(key: object, expected: object) -> None:
         ((1, 1, -1), LaunchError, "must not be negative"),
     ],
 )
-def test_geometry_that_no_gpu_takes(key: object, error: type[Exception], message: str) -> None:
+def test_geometry_that_no_gpu_supports(key: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         geometry.launch_of(key)

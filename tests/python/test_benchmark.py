@@ -38,7 +38,7 @@ def products():
     return coalesce.benchmark("matmul", a, b, variants=names, device="sim", runs=3)
 
 
-def test_rows_are_in_the_order_asked_for(products):
+def test_rows_are_in_the_requested_order(products):
     assert products.names == ("naive", "tiled", "numpy")
     assert len(products) == 3
     assert products["tiled"] is products[1]
@@ -65,7 +65,7 @@ def test_modelled_times_are_labelled_and_compared_with_modelled_times(products):
     assert "only NumPy was measured, on this CPU" in products.to_text()
 
 
-def test_the_times_are_those_of_the_operation(matrices):
+def test_the_times_equal_those_of_the_operation(matrices):
     found = coalesce.benchmark("matmul", *matrices, variants=["tiled"], tile=16, device="sim")
     _, timing = coalesce.matmul(
         *matrices, variant="tiled", tile=16, device="sim", return_timing=True
@@ -168,7 +168,7 @@ class TestReference:
         assert limits[1] - limits[0] == pytest.approx(2.0**-10, rel=1e-3)
         assert limits[2] - limits[0] == pytest.approx(2.0**-7, rel=1e-2)
 
-    def test_one_value_over_and_over_is_no_error(self):
+    def test_repeated_values_are_not_an_error(self):
         # The roundings of this sum all have the same sign. A tolerance of sqrt(K) eps would be too
         # small.
         a = np.full((2, 100_000), 0.1, np.float32)
@@ -442,7 +442,7 @@ def test_how_often_a_peer_is_timed():
     assert len(peers._timed(lambda n: [1.0] * n, 7)) == 7
 
 
-def test_a_gpu_whose_peaks_are_not_known(products):
+def test_a_gpu_with_unknown_peaks(products):
     device = replace(GPU, description="NVIDIA B200")
     timing = replace(products[1].timing, source="measured", runs=10, device="cuda:0")
     row = replace(products[1], timing=timing, gflops_share=None, gbps_share=None, bound=None)

@@ -79,7 +79,7 @@ def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: Path) 
     assert cache_folder.place() == tmp_path / "coalesce" / "coalesce-kernels"
 
 
-def test_a_folder_that_cannot_be_made_is_no_error(
+def test_a_folder_that_cannot_be_created_is_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("not a folder")

@@ -72,7 +72,7 @@ def test_all_variants_are_those_of_all_operations():
     assert {v.operation for v in everything} == set(OPERATIONS)
 
 
-def test_a_variant_says_what_it_is():
+def test_a_variant_describes_itself():
     tiled = coalesce.variants("matmul")["tiled"]
     assert (tiled.rung, tiled.file, tiled.tiles) == (7, "matmul/07_tiled.cu", (8, 16, 32))
     assert "8192 B shared" in tiled.needs

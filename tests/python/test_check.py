@@ -63,7 +63,7 @@ def test_as_data():
     assert f["count"] == 64
 
 
-def test_the_kinds_of_findings_are_those_of_the_core():
+def test_the_kinds_of_findings_match_the_core():
     names = Path(__file__).parents[2] / "csrc" / "analysis" / "findings.cpp"
     of_core = re.findall(r'FindingKind::\w+:\s+return "(\w+)";', names.read_text(encoding="utf-8"))
     assert sorted(of_core) == sorted(get_args(Kind))

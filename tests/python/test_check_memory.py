@@ -137,7 +137,7 @@ def test_before_the_start_of_shared_memory():
     assert "that of s[-2]" in f.details[0]
 
 
-def test_arrays_that_share_memory_are_one():
+def test_arrays_that_share_memory_are_treated_as_one():
     """The arrays are parts of dynamic shared memory, swapped pointers, or aliases."""
     source = """
     __device__ int again(int i) {

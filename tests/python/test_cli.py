@@ -59,7 +59,7 @@ def test_demo_shows_sectors_per_request(capsys, on_simulator):
     assert cells["pipelined"][4] == "5.33"
 
 
-def test_demo_takes_a_choice_of_variants_and_dtype(capsys, device):
+def test_demo_accepts_variants_and_a_dtype(capsys, device):
     options = ("--variant", "naive", "--variant", "tiled", "--dtype", "float64")
     status, out, _ = run(capsys, "demo", "--size", "33", "--device", device, *options)
     assert status == 0
@@ -129,7 +129,7 @@ def test_errors_go_to_stderr(capsys, arguments, message):
         ("ones:3:flot", "FILL"),
     ],
 )
-def test_run_refuses_arguments_it_cannot_read(capsys, tmp_path, argument, message):
+def test_run_refuses_unreadable_arguments(capsys, tmp_path, argument, message):
     file = tmp_path / "scale.cu"
     file.write_text(SCALE)
     launch = ("--grid", "1", "--block", "32", "--device", "sim")
@@ -258,7 +258,7 @@ def test_explain_a_file(capsys, tmp_path):
     assert json.loads(data.read_text())["kernel"] == "add"
 
 
-def test_explain_takes_what_run_takes(capsys, tmp_path):
+def test_explain_accepts_the_arguments_of_run(capsys, tmp_path):
     file = tmp_path / "add.cu"
     file.write_text(ADD.replace('#include "more.h"', ""))
     words = ["--grid", "4", "--block", "256", "f32:2048", "arange:1024:i32", "zeros:1024", "1024"]

@@ -97,7 +97,7 @@ def test_an_error_is_the_compilers_log_with_the_line() -> None:
         ("", ["-arch=sm_1"], "This NVRTC knows sm_"),
     ],
 )
-def test_errors_say_what_helps(source: str, options: list[str], message: str) -> None:
+def test_errors_give_advice(source: str, options: list[str], message: str) -> None:
     with pytest.raises(CompileError, match=message):
         compile_cuda(source, options=options)
 
@@ -110,11 +110,11 @@ def test_options_must_be_strings() -> None:
 
 
 @pytest.mark.parametrize("header", sorted(stand_ins.STANDARD))
-def test_host_headers_have_stand_ins(header: str) -> None:
+def test_host_headers_have_replacements(header: str) -> None:
     compile_cuda(f"#include <{header}>\n" + SCALE)
 
 
-def test_what_nvcc_brings_along_is_there() -> None:
+def test_names_from_nvcc_headers_are_available() -> None:
     compile_cuda("""
         #include <cstdio>
         #include <cfloat>
@@ -181,7 +181,7 @@ def test_own_headers() -> None:
     assert "29" in compile_cuda(source, headers={"tile.h": "#define TILE 29"}).ptx
 
 
-def test_the_second_time_comes_from_the_cache(cache: Path, compilations: list[str]) -> None:
+def test_the_second_compilation_comes_from_the_cache(cache: Path, compilations: list[str]) -> None:
     first = compile_cuda(SCALE)
     assert compile_cuda(SCALE) is first
     nvrtc._remembered.clear()

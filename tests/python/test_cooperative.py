@@ -80,7 +80,7 @@ def test_many_rounds(device):
     np.testing.assert_array_equal(a, want)
 
 
-def test_every_block_that_fits_takes_part():
+def test_every_block_that_fits_participates():
     """The grid has three dimensions and as many blocks as an H200 can hold at once."""
     blocks = 132 * 2
     a = np.arange(blocks * 1024, dtype=np.int32)

@@ -127,7 +127,7 @@ def test_parts(device: str, index: Any) -> None:
 
 
 @given(st.data())
-def test_parts_are_those_of_numpy(data: st.DataObject) -> None:
+def test_slices_equal_those_of_numpy(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(0, 4), max_size=4).map(tuple))
     values = np.arange(int(np.prod(shape)), dtype=np.int32).reshape(shape)
     x = coalesce.asarray(values, device="sim")

@@ -59,7 +59,7 @@ def test_new_and_delete(device):
     np.testing.assert_array_equal(out, 14 * np.arange(32))
 
 
-def test_memory_lives_from_one_kernel_to_the_next(device):
+def test_heap_memory_survives_between_kernels(device):
     source = """
     __device__ int *kept[64];
     extern "C" __global__ void make(int n) {
@@ -171,7 +171,7 @@ def test_freeing_what_malloc_did_not_return():
     )
 
 
-def test_memory_that_is_lost_is_told():
+def test_lost_memory_is_reported():
     source = """
     __device__ int *kept[32];
     extern "C" __global__ void k(int *out, int frees) {

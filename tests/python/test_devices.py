@@ -119,7 +119,7 @@ def test_code_is_that_of_the_simulated_architecture() -> None:
         ("NVIDIA B200", (10, 0), "h200"),
     ],
 )
-def test_a_gpu_is_modelled_by_one_of_the_table(
+def test_a_gpu_is_modelled_by_a_gpu_of_the_table(
     description: str, capability: tuple[int, int], gpu: str
 ) -> None:
     device = devices.Device("cuda:0", description, "cuda", capability)

@@ -125,7 +125,7 @@ class TestEveryPicture:
         assert max(map(len, lines)) <= 80
         assert picture.headline.replace("→", "->") in " ".join(lines)
 
-    def test_notebooks_get_it_with_tooltips_and_without(self, picture):
+    def test_notebooks_get_pictures_with_and_without_tooltips(self, picture):
         html = ET.fromstring(
             picture._repr_html_().replace("&nbsp;", " ").replace('"></o', '"/></o')
         )
@@ -386,7 +386,7 @@ class TestMatrices:
         itemsize=st.sampled_from([1, 2, 4, 8, 16]),
         data=st.data(),
     )
-    def test_sectors_are_those_of_the_addresses(self, rows, cols, itemsize, data):
+    def test_sectors_follow_the_addresses(self, rows, cols, itemsize, data):
         cell = st.tuples(st.integers(0, rows - 1), st.integers(0, cols - 1))
         cells = data.draw(st.lists(cell, min_size=1, max_size=32))
         pitch = cols + data.draw(st.integers(0, 5))

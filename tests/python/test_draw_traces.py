@@ -55,7 +55,7 @@ def test_tiles_have_the_shapes_they_are_given():
     assert ">3,7</text>" in picture.svg
 
 
-def test_an_access_outside_loops_is_one_frame():
+def test_an_access_outside_loops_makes_one_frame():
     x = np.ones(256, np.float32)
     trace = coalesce.trace("access", x, pattern="permuted", blocks=0, warps=0)
     picture = draw.steps(trace)

@@ -77,7 +77,7 @@ def test_a_value_that_is_not_on_a_gpu_is_no_gpu_array():
         assert foreign.look(value) is None
 
 
-def test_a_part_of_a_device_array_is_adopted_as_that_part(monkeypatch):
+def test_a_slice_of_a_device_array_is_adopted_as_a_slice(monkeypatch):
     memory = SimpleNamespace(address=4096, ordinal=0, lost=False)
     whole = DeviceArray(memory, (4, 8), np.dtype(np.float32), 0)
     array = foreign.seen(whole)

@@ -131,7 +131,7 @@ def test_out_of_memory_says_how_much() -> None:
     assert to_device(np.ones(3)).get().tolist() == [1, 1, 1]
 
 
-def test_launches_use_the_memory_where_it_lies(scale: coalesce.Kernel) -> None:
+def test_launches_use_gpu_memory_in_place(scale: coalesce.Kernel) -> None:
     d = to_device(np.ones(100, np.float32))
     for wrapped in (d, Interface(d), Interface(d, stream=None), Exchange(d)):
         assert scale[1, 128](wrapped, 3.0, 100) is None

@@ -188,7 +188,7 @@ def test_templates_and_manglings(kernel) -> None:  # type: ignore[no-untyped-def
         kernel("nope")
 
 
-def test_ptx_text_is_taken_as_it_is(kernel, device: str) -> None:  # type: ignore[no-untyped-def]
+def test_ptx_text_is_used_unchanged(kernel, device: str) -> None:  # type: ignore[no-untyped-def]
     # The compiler may write a newer version of PTX than the GPU's driver can read.
     ptx = re.sub(r"\.version \d+\.\d+", ".version 8.0", kernel("scale").ptx, count=1)
     again = coalesce.Kernel(ptx, "scale", device=device)
@@ -207,7 +207,7 @@ def test_options_and_headers(device: str) -> None:
     assert x[0] == 42
 
 
-def test_a_timed_launch_leaves_the_result_of_one(kernel, device: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_timed_launch_leaves_the_result_of_one_launch(kernel, device: str) -> None:  # type: ignore[no-untyped-def]
     where = np.zeros(1, np.int32)
     plain = kernel("count").launch(2, 64, where)
     assert where[0] == 128
@@ -277,7 +277,7 @@ def test_the_same_geometry_is_bound_once(kernel) -> None:  # type: ignore[no-unt
     ],
     ids=repr,
 )
-def test_a_geometry_is_refused_also_after_one_that_equals_it(key: object) -> None:
+def test_a_wrong_geometry_is_refused_after_an_equal_right_one(key: object) -> None:
     kernel = coalesce.Kernel('extern "C" __global__ void k() {}', device="sim")
     for valid in [(1, 8), ((1, 1), 8), (1, (8, 1)), (1, 8, 0), (1, 8, 0, 0)]:
         kernel[valid]()

@@ -256,7 +256,7 @@ def test_variables_are_read_and_set(kernel: coalesce.Kernel) -> None:
     assert values["calls"] == 0
 
 
-def test_variables_are_those_of_the_module(kernel: coalesce.Kernel, device: str) -> None:
+def test_variables_belong_to_the_module(kernel: coalesce.Kernel, device: str) -> None:
     out, count = np.zeros(4, np.float32), np.zeros(1, np.int32)
     # Blocks may run one after another or at the same time. On a GPU the sum may be smaller.
     kernel[3, 4](out)

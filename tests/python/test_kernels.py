@@ -50,7 +50,7 @@ def test_compiles_for_every_architecture(entry, arch):
     [(e, tile) for e in ENTRIES if e.operation != "access" for tile in e.tiles or (32,)],
     ids=ids,
 )
-def test_static_shared_memory_is_what_the_catalogue_says(entry, tile, real):
+def test_static_shared_memory_matches_the_catalogue(entry, tile, real):
     text = catalogue.read_kernel(entry.file)
     arch = arch_of(entry, nvrtc.DEFAULT_ARCH)
     ptx = nvrtc.compile_cuda(text, arch=arch, options=defines(entry, tile, real)).ptx

@@ -108,7 +108,7 @@ def test_times_need_a_variant():
 
 
 @pytest.mark.usefixtures("recorded")
-def test_sweep_takes_the_recorded_bandwidth():
+def test_sweep_uses_the_recorded_bandwidth():
     data = lessons.sweep("stride", [1, 2])
     assert data.sectors.tolist() == [4, 8]
     assert data.gbps.tolist() == [9, 5]
@@ -289,7 +289,7 @@ def test_hints_are_graded_and_do_not_end_in_an_error():
 
 
 @pytest.mark.parametrize("one", lessons.exercises(), ids=lambda one: one.name)
-def test_the_lesson_shows_the_exercise_as_it_is(one):
+def test_the_lesson_shows_the_exercise_unchanged(one):
     (lesson,) = NOTEBOOKS.glob(f"{one.lesson:02}_*.py")
     shown = re.findall(r"^# %%cuda\n((?:#.*\n)+)", lesson.read_text(encoding="utf-8"), re.MULTILINE)
     texts = ["\n".join(line[2:] for line in cell.splitlines()) for cell in shown]

@@ -16,7 +16,7 @@ def gpu(device, monkeypatch):
     return found
 
 
-def test_times_measured_here_stand_beside_the_recorded(gpu, check_html):
+def test_measured_times_are_shown_next_to_recorded_times(gpu, check_html):
     t = lessons.times("matmul", ["naive", ("tiled", {"tile": 16})], n=64)
     assert list(t) == ["naive", "tiled, tile=16"]
     assert t["naive"] is t.here["naive"]

@@ -235,7 +235,7 @@ def test_many_addresses_of_constant_memory_bound_the_time():
     assert "constants" in pattern.modelled.bound
 
 
-def test_reports_say_what_the_assembler_merged():
+def test_reports_name_merged_accesses():
     a = np.ones((64, 64), np.float32)
     p = coalesce.profile("matmul", a, a, variant="tiled", device="sim")
     sentence = "The assembler merged every 4 loads of 4 bytes into one of 16."

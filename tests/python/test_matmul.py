@@ -225,7 +225,7 @@ def test_out_may_be_an_operand(device, random):
         assert_product(out, before["a"], before["b"], 1, 2, before["c"])
 
 
-def test_out_may_overlap_an_operand_in_part(device, random):
+def test_out_may_partly_overlap_an_operand(device, random):
     base = random.normal(size=(50, 20)).astype(np.float32)
     a, b, out = base[:20], base[20:40], base[10:30]
     before = a.copy(), b.copy()
@@ -501,7 +501,7 @@ def test_operands_that_share_memory_on_hopper(variant, random):
 
 
 @pytest.mark.parametrize("variant", HOPPER)
-def test_rungs_for_hopper_say_what_they_need(variant):
+def test_hopper_variants_state_their_requirements(variant):
     described = coalesce.variants("matmul")[variant]
     a, b = A.astype(described.dtype), B.astype(described.dtype)
     with pytest.raises(coalesce.DeviceUnavailable, match=r"needs a GPU of compute capability 9\.0"):
@@ -567,6 +567,6 @@ def test_best(shape, dtype, device, random):
     assert_product(coalesce.matmul(a, b, variant="best", device=device), a, b)
 
 
-def test_best_takes_no_tile():
+def test_best_accepts_no_tile():
     with pytest.raises(ValueError, match="'best' chooses its tile; got tile=16"):
         coalesce.matmul(A, B, variant="best", tile=16, device="sim")

@@ -268,7 +268,7 @@ def test_matrices_of_bits() -> None:
     np.testing.assert_array_equal(d, wanted)
 
 
-def test_a_stride_that_no_gpu_takes() -> None:
+def test_a_stride_that_no_gpu_supports() -> None:
     source = """
     #include <mma.h>
     using namespace nvcuda;

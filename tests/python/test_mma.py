@@ -50,7 +50,7 @@ def assert_same_bits(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("opcode", FORMS)
-def test_ptx_returns_what_the_gpu_did(opcode: str) -> None:
+def test_ptx_returns_the_results_of_the_gpu(opcode: str) -> None:
     seed, form = FORMS[opcode]
     d, a, b, c = (
         np.ascontiguousarray(matrix_cases.chosen(form, x))
@@ -62,7 +62,7 @@ def test_ptx_returns_what_the_gpu_did(opcode: str) -> None:
 
 @pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize("name", FEW)
-def test_machine_code_returns_what_the_gpu_did(name: str) -> None:
+def test_machine_code_returns_the_results_of_the_gpu(name: str) -> None:
     opcode = f"mma.sync.aligned.{name}"
     seed, form = FORMS[opcode]
     d, a, b, c = (
@@ -217,7 +217,7 @@ def test_wrong_forms_are_refused(
         ptx(code, target)[1, 32]()
 
 
-def test_all_lanes_must_take_part() -> None:
+def test_all_lanes_must_participate() -> None:
     code = (
         "mov.u32 %r0, 0; mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
         " {%f0,%f1,%f2,%f3}, {%r0,%r0}, {%r0}, {%f0,%f1,%f2,%f3};"

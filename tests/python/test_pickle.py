@@ -40,7 +40,7 @@ def kernel() -> coalesce.Kernel:
     )
 
 
-def test_everything_a_kernel_was_made_from_is_kept(kernel: coalesce.Kernel) -> None:
+def test_everything_a_kernel_was_created_from_is_kept(kernel: coalesce.Kernel) -> None:
     again = pickle.loads(pickle.dumps(kernel))
     assert type(again) is coalesce.Kernel
     assert repr(again) == repr(kernel)

@@ -40,7 +40,7 @@ def test_without_a_guess_the_answer_is_folded_away(stride, check_html):
     assert lessons.score().answered == 0
 
 
-def test_a_guess_is_shown_beside_the_measurement(stride, check_html):
+def test_a_guess_is_shown_next_to_the_measurement(stride, check_html):
     p = stride(guess=4)
     assert p.right is False
     for text in (repr(p), p._repr_html_()):
@@ -52,7 +52,7 @@ def test_a_guess_is_shown_beside_the_measurement(stride, check_html):
     check_html(p._repr_html_())
 
 
-def test_a_wrong_guess_that_nobody_foresaw_gets_no_made_up_reason(stride):
+def test_an_unforeseen_wrong_guess_gets_no_invented_reason(stride):
     p = stride(guess=7)
     assert p.right is False
     assert p.mistake == ""
@@ -74,7 +74,7 @@ def test_the_first_guess_counts(stride):
 
 
 @pytest.mark.parametrize("guess", ["b", 2])
-def test_choices_are_picked_by_text_or_place(guess):
+def test_choices_are_selected_by_text_or_number(guess):
     p = lessons.predict("x", "Which?", choices=["a", "b"], guess=guess, measured=lambda: "b")
     assert p.right
     assert "2. b" in repr(p)
@@ -87,7 +87,7 @@ def test_a_picture_is_shown_as_an_image(stride, check_html):
     assert "and a text" in p._repr_html_()
 
 
-def test_what_is_no_guess_is_refused(stride):
+def test_an_invalid_guess_is_refused(stride):
     with pytest.raises(
         TypeError, match=r"guess must be a number, or \.\.\. for none; got str 'many'"
     ):

@@ -46,7 +46,7 @@ def run(what: str, program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("what", ["launch", "profile", "check", "step", "compile"])
-def test_the_interpreter_ends_quietly_beside_a_daemon_thread(what: str) -> None:
+def test_the_interpreter_ends_quietly_with_a_daemon_thread(what: str) -> None:
     for delay in (0.0, 0.05, 0.13):
         done = run(what, f"time.sleep({delay}); print('done', flush=True)")
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
@@ -54,7 +54,7 @@ def test_the_interpreter_ends_quietly_beside_a_daemon_thread(what: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("what", ["launch", "profile", "check", "step", "compile"])
-def test_a_child_forked_beside_a_launch_uses_the_same_kernel(what: str) -> None:
+def test_a_child_forked_during_a_launch_uses_the_same_kernel(what: str) -> None:
     program = """
         for attempt in range(4):
             time.sleep(0.03 * attempt)
@@ -73,7 +73,7 @@ def test_a_child_forked_beside_a_launch_uses_the_same_kernel(what: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_child_forked_beside_device_arrays_uses_them() -> None:
+def test_a_forked_child_uses_device_arrays() -> None:
     program = """
         child = os.fork()
         if child == 0:

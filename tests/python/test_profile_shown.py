@@ -415,7 +415,7 @@ def test_large_counts_are_separated(width):
     assert loads.split()[2:4] == (counts if width == 100 else ["1073741824", "4294967296"])
 
 
-def test_lanes_that_update_one_word_are_no_bank_conflict():
+def test_lanes_that_update_the_same_word_are_not_a_bank_conflict():
     source = """
     __global__ void masks(const int *at, unsigned *out) {
         __shared__ unsigned s[8];

@@ -123,7 +123,7 @@ def test_a_long_compilation_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said[-1].endswith(" of at most 4 seconds; Ctrl-C stops it")
 
 
-def test_an_endless_launch_says_what_runs_and_ends_with_ctrl_c() -> None:
+def test_an_endless_launch_names_the_kernel_and_ends_with_ctrl_c() -> None:
     code = (
         "import numpy as np, coalesce\n"
         "from coalesce.common import progress\n"
@@ -158,7 +158,7 @@ class BusyGpu:
         return self.looks < 0
 
 
-def test_a_long_kernel_on_a_gpu_says_what_runs_and_what_ctrl_c_does(
+def test_a_long_gpu_kernel_is_named_with_the_effect_of_ctrl_c(
     clock: Clock, capsys: Capture
 ) -> None:
     def pass_time() -> None:
@@ -242,7 +242,7 @@ def test_too_little_memory_for_threads(room: int) -> None:
     assert done.stdout.startswith(expected), done.stdout
 
 
-def test_a_launch_is_shown_only_when_it_takes_long(capfd: pytest.CaptureFixture[str]) -> None:
+def test_only_a_long_launch_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     started = time.monotonic()
     k = coalesce.Kernel('extern "C" __global__ void k(int *x) { x[0] = 1; }', device="sim")
     k[1, 1](np.zeros(1, np.int32))

@@ -9,5 +9,5 @@ pytestmark = pytest.mark.usefixtures("machine_code")
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_machine_code_does_what_the_ptx_does(seed: int) -> None:
+def test_machine_code_agrees_with_the_ptx(seed: int) -> None:
     assert random_kernels.difference(seed) == ""

@@ -102,7 +102,7 @@ def test_equal_warps_are_equally_fast():
         assert m.work["slowest"] == m.work["slowest_in_block"] == 1
 
 
-def test_a_kernel_takes_as_long_as_its_slowest_warp():
+def test_a_kernel_lasts_as_long_as_its_slowest_warp():
     alone, all_of_them = turning(8, 5), turning(1, 0)
     assert alone.work["instructions"] < all_of_them.work["instructions"] / 6
     assert alone.work["slowest"] == alone.work["slowest_in_block"]

@@ -56,7 +56,7 @@ def test_blocks_wait_for_all_others(device):
     assert (seen == 16).all()
 
 
-def test_a_block_waits_for_the_one_before(device, random):
+def test_a_block_waits_for_the_previous_block(device, random):
     source = """__global__ void scan(const float *a, float *out, volatile float *sums,
                                      volatile int *ready, int n) {
         __shared__ float s[256];

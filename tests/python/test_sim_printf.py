@@ -120,7 +120,7 @@ def test_long_strings_are_not_cut(printed):
 
 
 @pytest.mark.usefixtures("on_simulator")
-def test_what_was_printed_before_a_fault_is_seen():
+def test_output_before_a_fault_is_printed():
     source = r'''
 import numpy as np, coalesce
 k = coalesce.Kernel("""#include <stdio.h>
@@ -136,7 +136,7 @@ except coalesce.MemoryFault:
     assert done.stdout.split() == ["before", "fault"]
 
 
-def test_what_a_kernel_prints_is_bounded(printed) -> None:
+def test_the_output_of_a_kernel_is_limited(printed) -> None:
     wide = 'extern "C" __global__ void k() { printf("%999999999d|%.*f|", 7, 900000000, 0.5); }'
     text = printed(wide)
     assert len(text) < 200_000

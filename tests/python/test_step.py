@@ -58,7 +58,7 @@ def tiled(n, tile, block, alpha=1.0):
     return kernel.step((blocks, blocks), (tile, tile), *arguments, of_block=block), a, b
 
 
-def test_steps_report_what_was_executed():
+def test_steps_report_the_executed_instructions():
     stepper, a, out = scale(of_block=1)
     steps = list(stepper)
     assert stepper.done

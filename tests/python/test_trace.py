@@ -46,7 +46,7 @@ def expected(block, warp, k):
     return active, row * SHAPE[1] + (col + k) % SHAPE[1]
 
 
-def test_events_are_what_the_indices_mean(rows, arrays):
+def test_events_agree_with_the_indices(rows, arrays):
     a, out = arrays
     trace = rows.trace(GRID, BLOCK, a, out, *SHAPE)
     assert trace.omitted == 0
@@ -263,7 +263,7 @@ def test_preparations_are_run_but_not_traced(on_simulator):
     assert {tuple(b) for b in trace.block.tolist()} == {(1, 0, 0)}
 
 
-def test_one_array_given_twice_has_the_name_that_was_used(on_simulator):
+def test_an_array_passed_twice_has_the_used_name(on_simulator):
     a = np.ones((64, 64), np.float32)
     trace = coalesce.trace("matmul", a, a, variant="coalesced", device=on_simulator, blocks=0)
     loads = trace.select(kind="load")
@@ -393,7 +393,7 @@ def test_operations_refuse_what_they_cannot_trace(on_simulator):
         coalesce.trace("transpose", a, device=on_simulator).select(array="q")
 
 
-def test_a_block_that_waits_for_one_that_does_not_run(on_simulator, monkeypatch):
+def test_a_block_that_waits_for_a_block_that_does_not_run(on_simulator, monkeypatch):
     monkeypatch.setattr(tracing_run, "PATIENCE", 1_000_000)
     source = """extern "C" __global__ void k(volatile int* flag) {
         if (blockIdx.x == 0) while (*flag == 0);

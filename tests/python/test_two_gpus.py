@@ -45,7 +45,7 @@ extern "C" __global__ void late(float *x, float value, int n) {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_kernel_and_its_arrays_are_on_the_gpu_asked_for(name: str) -> None:
+def test_a_kernel_and_its_arrays_are_on_the_chosen_gpu(name: str) -> None:
     x = coalesce.asarray(np.arange(1000, dtype=np.float32), device=name)
     assert x.device == name
     coalesce.Kernel(SCALE, device=name)[4, 256](x, 2.0, 1000)
@@ -170,7 +170,7 @@ def test_streams_of_cupy_on_two_gpus() -> None:
                 assert (cupy.asnumpy(x) == 10.0 * (ordinal + 2)).all()
 
 
-def test_the_current_device_of_torch_stays_as_it_was() -> None:
+def test_the_current_device_of_torch_does_not_change() -> None:
     torch = pytest.importorskip("torch")
     with torch.cuda.device(1):
         coalesce.Kernel(SCALE, device=NAMES[0])[1, 32](np.ones(8, np.float32), 2.0, 8)
@@ -215,7 +215,7 @@ def test_a_fault_on_one_gpu_is_named_on_the_other() -> None:
         assert "cuda:1" in ended
 
 
-def test_a_fault_in_a_process_of_its_own_leaves_this_one_alone() -> None:
+def test_a_fault_in_another_process_does_not_affect_this_process() -> None:
     x = coalesce.ones(8, device=NAMES[0])
     assert "fault: " in _python(_FAULT).stdout
     coalesce.Kernel(SCALE)[1, 32](x, 2.0, 8)

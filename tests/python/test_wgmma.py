@@ -128,7 +128,7 @@ def by_mma(case: Wgmma, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarr
 
 
 @pytest.mark.parametrize("name", [name for name, (_, case) in CASES.items() if simulated(case)])
-def test_products_are_those_of_mma(name: str) -> None:
+def test_products_equal_those_of_mma(name: str) -> None:
     """Tensor cores of compute capability 9.0 add all products of an instruction at once."""
     seed, case = CASES[name]
     found = result(name)
@@ -150,7 +150,7 @@ def float_of(bits: np.ndarray, kind: str) -> np.ndarray:
     name for name, (_, case) in CASES.items()
     if simulated(case) and case.floating and case.kinds == ("near",)
 ])  # fmt: skip
-def test_products_are_those_of_numpy(name: str) -> None:
+def test_products_equal_those_of_numpy(name: str) -> None:
     seed, case = CASES[name]
     a, b, c = matrices(case, 0, seed)
     a, b, c = float_of(a, case.a), float_of(b, case.b), float_of(c, case.d)

@@ -85,7 +85,7 @@ def test_a_program(device: str) -> None:
     assert kernel.source == PROGRAM
 
 
-def test_lines_are_those_of_the_file() -> None:
+def test_lines_have_the_numbers_of_the_file() -> None:
     kernel = coalesce.Kernel(PROGRAM, device="sim")
     x = np.arange(5, dtype=np.float32)
     profile = kernel.profile(1, 32, x, 5, np.array([1, 3], np.int32).tobytes())
@@ -277,7 +277,7 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
     assert x[0] == 4
 
 
-def test_device_code_is_compiled_as_it_is() -> None:
+def test_device_code_is_compiled_unchanged() -> None:
     kernel = coalesce.Kernel(
         "struct Unused {}; __global__ void k(int *x) { *x = 1; }", device="sim"
     )

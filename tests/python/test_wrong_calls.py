@@ -36,7 +36,7 @@ def test_a_broken_array_interface_is_named(interface: object) -> None:
         coalesce.Kernel(public_calls.SCALE, device="sim")[1, 32](broken, 2.0, 5)
 
 
-def test_objects_of_others_are_not_asked_for_their_attributes() -> None:
+def test_attributes_of_foreign_objects_are_not_read() -> None:
     """The pytest plugin looks only at the type of compared objects."""
     from coalesce import _pytest_plugin
 
