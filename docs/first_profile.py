@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Read your first profile
 #
-# A profile says what each source line of a kernel asks of memory. This page reads one, from the top to one lane of one warp.
-# It was made by running the code that it shows, on a machine without a GPU; run it yourself and you will get the same numbers.
+# A profile shows the memory accesses of each source line of a kernel. This page explains a profile, from the summary at the top to one lane of one warp.
+# Its numbers come from running the code on this page on a machine without a GPU. If you run the code, you get the same numbers.
 
 # %% tags=["remove-output"]
 import numpy as np
@@ -21,32 +21,32 @@ a, b = np.random.default_rng(0).random((2, 128, 128), dtype=np.float32)
 p = coalesce.profile("matmul", a, b, variant="naive", device="sim")
 
 # %% [markdown]
-# In a notebook `p` shows as a report; in a terminal `print(p)` does.
+# In a notebook, `p` is shown as a report. In a terminal, use `print(p)`.
 
 # %%
 p
 
 # %% [markdown]
-# ## First: what does it come to?
+# ## First: the summary
 #
-# The report begins with a sentence for each memory. ▲ marks what is wasteful, ✓ what is as good as it gets. As data:
+# The report begins with a sentence for each memory. ▲ marks wasteful accesses, ✓ marks accesses that cannot be improved. You can also get the summary as data:
 
 # %% tags=["counts"]
 for sentence in p.verdict:
     print(sentence)
 
 # %% [markdown]
-# ## Then: how much, and how well?
+# ## Then: the table of counts
 #
-# The table has the sums, and three words that everything else is made of.
+# The table has the totals. It uses three terms:
 #
-# - A **request** is one load or store instruction of one warp, 32 threads.
-# - A **sector** is 32 bytes, the smallest piece that memory moves. A request moves every sector that one of its lanes touches.
-# - **Ideal** is what the same lanes would take if their elements lay side by side: 4 sectors for 32 floats.
+# - A **request** is one load or store instruction of one warp (32 threads).
+# - A **sector** is 32 bytes, the smallest unit that the caches transfer. A request transfers every sector that at least one of its lanes touches.
+# - **Ideal** is the cost of the same lanes if their elements were adjacent: 4 sectors for 32 floats.
 #
-# Requests say how *often* the kernel goes to memory, sectors per request how *well* each time.
+# The requests show how *often* the kernel accesses memory. The sectors per request show how *well* it uses each access.
 #
-# These are counts, and exact. The line *Modelled* below the table is of another kind: what models of the caches and of time expect, an estimate.
+# These numbers are exact counts. The line *Modelled* below the table has estimates by models of the caches and of time.
 
 # %% tags=["counts"]
 for total in p.totals():
@@ -56,9 +56,9 @@ for total in p.totals():
     )
 
 # %% [markdown]
-# ## Then: which line, and which array?
+# ## Then: the source lines and the arrays
 #
-# The listing sets the cost beside the source. The bar is a line's share of all sectors, so the longest bar is where to look. Here it is, and what the line
+# The listing shows the cost beside the source. The bar is a line's share of all sectors. Look first at the line with the longest bar. Here is this line, and what it
 # does with each array.
 
 # %% tags=["counts"]
@@ -69,32 +69,32 @@ for access in worst.accesses:
     print(f"    {access.sentence}")
 
 # %% [markdown]
-# The two loads of that line could not be more different. One is a **broadcast**: every lane wants the same element, a single sector serves
-# them all, and that is no waste. The other has each lane in a sector of its own.
+# The two loads of that line are very different. One is a **broadcast**: every lane loads the same element. A single sector serves
+# all lanes, so nothing is wasted. In the other load, each lane touches a different sector.
 #
 # ## Last: one warp
 #
-# Why? Every access keeps a warp as an example. Each lane is a mark, each box a sector:
+# Why is that? The profile stores one warp as an example of every access. In the picture, each mark is a lane and each box is a sector:
 
 # %%
 costly = max(worst.accesses, key=lambda access: access.per_request)
 costly.example.picture(f"{costly.kind} of {costly.array}, one warp")
 
 # %% [markdown]
-# The lanes go down a column, as the second picture of the report shows. The sentence above has the cure: let `threadIdx.x`
-# count along the last axis.
+# Neighbouring lanes read down a column, as the second picture of the report shows. The sentence above says how to improve it: let `threadIdx.x`
+# index the last axis.
 #
-# ## Did it help?
+# ## Compare two profiles
 #
-# The variant `coalesced` is the same kernel with that one change. `compare` sets profiles side by side.
+# The variant `coalesced` is the same kernel with that one change. `compare` shows profiles side by side.
 
 # %%
 better = coalesce.profile("matmul", a, b, variant="coalesced", device="sim")
 coalesce.compare(p, better)
 
 # %% [markdown]
-# The number of requests is the same, so no work was saved. But each request takes fewer sectors. The rest is left to
-# [the lessons](../notebooks/README.md): tiles make the requests fewer, and bring bank conflicts with them.
+# The number of requests is the same, but each request needs fewer sectors. The next improvements are in
+# [the lessons](../notebooks/README.md): with tiles the kernel makes fewer requests, but bank conflicts can occur.
 #
-# The same numbers under Nsight Compute's names are in `p.metrics()`, so that what you learn here is what you will read there.
-# [Profiles](profiling.md) has everything that a profile can do, [Predicted beside measured](accuracy.md) how well it agrees with a GPU.
+# `p.metrics()` returns the same numbers under the names of Nsight Compute.
+# [Profiles](profiling.md) describes everything that a profile can do. [Predicted beside measured](accuracy.md) shows how well profiles agree with a GPU.

@@ -60,7 +60,7 @@ class Row:
 
     @property
     def errors(self) -> dict[str, float]:
-        """Of the hit rate in points, of the others as a share of what was measured."""
+        """Return the error of the hit rate in points, and relative errors of the others."""
         found = {"L1 hit rate": self.hit_rate[0] - self.hit_rate[1]}
         compared = {"L2 sectors": self.l2_sectors, "DRAM bytes": self.dram_bytes, "time": self.us}
         for name, (ours, theirs) in compared.items():
@@ -82,7 +82,7 @@ def measured(launch: Mapping[str, Any]) -> dict[str, float]:
 
 
 def on_recorded_counts(launch: Mapping[str, Any], work: Mapping[str, float]) -> float:
-    """Return the time model's microseconds for recorded counts; waits and constants as counted."""
+    """Return modelled microseconds: recorded counts, simulated waits and constants."""
     m = launch["metrics"]
     blocks, threads = math.prod(launch["grid"]), math.prod(launch["block"])
     l2_reads = m["lts__t_sectors_srcunit_tex_op_read.sum"]
@@ -164,7 +164,7 @@ def medians(found: Iterable[Row]) -> dict[str, float]:
 
 
 def in_order(found: Iterable[Row], recorded: bool = False) -> tuple[int, int]:
-    """Return how many pairs of variants are predicted in order, and how many there are."""
+    """Return how many pairs of variants are predicted in order, and the number of pairs."""
     compared = list(pairs(found))
     return sum(_right(a, b, recorded) for _, a, b in compared), len(compared)
 
@@ -175,7 +175,7 @@ def _right(a: Row, b: Row, recorded: bool = False) -> bool:
 
 
 def pairs(found: Iterable[Row]) -> Iterator[tuple[str, Row, Row]]:
-    """Yield pairs of variants of an operation and size that differ by more than a tenth in time."""
+    """Yield pairs of variants of an operation and size whose times differ by over a tenth."""
     groups: dict[str, list[Row]] = {}
     for row in found:
         variant, _, rest = row.case.partition(" ")
