@@ -168,7 +168,7 @@ def _operands(text: str) -> list[str]:
 
 
 def disassembled(cubin: bytes) -> str:
-    """Return the listing of a cubin."""
+    """Return the disassembly of a cubin."""
     from cuda.pathfinder import find_nvidia_binary_utility  # type: ignore[import-untyped]
 
     program = find_nvidia_binary_utility("nvdisasm") or "nvdisasm"

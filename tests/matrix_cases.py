@@ -1,6 +1,6 @@
 """Matrix instructions: every shape of `mma.sync`, the positions of elements, and the operands.
 
-The positions of elements are those of the PTX ISA, "Matrix Fragments for mma". On a GPU,
+The positions of elements are those of the PTX ISA, "Matrix Fragments for mma".
 `tests/record_mma.py` runs the cases on a GPU and stores the results. `test_mma.py` compares the
 simulator with them. Seeds determine all operands.
 """
@@ -256,9 +256,9 @@ def numbers(source: Source, kind: str, kept: Format, shape: tuple[int, ...]) -> 
 
 
 def operands(form: Mma, seed: int, each: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return matrices a, b and c as bits:
+    """Return matrices a, b and c as bits.
 
-    `each` cases of every kind, or `each` cases of integers.
+    There are `each` cases of every kind for floats, and `each` cases in all for integers.
     """
     source = Source(seed)
     quads = (4,) if form.in_quads else ()

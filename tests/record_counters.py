@@ -309,9 +309,9 @@ def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_text(recording: dict[str, Any]) -> str:
-    """Return the recording as JSON:
+    """Return the recording as JSON.
 
-    one line per launch, with the values in the order of "metrics".
+    Each launch is a line with its values in the order of "metrics".
     """
     launches = recording.pop("launches")
     # A value that this GPU does not report ("n/a") is not a metric.

@@ -34,7 +34,7 @@ sys.path.insert(0, str(HERE / "python"))
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 # Correct kernels, for which a tool must report nothing.
 CONTROL = ("test_check.py", "test_nothing_found")
-# The time limit of a fault, in seconds: some kernels never end on a GPU.
+# The time limit of a test in seconds. Some faulty kernels never end on a GPU.
 LIMIT = 90
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+)")
 SEEN = re.compile(r"========= ((?!COMPUTE-SANITIZER|ERROR|RACECHECK|Internal|Target).*\S)")

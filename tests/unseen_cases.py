@@ -53,7 +53,7 @@ def _random_floats() -> np.ndarray:
 
 
 def floats(start: int, *shape: int, dtype: str = "float32") -> np.ndarray:
-    """Random numbers in [0, 1): a slice of numbers that all launches share."""
+    """Return random numbers in [0, 1): a slice of numbers that all launches share."""
     stretch = _stretch(_random_floats(), start, int(np.prod(shape)))
     return stretch.astype(dtype).reshape(shape)
 
@@ -91,7 +91,7 @@ def integers(size: int) -> np.ndarray:
 
 
 def starts(lengths: np.ndarray) -> np.ndarray:
-    """The start of each of some pieces, and the end of the last piece."""
+    """Return the start of each piece, and the end of the last piece."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 

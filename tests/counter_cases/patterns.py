@@ -17,7 +17,7 @@ SHARED_BYTES = 16384
 
 
 def _orders() -> dict[str, np.ndarray]:
-    """The element that each lane accesses, by the name of the pattern."""
+    """Return the element that each lane accesses, by the name of the pattern."""
     reverse_bits = np.array([int(f"{lane:05b}"[::-1], 2) for lane in LANE])
     orders = {f"stride {s}": LANE * s for s in (0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 31, 32, 33, 64)}
     orders |= {

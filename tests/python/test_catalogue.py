@@ -128,7 +128,7 @@ def test_refused(call, error, message):
         call()
 
 
-def test_rungs_of_a_ladder_differ_only_where_their_ideas_do():
+def test_matmul_variants_share_signature_and_epilogue():
     """All matmul variants of a family have exactly the same signature and epilogue."""
     bodies = [v.source for v in coalesce.variants("matmul") if not v.hopper]
     signatures = {re.search(r"__global__ .*?\(\n(.*?)\{", body, re.DOTALL)[1] for body in bodies}

@@ -38,7 +38,7 @@ def test_demo_checks_every_variant(capsys, device):
     assert status == 0
     lines = out.splitlines()
     assert max(map(len, lines)) <= 100
-    skipped = device == "sim"  # of variants that need the instructions of one kind of GPU
+    skipped = device == "sim"  # the simulator skips some variants for Hopper
     shown = [v for v in coalesce.variants("matmul") if v.dtype != "float64"]
     for name in (v.name for v in shown if not (v.hopper and skipped)):
         (line,) = [line for line in lines if line.split()[:1] == [name]]

@@ -43,7 +43,7 @@ def test_blocks_read_each_others_shared_memory(device):
     np.testing.assert_array_equal(out, expected(x, 4))
 
 
-def test_without_clusters_a_block_is_its_own(device):
+def test_without_clusters_each_block_is_a_cluster(device):
     x = np.arange(6 * 64, dtype=np.int32)
     out = np.zeros_like(x)
     sums("", device=device)[6, 64](out, x)

@@ -67,7 +67,7 @@ def test_a_virtual_architecture_has_no_cubin() -> None:
     assert compile_cuda(SCALE, arch="compute_90").cubin is None
 
 
-def test_options_reach_the_compiler_and_an_own_architecture_wins() -> None:
+def test_options_reach_the_compiler_and_override_the_architecture() -> None:
     source = 'extern "C" __global__ void k(int *x) { x[0] = TILE; }'
     assert "17" in compile_cuda(source, options=["-DTILE=17"]).ptx
     assert ".target sm_80" in compile_cuda(SCALE, options=["-arch=sm_80"]).ptx

@@ -33,7 +33,7 @@ def run(source: str, *arguments, device="sim", grid=1, block=32):
     coalesce.Kernel(source, "k", device=device)[grid, block](*arguments)
 
 
-def test_lists_grow_and_go(device):
+def test_linked_lists_are_allocated_and_freed(device):
     out = np.zeros(3 * 70, np.int32)
     run(LISTS, out, 9, device=device, grid=3, block=70)
     n = np.arange(210) % 70 % 9

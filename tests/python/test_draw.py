@@ -182,9 +182,9 @@ extern "C" __global__ void gather(const WORD* x, const int* index, WORD* out, un
 
 @pytest.fixture(scope="module", params=WIDTHS, ids=lambda width: f"{width}B")
 def counted(request, device):
-    """Return the element width and a function:
+    """Return the element width and a function.
 
-    the simulator's counts for the elements that lanes load.
+    The function returns the simulator's counts for the elements that lanes load.
     """
     if device != "sim":
         pytest.skip("counts are the simulator's")

@@ -110,7 +110,7 @@ def test_operations():
     same(p, exact)
 
 
-def test_faults_come_back():
+def test_faults_are_raised_in_the_calling_process():
     kernel = coalesce.Kernel(SCATTER, "scatter", device="sim")
     x, index = np.ones(100, np.float32), np.zeros(100, np.int32)
     with pytest.raises(coalesce.MemoryFault, match="index"):

@@ -40,9 +40,9 @@ def nan_of(bits: np.ndarray, kind: str) -> np.ndarray:
 
 
 def fraction_bits(x: Fraction, kind: str, mode: str = "n", zero_sign: int = 0) -> int:
-    """Return the bits of the rounded fraction:
+    """Return the bits of the rounded fraction.
 
-    nearest even (n), to zero (z), down (d) or up (u).
+    Modes are: to nearest even (n), to zero (z), down (d) and up (u).
     """
     precision, least, most = FORMATS[kind]
     if x == 0:

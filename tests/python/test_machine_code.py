@@ -149,7 +149,7 @@ def test_integers_packed_into_bytes_and_halves():
     np.testing.assert_array_equal(out[1][:, 2], np.stack([lower, upper], 1).view(np.int32)[:, 0])
 
 
-def test_asynchronous_copies_that_some_lanes_leave_out():
+def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
     """A lane that copies nothing writes zeros, and its source address may be invalid."""
     source = """
     extern "C" __global__ void k(int n, const float* x, float* out) {

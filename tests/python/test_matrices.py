@@ -102,7 +102,7 @@ def test_rows_are_aligned_and_in_shared_memory(entry: str) -> None:
     assert "tile" in str(found[0]) or "shared memory" in str(found[0])
 
 
-def test_lanes_whose_addresses_are_not_used_may_have_any() -> None:
+def test_unused_row_addresses_may_be_invalid() -> None:
     rows = np.where(LANE < 8, LANE * 16, 3).astype(np.uint32)
     out = np.zeros(128, np.uint32)
     moving("load", 1, False)[1, 32](np.arange(512, dtype=np.uint32), rows, out)

@@ -146,7 +146,7 @@ def test_states_of_arrivals() -> None:
     assert list(k.check(1, 96, out)) == []
 
 
-def test_threads_that_leave_a_barrier_for_good() -> None:
+def test_arrive_drop_removes_threads_from_a_barrier() -> None:
     source = (
         HELPERS
         + """

@@ -109,7 +109,7 @@ def test_color_is_for_terminals(profiles, monkeypatch):
     assert str(p) == p.to_text()
 
 
-def test_ascii_where_the_encoding_has_no_more(profiles, monkeypatch):
+def test_ascii_text_for_ascii_encodings(profiles, monkeypatch):
     class Latin(io.StringIO):
         encoding = "ascii"
 

@@ -80,7 +80,7 @@ def test_masks_warps_and_wavefronts():
     assert wide.picture().svg.startswith("<svg")
 
 
-def test_it_says_what_it_is():
+def test_text_and_headline():
     found = coalesce.transactions(2048 * LANES)
     assert found.pattern.kind == "stride"
     assert str(found).startswith("1 request, 32 sectors in 32 lines, 12.5% of the bytes used.")
