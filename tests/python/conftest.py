@@ -34,7 +34,7 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session")
 def device(request: pytest.FixtureRequest) -> str:
-    """Where to run: "sim" or "cuda"."""
+    """Return the device under test: "sim" or "cuda"."""
     name: str = request.config.getoption("--device")
     if name == "cuda" and not coalesce.gpu_status():
         pytest.skip(f"no GPU: {coalesce.gpu_status()}")
@@ -43,7 +43,7 @@ def device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def on_simulator(device: str) -> str:
-    """Skip the test on a GPU: it looks at counts, which only the simulator has."""
+    """Skip the test on a GPU, because only the simulator has counts."""
     if device != "sim":
         pytest.skip("counts are the simulator's")
     return device
@@ -51,13 +51,13 @@ def on_simulator(device: str) -> str:
 
 @pytest.fixture
 def random() -> np.random.Generator:
-    """Random numbers, the same in every run."""
+    """Return a random generator that gives the same numbers in every run."""
     return np.random.default_rng(7)
 
 
 @pytest.fixture(params=[np.float32, np.float64], ids=["float32", "float64"])
 def dtype(request: pytest.FixtureRequest) -> type[np.floating]:
-    """The dtypes that every variant takes."""
+    """Return one of the dtypes that every variant accepts."""
     return request.param  # type: ignore[no-any-return]
 
 

@@ -64,7 +64,7 @@ def test_every_fault_is_found():
     assert (fixed == 0).all()
 
 
-# Only the faulty statement, and the kind of the finding.
+# Each row has a faulty statement and the kind of its finding.
 FAULTS = {
     "an element before the first": ("x[-1 - (int)threadIdx.x] = 1;", "out_of_bounds"),
     "an element past the last": ("x[n + threadIdx.x] = 2;", "out_of_bounds"),

@@ -130,7 +130,7 @@ def test_the_rows_are_those_that_are_tested() -> None:
 
 
 def told(row: str, tool: str) -> str:
-    """Return the cell of a tool: in how many of the row's tests it reported an error."""
+    """Return a tool's cell: the number of the row's tests in which the tool reported an error."""
     tests = json.loads(SANITIZED.read_text(encoding="utf-8"))["rows"][row]
     reported = [tools[tool]["first"] for tools in tests.values() if tools[tool]["errors"]]
     if not reported:

@@ -172,7 +172,7 @@ def test_a_shuffle_from_an_inactive_lane():
 
 
 def test_exited_lanes_need_not_arrive():
-    """CUDA allows it: a mask may name lanes that have exited."""
+    """CUDA allows masks that name exited lanes."""
     source = """extern "C" __global__ void k(int *x, int n) {
         int i = threadIdx.x;
         if (i >= n) return;

@@ -33,7 +33,7 @@ extern "C" __global__ void total(const float *x, float *partial, float *out, int
 }
 """
 
-# In each iteration a block reads values that other blocks wrote in the previous iteration.
+# In each iteration, a block reads values that other blocks wrote in the previous iteration.
 ROUNDS = """
 #include <cooperative_groups.h>
 extern "C" __global__ void rounds(int *a, int *b, int n, int rounds) {
@@ -129,7 +129,7 @@ def test_the_size_of_the_grid_needs_no_cooperative_launch(device):
 
 
 def test_the_grid_group_of_an_ordinary_launch_is_not_valid():
-    """On an H200 it was valid in some processes: those with an earlier cooperative launch."""
+    """An H200 called it valid in processes with an earlier cooperative launch."""
     assert (ranks("grid.is_valid()", "sim") == 0).all()
 
 

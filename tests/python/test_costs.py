@@ -100,7 +100,7 @@ def test_transpose(variant, costs, on_simulator):
 
 
 def test_transpose_of_doubles(on_simulator):
-    """32 doubles take two wavefronts without conflicts, and 32 if they lie in one bank."""
+    """A load of 32 doubles takes 2 wavefronts without conflicts, 32 from one bank."""
     costs = {}
     for variant in ("tiled", "padded", "swizzled"):
         a = matrix(dtype=np.float64)

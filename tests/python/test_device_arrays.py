@@ -245,7 +245,7 @@ def test_a_pointer_into_a_freed_array_is_reported() -> None:
     use[1, 1](out)
     del x
     gc.collect()
-    coalesce.ones((2, 4), device="sim")  # It does not reuse the freed memory.
+    coalesce.ones((2, 4), device="sim")  # the new array does not reuse the freed memory
     with pytest.raises(coalesce.MemoryFault) as caught:
         use[1, 1](out)
     message = str(caught.value)

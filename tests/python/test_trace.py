@@ -284,7 +284,7 @@ def test_element_names(rows, arrays):
 
 
 def test_exemplars_show_every_instruction(on_simulator):
-    """Also instructions that only one block in the middle of the grid executes."""
+    """Exemplars include instructions that only one block in the middle of the grid executes."""
     source = """extern "C" __global__ void k(volatile int* x, int* y, int n) {
         int i = blockIdx.x * blockDim.x + threadIdx.x;
         #pragma unroll 1
