@@ -45,7 +45,7 @@ def main() -> None:
     """Run every case on the GPU and write the results."""
     if not (status := coalesce.gpu_status()):
         sys.exit(f"no GPU: {status}")
-    name = next(d.name for d in coalesce.devices() if d.kind == "cuda")
+    name = next(d.description for d in coalesce.devices() if d.kind == "cuda")
     suffix = name.lower().replace("nvidia ", "").replace(" ", "_")
     found = {
         copy.name: tensor_map_cases.run(copy, seed, "cuda", encoded)
