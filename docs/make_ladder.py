@@ -129,8 +129,8 @@ _LIMITS = """\
 tensor_map`). The copies are fully hidden. At 2048 two other costs matter more: the packing of A,
 and the last tiles, which do not occupy the whole GPU. Twelve other orders of its loads and
 multiply-adds were tried (timed with `benchmarks/ladder.py`; they are not in the repository). Some
-have fewer bank conflicts in the model, but none was faster. The next idea to try: let the idle warps
-of the copying warpgroup pack A while the others multiply.
+have fewer bank conflicts in the model, but none was faster. The next idea to try: let the idle
+warps of the copying warpgroup pack A while the others multiply.
 
 **`split_k`** copies A one element at a time, to transpose it on the way. A step of k starts only a
 few copies. In an earlier version every warp started all copies of a stage at once. Loads from
@@ -149,8 +149,8 @@ were the same in every compilation.
 blocks (multicast) did not change the rate.
 
 **`dmma`** runs at a clock that the power limit lowers, to 1815 MHz. But power is not all: with 128
-multiply-adds per cycle and multiprocessor (67 TFLOP/s at 1980 MHz in NVIDIA's data sheet), this clock
-gives 61 TFLOP/s. cuBLAS reaches 97 % of that, `dmma` 84 %. Reading operands ahead did not change
+multiply-adds per cycle and multiprocessor (67 TFLOP/s at 1980 MHz in NVIDIA's data sheet), this
+clock gives 61 TFLOP/s. cuBLAS reaches 97 % of that, `dmma` 84 %. Reading operands ahead did not change
 the rate, so the latency of shared memory does not limit it. A version with 16 warps and smaller
 tiles, which read more, was slower. The next idea to try: the instruction for K = 16
 (`mma.m16n8k16.f64`), which needs half as many instructions as today's for K = 8.

@@ -192,7 +192,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The code that the tutorial prints stores the tile **twice**: once transposed, then, some lines of comments later, as before.
+# The code that the tutorial prints stores the tile **twice**: once transposed and then, some lines of comments later, once more without the transposition.
 
 # %%
 twice = coalesce.Kernel(

@@ -158,9 +158,11 @@ class CacheReplay {
     uint64_t next_block_ = 0, retired_ = 0;
     model::CacheCounts l1_counts_;  // of the blocks that have retired
     std::vector<Misses> misses_;    // by instruction
-    // Ended blocks and their warps; operations: all, the sum of each block's maximum, the maximum.
-    uint64_t blocks_ended_ = 0, warps_ended_ = 0, operations_ = 0, most_in_blocks_ = 0, most_ = 0;
-    model::CacheCounts at_half_;  // of L2, when half of the blocks had retired
+    uint64_t blocks_ended_ = 0, warps_ended_ = 0;
+    uint64_t operations_ = 0;      // executed by all these warps
+    uint64_t most_in_blocks_ = 0;  // the sum over the blocks of the most that one warp executed
+    uint64_t most_ = 0;            // the most that any warp executed
+    model::CacheCounts at_half_;   // of L2, when half of the blocks had retired
     uint64_t retired_at_half_ = 0;
 };
 

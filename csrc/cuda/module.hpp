@@ -77,7 +77,7 @@ class Function {
     std::string name_;
     ForkSafe<std::mutex> mutex_;
     FunctionHandle handle_ = nullptr;
-    // Of the device when the kernel was loaded; 0: never loaded.
+    // The device's generation (device.hpp) when the kernel was loaded; 0 if it never was.
     std::atomic<uint64_t> generation_{0};
     unsigned dynamic_shared_ = 48 * 1024;
 };

@@ -43,7 +43,8 @@ class BlockSchedule {
     BlockSchedule(const Gpu& gpu, uint32_t resident);
 
     // Omits `rounds` rounds of the grid from the start. A round is as many blocks as the GPU holds.
-    // The remaining blocks start as far apart as the blocks after the omitted rounds would be.
+    // During those rounds blocks drift apart. The remaining blocks start with the distances in time
+    // that they would have after them.
     void leave_out(double rounds) { left_out_ = rounds; }
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }

@@ -51,13 +51,15 @@ struct SharedMatrix {
           base(uint32_t(bits >> 49) & 7),
           swizzle(Swizzle((4 - (bits >> 62)) & 3)) {}
 
-    // The address of the 16 bytes of row or column `i` that start at byte 16 * part along k.
+    // For elements that are contiguous along k, the dimension that the product sums over: the
+    // address of the 16-byte part number `part` of row `i` of a, or of column `i` of b.
     [[nodiscard]] uint32_t along_k(uint32_t i, uint32_t part) const {
         const bool plain = swizzle == Swizzle::none;
         const uint32_t row = plain ? part_bytes : span_of(swizzle);
         return at(i % 8 * row + i / 8 * stride + part * (plain ? leading : part_bytes));
     }
-    // The address of the 16 bytes for index `k` that hold the 16-bit elements from 8 * part on.
+    // For 16-bit elements that are contiguous across k: the address of the 16 bytes at index `k`
+    // that hold the elements from number 8 * part on.
     [[nodiscard]] uint32_t across_k(uint32_t k, uint32_t part) const {
         if (swizzle == Swizzle::none)
             return at(part * stride + k % 8 * part_bytes + k / 8 * leading);

@@ -158,7 +158,10 @@ def _sector(canvas: Canvas, strip: Strip, sector: Sector) -> None:
 
 
 def names(canvas: Canvas, strip: Strip) -> float:
-    """Write each moved sector's letter, and its bytes if they fit; return the y below."""
+    """Write the letter of each moved sector and, if it fits, how many of its bytes are used.
+
+    Returns the y coordinate below the text.
+    """
     wide, middling = strip.sector_width >= 84, strip.sector_width >= 34
     size = strip.memory.sector_bytes
     y = strip.bottom + 14

@@ -119,12 +119,15 @@ def image_of(svg: str, alt: str, style: str = "max-width:100%", **attributes: st
 
 
 def data_url(svg: str) -> str:
-    """Return the address of an SVG that holds all of it."""
+    """Return a ``data:`` URL that contains the whole SVG."""
     return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
 def folded(summary: Content, content: str, *, unfolded: bool = False) -> Markup:
-    """Return folded content under a line that a click opens, without a script."""
+    """Return `content`, hidden below the line `summary` until the reader clicks on that line.
+
+    This is HTML's <details>, which needs no JavaScript.
+    """
     opened = {"open": ""} if unfolded else {}
     return tag("details", [tag("summary", summary), content], **opened)
 
