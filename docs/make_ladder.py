@@ -150,9 +150,9 @@ blocks (multicast) did not change the rate.
 
 **`dmma`** runs at a clock that the power limit lowers, to 1815 MHz. But power is not all: with 128
 multiply-adds per cycle and multiprocessor (67 TFLOP/s at 1980 MHz in NVIDIA's data sheet), this
-clock gives 61 TFLOP/s. cuBLAS reaches 97 % of that, `dmma` 84 %. Reading operands ahead did not change
-the rate, so the latency of shared memory does not limit it. A version with 16 warps and smaller
-tiles, which read more, was slower. The next idea to try: the instruction for K = 16
+clock gives 61 TFLOP/s. cuBLAS reaches 97 % of that, `dmma` 84 %. Reading operands ahead did not
+change the rate, so the latency of shared memory does not limit it. A version with 16 warps and
+smaller tiles, which read more, was slower. The next idea to try: the instruction for K = 16
 (`mma.m16n8k16.f64`), which needs half as many instructions as today's for K = 8.
 """
 
