@@ -22,14 +22,17 @@ namespace coalesce::sim {
 
 inline constexpr uint64_t window_bytes = 1u << 24;
 inline constexpr uint64_t shared_window = uint64_t{0x7f} << 32;
-// Shared memory of all blocks of a cluster, with 16 MiB for each. The block's own memory comes
-// first.
+// The window of a cluster's shared memory. Each block has 16 MiB of it. The memory of the block
+// itself comes first.
 inline constexpr uint64_t cluster_window_bytes = uint64_t{1} << 32;
 inline constexpr uint64_t local_window = 2u << 24;
 inline constexpr uint64_t param_window = 3u << 24;
-inline constexpr uint64_t module_base = 0x7e00'0000'0000;  // __device__ and __constant__ variables
-inline constexpr uint64_t global_base = 0x7f00'0000'0000;  // the launch's arguments
-inline constexpr uint64_t grid_workspace = 0x7d00'0000'0000;  // used by cooperative launches
+// The start of the module's __device__ and __constant__ variables.
+inline constexpr uint64_t module_base = 0x7e00'0000'0000;
+// The start of the arrays that the launch passes as arguments.
+inline constexpr uint64_t global_base = 0x7f00'0000'0000;
+// Cooperative launches use this address.
+inline constexpr uint64_t grid_workspace = 0x7d00'0000'0000;
 inline constexpr uint64_t guard_gap = 1u << 21;
 
 struct Buffer {
@@ -38,15 +41,16 @@ struct Buffer {
     uint64_t bytes = 0;
     std::byte* host = nullptr;
     bool writable = true;
-    // For each byte, whether it is undefined because it was never written. If null, all bytes are
-    // defined. Used by checked runs.
+    // `undefined[i]` is true if byte i was never written. Checked runs use it. If the pointer is
+    // null, all bytes are defined.
     bool* undefined = nullptr;
-    // The owner's view of the buffer, for messages: an array of `type` items. Empty for plain
-    // bytes.
+    // Messages describe the buffer as an array of this shape with `type` elements. The shape is
+    // empty if the buffer is plain bytes.
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;
-    // If the owner's array is a slice: the bytes of the whole array before and after it.
+    // The owner's array may be a slice of a larger array. These are the bytes of the larger array
+    // before and after the slice.
     uint64_t whole_before = 0;
     uint64_t whole_after = 0;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
@@ -69,20 +73,22 @@ class AddressSpace {
     void forget_from(uint64_t address);
     // The buffer that starts at an address, or null.
     [[nodiscard]] const Buffer* at(uint64_t address) const;
-    // Frees this buffer: it remains, but has no bytes. freed() then describes it.
+    // Frees this buffer. Its description remains for freed(), but it has no bytes any more.
     void free_at(uint64_t address);
     // The freed buffer that contained this address, or null.
     [[nodiscard]] const Buffer* freed(uint64_t address) const;
 
-    // The buffer that contains all of [address, address + bytes), or null. `hint` is the result of
-    // the instruction's last search, and is tried first. (Always inline; selection.hpp says why.)
+    // Returns the buffer that contains all of [address, address + bytes), or null. `hint` is the
+    // result of the instruction's last search, and is tried first. The function is always inlined;
+    // selection.hpp says why.
     [[nodiscard, gnu::always_inline]] const Buffer* find(uint64_t address, uint64_t bytes,
                                                          uint16_t& hint) const {
         if (hint < buffers_.size() && holds(buffers_[hint], address, bytes)) return &buffers_[hint];
         return search(address, bytes, hint);
     }
 
-    // The buffer whose start or end is nearest to the address, for messages; null if there is none.
+    // Returns the buffer whose start or end is nearest to the address, or null if there is no
+    // buffer. Messages use it.
     [[nodiscard]] const Buffer* nearest(uint64_t address) const;
 
     [[nodiscard]] const std::vector<Buffer>& buffers() const { return buffers_; }
@@ -94,7 +100,7 @@ class AddressSpace {
     [[nodiscard]] size_t number_at(uint64_t address) const;
     const Buffer* search(uint64_t address, uint64_t bytes, uint16_t& hint) const;
 
-    std::vector<Buffer> buffers_;  // by address
+    std::vector<Buffer> buffers_;  // sorted by address
     std::map<uint64_t, Buffer> freed_;
     std::shared_ptr<std::array<uint32_t, 2>> workspace_;
     uint64_t next_ = global_base;

@@ -1,4 +1,5 @@
-// The functions that a kernel may call, directly or indirectly, and those that it refers to.
+// The call graph of a kernel: the functions that it may call, directly or indirectly, and the
+// functions whose address it uses.
 #pragma once
 
 #include <cstdint>
@@ -10,41 +11,44 @@
 namespace coalesce::sim {
 
 struct CallGraph {
-    std::vector<const ptx::Function*> functions;  // the kernel first
-    std::vector<std::vector<uint32_t>> callees;   // by function
-    bool through_pointers = false;                // some calls do not name their function
-    // These functions, those whose address they take, and what all these call and refer to in turn.
-    // The assembler keeps them with the kernel.
+    std::vector<const ptx::Function*> functions;  // the kernel is the first one
+    // callees[f] lists the functions that function f calls.
+    std::vector<std::vector<uint32_t>> callees;
+    // True if some calls use a function pointer, so the called function is not known.
+    bool through_pointers = false;
+    // The functions that the assembler keeps with the kernel: `functions`, the functions whose
+    // address these take, and all functions that those call or refer to.
     std::vector<const ptx::Function*> referred;
 
     // The number of a function in the graph, or no_function.
     static constexpr uint32_t no_function = UINT32_MAX;
     [[nodiscard]] uint32_t number_of(std::string_view name) const;
 
-    // The sum of the functions' costs along the deepest chain of calls, at most `most`. If there is
-    // no deepest chain, sets `recursive`.
+    // Returns the sum of the functions' costs along the deepest chain of calls, but at most `most`.
+    // With recursion there is no deepest chain; then it sets `recursive`.
     [[nodiscard]] uint32_t deepest(const std::vector<uint32_t>& costs, uint64_t most,
                                    bool& recursive) const;
-    // Whether functions may call themselves, or it is not known which functions are called.
+    // Returns true if functions may call themselves, or if the called functions are not known.
     [[nodiscard]] bool recursive() const;
 };
 
-// A call through a pointer may lead to each function whose address the module takes. Calls of
-// functions without a body in the module are left out.
+// Makes the call graph of a kernel. A call through a pointer may lead to each function whose
+// address the module takes. Functions without a body in the module are left out.
 [[nodiscard]] CallGraph call_graph(const ptx::Module& module, const ptx::Function& entry);
 
-// Calls `visit` with each name in an operand.
+// Calls `visit` for each name that the operand contains.
 template <class Visit>
 void each_name(const ptx::Operand& o, const Visit& visit) {
     if (!o.name.empty()) visit(o.name);
     for (const ptx::Operand& element : o.elements) each_name(element, visit);
 }
 
-// The functions that a function refers to, in the order of its text. Functions without a body in
-// the module are left out.
+// The functions that a function refers to, in the order of the PTX text. Functions without a body
+// in the module are left out.
 struct References {
-    std::vector<const ptx::Function*> called;  // by name
-    std::vector<const ptx::Function*> taken;   // only the address is taken
+    std::vector<const ptx::Function*> called;  // Functions that are called by name
+    // Functions whose address is taken, but which are not called by name.
+    std::vector<const ptx::Function*> taken;
     bool calls_pointers = false;
 };
 [[nodiscard]] References references(const ptx::Module& module, const ptx::Function& f);
@@ -52,7 +56,7 @@ struct References {
 // The index of the operand that names the called function. Results may precede it.
 [[nodiscard]] size_t callee_operand(const ptx::Instruction& call);
 
-// The function that an instruction calls by name; empty if there is none.
+// Returns the name of the function that an instruction calls, or an empty string.
 [[nodiscard]] std::string_view callee_name(const ptx::Instruction& in);
 
 }  // namespace coalesce::sim

@@ -42,16 +42,17 @@ class Decoder : private Emitter {
     struct Scope {
         const ptx::Function* function = nullptr;
         ptx::ControlFlow flow;
-        std::vector<ptx::Origin> origins;    // by instruction
-        std::vector<ptx::LiveRange> ranges;  // of its registers
+        std::vector<ptx::Origin> origins;    // one entry per instruction
+        std::vector<ptx::LiveRange> ranges;  // the live ranges of the function's registers
         ptx::AddressFamilies families;
-        std::vector<Locator> slots;  // of its registers
-        // Offsets in the frame's local memory: of the function's variables by index, and of the
-        // parameters and results of a called function.
+        std::vector<Locator> slots;  // the slots of the function's registers
+        // Byte offsets in the frame's local memory. `variables` has an entry for each variable of
+        // the function. `formals` has the parameters and results of a called function, by name.
         std::vector<uint32_t> variables;
         std::map<std::string, uint32_t, std::less<>> formals;
-        std::vector<uint32_t> op_of;   // instruction -> its first op
-        std::vector<bool> is_meeting;  // block -> lanes may reconverge at its start
+        std::vector<uint32_t> op_of;  // the first op of each instruction
+        // For each basic block: true if lanes may reconverge at its start.
+        std::vector<bool> is_meeting;
     };
 
     // decode.cpp
@@ -123,7 +124,8 @@ class Decoder : private Emitter {
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
     Locator source(const ptx::Operand& operand, ptx::Type type);
     Locator destination(const ptx::Operand& operand, ptx::Type type);
-    Locator scratch() { return Emitter::scratch(8 * warp_size); }  // of any type
+    // A scratch register that is wide enough for any type.
+    Locator scratch() { return Emitter::scratch(8 * warp_size); }
     Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
     // The slot of a register that the instruction reads or writes as `type`. This is the only way
@@ -138,7 +140,7 @@ class Decoder : private Emitter {
     [[nodiscard]] Guard guard_of(const ptx::Instruction& in) const;
     // Appends an op under the instruction's guard.
     Op& emit(const ptx::Instruction& in, const Op& op) { return Emitter::emit(op, guard_of(in)); }
-    // Throws PtxError with line and column, because the current instruction is not valid PTX.
+    // Throws PtxError with line and column. Call it if the current instruction is not valid PTX.
     [[noreturn]] void malformed(const std::string& why) const;
     [[noreturn]] void unsupported(const ptx::Instruction& in, const std::string& why = "") const;
 

@@ -19,10 +19,11 @@
 
 namespace coalesce::sim {
 
-// Above all other memory, including host memory that whole programs share with their kernels. So
-// new buffers always follow the existing ones.
+// The heap is above all other memory. Host memory that whole programs share with their kernels is
+// below it, too. So new buffers always follow the existing ones.
 inline constexpr uint64_t device_heap_base = 0x8000'0000'0000;
-inline constexpr uint64_t device_heap_bytes = 8u << 20;  // unless cudaDeviceSetLimit changes it
+// The default size. cudaDeviceSetLimit changes it.
+inline constexpr uint64_t device_heap_bytes = 8u << 20;
 
 struct Warp;
 struct Op;
@@ -35,21 +36,21 @@ class DeviceHeap {
     // Adds the allocations to a launch's memory, and removes those that were freed.
     void map_into(AddressSpace& memory);
 
-    // A call of malloc: its instruction, and the calling thread.
+    // The thread that called malloc, and its instruction.
     struct Caller {
         uint32_t pc = 0;
         Dim3 thread, block;
     };
-    // Returns 0 if the heap is full.
+    // Allocates memory and returns its address, or 0 if the heap is full.
     [[nodiscard]] uint64_t allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller);
-    // Frees an allocation. Returns an error message, or an empty text.
+    // Frees an allocation. Returns an error message, or an empty string if there is no error.
     [[nodiscard]] std::string release(AddressSpace& memory, uint64_t address);
 
     [[nodiscard]] uint64_t limit() const { return limit_; }
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
 
-    // Allocations since mark() to which `memory` contains no pointer.
+    // The allocations since mark() to which no pointer in `memory` remains.
     struct Lost {
         Caller caller;
         uint64_t bytes;

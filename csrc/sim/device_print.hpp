@@ -9,8 +9,8 @@
 
 namespace coalesce::sim {
 
-// Limits in bytes of the text that one launch prints, and of one call of printf. Without the
-// second, a format such as "%999999999d" could fill the memory.
+// `most_printed` limits the text of one launch, in bytes. `most_printed_by_a_call` limits one call
+// of printf. Without it, a format such as "%999999999d" could fill the memory.
 inline constexpr uint64_t most_printed = 16 << 20;
 inline constexpr uint64_t most_printed_by_a_call = 1 << 20;
 
@@ -18,7 +18,8 @@ inline constexpr uint64_t most_printed_by_a_call = 1 << 20;
 class Printed {
   public:
     void add(const std::string& text);
-    // Returns the text since the last call. If text was omitted, a note at the end says so, once.
+    // Returns the text printed since the last call of take(). If the limit was exceeded, a note at
+    // the end says so, once.
     std::string take();
 
   private:
@@ -33,7 +34,7 @@ class Printed {
 int32_t device_printf(const Warp& warp, int lane, uint64_t format, uint64_t arguments);
 
 // Throws the LaunchError of a failed assert. Its message has the expression, the function, the line
-// and the first thread. `expression` and `function` are addresses of strings.
+// and the first thread. `expression` and `function` are addresses of strings in simulated memory.
 [[noreturn]] void throw_assertion(const Warp& warp, const Op& op, uint64_t expression,
                                   uint64_t function);
 

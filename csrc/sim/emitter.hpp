@@ -14,7 +14,8 @@
 
 namespace coalesce::sim {
 
-// Registers and constants start at multiples of this, so that vector loads are aligned.
+// Registers and constants start at multiples of this number of bytes, so that vector loads are
+// aligned.
 inline constexpr uint32_t slot_alignment = 64;
 
 // The predicate that guards an instruction.
@@ -25,8 +26,9 @@ struct Guard {
 
 class Emitter {
   protected:
-    // Whether red zones separate registers, and constants. In machine code, registers and constants
-    // must be adjacent, because pairs are adjacent registers and a launch copies its constants.
+    // Whether red zones separate the registers and the constants. In machine code, they must be
+    // adjacent: a pair consists of two adjacent registers, and a launch copies its constants as one
+    // block.
     enum class Spacing : uint8_t { apart, adjacent };
 
     Emitter(const Engine& engine, Spacing spacing)
@@ -38,9 +40,10 @@ class Emitter {
         RedZones red_zones;
         struct Pool {
             std::vector<Locator> registers;
-            size_t used = 0;  // used by the current instruction
+            size_t used = 0;  // the number of scratch registers that the current instruction uses
         };
-        std::map<uint32_t, Pool> scratch;  // by the size of a register in bytes, for all lanes
+        // The key is the size in bytes of a register, for all lanes.
+        std::map<uint32_t, Pool> scratch;
     };
 
     // Starts the instruction with this number. Later ops belong to it.
@@ -53,16 +56,17 @@ class Emitter {
     // Appends an op that belongs to no instruction, and is therefore not counted.
     Op& append_between(Control control);
 
-    // Constant registers with the same value in all lanes: `count` adjacent registers of `width`
-    // bytes per lane, the lowest bits first. A width of 0 means a predicate. Equal constants share
-    // a register.
+    // Returns a constant with the same value in all lanes. It consists of `count` adjacent
+    // registers with `width` bytes per lane, the lowest bits first. A width of 0 means a predicate.
+    // Equal constants share a register.
     Locator constant(uint64_t bits, uint32_t width, uint32_t count = 1);
-    // A constant register of this size, for all lanes, that is filled later.
+    // Returns a constant register whose value is filled in later. `bytes` is its size for all
+    // lanes.
     Locator new_constant(uint32_t bytes);
-    // A register of this size, for all lanes, for one instruction. All instructions of a function
-    // share the same few.
+    // Returns a scratch register for the current instruction. `bytes` is its size for all lanes.
+    // All instructions of a function share the same few scratch registers.
     Locator scratch(uint32_t bytes);
-    // Appends the negation of a predicate.
+    // Appends an op that stores the negation of a predicate.
     void append_not(Locator result, Locator predicate);
 
     // Places a register of `size` bytes at `at` in the frame. Returns the position of the next
@@ -73,8 +77,8 @@ class Emitter {
     Program program_;
     Frame frame_;
     uint32_t pc_ = 0;
-    OpCode opcode_ = OpCode::unknown;  // of the current instruction
-    bool first_op_ = true;             // no op has been appended for the current instruction yet
+    OpCode opcode_ = OpCode::unknown;  // the opcode of the current instruction
+    bool first_op_ = true;             // true until an op is appended for the current instruction
     RedZones constant_zones_;
 
   private:

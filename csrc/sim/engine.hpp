@@ -1,8 +1,7 @@
 // An engine: the handlers for one instruction set of the host. Decoders choose handlers from it.
-//
-// Memory instructions have three kinds of handlers, which announce nothing, accesses, or also
-// faults. A program is decoded for the kind that its observers need (watch_of). Then run_grid() in
-// worker.hpp runs it with an observer of any type.
+// Memory instructions have three kinds of handlers. They announce nothing, or accesses, or accesses
+// and faults. A program is decoded for the kind that its observers need (watch_of). Then run_grid()
+// in worker.hpp runs it with an observer of any type.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +17,31 @@ struct MemoryHandlers {
     // Index: [space][access]. Spaces: global, shared, local, param, generic, constant. Accesses:
     // load, store, atomic, reduction.
     Handler access[6][4];
-    // For words in neighbouring registers: [global, shared][load, store][one, two, four]. Global
-    // addresses have 64 bits, shared ones 32.
+    // Loads and stores of 32-bit words in neighbouring registers. The indices are [global,
+    // shared][load, store][one, two, four words]. Global addresses have 64 bits, shared addresses
+    // 32 bits.
     Handler words[2][2][3];
     Handler load_parameter;
-    Handler load_bank;  // machine code: reads a constant bank, with an index for each lane
+    // LDC in machine code: reads a constant bank at an index that each lane provides.
+    Handler load_bank;
     Handler async_copy, async_commit, async_wait;
     Handler fence;
     Handler mbarrier_update, mbarrier_wait;  // see mbarrier_ops.hpp
     Handler bulk_copy_to_shared, bulk_copy_to_global;
     Handler box_to_shared, box_to_global;      // see tensor_copy_ops.hpp
     Handler warpgroup_product;                 // see warpgroup_ops.hpp
-    Handler warpgroup_commit, warpgroup_wait;  // null if checks do not listen
-    Handler multiply_chain;  // see multiply_chain.hpp; null if each load is announced
-    Handler matrices[2];     // ldmatrix, stmatrix: see matrix_memory.hpp
-    Handler fragments[2];    // wmma.load, wmma.store
+    Handler warpgroup_commit, warpgroup_wait;  // null if no checker observes the run
+    Handler multiply_chain;  // See multiply_chain.hpp. Null if each load is announced.
+    Handler matrices[2];     // [0] is for ldmatrix, [1] for stmatrix; see matrix_memory.hpp
+    Handler fragments[2];    // [0] is for wmma.load, [1] for wmma.store
 };
 
 // Which events memory instructions announce.
 enum class Watch : uint8_t {
     nothing,   // a plain run
-    accesses,  // accesses, fences and landed copies
-    // In addition faults (instead of throwing), and accesses by name to local memory of the frame.
+    accesses,  // Accesses, fences and completed asynchronous copies
+    // The events of `accesses`, and faults, which are then announced and not thrown. Also accesses
+    // by name to the frame's own local memory.
     faults,
 };
 
@@ -50,7 +52,8 @@ struct Engine {
 
 [[nodiscard]] const Engine& engine(Watch watch, Isa isa = best_isa());
 
-// The number of host threads of a launch: launch.workers, or one per core; at most one per block.
+// Returns the number of host threads of a launch: launch.workers, or one per core if that is 0. It
+// is at most one per block.
 [[nodiscard]] uint32_t worker_count(const Launch& launch);
 
 }  // namespace coalesce::sim

@@ -171,7 +171,8 @@ inline double fma_to_odd(double a, double b, double c) {
     const double virtual_c = sum - product;
     const double error = (product - (sum - virtual_c)) + (c - virtual_c);
     const int64_t bits = std::bit_cast<int64_t>(sum);
-    const bool inexact = error > 0 || error < 0;  // false for a NaN: the sum is not finite
+    // False for a NaN, which arises if the sum is not finite.
+    const bool inexact = error > 0 || error < 0;
     const int64_t step = (error > 0) == (sum > 0) ? 1 : -1;
     return std::bit_cast<double>(inexact && (bits & 1) == 0 ? bits + step : bits);
 }
@@ -182,8 +183,8 @@ inline double integer_to_odd(T x) {
     if constexpr (sizeof(T) < 8) {
         return double(x);
     } else {
-        // Above 2^53, a double may not hold the low bits. The lowest kept bit is set if any of them
-        // is.
+        // A double may not hold the low bits of an integer above 2^53. The lowest kept bit is set
+        // if any lost bit is set.
         const bool negative = x < T(0);
         uint64_t a = negative ? 0 - uint64_t(x) : uint64_t(x);
         const uint64_t kept = (a & ~uint64_t{0xfff}) | uint64_t((a & 0xfff) != 0) << 12;

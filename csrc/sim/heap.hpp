@@ -22,29 +22,29 @@ inline constexpr uint64_t heap_base = 0x7000'0000'0000;
 // An allocation. The destructor frees it.
 class HeapArray {
   public:
-    // An array of `shape`. In messages, its items of `item_bytes` have the name `type`. It is
-    // filled with 0xFF bytes, which are NaNs for a kernel that reads before it writes. Throws
-    // LaunchError if this machine does not have enough memory. If `address` is 0, the array is at
-    // the next free address.
+    // Makes an array of `shape`. Messages describe its elements by the name `type` and the size
+    // `item_bytes`. It is filled with 0xFF bytes, so a kernel that reads before it writes gets
+    // NaNs. Throws LaunchError if this machine does not have enough memory. If `address` is 0, the
+    // array gets the next free address.
     HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
               uint64_t address = 0);
     ~HeapArray();
     HeapArray(const HeapArray&) = delete;
     HeapArray& operator=(const HeapArray&) = delete;
 
-    // The buffer that launches map.
+    // Launches map this buffer into their address space.
     [[nodiscard]] const Buffer& buffer() const { return buffer_; }
 
   private:
     Buffer buffer_;
 };
 
-// Makes an array and adds it to live_arrays().
+// Allocates an array and adds it to live_arrays().
 [[nodiscard]] std::shared_ptr<HeapArray> allocate_array(std::vector<int64_t> shape,
                                                         uint32_t item_bytes, std::string type,
                                                         uint64_t address = 0);
 
-// All live arrays, by address. They live at least as long as the result.
+// Returns all live arrays, sorted by address. The result keeps them alive.
 [[nodiscard]] std::vector<std::shared_ptr<HeapArray>> live_arrays();
 
 // Describes the freed array that contained this address. Only the latest ten thousand are kept.

@@ -7,7 +7,7 @@
 
 namespace coalesce::sim {
 
-// 4, 3, or 0 for the baseline of the architecture.
+// Returns 4 for v4, 3 for v3, and 0 for the baseline of the architecture.
 inline int host_level() {
 #if defined(__x86_64__)
     __builtin_cpu_init();

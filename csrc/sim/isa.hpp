@@ -23,8 +23,8 @@ enum class Isa : uint8_t {
 #undef COALESCE_ISA_NAME
 };
 
-// The best instruction set that this build has and this machine can execute. Throws
-// std::runtime_error if there is none: then the package was built on a newer processor.
+// Returns the best instruction set that this build has and this machine can execute. Throws
+// std::runtime_error if there is none. This happens if the package was built on a newer processor.
 [[nodiscard]] Isa best_isa();
 [[nodiscard]] const char* name_of(Isa isa);
 
@@ -34,7 +34,8 @@ struct OpTable {
     // Chooses the handler of an operation, and consumes the modifiers that it interprets. If there
     // is no handler for the types, the selection is empty.
     using Select = Selection (*)(const Request& request, Modifiers& modifiers);
-    // By OpCode, from the rows of ops.inc; null if decoders handle the operation themselves.
+    // One entry per OpCode, from the rows of ops.inc. It is null if decoders handle the operation
+    // themselves.
     std::array<Select, operation_count> selects;
     [[nodiscard]] Selection select(const Request& request, Modifiers& modifiers) const {
         const Select chosen = selects[size_t(request.code)];
@@ -46,16 +47,17 @@ struct OpTable {
     // sign.
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
     Handler guarded;        // runs op.inner for the lanes for which the guard is true
-    Handler predicate_not;  // operand 0 = not operand 1, for predicates
+    Handler predicate_not;  // stores the negation of the predicate in operand 1 to operand 0
     Handler multiply_add;   // fma.rn.f32
-    Handler local_address;  // an address in the frame's local memory
+    Handler local_address;  // computes an address in the frame's local memory
     // The function that moves the data of a memory instruction. `memory` is the type of an element
     // in memory.
     Mover (*load)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*atomic)(AtomicUpdate update, ptx::Type type);
-    Mover (*swap_attempt)(uint32_t bytes);  // machine code: ATOMS.CAST.SPIN
-    Handler (*machine)(MachineOp op);       // machine code: ops_machine.cpp
+    // The attempt of a compare-and-swap in machine code (ATOMS.CAST.SPIN).
+    Mover (*swap_attempt)(uint32_t bytes);
+    Handler (*machine)(MachineOp op);  // the operations of machine code, from ops_machine.cpp
     Handler (*matrix)(MatrixKind kind);
 };
 

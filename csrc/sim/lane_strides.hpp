@@ -18,8 +18,8 @@ struct LaneStrides {
     // The addresses of the lanes have no common stride.
     static constexpr int64_t irregular = INT64_MIN;
 
-    uint64_t known = 0;     // families whose stride is known
-    uint64_t given_up = 0;  // families whose stride must not be used again
+    uint64_t known = 0;     // a bit for each family whose stride is known
+    uint64_t given_up = 0;  // a bit for each family whose stride must not be used again
     int64_t stride[ptx::AddressFamilies::most];
 
     [[nodiscard]] bool knows(uint8_t family) const {

@@ -19,7 +19,7 @@ struct Dim3 {
 // Programming Guide, "Technical Specifications per Compute Capability").
 struct GpuFigures {
     uint32_t multiprocessors = 132;    // %nsmid
-    uint32_t resident_threads = 2048;  // per multiprocessor
+    uint32_t resident_threads = 2048;  // the limit per multiprocessor
     [[nodiscard]] uint32_t resident_warps() const { return resident_threads / 32; }  // %nwarpid
 };
 
@@ -27,19 +27,21 @@ struct Launch {
     GpuFigures gpu;
     Dim3 grid;
     Dim3 block;
-    uint32_t shared_bytes = 0;          // dynamic shared memory
-    std::vector<std::byte> parameters;  // in the layout of the kernel's .param space
-    uint64_t instruction_limit = 0;     // limit on warp instructions of the whole grid; 0: no limit
+    uint32_t shared_bytes = 0;  // bytes of dynamic shared memory
+    // The arguments, in the layout of the kernel's .param space.
+    std::vector<std::byte> parameters;
+    // The largest number of warp instructions that the whole grid may execute. 0 means no limit.
+    uint64_t instruction_limit = 0;
     // All blocks are on the GPU at once and may wait for each other, so grid.sync() works.
     bool cooperative = false;
-    // The size of a cluster in blocks. The grid must be a multiple of it.
+    // The number of blocks of a cluster in each dimension. The grid must be a multiple of it.
     Dim3 cluster;
-    bool has_clusters = false;      // the kernel uses clusters, possibly of one block
+    bool has_clusters = false;      // The kernel uses clusters. A cluster may consist of one block.
     bool explicit_cluster = false;  // the kernel or the launch specifies the size
-    uint32_t workers = 0;           // host threads; 0: one per core
+    uint32_t workers = 0;           // The number of host threads. 0 means one per core.
 
-    // The blocks to run, by linear number (x fastest), in the order in which they start. If there
-    // is no list, all blocks run. In any case %nctaid is that of the whole grid.
+    // The linear numbers of the blocks to run, in the order in which they start (x varies fastest).
+    // Without a list, all blocks run. %nctaid is that of the whole grid in both cases.
     std::optional<std::vector<uint64_t>> blocks;
     [[nodiscard]] uint64_t block_count() const { return blocks ? blocks->size() : grid.count(); }
     [[nodiscard]] uint64_t block_at(uint64_t n) const {
@@ -56,11 +58,11 @@ struct Launch {
         return x + grid.x * (y + grid.y * z);
     }
 
-    // Called every 50 ms by the launching thread while the grid runs, with the number of blocks
-    // that have ended. May throw to stop the grid.
+    // The launching thread calls this function every 50 ms while the grid runs. It passes the
+    // number of blocks that have ended. The function may throw to stop the grid.
     std::function<void(uint64_t)> poll;
-    // Receives the text that the kernel prints, in whole calls of printf. Any worker may call it at
-    // any time.
+    // Receives the text that the kernel prints. Each call passes the text of whole printf calls.
+    // Any worker may call it at any time.
     std::function<void(const std::string&)> print;
 };
 

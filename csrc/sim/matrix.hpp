@@ -60,14 +60,17 @@ enum class Element : uint8_t {
     }
 }
 
-// Reads the element type that a modifier names ("f16"). Returns false if it names none.
+// Sets `element` to the type that a modifier names ("f16"). Returns false if the modifier names no
+// type.
 [[nodiscard]] bool element_named(std::string_view name, Element& element);
 
 // How the handler MatrixKind::product computes. The arithmetic of tensor cores was recorded on an
 // H200 or is published; see matrix_arithmetic.hpp.
 enum class Arithmetic : uint8_t {
-    fused,      // exact products, aligned and truncated, then added and rounded once
-    in_halves,  // fp8 on tensor cores without fp8: two fused sums of halves, to which c is added
+    fused,  // Exact products are aligned and truncated, then added and rounded once
+    // fp8 on tensor cores without fp8 units. It adds two fused sums of half-precision products to
+    // c.
+    in_halves,
     integers,
     bits_and,  // and.popc
     bits_xor,  // xor.popc
@@ -75,28 +78,31 @@ enum class Arithmetic : uint8_t {
 
 inline constexpr int most_fragment_registers = 16;
 
-// d = a b + c for tiles of m x 8; or a load, store or transposition of fragments.
+// Describes d = a b + c for tiles of m x 8, or a load, store or transposition of fragments.
 struct Matrices {
     Locator d[most_fragment_registers], a[most_fragment_registers], b[most_fragment_registers],
         c[most_fragment_registers];
-    uint8_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;  // registers per tile
-    // The number of tiles of this product, and the distance in registers between their operands.
+    // The number of registers per tile.
+    uint8_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;
+    // The number of tiles of this product. The steps are the distances in registers from one tile's
+    // operands to the next tile's.
     uint8_t tiles = 1, a_step = 0, b_step = 0, c_step = 0, d_step = 0;
     uint8_t m = 16;
     uint16_t k = 0;
     Element a_type{}, b_type{}, c_type{}, d_type{};
     Arithmetic arithmetic = Arithmetic::fused;
-    uint8_t fraction_bits = 25;  // fused: bits that are kept below the largest exponent
-    uint8_t result_bits = 23;    // fused: fraction bits of a 32-bit result
-    uint8_t step = 0;            // fused: number of products that are added at once
-    bool saturates = false;      // for integers
-    bool row_a = true;           // MatrixKind::in_floats: the layout of a and b
+    // For `fused`: the number of bits that are kept below the largest exponent.
+    uint8_t fraction_bits = 25;
+    uint8_t result_bits = 23;  // for `fused`: the number of fraction bits of a 32-bit result
+    uint8_t step = 0;          // for `fused`: the number of products that are added at once
+    bool saturates = false;    // true if integer results are saturated
+    bool row_a = true;         // for MatrixKind::in_floats: true if the matrix is stored by rows
     bool row_b = false;
-    bool pairs = false;  // doubles are in pairs of registers (machine code)
+    bool pairs = false;  // true if doubles are in pairs of registers, as in machine code
 
-    // For loads and stores. ldmatrix, stmatrix: `count` matrices of 8 rows with 16 bytes. wmma: the
-    // operand whose fragment is accessed, of m x n x k, by rows or columns with this stride in
-    // elements.
+    // The following members are for loads and stores. ldmatrix and stmatrix access `count` matrices
+    // with 8 rows of 16 bytes. wmma accesses the fragment of one operand of an m x n x k product.
+    // Its rows or columns are `stride` elements apart.
     Locator address = no_operand, stride = no_operand;
     ptx::Space space = ptx::Space::shared;
     bool transposed = false;

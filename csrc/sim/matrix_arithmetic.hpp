@@ -27,13 +27,15 @@
 namespace coalesce::sim::COALESCE_ISA {
 
 inline constexpr int tile_rows = 16, tile_columns = 8;
-inline constexpr int most_k = 64;  // elements, or words of bits
+// The largest number of elements, or of 32-bit words of single bits, along k.
+inline constexpr int most_k = 64;
 
 // The fields of a floating-point format.
 struct Fields {
     int exponent, fraction;
-    int unused = 0;        // lowest bits without meaning
-    bool infinite = true;  // has infinities; otherwise the largest exponent is used for numbers
+    int unused = 0;  // the number of lowest bits without meaning
+    // True if the format has infinities. Otherwise its largest exponent is used for numbers.
+    bool infinite = true;
     [[nodiscard]] constexpr int bias() const { return (1 << (exponent - 1)) - 1; }
 };
 
@@ -101,7 +103,7 @@ inline double value_of(Fields f, uint32_t bits) {
     return sign * std::ldexp(double(s), (e ? e : 1) - f.bias() - f.fraction);
 }
 
-// Rounds a sum to 32 bits, towards zero. If it is too large, the result is infinite.
+// Rounds a sum to 32 bits, towards zero. A sum that is too large becomes infinite.
 inline uint32_t to_float_bits(double v, uint32_t kept) {
     const float f = float(v);
     uint32_t bits = std::bit_cast<uint32_t>(f);
@@ -116,7 +118,8 @@ inline uint32_t to_half_bits(double v) {
     return (bits & 0x7fffu) == 0 ? 0 : bits;
 }
 
-// The operands and results of one tile: bits of elements, or words of bits.
+// The operands and results of one tile. They hold the bits of elements, or words with 32 single
+// bits.
 struct Tile {
     alignas(64) uint32_t a[most_k][tile_rows];
     alignas(64) uint32_t b[most_k][tile_columns];
@@ -124,7 +127,8 @@ struct Tile {
     alignas(64) uint32_t d[tile_columns][tile_rows];
 };
 
-// Operands split into fields. A separate struct, so that its memory is reused.
+// The operands, split into fields. This is a separate struct so that its memory is reused for the
+// next tile.
 struct Apart {
     Numbers<tile_rows, most_k> a;
     Numbers<tile_columns, most_k> b;
@@ -177,7 +181,7 @@ inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Ti
     }
 }
 
-// Writes infinities and NaNs where a sum has them.
+// Writes the infinities and NaNs to the result, where a sum has them.
 inline void put_specials(const Matrices& x, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const bool to_half = x.d_type == Element::f16;
@@ -186,7 +190,7 @@ inline void put_specials(const Matrices& x, int first, int last, Tile& t) {
             double v = value_of(fc, t.c[j][i]);
             for (int k = first; k < last; ++k)
                 v += value_of(fa, t.a[k][i]) * value_of(fb, t.b[k][j]);
-            if (v - v == 0) continue;  // finite
+            if (v - v == 0) continue;  // the sum is finite
             const uint32_t infinite = to_half ? 0x7c00 : 0x7f800000,
                            nan = to_half ? 0x7fff : 0x7fffffff;
             const uint32_t sign = to_half ? 0x8000 : 0x80000000;

@@ -1,14 +1,11 @@
 // Loads and stores of matrices: ldmatrix and stmatrix (LDSM, STSM), wmma.load and wmma.store.
-//
-// METHOD
-// ldmatrix loads matrices with 8 rows of 16 bytes. Lanes 8n to 8n + 7 provide the addresses of the
-// rows of matrix n, and each lane receives 4 bytes of every matrix. Observers that count get one
-// event: an access of 16 bytes by each lane that provides an address. A checker must know which
-// thread reads which bytes. It gets events for the parts that each lane receives: 4 bytes, or twice
-// 2 bytes of a transposed matrix.
-//
+// METHOD ldmatrix loads matrices with 8 rows of 16 bytes. Lanes 8n to 8n + 7 provide the addresses
+// of the rows of matrix n, and each lane receives 4 bytes of every matrix. Observers that count get
+// one event: an access of 16 bytes by each lane that provides an address. A checker must know which
+// thread reads which bytes. So a checker gets an event for each part that a lane receives. This is
+// one part of 4 bytes, or two parts of 2 bytes if the matrix is transposed.
 // PTX does not say how wmma.load accesses memory. Here each register of a fragment is read
-// separately; its adjacent bytes are read in one access.
+// separately. One access reads all adjacent bytes of a register.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +30,7 @@ inline RowPart row_part(bool transposed, int lane, int part) {
     return {lane / 4, uint32_t(lane % 4 * 4)};
 }
 
-// Op::operand[5] is the member mask of PTX. The address is in the table.
+// Op::operand[5] is the member mask of PTX. The address register is in Program::matrices.
 template <Watch watch, Access access>
 void access_matrices(Warp& w, const Op& op) {
     if (w.mask != all_lanes) throw_part_of_warp(w, op);
@@ -49,7 +46,7 @@ void access_matrices(Warp& w, const Op& op) {
     w.mask = x.count == 4 ? all_lanes : (1u << (matrix_rows * x.count)) - 1;
     Resolved r;
     resolve<watch, ptx::Space::shared>(w, rows, access, r);
-    alignas(16) std::byte nowhere[row_bytes] = {};  // a target for rows that cannot be accessed
+    alignas(16) std::byte nowhere[row_bytes] = {};  // replaces rows that cannot be accessed
     std::byte* host[warp_size];
     uint64_t address[warp_size];
     for (int i = 0; i < matrix_rows * x.count; ++i) {
@@ -111,12 +108,14 @@ inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
     // For m8n32, the fragments are those of the transposed 32 x 8 product.
     const bool turned = x.m == 8 && x.n == 32;
     const bool halves = x.m != 8 || turned;
-    const auto across_k = [&](int register_in_tile, int tile_row) {  // in the order of a
+    // The order of the elements of a.
+    const auto across_k = [&](int register_in_tile, int tile_row) {
         const int half = halves ? 8 * (register_in_tile & 1) : 0;
         const int step = halves ? register_in_tile >> 1 : register_in_tile;
         return Place{tile_row + half + group, 4 * each * step + each * member + e};
     };
-    const auto down_k = [&](int register_in_tile, int tile_column) {  // in the order of b
+    // The order of the elements of b.
+    const auto down_k = [&](int register_in_tile, int tile_column) {
         return Place{4 * each * register_in_tile + each * member + e, tile_column + group};
     };
     const auto other = [](Place p) { return Place{p.column, p.row}; };

@@ -26,8 +26,9 @@ enum class MbarrierUpdate : uint8_t {
     arrive_expect,       // arrive.expect_tx
     arrive_drop_expect,  // arrive_drop.expect_tx
     expect,
-    complete,     // complete_tx
-    arrive_more,  // cp.async.mbarrier.arrive: increases the expected arrivals by one, and arrives
+    complete,  // complete_tx
+    // cp.async.mbarrier.arrive: increases the number of expected arrivals by one, and arrives.
+    arrive_more,
 };
 
 class Mbarrier {
@@ -65,7 +66,8 @@ class Mbarrier {
         set(pending() + 1, expected(), bytes());
         return "";
     }
-    // Bytes that have not arrived: positive if they were announced, negative if they arrived first.
+    // Adds to the bytes that have not arrived. Their number is positive if bytes were announced
+    // before they arrived, and negative if they arrived first.
     [[nodiscard]] const char* expect_bytes(int64_t more) {
         const int64_t sum = bytes() + more;
         if (sum > most_bytes || sum < -most_bytes)
@@ -73,7 +75,7 @@ class Mbarrier {
         set(pending(), expected(), int32_t(sum));
         return "";
     }
-    // Begins the next phase if this one is complete.
+    // Begins the next phase if this phase is complete.
     void turn() {
         if (pending() != 0 || bytes() != 0) return;
         set(expected(), expected(), 0);

@@ -18,7 +18,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-inline constexpr uint32_t bulk_unit = 16;  // sizes and addresses are multiples of this many bytes
+// Sizes and addresses of bulk copies are multiples of this number of bytes.
+inline constexpr uint32_t bulk_unit = 16;
 
 // Resolves the shared-memory addresses of the mbarriers of the lanes in w.mask.
 template <Watch watch>
@@ -66,7 +67,8 @@ inline void announce_lane(Warp& w, const Op& op, ptx::Space space, Access access
     w.block->announce->access(w.block->observer, w, event);
 }
 
-// Restricts w.mask to one lane during `act`, because checkers read the active lanes from it.
+// Restricts w.mask to one lane while `act` runs, because checkers read the active lanes from
+// w.mask.
 template <class F>
 inline void as_lane(Warp& w, int lane, F&& act) {
     const LaneMask all = w.mask;
@@ -109,8 +111,9 @@ void land(Block& block, const BulkCopy& copy) {
         });
 }
 
-// mbarrier.init, arrive and similar. Operand 5 is the address, 1 the number of arrivals or bytes,
-// and 0 receives the state that arrive returns (optional).
+// Executes mbarrier.init, arrive and similar instructions. Operand 5 is the address, and operand 1
+// the number of arrivals or bytes. Operand 0 is optional and receives the state that arrive
+// returns.
 template <Watch watch>
 void mbarrier_update(Warp& w, const Op& op) {
     const auto kind = op.get<MbarrierOperand>().update;
@@ -168,7 +171,7 @@ void mbarrier_update(Warp& w, const Op& op) {
                         arrive(1);
                         break;
                     default:
-                        break;  // inval
+                        break;  // mbarrier.inval: nothing to count
                 }
                 if (kind != MbarrierUpdate::inval) {
                     if (kind != MbarrierUpdate::expect) b.turn();
@@ -200,8 +203,8 @@ void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
     }
 }
 
-// mbarrier.test_wait, try_wait. Operand 5 is the address, 0 a predicate, and 1 the state that an
-// arrival returned, or the parity of a phase.
+// Executes mbarrier.test_wait and try_wait. Operand 5 is the address, and operand 0 the predicate.
+// Operand 1 is the state that an arrival returned, or the parity of a phase.
 template <Watch watch>
 void mbarrier_wait(Warp& w, const Op& op) {
     Resolved r;
@@ -233,7 +236,7 @@ void mbarrier_wait(Warp& w, const Op& op) {
     result = (result & ~given) | done;
 }
 
-// The bulk copy of one lane, with its addresses in shared and global memory.
+// The bulk copy of one lane. `shared` and `global` are its addresses.
 struct Bulk {
     uint32_t bytes;
     uint64_t shared, global;
@@ -295,7 +298,8 @@ inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access
         });
 }
 
-// cp.async.bulk.shared.global. Operands 2 and 3 are the mbarrier's address and an offset from it.
+// Executes cp.async.bulk.shared.global. Operand 2 is the mbarrier's address, and operand 3 an
+// offset from it.
 template <Watch watch>
 void bulk_copy_to_shared(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {
@@ -323,7 +327,8 @@ void bulk_copy_to_shared(Warp& w, const Op& op) {
     });
 }
 
-// cp.async.bulk.global.shared. It is performed at once, because no thread could observe a delay.
+// Executes cp.async.bulk.global.shared. The copy is performed at once, because no thread could
+// observe a delay.
 template <Watch watch>
 void bulk_copy_to_global(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {

@@ -27,16 +27,19 @@ enum class Shape : uint8_t {
 
 // One executed memory instruction of one warp.
 struct MemoryEvent {
-    uint32_t pc = 0;  // Program::instructions
+    uint32_t pc = 0;  // an index into Program::instructions
     ptx::Space space = ptx::Space::global;
     Access access = Access::load;
     Shape shape = Shape::scattered;
-    uint8_t bytes = 0;                    // per lane, for all its elements
-    LaneMask mask = 0;                    // active lanes; never empty
-    uint64_t first = 0;                   // address of lane 0, if shape is not scattered
-    const uint64_t* addresses = nullptr;  // addresses of the active lanes, if shape is scattered
+    uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
+    LaneMask mask = 0;   // The active lanes. There is always at least one.
+    uint64_t first = 0;  // The address of lane 0. Only valid if the shape is not scattered.
+    // The addresses of the active lanes. Only valid if the shape is scattered.
+    const uint64_t* addresses = nullptr;
     const Op* op = nullptr;
-    const Block* of = nullptr;  // for shared memory of another block of the cluster: that block
+    // The block whose shared memory is accessed, if it is another block of the cluster. Otherwise
+    // null.
+    const Block* of = nullptr;
     // The address of a lane. Addresses in shared and local memory start at 0.
     [[nodiscard]] uint64_t address(int lane) const {
         if (shape == Shape::scattered) return addresses[lane];
@@ -54,14 +57,15 @@ inline int64_t stride_of(const MemoryEvent& e) {
     return other ? 0 : int64_t(stride);
 }
 
-// The host memory for the lanes' addresses, all checked.
+// The host memory for the addresses of the lanes. All addresses have been checked.
 struct Resolved {
     Shape shape = Shape::scattered;
     // Other host threads may access it, so atomics must be atomic on the host.
     bool shared_by_blocks = false;
     LaneMask mask = 0;
-    std::byte* host = nullptr;   // of lane 0, if shape is not scattered
-    std::byte* lane[warp_size];  // of each active lane, if shape is scattered
+    std::byte* host = nullptr;  // The memory for lane 0. Only valid if the shape is not scattered.
+    // The memory for each active lane. Only valid if the shape is scattered.
+    std::byte* lane[warp_size];
 };
 
 // The reason why an access is not possible.
@@ -86,8 +90,8 @@ struct FaultText {
 // The handler of the trap instruction, which throws LaunchError.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 
-// Throws the error for an mbarrier that is used wrongly, a bulk copy of a wrong size and the like.
-// Each '#' in the text stands for the next number.
+// Throws the error for wrong use of an instruction, such as a bulk copy of a wrong size. Each '#'
+// in the text stands for the next number.
 [[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, std::string_view why,
                                std::initializer_list<uint64_t> numbers = {});
 
@@ -100,19 +104,20 @@ struct FaultText {
 // Throws the error for a call through a pointer that is not the address of a function.
 [[noreturn]] void throw_no_function(const Warp& warp, const Op& op, bool null);
 
-// "kernel naive, line 14:   sum += ..." for an operation, for messages.
+// Returns a place for messages: "kernel naive, line 14:   sum += ..."
 [[nodiscard]] std::string where(const Program& program, const Op& op);
 
-// "thread (3, 0, 0) in block (2, 1, 0)"
+// Returns a name such as "thread (3, 0, 0) in block (2, 1, 0)".
 [[nodiscard]] std::string thread_name(const Warp& warp, int lane);
 
-// "b[64, 3]" for a byte offset from the start of a buffer. The offset may be outside the buffer.
+// Returns a name such as "b[64, 3]" for a byte offset from the start of a buffer. The offset may be
+// outside the buffer.
 [[nodiscard]] std::string element(const Buffer& buffer, int64_t offset);
 
-// "`b` has shape (64, 32), float32"
+// Returns a description such as "`b` has shape (64, 32), float32".
 [[nodiscard]] std::string describe(const Buffer& buffer);
 
-// "lanes 0, 3-31"
+// Returns a list such as "lanes 0, 3-31".
 [[nodiscard]] std::string lane_list(LaneMask mask);
 
 }  // namespace coalesce::sim

@@ -35,7 +35,8 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
         return different ? Shape::scattered : Shape::uniform;
     }
     if (last != A(first + (warp_size - 1) * bytes)) return Shape::scattered;
-    const int by = std::countr_zero(bytes);  // a shift is much faster than a multiplication
+    // Shift by this number, because a shift is much faster than a multiplication.
+    const int by = std::countr_zero(bytes);
     A different = 0;
     for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(first + (A(i) << by)));
     return different ? Shape::scattered : Shape::consecutive;

@@ -16,9 +16,9 @@ namespace coalesce::sim::COALESCE_ISA {
 
 // The words of a full warp at a constant stride, beginning with those of lane 0.
 struct Words {
-    std::byte* host = nullptr;  // null: the words cannot be moved in this way
-    int64_t stride = 0;         // bytes between neighbouring lanes
-    // Accessible bytes of the same memory before the first and after the last word.
+    std::byte* host = nullptr;  // null if the words cannot be moved in this way
+    int64_t stride = 0;         // the distance in bytes between neighbouring lanes
+    // The numbers of bytes of the same memory before the first word and after the last word.
     uint64_t before = 0, behind = 0;
 };
 
@@ -45,7 +45,7 @@ inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
     return shape_of(a, mask, bytes);
 }
 
-// The stride of a full warp's addresses, if the access can be made as Words.
+// Returns the stride of a full warp's addresses, if the access can be made as Words.
 template <Watch watch, class A>
 inline int64_t stride_of_words(Warp& w, const Op& op, const A* a, uint32_t bytes) {
     const bool pairs = op.memory().form == AddressForm::pair;
@@ -78,8 +78,8 @@ inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access acces
     }
 }
 
-// Finds the words that a full warp accesses: in shared memory through a 32-bit address register, or
-// in global memory through a 64-bit register or a pair.
+// Finds the words that a full warp accesses. The address register has 32 bits for shared memory.
+// For global memory, it has 64 bits or is a pair.
 template <Watch watch, ptx::Space space, Access access, int words>
 inline Words find_words(Warp& w, const Op& op) {
     constexpr uint32_t bytes = 4 * words;
@@ -113,7 +113,7 @@ inline Words find_words(Warp& w, const Op& op) {
     return {host + (first - address), stride, before, size - before - span.bytes};
 }
 
-// Moves words between neighbouring registers from d on and memory.
+// Moves words between memory and neighbouring registers. The first register is d.
 template <Access access, int words>
 inline void move_words(uint32_t* d, Words at) {
     const auto move = [](uint32_t* d, std::byte* host, int64_t stride) {

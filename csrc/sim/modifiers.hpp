@@ -19,7 +19,7 @@ namespace coalesce::sim {
 // not words: Modifiers::take_type() reads them.
 class Word {
   public:
-    constexpr Word() = default;  // no modifier
+    constexpr Word() = default;  // this is an empty Word: it stands for no modifier
     template <size_t n>
     consteval Word(const char (&text)[n]) : number_(number_of(text)) {
         if (number_ == 0) throw "not in the list of words";
@@ -32,31 +32,31 @@ class Word {
   private:
     static constexpr std::string_view list[] = {
         "",
-        // for several kinds of instructions
+        // Modifiers of several kinds of instructions.
         "sync", "aligned", "ftz", "sat", "relu", "satfinite", "rn", "rz", "rm", "rp", "rna", "rni",
         "rzi", "rmi", "rpi", "lo", "hi", "wide", "cc", "wrap", "clamp", "l", "r", "up", "down",
         "to",
-        // arithmetic
+        // Modifiers of arithmetic.
         "approx", "full", "NaN", "xorsign", "abs", "noftz", "s16x2", "u16x2", "e4m3x2", "e5m2x2",
         "tf32", "pack", "finite", "infinite", "number", "notanumber", "normal", "subnormal",
         "shiftamt", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16",
-        // comparisons
+        // Modifiers of comparisons.
         "eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu",
         "num", "nan", "and", "or", "xor",
-        // operations between lanes, barriers
+        // Modifiers of barriers and of operations between lanes.
         "bfly", "idx", "all", "any", "uni", "ballot", "popc", "add", "min", "max", "arrive", "red",
         "wait", "warp", "parity", "expect_tx", "expect_tx_only", "noComplete", "noinc", "init",
         "inval", "arrive_drop", "complete_tx", "test_wait", "try_wait", "mbarrier",
-        // memory
+        // Modifiers of memory instructions.
         "exch", "cas", "inc", "dec", "v2", "v4", "v8", "global", "shared", "shared::cta",
         "shared::cluster", "local", "const", "param", "param::entry", "param::func", "async",
         "bulk", "bulk_group", "commit_group", "wait_group", "wait_all",
         "mbarrier::complete_tx::bytes", "L2::cache_hint", "tensor", "tile", "1d", "2d", "3d", "4d",
         "5d", "multicast::cluster",
-        // orders, scopes and cache hints
+        // Memory orders, scopes and cache hints.
         "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster",
         "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified",
-        // matrices
+        // Modifiers of instructions on matrices.
         "m8n8", "trans", "x1", "x2", "x4", "b16"};
     static constexpr uint8_t number_of(std::string_view text) {
         for (size_t n = 1; n < std::size(list); ++n) {

@@ -1,4 +1,4 @@
-// Module memory at a given address, for several modules that share one memory.
+// Lays out the memory of a module at a given address. Several modules can then share one memory.
 #pragma once
 
 #include <memory>

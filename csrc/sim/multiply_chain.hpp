@@ -26,7 +26,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Neighbouring lanes that the host processes at once.
+// The number of neighbouring lanes that the host processes at once.
 #if defined(__AVX512F__)
 struct Floats {
     static constexpr int count = 16;
@@ -82,15 +82,16 @@ inline Floats words_of(const std::byte* host, Stride stride, int lane) {
 }
 
 struct Factors {
-    const std::byte *x, *y;  // addresses for lane 0
+    const std::byte *x, *y;  // the addresses of the two factors for lane 0
 };
-// Memory for the factors of a chain, without initialization.
+// Memory for the factors of a chain. It is not initialized, which saves time.
 struct FactorsOfChain {
     alignas(Factors) std::byte memory[longest_chain * sizeof(Factors)];
     Factors* begin() { return reinterpret_cast<Factors*>(memory); }
 };
 
-// sum += x0 * y0, then x1 * y1, ...: each product and addition is rounded once (fused).
+// Adds x0 * y0 to the sum, then x1 * y1, and so on. Each product and its addition are rounded once
+// (fused).
 template <class X, class Y>
 inline void add_products_at(float* sum, const Factors* begin, const Factors* end, X x, Y y) {
     for (int lane = 0; lane < warp_size; lane += Floats::count) {
@@ -113,11 +114,11 @@ inline void add_products(float* sum, const Factors* begin, const Factors* end, i
     add_products_at(sum, begin, end, x, y);
 }
 
-// Finds the words that the first loads of all products read, or the second loads. The next load
-// often has the same address register with another offset.
+// Finds the words that the first loads of all products read. A second finder does the same for the
+// second loads. The next load often has the same address register with another offset.
 struct FactorFinder {
     Words words;
-    int64_t offset = 0;  // of the previous load
+    int64_t offset = 0;  // the offset of the previous load
 
     bool find(Warp& w, const Op& load) {
         const MemoryOperand& at = load.memory();
@@ -145,10 +146,11 @@ inline void multiply_chain(Warp& w, const Op& op) {
         alignas(64) float sum[warp_size];
         std::memcpy(sum, w.lanes<const float>((&op)[2].operand[3]), sizeof sum);
         FactorsOfChain factors;
-        Factors *first = factors.begin(), *last = first;  // not yet added
-        int64_t strides[2] = {};                          // their strides
+        // The range of factors that have not been added yet.
+        Factors *first = factors.begin(), *last = first;
+        int64_t strides[2] = {};  // the strides of x and y for these factors
         FactorFinder x, y;
-        const Op* product = nullptr;  // the last product
+        const Op* product = nullptr;  // the last product that was resolved
         while (at != end) {
             if (!at->loads_factor) {
                 at->run(w, *at);

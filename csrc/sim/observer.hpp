@@ -33,9 +33,9 @@ namespace coalesce::sim {
 
 // The events, and the function that handles each of them.
 enum class Hook : uint16_t {
-    // void start(Block&): a block starts.
+    // void start(Block&): a block is about to start.
     start = 1 << 0,
-    // void finish(const Block&): all its threads have left.
+    // void finish(const Block&): all threads of the block have left the kernel.
     finish = 1 << 1,
     // void segment(const Warp&, uint32_t op, LaneMask): a path executes the operations from `op` to
     // Program::segment_end[op].
@@ -48,9 +48,9 @@ enum class Hook : uint16_t {
     // void access(const Warp&, const MemoryEvent&): a memory instruction is about to move its data.
     access = 1 << 5,
     // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*):
-    // these lanes make an access that is not allowed. If an observer listens, the lanes do not
-    // access memory, and the kernel continues; otherwise it ends with a MemoryFault. An observer
-    // that listens also gets accesses by name to the frame's own local memory.
+    // these lanes make an access that is not allowed. If an observer listens, the faulting lanes do
+    // not access memory, and the kernel continues. Otherwise the kernel ends with a MemoryFault. An
+    // observer that listens also gets accesses by name to the frame's own local memory.
     fault = 1 << 6,
     // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that these lanes
     // issued are complete.
@@ -66,7 +66,8 @@ enum class Hook : uint16_t {
     // void complete(const Block&, uint32_t barrier): a barrier of the block opens.
     complete = 1 << 11,
     // void misuse(const Warp&, const Op&, int lane, const std::string&): free() is used wrongly;
-    // the text says how. If an observer listens, the kernel continues; otherwise this is an error.
+    // the text says how. If an observer listens, the kernel continues. Otherwise the kernel ends
+    // with an error.
     misuse = 1 << 12,
 };
 
@@ -74,7 +75,8 @@ enum class Hook : uint16_t {
 class Hooks {
   public:
     constexpr Hooks() = default;
-    constexpr Hooks(Hook hook) : bits_(uint16_t(hook)) {}  // NOLINT: a set with one event
+    // NOLINT: the conversion is implicit, because an event is a set with one element.
+    constexpr Hooks(Hook hook) : bits_(uint16_t(hook)) {}
     [[nodiscard]] constexpr bool has(Hook hook) const { return (bits_ & uint16_t(hook)) != 0; }
     friend constexpr Hooks operator|(Hooks a, Hooks b) {
         a.bits_ |= b.bits_;

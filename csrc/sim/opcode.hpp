@@ -12,7 +12,7 @@
 namespace coalesce::sim {
 
 enum class OpCode : uint16_t {
-    unknown,  // no row has this spelling
+    unknown,  // no row of the table has this spelling
 #define COALESCE_OPERATION(code, spelling, select, pipe, traits, sentence) code,
 #include "sim/ops.inc"
 #undef COALESCE_OPERATION
@@ -28,13 +28,13 @@ inline constexpr size_t operation_count = [] {
 
 // The execution unit of a multiprocessor that executes an instruction without memory access.
 enum class Pipe : uint8_t {
-    other,    // none of the following, or unknown
+    other,    // none of the following units, or the unit is not known
     fp32,     // 32-bit floating-point arithmetic: FFMA, FADD, FMUL
     fp64,     // 64-bit floating-point arithmetic
-    alu,      // integers, logic, comparisons
-    xu,       // conversions, transcendental functions
+    alu,      // integer arithmetic, logic and comparisons
+    xu,       // conversions and transcendental functions
     tensor,   // matrix products
-    by_type,  // in ops.inc only: fp32 or fp64, depending on the instruction's type
+    by_type,  // Used in ops.inc only. The type of the instruction chooses between fp32 and fp64.
 };
 
 // A row of the table.
@@ -42,10 +42,10 @@ struct Operation {
     OpCode code = OpCode::unknown;
     std::string_view spelling;
     Pipe pipe = Pipe::other;
-    uint32_t traits = 0;  // a sum of the constants in traits.hpp
+    uint32_t traits = 0;  // the sum of some constants of traits.hpp
     std::string_view sentence;
     [[nodiscard]] bool has(uint32_t trait) const { return (traits & trait) != 0; }
-    // Spellings of machine code are in capitals.
+    // The spelling of machine code has capital letters.
     [[nodiscard]] bool is_machine_code() const {
         return !spelling.empty() && spelling[0] >= 'A' && spelling[0] <= 'Z';
     }
@@ -58,8 +58,9 @@ struct Operation {
     return operations()[static_cast<size_t>(code)];
 }
 
-// The operation of a whole opcode: the one with the longest spelling that is a prefix of the
-// opcode, up to a dot. "bar.warp.sync" is bar_warp, "bar.sync" is bar, "nonsense.u32" is unknown.
+// Returns the operation of a whole opcode: the one with the longest spelling that is a prefix of
+// the opcode, up to a dot. "bar.warp.sync" is bar_warp, "bar.sync" is bar, "nonsense.u32" is
+// unknown.
 [[nodiscard]] OpCode opcode_named(std::string_view opcode);
 
 }  // namespace coalesce::sim

@@ -42,10 +42,10 @@ COALESCE_SELECT(select_video)
 COALESCE_SELECT(select_vote)
 COALESCE_SELECT(select_vset)
 COALESCE_SELECT(select_warp_barrier)
-// Parts of select_arithmetic.
+// The parts of select_arithmetic.
 COALESCE_SELECT(select_half)
 COALESCE_SELECT(select_rounding)
-// A part of select_convert.
+// This is a part of select_convert.
 COALESCE_SELECT(select_fp8)
 #undef COALESCE_SELECT
 

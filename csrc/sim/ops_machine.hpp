@@ -42,7 +42,7 @@ inline void put_words(Warp& w, Locator at, F&& of) {
     }
 }
 
-// The same for a pair of registers; of(lane) returns a 64-bit value.
+// The same function for a pair of registers: of(lane) returns a 64-bit value.
 template <class F>
 inline void put_pairs(Warp& w, Locator at, F&& of) {
     uint32_t* const d = w.lanes<uint32_t>(at);
@@ -69,7 +69,7 @@ struct MachineHandler {
     Handler run;
 };
 
-// Whether the table has a handler for each operation from number `first` on, in order.
+// Returns true if the table has a handler for each operation from number `first` on, in order.
 template <size_t n>
 constexpr bool are_in_order(const MachineHandler (&handlers)[n], size_t first) {
     for (size_t i = 0; i < n; ++i) {

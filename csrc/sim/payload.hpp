@@ -26,37 +26,38 @@
 
 namespace coalesce::sim {
 
-// Memory. The address register is operand 5 of the op. It has 32 or 64 bits, or is a pair of 32-bit
-// registers (machine code).
+// The form of an address. The address register is operand 5 of the op. It has 64 bits (wide) or 32
+// bits (narrow), or is a pair of 32-bit registers in machine code.
 enum class AddressForm : uint8_t { wide, narrow, pair };
 
 struct MemoryOperand {
     int64_t offset = 0;  // added to the address register
-    uint8_t bytes = 0;   // per lane, for all its elements
+    uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
     // The family of the address (ptx/address_families.hpp). `family_renewed`: its stride may have
     // changed since the last op with this family, or since the start of the segment.
     uint8_t family = ptx::AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;
-    bool frame_relative = false;  // relative to the frame's local memory
-    bool in_cluster = false;      // in the shared memory of the cluster
+    bool frame_relative = false;  // the address is relative to the frame's local memory
+    bool in_cluster = false;      // the address is in the shared memory of the cluster
     // For plain runs; see multiply_chain.hpp.
-    bool read_once : 1 = false;  // a load in a chain: no other instruction reads the loaded value
+    // This is a load in a chain, and no other instruction reads the loaded value.
+    bool read_once : 1 = false;
     // The address register has the same value as in the previous load of the chain.
     bool same_address : 1 = false;
 };
 
-// cp.async. Operand 5 is the global address, 0 the shared address, 1 the number of bytes to read, 2
-// a predicate that disables reading.
+// cp.async. Operand 5 is the global address, operand 0 the shared address, and operand 1 the number
+// of bytes to read. Operand 2 is a predicate that disables reading.
 struct AsyncCopyOperand {
     MemoryOperand source;
     int32_t destination_offset = 0;
     bool narrow_destination = false;
-    bool negated = false;  // negates the predicate
+    bool negated = false;  // the predicate is negated
 };
 
-// cp.async.bulk. Operand 5 is the global address, 0 the shared address, 1 the size, 2 and 3 the
-// mbarrier's address and an offset from it.
+// cp.async.bulk. Operand 5 is the global address, operand 0 the shared address, and operand 1 the
+// size. Operand 2 is the mbarrier's address, and operand 3 an offset from it.
 struct BulkCopyOperand {
     MemoryOperand global;
     int32_t shared_offset = 0;
@@ -65,8 +66,9 @@ struct BulkCopyOperand {
 
 struct MbarrierOperand {
     MemoryOperand memory;
-    MbarrierUpdate update = MbarrierUpdate::init;  // the update, unless the instruction waits
-    bool generic = false;                          // the address is generic
+    // What the instruction does to the mbarrier, unless it waits.
+    MbarrierUpdate update = MbarrierUpdate::init;
+    bool generic = false;    // the address is generic
     bool by_parity = false;  // the instruction waits for a parity, not for a state
 };
 
@@ -79,38 +81,39 @@ struct BankOperand {
 // An instruction on matrices. The address register of loads and stores is in the table.
 struct MatrixOperand {
     MemoryOperand memory;
-    uint32_t index = 0;  // in Program::matrices
+    uint32_t index = 0;  // an index into Program::matrices
 };
 
 // A copy of a box; the address register is that of the tensor map.
 struct TensorCopyOperand {
     MemoryOperand memory;
-    uint32_t index = 0;  // in Program::tensor_copies
+    uint32_t index = 0;  // an index into Program::tensor_copies
 };
 
 // A product of a warpgroup, whose operands are in shared memory.
 struct WarpgroupOperand {
     MemoryOperand memory;
-    uint32_t index = 0;  // in Program::warpgroup_products
+    uint32_t index = 0;  // an index into Program::warpgroup_products
 };
 
-// cp.async.wait: waits until at most this many of the latest groups are pending, or for all.
+// cp.async.wait: waits until at most `pending` of the latest groups are not complete. If `all` is
+// true, it waits for all groups.
 struct AsyncGroups {
     uint32_t pending = 0;
     bool all = false;
 };
 
-// Control flow.
+// Payloads of control flow.
 struct Branch {
-    uint32_t target = 0;         // op
-    bool skips_guarded = false;  // made by a decoder: branches around the following guarded op
-    bool spins = false;          // closes a loop that only reads memory (find_spins)
+    uint32_t target = 0;         // the number of an op
+    bool skips_guarded = false;  // A decoder added this branch. It skips the following guarded op.
+    bool spins = false;  // the branch closes a loop that only reads memory; see find_spins()
 };
 struct BranchTable {
-    uint32_t table = 0;  // in Program::tables
+    uint32_t table = 0;  // an index into Program::tables
 };
 struct Call {
-    uint32_t site = 0;  // in Program::calls
+    uint32_t site = 0;  // an index into Program::calls
 };
 // Machine code: jumps to the code offset in a register.
 struct Jump {
@@ -121,27 +124,27 @@ struct Jump {
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
 struct BarrierOperand {
     BarrierKind kind = BarrierKind::sync;
-    bool negated = false;       // negates the predicate that is reduced
-    bool of_warpgroup = false;  // it is the warpgroup's own: wgmma.wait_group
+    bool negated = false;       // the predicate that is reduced is negated
+    bool of_warpgroup = false;  // the barrier belongs to a warpgroup: wgmma.wait_group
 };
 // Machine code: BSSY, BSYNC, BREAK and BMOV name one of the barriers B0 to B15.
 struct ReconvergenceBarrier {
     int8_t number = 0;
-    uint32_t meeting = 0;  // BSSY: the op where lanes are expected to reconverge
+    uint32_t meeting = 0;  // for BSSY: the op at which lanes are expected to reconverge
 };
 struct WarpSync {
     bool splits = false;  // groups of lanes with different member masks continue separately
 };
 
-// Operations between lanes.
+// Payloads of operations between lanes.
 struct ShuffleOperand {
     ShuffleMode mode = ShuffleMode::up;
 };
 enum class VoteKind : uint8_t { all, any, uniform, ballot };
 struct VoteOperand {
     VoteKind kind = VoteKind::all;
-    bool negated = false;     // negates the predicate
-    bool whole_warp = false;  // VOTEU: also inactive lanes get the result
+    bool negated = false;     // the predicate is negated
+    bool whole_warp = false;  // for VOTEU: inactive lanes also get the result
 };
 
 // Comparisons. Two values have one of four relations: less, equal, greater, or unordered (an
@@ -155,11 +158,11 @@ enum class Combination : uint8_t { none, conjunction, disjunction, difference };
 struct ComparisonOperand {
     uint8_t relations = 0;
     Combination combination = Combination::none;
-    bool negated = false;  // negates the further predicate
-    uint32_t truth = 0;    // set: the value of the result if the comparison is true
+    bool negated = false;  // the further predicate is negated
+    uint32_t truth = 0;    // for `set`: the result if the comparison is true
 };
 
-// Conversions: the rounding, and what else is done to the value.
+// The rounding of a conversion.
 enum class Round : uint8_t { none, rn, rz, rm, rp, rna };
 enum class Clip : uint8_t { none, relu, sat };
 struct ConversionOperand {
@@ -174,9 +177,10 @@ struct RoundingOperand {
     bool ftz = false, saturates = false;
 };
 
-// Bits and moves.
+// Payloads of operations on bits, and of moves.
 struct TruthTables {
-    uint8_t first = 0, second = 0;  // truth tables with three inputs; PLOP3 has two results
+    // Truth tables with three inputs. PLOP3 has two results, and therefore two tables.
+    uint8_t first = 0, second = 0;
 };
 struct ShiftOperand {
     uint8_t by = 0;
@@ -184,13 +188,13 @@ struct ShiftOperand {
     bool upper = false;    // the result is the upper word
     bool wide = false;     // the operand has 64 bits
     bool wraps = false;    // the shift count is taken modulo the number of bits
-    bool negated = false;  // negates the value that is shifted
+    bool negated = false;  // the value that is shifted is negated
 };
 struct SpecialRegister {
     Special which = Special::unknown;
 };
 struct Registers {
-    uint8_t count = 0;  // elements of a vector, or adjacent registers
+    uint8_t count = 0;  // the number of a vector's elements, or of adjacent registers
 };
 struct AddressWindow {
     uint64_t start = 0;
@@ -200,21 +204,21 @@ struct AddedOffset {
     uint64_t by = 0;
 };
 struct LocalAddress {
-    uint64_t offset = 0;  // in the local memory of the frame
-    uint8_t bytes = 8;    // of the destination register
+    uint64_t offset = 0;  // the offset in the local memory of the frame
+    uint8_t bytes = 8;    // the size of the destination register
 };
 
 // Sums of machine code. Each term has a bit that says whether it is negated or inverted.
 struct CarryOperand {
     uint8_t negated = 0, inverted = 0;
-    Locator carry_in[2] = {no_operand, no_operand};  // of sums of three terms
+    Locator carry_in[2] = {no_operand, no_operand};  // the carries into a sum of three terms
 };
 struct SignOperand {
     bool negated = false, absolute = false;
 };
 struct PredicateBits {
-    uint32_t mask = 0;  // selects the predicates
-    uint8_t shift = 0;  // position of their bits in the word
+    uint32_t mask = 0;  // a bit for each selected predicate
+    uint8_t shift = 0;  // the position of the predicates' bits in the word
 };
 struct ConstantBank {
     uint8_t bank = 0;
@@ -224,7 +228,8 @@ struct ConstantBank {
 class Payload {
     template <class... Ts>
     struct List {
-        // Starts at 1; 0 for a type that is not listed.
+        // Returns the number of a payload type, starting with 1. Returns 0 for a type that is not
+        // listed.
         template <class P>
         static constexpr uint8_t number = [] {
             uint8_t n = 0, found = 0;

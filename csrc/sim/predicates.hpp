@@ -1,4 +1,5 @@
-// Predicates: one bit for each lane of a warp. How handlers combine and write them.
+// Helpers for predicates, which have one bit for each lane of a warp. They combine and write
+// predicates.
 #pragma once
 
 #include "sim/payload.hpp"

@@ -1,14 +1,12 @@
-// A kernel ready to run: PTX that was decoded once into operations on lanes.
-//
-// METHOD
-// Each PTX instruction becomes one Op, in a few cases several. An Op is a record of fixed size. It
-// has the function that executes it for a warp, the locations of its operands, and a payload
-// (payload.hpp). Virtual registers whose live ranges do not overlap share a slot, so that the
+// A kernel that is ready to run. PTX was decoded once into operations on lanes.
+// METHOD Each PTX instruction becomes one Op, in a few cases several. An Op is a record of fixed
+// size. It has the function that executes it for a warp, the locations of its operands, and a
+// payload (payload.hpp). Virtual registers whose live ranges do not overlap share a slot. So the
 // registers of a warp stay in the host's L1 cache.
-//
-// An operand is a locator: the position of a slot in the frame's registers, or, with the lowest bit
-// set, in the table of constants. Constants are registers, too (with 32 equal lanes). So the same
-// code executes an instruction with registers and with immediates.
+// An operand is a locator. It is the position of a slot in the frame's registers, or a position in
+// the table of constants if its lowest bit is set. Constants are registers, too, with the same
+// value in all 32 lanes. So the same code executes an instruction with registers and with
+// immediates.
 #pragma once
 
 #include <cstddef>
@@ -43,11 +41,13 @@ struct Op;
 // Executes an operation for the lanes of warp.mask.
 using Handler = void (*)(Warp& warp, const Op& op);
 
-// Moves data between registers and the resolved memory of a warp's addresses; see memory.hpp.
+// Moves data between registers and memory. The memory was resolved from the addresses of a warp;
+// see memory.hpp.
 struct Resolved;
 using Mover = void (*)(Warp& warp, const Op& op, const Resolved& where);
 
-// What the scheduler does at an operation. `none`: it executes the operation and continues.
+// Tells the scheduler how to execute an operation. `none` means that it runs the handler and
+// continues.
 enum class Control : uint8_t {
     none,
     // shfl, vote, match, mma, bar.warp.sync: the lanes of the member mask must reconverge.
@@ -58,38 +58,38 @@ enum class Control : uint8_t {
     call_indirect,
     ret,
     exit,
-    barrier,         // bar, barrier: waits for the threads of the block
+    barrier,         // bar, barrier: the lanes wait for the threads of the block
     join,            // lanes may reconverge at the next op
     yield,           // nanosleep: lets other warps run
-    cluster_arrive,  // barrier.cluster.arrive, wait: for the threads of the cluster
+    cluster_arrive,  // barrier.cluster.arrive and wait: for the threads of the cluster
     cluster_wait,
     // In machine code, instructions say where lanes reconverge (convergence.cpp).
     set_barrier,      // BSSY
     sync_barrier,     // BSYNC
     break_barrier,    // BREAK
-    keep_barrier,     // BMOV: a function saves its caller's barrier
-    restore_barrier,  // BMOV: and restores it
-    jump,             // to the code offset in a register
+    keep_barrier,     // BMOV: a function saves the barrier of its caller
+    restore_barrier,  // BMOV: a function restores the barrier of its caller
+    jump,             // a jump to the code offset in a register
     call_outside,     // CALL.ABS: calls code that is not in the cubin
 };
 
 // The payload is a base class, so that the small members of Op use its padding. This keeps an Op
 // small, because the loop over the ops of a segment should read little memory.
 struct Op : Payload {
-    bool loads_factor = false;      // the first of two loads that a multiply-add follows
-    OpCode code = OpCode::unknown;  // of its instruction
+    bool loads_factor = false;      // the op is the first of two loads that a multiply-add follows
+    OpCode code = OpCode::unknown;  // the opcode of the op's instruction
     Control control = Control::none;
     bool guard_negated = false;
-    bool starts = true;  // the first op of its instruction; false for further ops
+    bool starts = true;  // true for the first op of an instruction, and false for its other ops
     // The number of ops that `run` executes, starting with this one (multiply_chain.hpp)
     uint8_t length = 1;
     Handler run = nullptr;
     // For a guarded op, the handler that is run for the lanes for which the guard is true.
     Handler inner = nullptr;
-    Mover mover = nullptr;  // for memory accesses: moves the data when the addresses are known
+    Mover mover = nullptr;  // Used by memory accesses. Moves the data when the addresses are known.
     Locator operand[6] = {no_operand, no_operand, no_operand, no_operand, no_operand, no_operand};
-    Locator guard = no_operand;  // predicate
-    uint32_t pc = 0;             // index into Program::instructions
+    Locator guard = no_operand;  // the predicate that guards the op
+    uint32_t pc = 0;             // an index into Program::instructions
 
     [[nodiscard]] bool skips_guarded() const { return is<Branch>() && get<Branch>().skips_guarded; }
 };
@@ -103,16 +103,17 @@ enum class Access : uint8_t { load, store, atomic, reduction, async_copy };
 // Information on an instruction for messages and reports.
 struct InstructionInfo {
     std::string text;
-    std::string opcode;      // with its modifiers, to be shown to users: "ld.global.nc.f32"
-    Traits traits;           // properties of the instruction, for all other code
-    uint32_t ptx_line = 0;   // starts at 1
+    std::string opcode;      // with its modifiers, as users see it: "ld.global.nc.f32"
+    Traits traits;           // All other code uses these properties of the instruction
+    uint32_t ptx_line = 0;   // lines are numbered from 1
     ptx::SourceLine source;  // the line that the kernel's author wrote (ptx::Instruction::written)
     uint32_t function = 0;
-    // For memory instructions, otherwise `reg`. `generic` if only the address tells the space.
+    // The space of a memory instruction; `reg` for other instructions. It is `generic` if only the
+    // address tells the space.
     ptx::Space space = ptx::Space::reg;
     Access access = Access::load;
-    uint8_t bytes = 0;  // per lane, for all its elements
-    // The origin of its address; `parameter` is an index into the kernel's parameters.
+    uint8_t bytes = 0;  // the bytes that each lane accesses, for all its elements together
+    // The origin of the address. `parameter` is an index into the kernel's parameters.
     ptx::Origin origin;
     bool operator==(const InstructionInfo&) const = default;
     void set_opcode(std::string name) {
@@ -128,13 +129,14 @@ struct VariablePlace {
 
 struct FunctionInfo {
     std::string name;
-    uint32_t entry = 0;           // op
-    uint32_t register_bytes = 0;  // of a frame, for all lanes
-    uint32_t local_bytes = 0;     // of a frame, per lane: .local variables and .param space
-    // The part of local_bytes for arguments and results, which comes first.
+    uint32_t entry = 0;           // the first op of the function
+    uint32_t register_bytes = 0;  // the size of a frame's registers, for all lanes
+    // A frame's local memory per lane. It holds .local variables and the .param space.
+    uint32_t local_bytes = 0;
+    // The first part of local_bytes. It holds arguments and results.
     uint32_t argument_bytes = 0;
-    std::vector<VariablePlace> locals;  // the .local variables in it
-    RedZones red_zones;                 // of a frame's registers
+    std::vector<VariablePlace> locals;  // the .local variables in the frame
+    RedZones red_zones;                 // the red zones between the frame's registers
 };
 
 // A function call. The copies say which bytes of the caller's .param space go to the callee's and
@@ -146,8 +148,8 @@ struct CallSite {
     };
     std::vector<Copy> arguments;
     std::vector<Copy> results;
-    uint32_t argument_bytes = 0;  // all arguments and results
-    uint32_t function = 0;        // for a direct call
+    uint32_t argument_bytes = 0;  // the size of all arguments and results together
+    uint32_t function = 0;        // the function that a direct call calls
     enum class Builtin : uint8_t {
         none,
         vprintf,
@@ -165,7 +167,8 @@ struct ParameterInfo {
     bool pointer;
 };
 
-// Module-scope variables. There is one copy, at fixed addresses, that lives as long as the module.
+// The memory of module-scope variables. There is one copy at fixed addresses. It lives as long as
+// the module.
 struct ModuleMemory {
     struct Item {
         std::string name;
@@ -182,22 +185,26 @@ struct ModuleMemory {
 struct Schedule {
     static constexpr uint32_t no_branch = UINT32_MAX;
     static constexpr int scoreboards = 6, no_scoreboard = 7;
-    uint8_t cycles = 0;  // until the warp's next instruction; 0: not known
-    uint8_t awaits = 0;  // a bit for each scoreboard that must be clear before the instruction
+    // The cycles until the warp may issue its next instruction. 0 means that they are not known.
+    uint8_t cycles = 0;
+    // One bit for each scoreboard that must be clear before the instruction is issued.
+    uint8_t awaits = 0;
     uint8_t result = no_scoreboard;  // the scoreboard that is cleared when the result is available
     // The scoreboard that is cleared when the operands have been read.
     uint8_t operands = no_scoreboard;
-    uint32_t target = no_branch;  // for a branch: the target instruction
-    bool ends = false;            // control does not continue: an unguarded branch or exit
+    uint32_t target = no_branch;  // for a branch: the number of the target instruction
+    // True for an unguarded branch or exit: control does not continue with the next instruction.
+    bool ends = false;
 };
 
-// Additional data of a program from machine code: the constant banks, the words in them that a
-// launch fills, and the ops for code offsets.
+// Additional data of a program from machine code. It has the constant banks, the words in them that
+// a launch fills, and the ops for code offsets.
 struct MachineCode {
     static constexpr uint32_t banks = 5;
-    static constexpr uint32_t parameters = 0x210;  // in bank 0, for compute capability 9.0
-    struct Word {                                  // a constant register that the launch fills
-        uint32_t constant = 0;                     // byte offset in Program::constants
+    // The offset of the parameters in bank 0, for compute capability 9.0.
+    static constexpr uint32_t parameters = 0x210;
+    struct Word {               // a constant register that the launch fills
+        uint32_t constant = 0;  // a byte offset into Program::constants
         uint32_t bank = 0, offset = 0;
     };
     struct Variable {  // a variable of the module, in bank 3
@@ -212,11 +219,13 @@ struct MachineCode {
     std::vector<std::byte> bank[banks];
     std::vector<Word> words;
     std::vector<Variable> variables;
-    std::vector<uint32_t> op_of;     // by code offset / 16
-    std::set<uint32_t> functions;    // code offsets that a call through a pointer may have
-    std::vector<Schedule> schedule;  // by instruction
-    // For each branch: memory instructions that its two sides may execute together or one after
-    // another, because no barrier makes them reconverge before (sass/meetings.hpp).
+    std::vector<uint32_t> op_of;  // the index is the code offset / 16
+    // Code offsets of the functions that a call through a pointer may call.
+    std::set<uint32_t> functions;
+    std::vector<Schedule> schedule;  // one entry per instruction
+    // One entry per branch. It lists memory instructions that the two sides of the branch may
+    // execute together or separately. No barrier makes the sides reconverge before them
+    // (sass/meetings.hpp).
     std::map<uint32_t, std::vector<uint32_t>> meetings;
 };
 
@@ -226,13 +235,14 @@ struct Conventions {
     // Otherwise they reconverge when they arrive at the same op, at the latest at the branch's
     // reconvergence point.
     bool explicit_reconvergence = false;
-    // In a cluster, the upper byte of an address of shared memory names the block: it is the
-    // block's rank and this number. If the number is not 0, a 0 there names the block itself.
+    // The upper byte of a shared-memory address in a cluster names the block. It is the sum of this
+    // number and the block's rank. If this number is not 0, an upper byte of 0 names the block
+    // itself.
     uint32_t first_tag = 1;
     [[nodiscard]] uint32_t own_tag(uint32_t rank) const { return first_tag == 0 ? rank : 0; }
 };
 
-// The constants and banks of a launch of machine code.
+// The constant registers and constant banks of one launch of machine code.
 struct MachineConstants {
     std::vector<std::byte> constants;
     std::vector<std::byte> bank[MachineCode::banks];
@@ -242,25 +252,27 @@ struct MachineConstants {
 inline constexpr uint32_t unknown_depth_stack = 64 * 1024;
 
 struct Program {
-    std::string kernel;  // the kernel's name in C++, for messages
+    std::string kernel;  // The kernel's name in C++. Messages use it.
     std::vector<Op> ops;
-    std::vector<uint32_t> segment_end;  // op -> one past the next op that is not Control::none
-    // For plain runs. For each op, the address families that the ops from here to the end of the
-    // segment change, and those whose stride may change; see lane_strides.hpp.
+    // For each op: one past the next op whose control is not Control::none.
+    std::vector<uint32_t> segment_end;
+    // Used by plain runs; see lane_strides.hpp. For each op, it has the address families that the
+    // ops from here to the end of the segment change. It also has the families whose stride may
+    // change.
     struct FamilyChanges {
         uint64_t changed = 0, renewed = 0;
     };
     std::vector<FamilyChanges> family_changes;
-    // Op of a branch -> op where its lanes reconverge, or no_op.
+    // For each branch op: the op where its lanes reconverge, or no_op.
     std::vector<uint32_t> reconvergence;
     std::vector<InstructionInfo> instructions;
-    std::vector<FunctionInfo> functions;  // [0] is the kernel
+    std::vector<FunctionInfo> functions;  // functions[0] is the kernel
     std::vector<CallSite> calls;
-    std::vector<Matrices> matrices;                              // of instructions on matrices
-    std::vector<WarpgroupProduct> warpgroup_products;            // of wgmma
-    std::vector<TensorCopy> tensor_copies;                       // of cp.async.bulk.tensor
+    std::vector<Matrices> matrices;  // the payloads of instructions on matrices refer to these
+    std::vector<WarpgroupProduct> warpgroup_products;  // the payloads of wgmma refer to these
+    std::vector<TensorCopy> tensor_copies;  // the payloads of cp.async.bulk.tensor refer to these
     std::unordered_map<uint64_t, uint32_t> function_of_address;  // see symbols.hpp
-    std::vector<std::vector<uint32_t>> tables;                   // branch_table: ops
+    std::vector<std::vector<uint32_t>> tables;  // each table has the target ops of a branch_table
     std::vector<std::byte> constants;
     std::vector<ParameterInfo> parameters;
     uint32_t parameter_bytes = 0;
@@ -268,26 +280,31 @@ struct Program {
     // memory include the reserved bytes; the offsets that observers get do not.
     uint32_t shared_bytes = 0, reserved_shared = 0;
     std::shared_ptr<ModuleMemory> memory;
-    std::map<uint32_t, std::string> files;  // by SourceLine::file
+    std::map<uint32_t, std::string> files;  // the key is SourceLine::file
     uint32_t source_file = 0;               // the file that contains the kernel
     std::vector<std::string> source;        // lines of the CUDA source, if known
-    uint32_t local_bytes = 0;               // of a lane's stack, for the deepest chain of calls
-    bool recursive = false;  // it may recurse or call through pointers, so the depth is not known
-    bool allocates = false;  // calls malloc or free
-    bool asks_for_grid = false;      // it reads the address of a cooperative launch's workspace
-    uint32_t cluster[3] = {};        // __cluster_dims__; zeros: none
-    bool has_clusters = false;       // it can only be launched with clusters
-    uint32_t max_block_threads = 0;  // .maxntid / .reqntid product; 0: none
+    uint32_t local_bytes = 0;  // the bytes of a lane's stack for the deepest chain of calls
+    // The kernel may recurse or call through pointers, so the depth is not known.
+    bool recursive = false;
+    bool allocates = false;  // the kernel calls malloc or free
+    // The kernel reads the address of a cooperative launch's workspace.
+    bool asks_for_grid = false;
+    // The size from __cluster_dims__. Zeros mean that the kernel has none.
+    uint32_t cluster[3] = {};
+    bool has_clusters = false;  // the kernel can only be launched with clusters
+    // The product of .maxntid or .reqntid. 0 means that the kernel has neither.
+    uint32_t max_block_threads = 0;
     std::unordered_map<std::string, std::pair<uint32_t, uint32_t>>
-        shared_variables;        // offset, bytes
-    std::string dynamic_shared;  // the name of the dynamic variable, if the kernel has one
+        shared_variables;  // the offset and the size in bytes of each shared variable
+    // The name of the dynamic variable in shared memory, or an empty string.
+    std::string dynamic_shared;
     Conventions conventions;
-    std::shared_ptr<const MachineCode> machine;  // for a program from machine code
+    std::shared_ptr<const MachineCode> machine;  // null if the program is not from machine code
 };
 
 inline constexpr uint32_t no_op = UINT32_MAX;
 
-// The constants of a launch. `parameters` have the layout of the kernel's .param space.
+// Returns the constants of a launch. `parameters` have the layout of the kernel's .param space.
 struct Launch;
 [[nodiscard]] MachineConstants machine_constants(const Program& program, const Launch& launch);
 
