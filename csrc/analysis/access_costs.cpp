@@ -50,11 +50,11 @@ void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
     c.theoretical_sectors += f.sectors * words;
     c.lines += f.lines * words;
     c.ideal += std::min(f.sectors * words, model::packed_sectors(e));
-    // Nsight Compute takes equal offsets of two threads for the same address.
+    // Nsight Compute treats equal offsets of two threads as the same address.
     c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
 }
 
-// Whether lane i accesses element i, counted from the start of a line.
+// Returns whether each active lane i accesses element i of a range that starts at a line.
 bool in_order(const sim::MemoryEvent& e) {
     bool all = true;
     const int first = std::countr_zero(e.mask);
@@ -65,7 +65,7 @@ bool in_order(const sim::MemoryEvent& e) {
     return all && start % model::line_bytes == 0;
 }
 
-// If several lanes write the same address, only the last of them is returned.
+// Returns the lanes that write. If several lanes write the same address, only the last one counts.
 sim::LaneMask last_writers(const sim::MemoryEvent& e) {
     sim::LaneMask last = e.mask;
     sim::for_each_lane(e.mask, [&](int lane) {
@@ -115,7 +115,7 @@ void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) co
     add_generic_bytes(c, e);
 }
 
-// Nsight Compute counts the bytes of generic accesses as global, wherever they go.
+// Nsight Compute counts the bytes of generic accesses as global, whichever memory they access.
 void AccessCosts::add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const {
     if (program_.instructions[e.pc].space == ptx::Space::generic)
         c.distinct_bytes += uint64_t(model::footprint(e).elements) * e.bytes;
@@ -160,13 +160,14 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         if (!traits(e).passes_l1) add_global(c, e);
         return;
     }
-    // If all lanes fill with zeros and none reads, no source was announced.
+    // If no lane reads, because all lanes fill with zeros, the engine has announced no source.
     if (source_.pc != e.pc) source_.mask = 0;
     c.sourceless += source_.mask == 0;
     if (!traits(e).passes_l1 || !source_.mask) {
         add_wavefronts(c, model::copy_wavefronts(source_, e));
     } else {
-        sim::MemoryEvent from = source_, to = e;  // as in Nsight Compute's formula
+        // Nsight Compute's formula includes the lanes that the guard excludes.
+        sim::MemoryEvent from = source_, to = e;
         to.mask |= left_out_;
         to.mask = from.mask = last_writers(to);
         add_wavefronts(c, model::copy_wavefronts(from, to));

@@ -23,12 +23,12 @@ class AccessCosts {
 
     // Adds an access. Returns its wavefronts of shared memory (0 for other memory).
     uint32_t add(const sim::MemoryEvent& e) {
-        // Regular accesses all have the same cost, and are frequent. Only their number is kept.
+        // Regular accesses are frequent and all cost the same. Therefore only their number is kept.
         const bool global = e.space == ptx::Space::global;
         const bool uniform = e.shape == sim::Shape::uniform;
-        const bool regular =
-            uniform || (e.shape == sim::Shape::consecutive &&
-                        (!global || e.first % model::line_bytes == 0));  // aligned to a line
+        const bool regular = uniform || (e.shape == sim::Shape::consecutive &&
+                                         // The access starts at the start of a line.
+                                         (!global || e.first % model::line_bytes == 0));
         if (regular && (global || e.space == ptx::Space::shared) && !is_copy(e)) {
             ++regular_[e.pc].times[global][uniform];
             return global ? 0 : uniform ? 1 : uint32_t(model::groups_of(e.bytes));
@@ -36,23 +36,24 @@ class AccessCosts {
         return add_irregular(e);
     }
 
-    // An access to the shared memory of another block of the cluster. It takes no wavefronts and no
-    // sectors of this block's L1. As of every access by a generic address, Nsight Compute counts
-    // its bytes.
+    // Adds an access to the shared memory of another block of the cluster. It needs no wavefronts
+    // and no sectors in this block's L1. Nsight Compute counts its bytes, as for all generic
+    // addresses.
     void add_distant(const sim::MemoryEvent& e) { add_generic_bytes(sites_[e.pc], e); }
 
-    // Called before a copy, with the lanes that its guard excludes. For copies that bypass L1,
-    // Nsight Compute's formula counts these lanes as active, with the addresses that their
-    // registers hold.
+    // Passes the lanes that the guard of the next asynchronous copy excludes. If the copy bypasses
+    // L1, Nsight Compute's formula counts these lanes as active. It uses the addresses in their
+    // registers.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
 
-    // The counts of instruction `i`, without `executed` and `threads`.
+    // Returns the counts of instruction `i`. The members `executed` and `threads` are not set.
     [[nodiscard]] InstructionCounts of(size_t i) const;
     // Sets all counts to zero.
     void clear();
 
   private:
-    // Numbers of accesses by all lanes, as [shared, global][consecutive, uniform].
+    // How often all lanes together executed an access with a regular pattern. The first index
+    // selects shared or global memory, the second index consecutive or uniform addresses.
     struct Regular {
         uint64_t times[2][2] = {};
     };
@@ -63,7 +64,7 @@ class AccessCosts {
     static bool is_copy(const sim::MemoryEvent& e) { return e.access == sim::Access::async_copy; }
     void add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const;
     void add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const;
-    // An asynchronous copy is announced as two events: first the read, then the write.
+    // The engine announces an asynchronous copy as two events: first the read, then the write.
     void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
 
     [[nodiscard]] const sim::Traits& traits(const sim::MemoryEvent& e) const {
@@ -71,9 +72,9 @@ class AccessCosts {
     }
 
     const sim::Program& program_;
-    std::vector<Regular> regular_;          // by instruction
-    std::vector<InstructionCounts> sites_;  // by instruction: all other accesses
-    sim::LaneMask left_out_ = 0;            // for the next copy
+    std::vector<Regular> regular_;          // counts of the regular accesses, by instruction
+    std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction
+    sim::LaneMask left_out_ = 0;            // lanes that the guard of the next copy excludes
     sim::MemoryEvent source_;               // the first event of the current copy
     uint64_t source_addresses_[sim::warp_size];
 };

@@ -22,21 +22,21 @@ using sim::Access;
 
 namespace {
 
-// Local memory of threads is interleaved: a line holds one word of each lane of a warp. The base is
-// far from the addresses of arrays.
+// The local memory of the threads of a warp is interleaved: a line holds one word of each lane.
+// This base address is far from the addresses of arrays.
 constexpr uint64_t local_base = uint64_t(1) << 52, local_of_warp = uint64_t(1) << 26;
 
-// The number of rounds that a warp waits before its first request if no barrier holds it back. It
-// is pseudo-random, and depends only on the numbers of block and warp. The maximum of 64 fits how
-// far warps drift apart in naive_2d and untiled, judged by the merged reads of `a`.
+// Returns how many rounds a warp waits before its first request, if the kernel has no barriers. In
+// a round, each warp replays one request. The number is pseudo-random and depends only on the block
+// and the warp. The maximum of 64 was fitted to the merged reads of `a` in naive_2d and untiled.
 uint32_t idle_rounds(uint64_t block, uint32_t warp) {
     constexpr uint64_t most = 64;
     const uint64_t x = ((block * 64 + warp + 1) * 0x9e3779b97f4a7c15) ^ 0x5851f42d4c957f2d;
     return uint32_t(((x * 0xd6e8feb86659fd93) >> 32) * most >> 32);
 }
 
-// Adds an access of `bytes` to the lines of a request. `highest` is the highest line so far;
-// `covered` counts the bytes of each sector.
+// Adds an access of `bytes` bytes to the lines of a request. `highest` is the highest line so far.
+// `covered` counts the accessed bytes of each sector.
 void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
                 uint64_t& highest) {
     const uint64_t line = address / model::line_bytes;
@@ -56,8 +56,8 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
         uint8_t(std::min<uint32_t>(model::sector_bytes, covered[at][sector] + bytes));
 }
 
-// The cycles that L1 takes for a request with a given stride. Requests with the same stride and the
-// same position take equally long.
+// Remembers the L1 cycles of requests with a given stride. Requests with the same stride and the
+// same offset of the first address take equally long.
 class CyclesByStride {
   public:
     template <class Compute>
@@ -87,8 +87,8 @@ constexpr int requests_ahead = 12;
 // unrolled loop access the same lines.
 constexpr uint32_t most_places = 256;
 
-// Lines in which the same sectors are accessed; consecutive lines are `step` apart. If the request
-// does not have this form, `count` is 0.
+// Consecutive lines of a request, `step` apart, in which the lanes access the same sectors. If a
+// request does not have this form, `count` is 0.
 struct AlikeLines {
     LineAccess first;
     uint64_t step = 0;
@@ -149,13 +149,13 @@ void BlockRequests::add(OfWarp& own, const sim::MemoryEvent& e) {
     own.requests.push_back(r);
 }
 
-// L1 merges some partial writes: writes of some bytes of a sector that the same warp wrote last.
-// They go to L2 together. The rule is not known. In recorded kernels, none to 83 % of such writes
-// are merged; the model merges 70 %. Writes of different warps are not merged
+// L1 merges some partial writes before they go to L2. A partial write may be merged if the same
+// warp was the last writer of the sector. The rule is not known. In recorded kernels, 0 to 83 % of
+// such writes are merged; the model merges 70 %. Writes of different warps are not merged
 // (`transpose/naive_read`).
 class PartialWrites {
   public:
-    // Returns the sectors that go to L2.
+    // Returns the sectors that must be sent to L2.
     uint8_t left_of(const LineAccess& a) {
         const uint8_t parts = a.sectors & ~a.whole;
         if (!parts) return a.sectors;
@@ -213,9 +213,9 @@ struct CacheReplay::Machine {
     model::BlockSchedule schedule;
     model::RequestCoalescer coalescer;
     model::L2Cache second;
-    uint64_t merged = 0;         // sectors
-    std::vector<Misses> misses;  // by instruction, as L2 reports them
-    // Lines that DRAM is fetching. If two lines share an entry, the older one is forgotten.
+    uint64_t merged = 0;         // number of sectors merged
+    std::vector<Misses> misses;  // misses with L2's answers, by instruction
+    // A line that DRAM is fetching. If two lines share a table entry, the older one is forgotten.
     struct Arrival {
         uint64_t line = ~uint64_t(0);
         double time = 0;
@@ -369,18 +369,18 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
     Filtered result;
     model::L1Cache cache(share_bytes_);
     std::vector<size_t> next(requests.warps_.size());
-    std::vector<uint32_t> idle(next.size());  // rounds before a warp's first request
+    std::vector<uint32_t> idle(next.size());  // rounds that a warp waits before its first request
     if (!has_barriers_)
         for (uint32_t warp = 0; warp < next.size(); ++warp)
             idle[warp] = idle_rounds(block.linear, warp);
-    std::vector<PartialWrites> unwritten(next.size());  // by warp
+    std::vector<PartialWrites> unwritten(next.size());  // partial writes that L1 holds, by warp
     LineAccess lines[sim::warp_size];
     CyclesByStride cycles_by_stride;
     requests.places_.resize(most_places * sim::warp_size);
     // If the cache is large compared with a request, the lines of one request cannot evict each
     // other.
     const bool keeps_a_request = share_bytes_ >= 8 * model::line_bytes * sim::warp_size;
-    // The last request, if it was a regular load. In many kernels the next request loads the same
+    // The last request if it was a regular load, because the next request often loads the same
     // lines.
     BlockRequests::Request last{};
     uint64_t last_sectors = 0;
@@ -393,7 +393,7 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
             any = true;
             if (idle[warp] && idle[warp]--) continue;
             const BlockRequests::Request& r = own[next[warp]++];
-            // The requests of different warps are far apart in memory.
+            // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(&r + requests_ahead);
             if (r.pc == BlockRequests::pause) {
                 result.cycles += uint32_t(r.first);
@@ -478,7 +478,7 @@ Filtered CacheReplay::filter(const sim::Block& block, BlockRequests& requests,
     return result;
 }
 
-// The first round is complete. Decides whether there is time to replay the whole grid.
+// Runs after the first round of blocks. Decides whether there is time to replay the whole grid.
 void CacheReplay::decide() {
     const double of_a_block = double(first_round_lines_) / double(first_round_);
     const auto affordable = uint64_t(double(most_lines_) / std::max(1.0, of_a_block));
@@ -488,7 +488,7 @@ void CacheReplay::decide() {
     waiting_.erase(waiting_.lower_bound(limit_), waiting_.end());
 }
 
-// Runs the multiprocessors until they need a block that has not been simulated yet.
+// Advances the modelled multiprocessors until they need a block that is not simulated yet.
 void CacheReplay::advance(bool ended) {
     if (!ended && first_round_ended_ < first_round_) return;
     machine_->schedule.leave_out(double(blocks_ - limit_) / double(first_round_));
@@ -498,7 +498,7 @@ void CacheReplay::advance(bool ended) {
 // Starts blocks in free slots. Returns false if the next block has not been simulated yet, or if no
 // block is left.
 bool CacheReplay::fill(bool ended) {
-    // As long as all slots are in use, no further block is needed.
+    // If all slots are in use, no further block is needed.
     while (next_block_ < limit_ && machine_->schedule.has_place()) {
         const auto found = waiting_.find(next_block_);
         if (found == waiting_.end()) {
@@ -540,8 +540,8 @@ CacheResult CacheReplay::finish() {
     c.add(l1_counts_);
     c.l2_merged = machine_->merged;
     if (retired_ == 0 || retired_ >= blocks_) return result;
-    // The remaining blocks behave like the second half: the same rates in L2, the same shares in
-    // L1.
+    // The remaining blocks are assumed to behave like the second half. They have the same rates in
+    // L2 and the same shares in L1.
     const double left = double(blocks_ - retired_);
     const double later = left / double(std::max<uint64_t>(1, retired_ - retired_at_half_));
     const double whole = double(blocks_) / double(retired_);

@@ -35,14 +35,14 @@ struct Filtered;
 
 namespace coalesce::analysis {
 
-// How often the loads of an instruction missed L1.
+// Counts how often the loads of an instruction missed L1.
 struct Misses {
     uint64_t requests = 0;
-    uint64_t missed = 0;  // requests with at least one line that was not in L1
-    uint64_t lines = 0;   // lines that were not in L1
-    uint64_t read = 0;    // such lines whose read reached the L2 model
-    uint64_t slow = 0;    // such lines that DRAM answered, or that DRAM was already fetching
-    uint64_t cycles = 0;  // of L1, for all requests of the instruction
+    uint64_t missed = 0;  // requests that missed at least one line in L1
+    uint64_t lines = 0;   // lines that L1 missed
+    uint64_t read = 0;    // missed lines whose read reached the L2 model
+    uint64_t slow = 0;    // missed lines that DRAM answered or was already fetching
+    uint64_t cycles = 0;  // L1 cycles of all requests of the instruction
     void add(const Misses& other);
     [[nodiscard]] double cycles_per_request() const { return double(cycles) / double(requests); }
 };
@@ -50,9 +50,10 @@ struct Misses {
 // The result of the replay, for the whole grid.
 struct CacheResult {
     model::CacheCounts counts;
-    std::vector<Misses> misses;  // by instruction, for the replayed blocks
-    // Operations per warp in the replayed blocks: the average over all warps, the average of each
-    // block's slowest warp, and the slowest warp of all.
+    std::vector<Misses> misses;  // misses in the replayed blocks, by instruction
+    // Numbers of operations per warp in the replayed blocks. `operations` is the average over all
+    // warps. `most_in_block` takes the slowest warp of each block and averages over the blocks.
+    // `most` is the number of the slowest warp of all.
     double operations = 0, most_in_block = 0, most = 0;
     double atomics = 0;  // cycles that L2 needs for atomics
 
@@ -68,7 +69,7 @@ struct CacheResult {
 class BlockRequests {
   public:
     explicit BlockRequests(uint32_t warps) : warps_(warps) {}
-    // Of accesses to shared memory, only the number of wavefronts is kept.
+    // Records an access. For accesses to shared memory, it keeps only the number of wavefronts.
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
@@ -82,14 +83,16 @@ class BlockRequests {
   private:
     friend class CacheReplay;
     struct Request {
-        // For a regular request, the address of lane 0. For a scattered one, the index of its first
-        // address in `addresses_`. For a pause, its cycles.
+        // A regular request stores the address of lane 0 here. A scattered request stores the index
+        // of its first address in `addresses_`. A pause stores its number of cycles.
         uint64_t first;
-        int32_t stride;  // distance between neighbouring lanes; for a scattered request, its mask
+        // The distance in bytes between neighbouring lanes. A scattered request stores its lane
+        // mask here.
+        int32_t stride;
         uint32_t pc : 31;
         uint32_t scattered : 1;
     };
-    // The pc of a pause, which stands for accesses to shared memory.
+    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
     static constexpr uint32_t pause = (1u << 31) - 1;
     struct OfWarp {
         std::vector<Request> requests;
@@ -100,10 +103,10 @@ class BlockRequests {
     void clear();
     std::vector<OfWarp> warps_;
     std::vector<uint64_t> addresses_;
-    std::vector<model::L1Cache::Place> places_;  // of lines in L1; one row for each request
+    std::vector<model::L1Cache::Place> places_;  // places of lines in L1, one row per request
 };
 
-// One object for each launch. Its host threads share it.
+// Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {
   public:
     // `most_lines` is an approximate limit on the lines that are looked up in L1 caches.
@@ -143,26 +146,30 @@ class CacheReplay {
     const uint32_t resident_;  // blocks that a multiprocessor holds
     const uint32_t share_bytes_;
     const uint64_t most_lines_;
-    std::vector<Effect> effects_;  // by instruction
-    // By instruction: an atomic that adds floating-point numbers.
+    std::vector<Effect> effects_;  // effect of each instruction
+    // For each instruction, whether it is an atomic that adds floating-point numbers.
     std::vector<uint8_t> adds_floats_;
     bool has_barriers_ = false;
 
     std::mutex mutex_;
-    uint64_t limit_;  // blocks to replay
+    uint64_t limit_;  // number of blocks to replay
     uint64_t first_round_ = 0, first_round_ended_ = 0, first_round_lines_ = 0;
-    std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;  // by block
+    // Results of the L1 replay for blocks that have not started on the modelled GPU, by block
+    // number.
+    std::map<uint64_t, std::shared_ptr<const model::Filtered>> waiting_;
     std::unique_ptr<model::AtomicUnits> atomics_;
     struct Machine;  // the multiprocessors and what they share: L2 and the coalescer
     std::unique_ptr<Machine> machine_;
     uint64_t next_block_ = 0, retired_ = 0;
-    model::CacheCounts l1_counts_;  // of the blocks that have retired
-    std::vector<Misses> misses_;    // by instruction
+    model::CacheCounts l1_counts_;  // L1 counts of the retired blocks
+    std::vector<Misses> misses_;    // misses, by instruction
     uint64_t blocks_ended_ = 0, warps_ended_ = 0;
-    uint64_t operations_ = 0;      // executed by all these warps
-    uint64_t most_in_blocks_ = 0;  // the sum over the blocks of the most that one warp executed
-    uint64_t most_ = 0;            // the most that any warp executed
-    model::CacheCounts at_half_;   // of L2, when half of the blocks had retired
+    uint64_t operations_ = 0;  // operations of all warps
+    // The most operations of one warp in a block, summed over the blocks.
+    uint64_t most_in_blocks_ = 0;
+    uint64_t most_ = 0;  // the most operations of one warp
+    // The counts of L2 when half of the blocks had retired.
+    model::CacheCounts at_half_;
     uint64_t retired_at_half_ = 0;
 };
 
@@ -203,8 +210,8 @@ class CacheObserver {
     }
 
   private:
-    // Selects the requests of another block. The blocks of a worker may alternate if they wait for
-    // each other.
+    // Switches to the requests of another block. A worker alternates between blocks if they wait
+    // for each other.
     void select(const sim::Block* block) {
         const auto found = requests_.find(block);
         current_ = block;

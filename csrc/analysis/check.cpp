@@ -128,8 +128,8 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::local) return check_local(w, e);
 }
 
-// Whether a plain read of a cell can neither be an error nor change the cell. This fast test
-// succeeds for nearly every read.
+// Whether a plain read of a cell is known to be correct and does not change the cell. This fast
+// test succeeds for nearly every read.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
     const BlockOrder& order = at.block.order;
     const Stamp& w = cell.write;
@@ -142,8 +142,8 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
                r.lane == at.me.lane && r.extra == other;
     };
     if (same(a) || same(b)) return true;
-    // Both kept reads are of other warps or blocks. A write that races with this read also races
-    // with one of them.
+    // If both kept reads are of other warps or blocks, this read need not be kept. A write that
+    // races with it also races with one of them.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
@@ -169,8 +169,8 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     const bool copies = shared && e.access == Access::async_copy;
     const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
     LaneMask lanes = e.mask;
-    // If all lanes read the same address, one check suffices: for the first lane, with the last
-    // lane as a second reader.
+    // If all lanes read the same address, one check for the first lane suffices. The last lane is
+    // kept as a second reader.
     const bool one_for_all = reads && !in.traits.strong && e.shape == Shape::uniform;
     if (one_for_all) lanes &= -lanes;
     sim::for_each_lane(lanes, [&](int lane) {
@@ -268,8 +268,9 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
     keep_read(at, cell, other);
 }
 
-// Copies and products see what threads wrote only behind a fence (PTX ISA, "Async proxy"). Any
-// fence of the block counts, so that no correct kernel is reported.
+// Asynchronous copies and matrix products see the data that threads wrote only after a fence (PTX
+// ISA, "Async proxy"). A fence by any thread of the block counts, so that no correct kernel is
+// reported.
 void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
     const Stamp& w = cell.write;
     if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;
@@ -290,15 +291,15 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
             return;
         }
         if (r.block == me.block && r.warp == me.warp) {
-            // Reads by the same warp: two lanes and the later time are kept.
+            // The same warp has read this cell before. Keep two of its lanes and the later time.
             if (me.extra == me.lane) me.extra = r.lane != me.lane ? r.lane : r.extra;
             me.time = r.time;
             r = me;
             return;
         }
     }
-    // Both kept reads are of other warps. Reads of two different blocks detect more races than
-    // reads of two warps.
+    // Both kept reads are of other warps. One is replaced. Two reads of different blocks detect
+    // more races than two reads of one block.
     const bool replace_first =
         me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
     cell.read[replace_first ? 0 : 1] = me;
@@ -306,7 +307,8 @@ void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
 
 void CheckObserver::write(const Place& at, Cell& cell) {
     const Stamp w = cell.write;
-    // The memory still holds what `w` wrote, unless atomics or volatile writes changed it since.
+    // Whether the memory still holds the value of the write `w`. Atomics or volatile writes may
+    // have changed it.
     const bool untouched = !cell.is(Cell::has_strong);
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
         conflict(at, w, w.lane, untouched);

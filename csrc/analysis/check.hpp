@@ -20,7 +20,7 @@
 
 namespace coalesce::analysis {
 
-// How the source declares a shared variable, if this is known.
+// The declaration of a shared variable in the source, if it is known.
 struct ArrayShape {
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
@@ -31,17 +31,18 @@ struct ArrayShape {
 struct CheckedInstruction {
     sim::Traits traits;
     const char* verb = "";  // "write"
-    uint16_t copied = 0;    // bit mask: bytes of a lane's read that are only stored elsewhere
-    // A plain read of an address on which the same thread then uses compare-and-swap.
+    // A bit mask of the bytes that a lane reads only to store them elsewhere.
+    uint16_t copied = 0;
+    // True for a plain read of an address that the same thread then updates with compare-and-swap.
     bool guesses = false;
 };
 
-// For each instruction, the bytes that the kernel reads only to copy them: nothing but a store
-// reads their register. Copied structures include the padding between their members, which may be
+// For each instruction, returns which bytes it reads only to copy them: only a store reads their
+// register. A copied structure includes the padding between its members, and this padding may be
 // uninitialized.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
 
-// For each instruction, whether it is a plain load from exactly the address of a compare-and-swap
+// For each instruction, returns whether it is a plain load from the address of a compare-and-swap
 // in the same function. Such a load provides the first value of a loop, as in the atomicAdd() for
 // double of the CUDA C++ Programming Guide. An outdated value does no harm: the compare-and-swap
 // fails, and the loop repeats.
@@ -75,7 +76,7 @@ class CheckObserver {
 
     // Called after the run. Reports memory of malloc() to which the kernel kept no pointer.
     void lost_memory();
-    // Called if the run ended with this error.
+    // Called if an error ended the run. Reports this error.
     void stopped(const std::string& message, FindingKind kind);
 
     [[nodiscard]] Findings& findings() { return findings_; }
@@ -89,15 +90,15 @@ class CheckObserver {
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
-    // Whether a lane's access to shared memory is outside the variable from which its address is
+    // Whether a lane accesses shared memory outside the variable from which its address is
     // computed.
     [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
     void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
                           uint64_t address);
-    // Starts a frame of local memory for these lanes. Its variables are uninitialized.
+    // Starts a frame of local memory for these lanes. All its variables are uninitialized.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
-    // Whether a thread that has ended had passed the barrier before.
+    // Whether a thread that has ended had already passed the barrier.
     [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
     [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
 
@@ -118,8 +119,8 @@ class CheckObserver {
     void conflict_with(const Place& at, const Recent& recent, bool both_write);
     // Reports two accesses that are not ordered.
     void conflict(const Place& at, const Stamp& then, uint32_t lane_then, bool both_write);
-    // Two strong accesses do not race unless the scope of one does not include the other's thread.
-    // But their order may hold only if the warp runs in lockstep.
+    // Checks two strong accesses. They race only if the scope of one of them does not include the
+    // other's thread. Without a race, their order may still depend on a warp that runs in lockstep.
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
     void stale(const Place& at, const Stamp& then);
@@ -133,21 +134,22 @@ class CheckObserver {
     [[nodiscard]] Actor actor(const std::string& what, const sim::Warp& w, uint32_t pc,
                               int lane) const;
     void find_shared_variables(const std::map<std::string, ArrayShape>& shapes);
-    // The array that contains a place, for messages, and its number, for groups of findings.
+    // Returns the array that contains a place, for messages. array_number() returns its number, for
+    // groups of findings.
     [[nodiscard]] const sim::Buffer* array_of(const Place& at) const;
     [[nodiscard]] uint32_t array_number(const Place& at) const;
 
     const sim::Program& program_;
     const sim::Launch& launch_;
     std::vector<CheckedInstruction> instructions_;
-    std::vector<uint32_t> buffer_hints_;  // by instruction
+    std::vector<uint32_t> buffer_hints_;  // the buffer of the last access, by instruction
     uint32_t shared_bits_ = 4, global_bits_ = 4;
-    std::vector<sim::Buffer> shared_variables_;  // by offset
-    // By instruction: the shared variable from which its address is computed, or -1.
+    std::vector<sim::Buffer> shared_variables_;  // sorted by offset
+    // For each instruction, the shared variable from which its address is computed, or -1.
     std::vector<int> home_;
     GlobalShadow global_;
     Findings findings_;
-    // What the threads that arrived at a cluster's barrier have made visible.
+    // The accesses that threads made visible when they arrived at a cluster's barrier.
     struct ClusterArrivals {
         ClockPtr known;
         bool complete = false;
@@ -162,11 +164,11 @@ class CheckObserver {
 
 static_assert(sim::Observer<CheckObserver>);
 
-// Runs a program that was decoded for Watch::faults, on one host thread. An error that ends the
-// kernel is reported as a finding, too.
+// The result of run_checked(), which runs a program on one host thread. The program must be decoded
+// for Watch::faults. An error that ends the kernel is also reported as a finding.
 struct Checked {
     std::vector<Finding> findings;
-    uint64_t left_out = 0;  // findings beyond the limit on groups
+    uint64_t left_out = 0;  // findings beyond the maximum number of groups
 };
 [[nodiscard]] Checked run_checked(const sim::Program& program, sim::Launch launch,
                                   sim::AddressSpace& memory,

@@ -112,8 +112,8 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
                                    [&](const Actor& a) { return a.pc == op.pc; });
     if (!known && everyone) barrier.arrivals.push_back(here);
     if (op.operand[2] != sim::no_operand) barrier.counts = true;
-    // `unbound` lanes arrive alone only because the scheduler released them. On a GPU they would
-    // have waited.
+    // The scheduler may have released `unbound` lanes, so that they arrive without the others. On a
+    // GPU they would have waited.
     const bool part = w.current.mask != w.live && !w.unbound;
     if (instructions_[op.pc].traits.aligned && part)
         barrier.parts.push_back({w.index, w.current.mask, here});
@@ -199,9 +199,9 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
     return false;
 }
 
-// Whether a thread that ended after this op must have passed the barrier. This is the case if all
-// threads that pass the barrier later reach the op, and no path leads from the op to a barrier. A
-// thread that returned early did not do this.
+// Returns whether a thread that ended after this op must have passed the barrier. Two conditions
+// must hold. All threads that pass the barrier later reach the op, and no path leads from the op to
+// a barrier. For a thread that returned early, they do not hold.
 bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];
@@ -221,7 +221,7 @@ bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
                 visit(at + 1);
         }
     };
-    // The ops that can be reached from `from` without passing `without`.
+    // Returns the ops that a path from `from` reaches without passing `without`.
     const auto reached = [&](uint32_t from, uint32_t without) {
         std::vector<bool> seen(program_.ops.size());
         std::vector<uint32_t> open{from};

@@ -1,4 +1,4 @@
-// The texts of the checker's findings about memory.
+// Writes the messages of the checker's findings about memory.
 #include <algorithm>
 #include <bit>
 #include <cstring>

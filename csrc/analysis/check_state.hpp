@@ -9,14 +9,15 @@ namespace coalesce::analysis {
 struct CheckObserver::BlockState {
     BlockOrder order;
     SharedShadow shared;
-    // Whether each byte of .local variables is still unwritten: [warp][lane][offset].
+    // For each byte of .local variables, whether it is still unwritten. The order is
+    // [warp][lane][offset].
     std::vector<uint8_t> unwritten;
-    // Barriers that threads wait at: where each path reached the barrier, and whether in divergent
-    // code.
+    // A barrier at which threads wait.
     struct Barrier {
-        std::vector<Actor> arrivals;  // the first arrival at each instruction
-        bool counts = false;          // the barrier is for a given number of threads
-        // Parts of warps that arrived. Their other lanes may still leave the kernel.
+        std::vector<Actor> arrivals;  // the first arrival at each instruction that waits here
+        bool counts = false;          // the barrier waits for a given number of threads
+        // A part of a warp that has arrived. The other lanes of the warp may still leave the
+        // kernel.
         struct Part {
             uint32_t warp;
             sim::LaneMask lanes;
@@ -25,9 +26,9 @@ struct CheckObserver::BlockState {
         std::vector<Part> parts;
     };
     std::array<Barrier, sim::barrier_count> barriers;
-    // When a thread of the block last executed fence.proxy.async.
+    // The time at which a thread of the block last executed fence.proxy.async.
     uint32_t proxy_fence = 0;
-    // For each thread, the op before the exit by which it ended, or no_op.
+    // For each thread that has ended, the op before its exit; for all others, no_op.
     std::vector<uint32_t> last_op;
 };
 
@@ -36,15 +37,17 @@ struct CheckObserver::Place {
     const sim::MemoryEvent& event;
     const CheckedInstruction& instruction;
     BlockState& block;
-    SharedShadow* memory = &block.shared;  // of the block that owns the shared memory
+    // The shadow of the block that owns the shared memory.
+    SharedShadow* memory = &block.shared;
     bool shared = false;
-    // For global memory: one bool for each byte, or null if all are initialized.
+    // For global memory, one bool per byte, true if the byte is uninitialized. Null if all bytes
+    // are initialized.
     bool* undefined = nullptr;
     uint32_t lane = 0;
-    uint32_t buffer = 0;   // for global memory
+    uint32_t buffer = 0;   // number of the buffer, for global memory
     uint64_t granule = 0;  // number of the granule in the buffer or in shared memory
-    uint64_t offset = 0;   // the first accessed byte, from the same start
-    uint64_t end = 0;      // one past the last accessed byte of the granule
+    uint64_t offset = 0;   // offset of the first accessed byte from the same start
+    uint64_t end = 0;      // offset one past the last accessed byte of the granule
     Stamp me = {};
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then) const {
         return block.order.ordered(then, lane_then, me.warp, lane);

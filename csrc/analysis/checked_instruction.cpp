@@ -47,8 +47,8 @@ class Addresses {
             const bool sum = code == add && in.traits.pipe == sim::Pipe::other;
             const bool same = code == cvta || code == mov;
             const auto names = registers(in.text);
-            // The first name in a guarded instruction is its predicate, and the instruction may not
-            // write its register. The first name in a store is the address.
+            // In a guarded instruction, the first name is the predicate, and the instruction may
+            // not write its registers. In a store, the first name is the address.
             const bool stores = code == st || code == red;
             if (names.empty() || in.text[0] == '@' || stores) continue;
             const Register written{in.function, names[0]};
@@ -87,8 +87,8 @@ class Addresses {
 
 std::vector<uint16_t> copied_bytes(const sim::Program& program) {
     using enum sim::OpCode;
-    // In a load, the written registers precede the address. In a store, the stored registers follow
-    // it.
+    // In a load, the registers that it writes precede the address. In a store, the registers that
+    // it reads follow the address.
     std::set<std::pair<uint32_t, std::string_view>> used;  // by function
     for (const sim::InstructionInfo& in : program.instructions) {
         std::string_view text = in.text;

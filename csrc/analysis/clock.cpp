@@ -16,8 +16,8 @@ bool implies(const Knowledge& a, const Knowledge& b) {
            (b.lanes & ~a.lanes) == 0 && a.time >= b.time;
 }
 
-// Removes entries that other entries of the same block imply. `entries` must be sorted; the entry
-// of a whole block is the last one of the block.
+// Removes entries that other entries of the same block imply. `entries` must be sorted, so that the
+// entry for a whole block is the last one of this block.
 void simplify(std::vector<Knowledge>& entries) {
     size_t kept = 0;
     for (size_t first = 0; first < entries.size();) {

@@ -1,4 +1,4 @@
-// Vector clocks: which events of other threads are known to have happened before.
+// Vector clocks record which events of other threads are known to have happened before.
 //
 // METHOD
 // Each block counts its own time. The time advances at each event that can order accesses: a
@@ -45,10 +45,10 @@ class Clock {
     template <class F>
     bool any_of_block(uint32_t block, F&& holds) const;
 
-    std::vector<Knowledge> entries_;  // sorted by block and warp; no entry implies another
+    std::vector<Knowledge> entries_;  // sorted by block and warp; no entry is implied by another
 };
 
-// The union of what both clocks include.
+// Returns a clock that includes everything that one of the clocks includes.
 [[nodiscard]] ClockPtr join(const ClockPtr& a, const ClockPtr& b);
 [[nodiscard]] ClockPtr join(const ClockPtr& a, std::vector<Knowledge> more);
 

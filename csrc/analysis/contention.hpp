@@ -3,8 +3,8 @@
 // METHOD
 // The assembler implements some atomics as a loop around a compare-and-swap (ATOMS.CAST.SPIN). The
 // number of iterations depends on other warps of the block that use the same address. It therefore
-// differs from run to run. This is also true for the effect on uninitialized memory. The counts of
-// such kernels are not called exact (python/coalesce/profiling/exactness.py).
+// differs from run to run. If the memory is uninitialized, the result of the atomic differs, too.
+// The counts of such kernels are not called exact (python/coalesce/profiling/exactness.py).
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,12 @@ class ContentionObserver {
     void contend(const sim::Warp& w, const sim::MemoryEvent& e);
 
     GroupedCounts* groups_;
-    std::vector<uint8_t> spins_;                                                   // by instruction
-    std::vector<uint64_t> contended_;                                              // by instruction
-    std::map<std::pair<const sim::Block*, uint64_t>, const sim::Warp*> swapping_;  // by address
+    // Whether each instruction is a compare-and-swap in such a loop.
+    std::vector<uint8_t> spins_;
+    // How often another warp may cause further iterations, by instruction.
+    std::vector<uint64_t> contended_;
+    // The first warp that used each address of a block.
+    std::map<std::pair<const sim::Block*, uint64_t>, const sim::Warp*> swapping_;
 };
 static_assert(sim::Observer<ContentionObserver>);
 

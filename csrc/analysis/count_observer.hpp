@@ -15,7 +15,7 @@ class CountObserver {
     static constexpr sim::Hooks hooks =
         sim::Hook::segment | sim::Hook::diverged | sim::Hook::access | sim::Hook::finish;
 
-    // If `groups` is not null, the counts of each block are added to its group there.
+    // If `groups` is not null, the counts of each block are also added to the block's group there.
     explicit CountObserver(const sim::Program& program, GroupedCounts* groups = nullptr)
         : program_(program),
           groups_(groups),
@@ -32,7 +32,8 @@ class CountObserver {
         runs_[op].threads += count_lanes(mask);
     }
 
-    // A branch around an EXIT does not count: lanes that exit never reconverge.
+    // A branch around an EXIT does not count as divergence, because lanes that exit never
+    // reconverge.
     void diverged(const sim::Warp&, const sim::Op& op) { diverged_[op.pc] += !op.skips_guarded(); }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
@@ -44,10 +45,11 @@ class CountObserver {
         wavefronts_ = costs_.add(e);
     }
 
-    // The wavefronts of shared memory of the last access, for observers later in the list.
+    // The wavefronts of the last access to shared memory, for the observers that follow in the
+    // list.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
-    // Adds what was counted since the last clear().
+    // Adds everything counted since the last clear() to `counts`.
     void add_to(Counts& counts) const;
     void clear();
 
@@ -58,8 +60,9 @@ class CountObserver {
 
     const sim::Program& program_;
     GroupedCounts* groups_;
-    std::vector<Runs> runs_;          // by the op at which a segment starts
-    std::vector<uint64_t> diverged_;  // by instruction; see InstructionCounts
+    std::vector<Runs> runs_;  // indexed by the op at which a segment starts
+    // How often lanes diverged, by instruction. See InstructionCounts.
+    std::vector<uint64_t> diverged_;
     AccessCosts costs_;
     uint32_t wavefronts_ = 0;
 };

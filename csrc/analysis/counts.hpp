@@ -34,35 +34,34 @@ struct Listing {
 [[nodiscard]] std::shared_ptr<const Listing> listing_of(const sim::Program& program);
 
 struct Counts {
-    std::vector<InstructionCounts> instructions;  // by instruction
+    std::vector<InstructionCounts> instructions;  // one entry per instruction
     std::shared_ptr<const Listing> listing;       // describes the same instructions
     // Adds the counts of other blocks or launches. Throws LaunchError if they are of another
     // kernel.
     void add(const Counts& other);
     bool operator==(const Counts& other) const;
-    // The sum over the instructions with this space and kind of access.
+    // Returns the sum over the instructions with this memory space and this kind of access.
     [[nodiscard]] InstructionCounts sum(ptx::Space space, sim::Access access) const;
     [[nodiscard]] uint64_t executed() const;
     [[nodiscard]] uint64_t threads() const;
-    // The input of the time model, for `blocks` blocks with `warps` warps each. The arrays have
-    // `buffer_bytes` in total. Defined in work.cpp.
+    // Returns the input of the time model for `blocks` blocks with `warps` warps each.
+    // `buffer_bytes` is the total size of the arrays. work.cpp defines this function.
     [[nodiscard]] model::Work work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
                                    const sim::MachineCode* machine = nullptr,
                                    const CacheResult* caches = nullptr) const;
-    // The counts under Nsight Compute's names.
+    // Returns the counts under Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
     void add_tensor_cores(std::map<std::string, double>& metrics) const;
 };
 
-// Counts of groups of blocks.
+// The counts of each group of blocks.
 struct GroupedCounts {
     std::unordered_map<uint64_t, uint32_t> group_of;  // by linear block number
     std::vector<Counts> groups;
     std::mutex mutex;
 
-    // Adds the observer's counts to the group of `block`. All of them belong to this block: in a
-    // launch with groups, no block waits for another, so each worker ends a block before it starts
-    // the next.
+    // Adds the observer's counts to the group of `block`. All these counts belong to `block`: a
+    // worker ends a block before it starts the next one, because no block waits for another.
     template <class O>
     void take(const sim::Block& block, O& observer) {
         {

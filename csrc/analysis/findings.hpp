@@ -2,9 +2,9 @@
 //
 // Findings belong to one group if they have the same kind, the same array, and the same source
 // lines in either order. The first finding of a group is kept, the others are counted. After
-// `most_groups` groups, findings of new groups are only counted. At the end, some findings are
-// merged into a race because they have the same cause: warnings between the same lines, and reads
-// of uninitialized memory by one side of the race.
+// At most `most_groups` groups are kept. Findings of further groups are only counted. At the end,
+// findings with the same cause as a race are merged into it. These are warnings on the same lines,
+// and reads of uninitialized memory by one side of the race.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ enum class FindingKind : uint8_t {
     uninitialized,
     race,
     same_value,  // a race in which two threads write the same value
-    lockstep,    // ordered only if the lanes of a warp run in lockstep
-    barrier,     // reached by some threads only, or in divergent code
-    warp_mask,   // of a shuffle, vote or match
-    heap,        // wrong use of free(), or memory of malloc() to which no pointer is left
+    lockstep,    // correct only if the lanes of a warp run in lockstep
+    barrier,     // a barrier reached by only some threads, or in divergent code
+    warp_mask,   // wrong lane mask of a shuffle, vote or match
+    heap,        // wrong use of free(), or malloc() memory without any pointer to it
     stale_read,  // a read through the read-only path of data that the kernel writes
     stopped,     // the kernel was stopped by a trap, an assertion or a limit
 };
@@ -48,10 +48,10 @@ struct Finding {
     std::string title;
     std::vector<std::string> details;
     std::string space;  // "global", "shared", "local"; empty if the finding is not about memory
-    std::string array;  // empty if there is no array
+    std::string array;  // empty if the access is outside all arrays
     std::vector<int64_t> index;
     int64_t offset = 0;  // bytes from the start of the array
-    uint32_t bytes = 0;  // of the access
+    uint32_t bytes = 0;  // bytes of the access
     Actor first, second;
     uint64_t count = 0;
 };
@@ -61,8 +61,8 @@ class Findings {
     explicit Findings(const sim::Program& program) : program_(program) {}
 
     // Returns the finding that represents the group of this kind, array and pair of instructions.
-    // If the group is new, sets `fresh`, and the caller fills in the finding. Returns null if there
-    // are too many groups.
+    // Returns null if there are too many groups. If the group is new, the function sets `fresh`,
+    // and the caller must fill in the finding.
     Finding* group(FindingKind kind, uint32_t first_pc, uint32_t second_pc, uint32_t array,
                    bool& fresh);
 
@@ -72,13 +72,15 @@ class Findings {
 
   private:
     static constexpr size_t most_groups = 100;
-    using Place = std::pair<uint32_t, uint32_t>;  // file and line, or an instruction without a line
+    // File and line. If the line is not known, the instruction replaces it.
+    using Place = std::pair<uint32_t, uint32_t>;
     using Group = std::tuple<FindingKind, Place, Place, uint32_t>;
     [[nodiscard]] Place place_of(uint32_t pc) const;
 
     const sim::Program& program_;
     std::vector<Finding> findings_;
-    // The groups by instruction, which is the fast test, and by line.
+    // The groups, by instructions. This table is the fast test; by_line_ has the same groups by
+    // lines.
     std::map<std::tuple<FindingKind, uint32_t, uint32_t, uint32_t>, int> by_instruction_;
     std::map<Group, int> by_line_;
     uint64_t left_out_ = 0;

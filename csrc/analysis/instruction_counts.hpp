@@ -9,37 +9,40 @@
 namespace coalesce::analysis {
 
 struct InstructionCounts {
-    uint64_t executed = 0;    // warp instructions
-    uint64_t threads = 0;     // the sum of active threads over these
-    uint64_t requests = 0;    // accesses to memory with at least one active thread
-    uint64_t accesses = 0;    // active lanes of these requests
-    uint64_t bytes = 0;       // requested by the lanes
-    uint64_t sectors = 0;     // of global and local memory
-    uint64_t lines = 0;       // of global and local memory
-    uint64_t wavefronts = 0;  // of shared memory, including the shared side of asynchronous copies
-    // Sectors (for shared memory, wavefronts) that the access would need if the elements of its
-    // active lanes were packed. If the access itself needed fewer, that smaller number.
+    uint64_t executed = 0;  // warp instructions
+    uint64_t threads = 0;   // active threads, summed over the executions
+    uint64_t requests = 0;  // accesses to memory with at least one active thread
+    uint64_t accesses = 0;  // active lanes of these requests
+    uint64_t bytes = 0;     // bytes that the active lanes request
+    uint64_t sectors = 0;   // sectors of global and local memory
+    uint64_t lines = 0;     // lines of global and local memory
+    // Wavefronts of shared memory. They include the accesses of asynchronous copies to shared
+    // memory.
+    uint64_t wavefronts = 0;
+    // The fewest sectors that could hold the elements of the active lanes without gaps. For shared
+    // memory, the fewest wavefronts. If the access itself needs fewer, this smaller number counts.
     uint64_t ideal = 0;
-    // Computed from the addresses as on Nsight Compute's source page. model/banks.hpp says where
-    // this differs from the hardware.
+    // Sectors and wavefronts, computed from the addresses as on Nsight Compute's source page.
+    // model/banks.hpp says where they differ from the hardware.
     uint64_t theoretical_sectors = 0;
     uint64_t theoretical_wavefronts = 0;
-    uint64_t ideal_wavefronts = 0;  // `ideal` for shared memory, also for asynchronous copies
-    // Requested bytes, where bytes that several lanes of a request share count once.
+    uint64_t ideal_wavefronts = 0;  // like `ideal`, for shared memory and asynchronous copies
+    // Requested bytes. A byte that several lanes of a request share counts only once.
     uint64_t distinct_bytes = 0;
-    uint64_t shared_requests = 0;  // those of `requests` that are to shared memory
+    uint64_t shared_requests = 0;  // the part of `requests` that accesses shared memory
     uint64_t sourceless =
         0;  // asynchronous copies in which no lane reads; not included in `requests`
-    // Cases in which the hardware's own counts may differ from run to run.
-    uint64_t diverged = 0;  // branches: how often lanes diverged
+    // The following counts are cases in which the hardware's own counts may differ from run to run.
+    uint64_t diverged = 0;  // for a branch: how often lanes diverged
     uint64_t unjoined =
         0;  // memory: divergences after which lanes may execute it together by chance
-    // atomics: requests with a sector that may be sent in two parts; copies that bypass L1:
-    // requests whose addresses are not consecutive
+    // For an atomic, requests with a sector that may be sent in two parts. For a copy that bypasses
+    // L1, requests whose addresses are not consecutive.
     uint64_t divided = 0;
-    // Atomics in a loop: cases in which another warp may cause further iterations.
+    // For an atomic in a loop, how often another warp may cause further iterations.
     uint64_t contended = 0;
-    // Generic accesses may reach several spaces. Then one is kept: global, else shared, else local.
+    // The space of the accesses. If generic accesses reach several spaces, global takes precedence
+    // over shared, and shared over local.
     ptx::Space space = ptx::Space::generic;
     sim::Access access = sim::Access::load;
     void add(const InstructionCounts& other);

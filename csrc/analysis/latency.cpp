@@ -14,12 +14,13 @@ using sim::Schedule;
 
 namespace {
 
-// Cycles until the result of a slow instruction that is not a memory access: conversions,
-// transcendental functions, special registers.
+// Cycles until a slow instruction has its result, if it is not a memory access. Examples are
+// conversions, transcendental functions and special registers.
 constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
-constexpr uint64_t most_steps = 32;  // limit of steps per instruction; enough for five nested loops
+// Limits the steps of the walk per instruction. It is enough for five nested loops.
+constexpr uint64_t most_steps = 32;
 
 class Walk {
   public:
@@ -48,12 +49,12 @@ class Walk {
   private:
     struct State {
         double clock = 0;
-        double unit_free = 0;                                     // the load-store unit
-        std::array<double, Schedule::no_scoreboard + 1> clear{};  // by scoreboard
+        double unit_free = 0;  // when the load-store unit is free
+        std::array<double, Schedule::no_scoreboard + 1> clear{};  // when each scoreboard is clear
         double copied = 0,
                group = 0;  // when the last asynchronous copy and the last group are complete
     };
-    // A forward branch whose target is still ahead.
+    // A forward branch that was passed, and whose target is still ahead.
     struct Aside {
         uint32_t target;
         double executed;  // how often the branch was executed
@@ -64,10 +65,10 @@ class Walk {
         return double(counts_.instructions[i].executed);
     }
 
-    // Returns the next instruction.
+    // Models instruction `i`. Returns the number of the next instruction.
     size_t step(size_t i) {
-        // Ends the asides that lead here, the latest first. They need not be nested: an `else` part
-        // begins while a later aside is still open.
+        // Ends the branches whose target is here, the latest branch first. They need not be nested:
+        // an `else` part begins while a later branch is still open.
         for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
             const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
             if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
@@ -121,7 +122,7 @@ class Walk {
         clear = std::max(clear, until);
     }
 
-    // Average over the requests.
+    // Returns the cycles of L1 for a request of the instruction, averaged over its requests.
     [[nodiscard]] double l1_cycles(size_t i, const InstructionCounts& c) const {
         if (const Misses* m = misses(i)) return m->cycles_per_request();
         return double(c.lines) / double(c.requests);
@@ -151,7 +152,7 @@ class Walk {
         return chance < miss * dram ? model::dram_latency : model::l2_latency;
     }
 
-    // A pseudo-random number from 0 to 1, the same in every run.
+    // Returns a pseudo-random number from 0 to 1. The sequence is the same in every run.
     double at_random() {
         random_ = random_ * 6364136223846793005 + 1442695040888963407;
         return double(random_ >> 11) * 0x1p-53;
@@ -163,9 +164,9 @@ class Walk {
     const double miss_, dram_of_misses_;
     State now_;
     std::vector<Aside> asides_;
-    std::vector<double> spent_;   // by instruction
-    std::vector<bool> repeated_;  // by backward branch
-    uint64_t steps_ = 0;          // of the current warp
+    std::vector<double> spent_;   // time spent at each instruction
+    std::vector<bool> repeated_;  // whether each backward branch was already taken
+    uint64_t steps_ = 0;          // steps of the current warp
     uint64_t random_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// The time that a warp takes for its machine code if it has the multiprocessor for itself.
+// Models the time that a warp takes for its machine code if no other warp runs.
 //
 // METHOD
 // The assembler encodes how many cycles pass from each instruction to the next, and for which
@@ -6,10 +6,10 @@
 // bottom. It passes each loop twice, because the first iteration may load data for the next. Code
 // behind a forward branch that is rarely executed does not advance the clock of the main path.
 //
-// Each access is answered by L1, L2 or DRAM at random, with the frequencies of the cache replay.
-// Therefore several warps are followed. In the load-store unit, an access waits for the one before
-// it, one cycle for each of its passes. The time that the warp spends at an instruction counts as
-// often as the instruction was executed.
+// L1, L2 or DRAM answers each access. The model chooses among them at random, with the frequencies
+// of the cache replay. Therefore it follows several warps and takes the average. In the load-store
+// unit, an access waits until the access before it has ended all its passes of one cycle. The time
+// at an instruction is multiplied by the number of its executions.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,8 @@
 
 namespace coalesce::analysis {
 
-// Cycles, summed over all warps, without waiting times at barriers. `work` has the shares of loads
-// that L2 and DRAM answer.
+// Returns cycles, summed over all warps, without waiting times at barriers. `work` has the shares
+// of the loads that L2 and DRAM answer.
 [[nodiscard]] double latency(const Counts& counts, const std::vector<sim::Schedule>& schedule,
                              const model::Work& work, const CacheResult* caches);
 

@@ -13,7 +13,7 @@ namespace coalesce::analysis {
 
 namespace {
 
-// CUDA C++ Programming Guide, "Thread Block Clusters".
+// The limit is from the CUDA C++ Programming Guide, "Thread Block Clusters".
 constexpr uint64_t most_blocks_of_cluster = 8;
 
 // Makes the observers of each host thread, runs the grid, and passes them to `take` one by one.
@@ -81,7 +81,8 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         FirstEventObserver firsts;
         Profiling all{counts, contention, caches, trace, firsts};
     };
-    // A trace with caches also uses this combination, and ignores the first events.
+    // A trace with caches always uses this combination. Without exemplars, it ignores the first
+    // events.
     if (recorder && replay) {
         observe<Profiling>(
             program, launch, memory,
@@ -113,7 +114,7 @@ void run_plainly(const sim::Program& program, const sim::Launch& launch,
     sim::run_grid<sim::NoObserver>(program, launch, memory, observers);
 }
 
-// Makes the groups to which the blocks of the request belong.
+// Makes the groups for the blocks of the request.
 std::unique_ptr<GroupedCounts> grouped(const Request& request) {
     if (!request.groups) return nullptr;
     auto result = std::make_unique<GroupedCounts>();
@@ -132,8 +133,8 @@ model::Occupancy occupancy_of(const sim::Program& program, const Request& reques
                             program.shared_bytes + request.launch.shared_bytes);
 }
 
-// Sets the clusters of a launch: those that the kernel declares, or else those of the launch. If
-// blocks were chosen, they are extended to whole clusters.
+// Sets the cluster size of a launch. The size that the kernel declares takes precedence over the
+// size of the launch. If the request has chosen blocks, they are extended to whole clusters.
 void choose_clusters(const sim::Program& program, Request& request) {
     sim::Launch& launch = request.launch;
     const auto text = [](const sim::Dim3& d) {
@@ -179,7 +180,7 @@ void choose_clusters(const sim::Program& program, Request& request) {
     launch.blocks = std::move(whole);
 }
 
-// All blocks of a cooperative launch are on the GPU at once.
+// A cooperative launch needs all its blocks on the GPU at once. Throws if there are too many.
 void check_cooperative(const sim::Program& program, const Request& request) {
     const sim::Launch& launch = request.launch;
     const model::Occupancy fits = occupancy_of(program, request);
@@ -231,7 +232,7 @@ void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& la
                           " threads is larger than the kernel's __launch_bounds__ of " +
                           std::to_string(program.max_block_threads));
     }
-    // malloc() changes the address space, while other host threads would search it.
+    // malloc() changes the address space, and other host threads must not search it at that time.
     if (program.allocates) launch.workers = 1;
     launch.gpu = {gpu.multiprocessors, gpu.warps * uint32_t(sim::warp_size)};
 }

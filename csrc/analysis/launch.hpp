@@ -1,11 +1,11 @@
 // Runs a launch on the simulator: plain, counted, traced, profiled or checked.
 //
 // METHOD
-// A Request says what to run and what to find out. purpose_of() returns which kind of program the
-// request needs; the caller decodes this program once and keeps it. prepare() checks the request
-// and chooses the blocks. launch() composes the observers that the request needs (observers.hpp),
-// runs the grid, and computes counts, cache results and a modelled time from what they observed.
-// Python's bindings only translate arguments into a Request, and a Result into objects.
+// A Request says what to run and which results to compute. purpose_of() returns which kind of
+// program the request needs; the caller decodes this program once and keeps it. prepare() checks
+// the request and chooses the blocks. launch() composes the observers that the request needs
+// (observers.hpp). It then runs the grid, and computes counts, cache results and a modelled time.
+// The Python bindings only translate arguments into a Request, and a Result into objects.
 #pragma once
 
 #include <cstdint>
@@ -25,31 +25,32 @@
 
 namespace coalesce::analysis {
 
-// The purpose for which a program is decoded. Counted launches execute the machine code if
-// possible; all others execute the PTX.
+// Why a program is decoded. Counted launches execute the machine code if possible. All others
+// execute the PTX.
 enum class Purpose : uint8_t { run, count, trace, check, step };
 
-// Which events the memory instructions of such a program announce.
+// Returns which memory events the instructions of a program for this purpose announce.
 [[nodiscard]] sim::Watch watch_for(Purpose purpose);
 
 struct Request {
     sim::Launch launch;  // with grid, block, parameters and chosen blocks
     const model::Gpu* gpu = nullptr;
     uint32_t registers = 0;  // per thread; 0: not known
-    // Total size of the arrays; without `caches`, the limit of the bytes from DRAM.
+    // The total size of the arrays. If the caches are not replayed, it limits the bytes from DRAM.
     uint64_t buffer_bytes = 0;
 
     bool counts = false;
-    bool caches = false;  // replay the caches; needs the whole grid or its first rounds
+    // Replay the caches. This needs the whole grid or `first_rounds`.
+    bool caches = false;
     // If not 0, runs only this many rounds of the grid, where a round is as many blocks as the GPU
     // holds at once. The modelled time is still that of the whole grid.
     uint32_t first_rounds = 0;
-    // The group of each of launch.blocks. Each group is counted separately.
+    // The number of the group of each block in launch.blocks. Each group is counted separately.
     std::optional<std::vector<uint32_t>> groups;
     std::optional<Recording> record;  // which events to keep
-    // If not 0, keeps this many events of each instruction, and replaces `record`.
+    // If not 0, keeps this number of events per instruction. This setting replaces `record`.
     uint32_t exemplars = 0;
-    // For a checked run: how the source declares the shared variables.
+    // If set, the run is checked. The map has the source's declarations of the shared variables.
     std::optional<std::map<std::string, ArrayShape>> check;
 
     [[nodiscard]] bool counting() const { return counts || groups || exemplars || record; }
@@ -58,19 +59,19 @@ struct Request {
 [[nodiscard]] Purpose purpose_of(const Request& request);
 
 struct Result {
-    std::optional<Counts> counts;  // of all blocks that ran
+    std::optional<Counts> counts;  // counts of all blocks that ran
     std::vector<Counts> groups;
     std::optional<Trace> trace;
     std::optional<Checked> checked;
     std::optional<CacheResult> caches;
     model::Occupancy occupancy;
-    model::Work work;                 // of the whole grid
+    model::Work work;                 // for the whole grid
     std::optional<model::Time> time;  // modelled, if the launch was counted
 };
 
 // Sets the GPU's properties in the launch, and chooses the blocks to run and the events to keep.
-// Throws LaunchError if the GPU could not run the launch (the message names what is too large), or
-// if parts of the request contradict each other.
+// Throws LaunchError if the GPU cannot run the launch; the message names what is too large. Also
+// throws LaunchError if parts of the request contradict each other.
 void prepare(const sim::Program& program, Request& request);
 
 // Maps the memory that a launch has besides its arrays: the device heap and the workspace of a

@@ -39,8 +39,8 @@ struct Sums {
     }
 };
 
-// The part of an instruction's counts that is for shared memory. (Generic instructions may access
-// several spaces.)
+// Returns the part of an instruction's counts that is for shared memory. A generic instruction may
+// access several spaces.
 InstructionCounts shared_part(const InstructionCounts& c) {
     InstructionCounts part;
     part.requests = part.shared_requests = c.shared_requests;
@@ -50,7 +50,7 @@ InstructionCounts shared_part(const InstructionCounts& c) {
     return part;
 }
 
-// The part that is for global or local memory.
+// Returns the part of the counts that is for global or local memory.
 InstructionCounts other_part(InstructionCounts c) {
     c.requests -= c.shared_requests;
     c.ideal -= c.ideal_wavefronts;
@@ -160,7 +160,7 @@ std::map<std::string, double> Counts::metrics() const {
     set_l1("global_op_st", global.store.requests, global.store.sectors);
     set_l1("global_op_atom", global.atomic.requests, global.atomic.sectors);
     set_l1("global_op_red", global.reduction.requests, global.reduction.sectors);
-    // A copy is a request to L1 even if no lane reads and all bytes are filled with zeros.
+    // A copy is a request to L1 even if no lane reads, because all bytes are filled with zeros.
     set_l1("global_op_ldgsts_cache_access", cached_copy.requests + cached_copy.sourceless,
            cached_copy.sectors);
     set_l1("local_op_ld", local_load_words, local.load.sectors);
@@ -184,8 +184,8 @@ std::map<std::string, double> Counts::metrics() const {
     set("smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
         global.copy.theoretical_wavefronts);
 
-    // The first metric includes instructions for which the guard of all lanes is false. The second
-    // does not.
+    // Sets two metrics. The first also counts instructions whose guard is false in all lanes. The
+    // second does not count them.
     const auto set_executed = [&](const std::string& op, const InstructionCounts& c) {
         set("smsp__inst_executed_op_" + op + ".sum", c.executed);
         set("smsp__sass_inst_executed_op_" + op + ".sum", c.requests);
@@ -203,7 +203,7 @@ std::map<std::string, double> Counts::metrics() const {
     set_executed("ldgsts", copies);
     set("smsp__inst_executed_op_generic_ld.sum", generic.load.executed);
     set("smsp__inst_executed_op_generic_st.sum", generic.store.executed);
-    // The hardware counts atomics with a result on global memory as generic.
+    // The hardware counts an atomic on global memory as generic if it returns a value.
     set("smsp__inst_executed_op_generic_atom.sum",
         generic.atomic.executed + global.atomic.executed);
     set("smsp__sass_inst_executed_op_global_atom.sum", global.atomic.requests);

@@ -11,7 +11,8 @@
 
 namespace coalesce::analysis {
 
-// An observer must follow the observers that it queries: CacheObserver queries CountObserver.
+// An observer must follow the observers whose results it reads: CacheObserver reads
+// CountObserver's.
 using Counting = sim::Observers<CountObserver, ContentionObserver>;
 using Tracing = sim::Observers<CountObserver, ContentionObserver, TraceObserver>;
 using Replaying = sim::Observers<CountObserver, ContentionObserver, CacheObserver>;

@@ -46,7 +46,8 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
         }
         return remembered == most_together;  // too long ago: assume that they executed together
     }
-    // Another warp: whether any lane that executes here knows of the access by any lane there.
+    // The access is by another warp. Some lane here must know of the access by some lane of that
+    // warp.
     const auto hears = [&](const ClockPtr& c) {
         return c && c->covers_warp(then.block, then.warp, then.time);
     };
@@ -189,7 +190,8 @@ ClockPtr BlockOrder::release(uint32_t warp, LaneMask lanes, bool relaxed) {
 }
 
 void BlockOrder::fence(uint32_t warp, LaneMask lanes, Scope scope) {
-    // Lanes that know the same share one clock. The time adds each lane's own accesses.
+    // Lanes with equal knowledge share one clock. The entry's time includes each lane's own
+    // accesses.
     const bool alone = warps_[warp].pairs != nullptr;
     ClockPtr last_known, visible;
     bool first = true;

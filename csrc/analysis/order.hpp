@@ -1,27 +1,28 @@
-// The happens-before order of a block's accesses: by the memory model, not by the simulator's own
-// order.
+// The happens-before order of the accesses of a block. It follows the memory model, not the order
+// in which the simulator executes.
 //
 // METHOD
 // Threads are ordered only by what the PTX memory model requires (PTX ISA, "Memory Consistency
 // Model"):
 // - bar.sync orders the threads that take part: the whole block, or the threads of a named barrier.
 // - bar.warp.sync orders the lanes of its mask. shfl, vote and match order nothing.
-// - barrier.cluster orders what a thread did before it arrived, before what the threads of the
-//   cluster do after all have arrived.
-// - A fence, followed by a strong write or atomic that a strong read of another thread sees, orders
-//   accesses before the fence before accesses after the read. So do .release and .acquire.
+// - barrier.cluster orders the threads of a cluster. What a thread did before it arrived happens
+//   before what the threads do after the barrier.
+// - A fence followed by a strong write or atomic starts a synchronization. If a strong read of
+//   another thread sees the written value, accesses before the fence happen before accesses after
+//   the read. .release and .acquire have the same effect.
 //
-// Two rules make the documented last-block pattern clean (CUDA C++ Programming Guide, "Memory Fence
-// Functions"). A fence before a barrier also counts for the other threads after the barrier. After
-// the read, no fence is required.
+// Two rules accept the documented last-block pattern (CUDA C++ Programming Guide, "Memory Fence
+// Functions"). A fence before a barrier also counts for the other threads after the barrier. No
+// fence is required after the read.
 //
-// Otherwise blocks run concurrently. One number, `floor`, stores the effect of the last barrier of
-// the block, and nearly every query needs nothing else. Each warp has a second such number. Only
-// kernels with partial synchronization, fences and flags need more: times for pairs of lanes, and
+// Accesses of different blocks are otherwise unordered. One number, `floor`, stores the time of the
+// last barrier of the block. It answers nearly every query. Each warp has its own `floor`, too.
+// Kernels with partial synchronization, fences or flags also need times for pairs of lanes, and
 // clocks.
 //
-// Lanes that execute an instruction together are not ordered by it. `lockstep` says what would be
-// ordered if they were, as on GPUs before compute capability 7.0.
+// An instruction does not order the lanes that execute it together. lockstep() returns whether two
+// accesses would be ordered if it did, as on GPUs before compute capability 7.0.
 #pragma once
 
 #include <array>
@@ -36,10 +37,11 @@
 
 namespace coalesce::analysis {
 
-// An access in shadow memory: its thread, instruction and time. Time 0: no access.
+// An access in shadow memory: its thread, instruction and time. Time 0 means that there is none.
 struct Stamp {
-    uint32_t block : 27 = 0;  // from 1
-    uint32_t extra : 5 = 0;   // for a read, another lane that read the same; for a write, flags
+    uint32_t block : 27 = 0;  // number of the block, from 1
+    // For a read, another lane that read the same granule. For a write, a set of flags.
+    uint32_t extra : 5 = 0;
     uint32_t time = 0;
     uint32_t pc : 20 = 0;
     uint32_t warp : 5 = 0;
@@ -51,10 +53,10 @@ inline constexpr uint64_t most_instructions = 1u << 20;
 
 using sim::Scope;
 
-// What a reader of a location learns: the accesses that its writers made visible.
+// The accesses that the writers of a location made visible. A reader of the location sees them.
 struct Published {
-    ClockPtr to_device;  // to any block
-    ClockPtr to_block;   // in addition, to block `block`
+    ClockPtr to_device;  // visible to every block
+    ClockPtr to_block;   // additionally visible to the block `block`
     uint32_t block = 0;
 };
 

@@ -5,11 +5,11 @@
 // power of two. Each access therefore covers whole granules, and a granule never contains two
 // elements that different threads write.
 //
-// The cell of a granule keeps the last plain write and two reads. The reads are of different blocks
-// if possible, else of different warps. Then a write that races with any read also races with one
-// of these two, unless flags order it after exactly these. Atomics and volatile accesses are rare.
-// A separate table has them, together with what the writers of the location made visible
-// (order.hpp).
+// The cell of a granule keeps the last plain write and two reads. The two reads are by different
+// blocks if possible, otherwise by different warps. A write that races with any read then also
+// races with one of these two. (Flags that order the write after exactly these two reads are the
+// only exception.) Atomics and volatile accesses are rare. A separate table keeps them, and the
+// accesses that the writers of the location made visible (order.hpp).
 //
 // A cell has 36 bytes. Cells of global memory are allocated on first use, 1024 at a time. The
 // shadow of an array with 4-byte elements takes up to nine times its size.
@@ -34,12 +34,12 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 36);
 
-// The last strong access to a location. If an earlier access by another thread is not ordered
-// before it, that access is kept too, preferably one of another block. So a thread that reads and
+// The last strong access to a location. It is kept together with one earlier access by another
+// thread that is not ordered before it, preferably by another block. So a thread that reads and
 // then updates the location does not hide accesses of others.
 struct Recent {
     Stamp last, other;
-    // `ordered` returns whether an access happens before the new one.
+    // Replaces the last access by `now`. `ordered` returns whether an access happens before `now`.
     template <class Ordered>
     void keep(const Stamp& now, Ordered&& ordered) {
         if (other.time && ordered(other)) other = {};
@@ -58,7 +58,7 @@ struct Location {
     Published published;
 };
 
-// The cells of one block's shared memory. Cells that an earlier block left count as untouched.
+// The cells of one block's shared memory. Cells that an earlier block wrote count as unused.
 class SharedShadow {
   public:
     // `is_shared`: other blocks of the cluster may write to this memory, too.
@@ -85,7 +85,7 @@ class GlobalShadow {
   public:
     GlobalShadow(const sim::AddressSpace& memory, uint32_t granule_bits);
 
-    // The number, in memory.buffers(), of the buffer that contains an address.
+    // Returns the index in memory.buffers() of the buffer that contains an address.
     [[nodiscard]] uint32_t buffer_of(uint64_t address) const;
     [[nodiscard]] Cell& cell(uint32_t buffer, uint64_t granule) {
         if (buffer >= pages_.size()) add_buffers();
@@ -99,7 +99,7 @@ class GlobalShadow {
     [[nodiscard]] const sim::AddressSpace& memory() const { return memory_; }
 
   private:
-    void add_buffers();  // adds buffers that malloc() created since
+    void add_buffers();  // adds the buffers that malloc() has created
 
     static constexpr uint64_t page_cells = 1024;
     using Page = std::unique_ptr<Cell[]>;

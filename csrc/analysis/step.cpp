@@ -1,5 +1,5 @@
-// This file is compiled for the baseline instruction set only: most of the time of a step is not
-// spent in the operation.
+// This file is compiled for the baseline instruction set only. A step spends most of its time
+// outside the operation, so faster instructions would not help.
 #include "analysis/step.hpp"
 
 #include <algorithm>
@@ -74,8 +74,8 @@ class StepObserver {
     }
 
     size_t instructions_ = 0;
-    std::vector<uint32_t> memory_steps_;  // by warp
-    std::vector<uint32_t> executions_;    // by warp and instruction
+    std::vector<uint32_t> memory_steps_;  // memory events of each warp
+    std::vector<uint32_t> executions_;    // executions, by warp and instruction
 };
 
 using Worker = sim::Worker<StepObserver>;
@@ -90,21 +90,21 @@ class OneBlock : public Worker {
         observer.prepare(program, block);
     }
 
-    // Executes the op at which the running path of the warp is.
+    // Executes the next op of the running path of the warp.
     void execute(Warp& w) {
         left_ = slice_ = 1;
         const uint32_t at = w.current.pc;
         step(w, program_.ops[at], at);
     }
 
-    // Whether a warp has executed a loop that only reads memory since the last call.
+    // Whether a warp has executed a loop that only reads memory. A call clears this state.
     bool has_spun() { return std::exchange(spun_, false); }
 
     sim::Block block;
 };
 
-// The blocks for which the stepped block may wait: all others of a cooperative launch, or of its
-// cluster.
+// The blocks for which the stepped block may wait. In a cooperative launch these are all other
+// blocks, otherwise the others of its cluster.
 class OtherBlocks : public sim::Worker<sim::NoObserver> {
   public:
     OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
@@ -162,12 +162,13 @@ struct Stepper::Impl {
     sim::Printed output;
     std::unique_ptr<OneBlock> worker;
     std::unique_ptr<OtherBlocks> others;
-    uint32_t current = 0;  // warp
+    uint32_t current = 0;  // the warp that runs
     uint64_t steps = 0;
-    uint64_t in_a_row = 0;       // of `current`
-    std::vector<bool> reported;  // by warp: run_to() has reported its position
-    uint32_t stalled = 0;        // consecutive slices in which no warp had to wait
-    // Lanes that have written each register, by warp and by the position of the frame.
+    uint64_t in_a_row = 0;  // instructions of `current` without a change of warp
+    // For each warp, whether run_to() has reported its position.
+    std::vector<bool> reported;
+    uint32_t stalled = 0;  // consecutive slices in which no warp had to wait
+    // For each register, the lanes that have written it, by warp and position of the frame.
     std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<LaneMask>>> known;
 
     Impl(const sim::Program& p, const sim::RegisterMap& r, sim::Launch l, sim::AddressSpace& memory,
@@ -230,7 +231,7 @@ struct Stepper::Impl {
         return lanes;
     }
 
-    // The lanes that execute an op: those of the path, without those that its guard excludes.
+    // Returns the lanes that execute an op: those of the path that its guard does not exclude.
     static LaneMask executing(Warp& w, const Op& op) {
         if (op.guard == sim::no_operand) return w.current.mask;
         const LaneMask p = w.predicate(op.guard);
@@ -256,7 +257,8 @@ struct Stepper::Impl {
             }
             worker->execute(w);
             if (w.running && w.current.frame.depth > frame.depth) {
-                // A call: the registers of the function hold no values yet for these lanes.
+                // In a call, the registers of the called function hold no values yet for these
+                // lanes.
                 for (LaneMask& lanes : known_of(n, w.current.frame)) lanes &= ~w.current.mask;
             }
             if (!w.running && !executed_one && !sim::next_path(w)) break;
@@ -266,7 +268,7 @@ struct Stepper::Impl {
         const sim::FunctionRegisters& f = registers[frame.function];
         std::vector<LaneMask>& lanes = known_of(n, frame);
         for (const uint32_t written : f.effects[result.pc - f.first].writes) {
-            // The other registers of this slot lose their values.
+            // Other registers that use the same slot lose their values.
             for (uint32_t r = 0; r < lanes.size(); ++r) {
                 if (f.registers[r].slot == f.registers[written].slot) lanes[r] &= ~writes;
             }
@@ -404,7 +406,7 @@ std::vector<Stepper::Register> Stepper::registers(uint32_t warp) {
         const sim::RegisterPlace& place = f.registers[r];
         const LaneMask lanes = known[r] & at.mask;
         if (!lanes || place.slot == sim::no_operand) continue;
-        // After its last use, the slot may belong to another register.
+        // After the last use of a register, its slot may belong to another register.
         if (at.pc <= place.first || at.pc > place.last) continue;
         result.push_back({&place, lanes, w.registers.data() + frame.registers + (place.slot >> 1)});
     }

@@ -1,11 +1,11 @@
 // Steps through one block of a launch, instruction by instruction.
 //
 // METHOD
-// In a normal run, the engine executes operations in a loop of its own. Here the caller has the
-// loop. A Stepper is a worker of the engine that owns one block. Each call executes one PTX
-// instruction of one warp, with the same operations and the same scheduler. Between calls nothing
-// runs, so the caller may stop at any instruction: there is no thread to end. Only this block runs.
-// If it waits for other blocks of a cooperative launch, they run while it waits.
+// In a normal run, the engine executes operations in its own loop. Here the caller has the loop. A
+// Stepper is a worker of the engine that owns one block. Each call executes one PTX instruction of
+// one warp, with the same operations and the same scheduler. Nothing runs between two calls, so the
+// caller may stop after any of them. Other blocks run only if this block waits for them in a
+// cooperative launch or a cluster.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Position {
         at_lanes,    // waits for other lanes, in a warp operation
         ended        // all its threads have left
     } state = State::ready;
-    uint32_t pc = 0;  // the next instruction; for a waiting warp, the one at which it waits
+    // The next instruction. For a waiting warp, the instruction at which it waits.
+    uint32_t pc = 0;
     sim::LaneMask mask = 0;
 };
 
@@ -37,10 +38,11 @@ struct Position {
 struct Executed {
     uint32_t warp = 0;
     uint32_t pc = 0;
-    sim::LaneMask mask = 0;  // of the path; a guard may exclude some lanes
+    // Active lanes of the path. A guard may exclude some of them.
+    sim::LaneMask mask = 0;
 };
 
-// When run() stops.
+// The condition at which run() stops.
 struct Until {
     // Stop if a warp (or `warp` only) arrives at one of these instructions, from another
     // instruction or in a loop. The instruction at which the last call stopped counts only when the
@@ -56,8 +58,9 @@ class Stepper {
   public:
     enum class Outcome : uint8_t { reached, ended, paused };
 
-    // The program must be decoded for Watch::accesses. Keeps references to all arguments except the
-    // launch. Between two calls of take_events(), at most `most_events` events are kept.
+    // The program must be decoded for Watch::accesses. The Stepper keeps references to all
+    // arguments except the launch. It keeps at most `most_events` events until the next
+    // take_events().
     Stepper(const sim::Program& program, const sim::RegisterMap& registers, sim::Launch launch,
             sim::AddressSpace& memory, uint64_t block, size_t most_events);
     ~Stepper();
@@ -66,15 +69,15 @@ class Stepper {
 
     [[nodiscard]] uint32_t warps() const;
     [[nodiscard]] bool ended() const;
-    // The warp that runs next: the last one, as long as it can run.
+    // The warp that runs next. A warp runs on as long as it can.
     [[nodiscard]] uint32_t warp() const;
     [[nodiscard]] Position position(uint32_t warp);
-    [[nodiscard]] uint64_t barriers() const;  // barriers that have opened
-    [[nodiscard]] uint64_t steps() const;     // instructions executed
+    [[nodiscard]] uint64_t barriers() const;  // number of barriers that have opened
+    [[nodiscard]] uint64_t steps() const;     // number of executed instructions
 
-    // Executes one instruction of `warp`, or of the warp that runs next. Returns nothing if this
-    // warp waits or has ended, or if all warps have ended. Throws the errors of the kernel; the
-    // block then stays as it is.
+    // Executes one instruction of `warp`, or of the warp that runs next if there is no `warp`.
+    // Returns nothing if the warp waits or has ended. Throws the errors of the kernel; the block
+    // then stays as it is.
     std::optional<Executed> step(std::optional<uint32_t> warp);
 
     // Executes at most `most` instructions, of all warps in turn. Returns `paused` at this limit.

@@ -59,7 +59,8 @@ void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
     const Recording& wanted = recorder_.recording_;
     const uint32_t step = steps_[warp.index]++;
     uint32_t& executions = executions_[warp.index * recorder_.wanted_.size() + e.pc];
-    // The shared side of an asynchronous copy has the same number as the global side before it.
+    // An asynchronous copy announces its global access first. Its shared access gets the same
+    // number.
     const bool second = e.access == sim::Access::async_copy && e.space == ptx::Space::shared;
     const uint32_t execution = second && executions > 0 ? executions - 1 : executions++;
     if (!recorder_.wanted_[e.pc]) return;
@@ -74,7 +75,7 @@ void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
     if (wanted.sink && events_.size() >= wanted.batch) recorder_.stream(std::move(events_));
 }
 
-// The first four executions, then those whose number is a power of two.
+// Keeps the first four executions, and then those whose number is a power of two.
 bool BlockTrace::is_spread(uint32_t execution) const {
     const uint32_t most = recorder_.recording_.exemplars_per_warp;
     if (execution < 4) return execution < most;
@@ -127,7 +128,7 @@ void Recorder::end(uint64_t block) {
     running_.erase(found);
 }
 
-// A block has filled a batch while it still runs.
+// Called when a block has filled a batch and still runs.
 void Recorder::stream(std::vector<TraceEvent>&& events) {
     const std::lock_guard lock(mutex_);
     recording_.sink(std::move(events));

@@ -1,11 +1,11 @@
 // Traces: a record of the memory events of chosen blocks and warps.
 //
 // METHOD
-// When a block to be recorded starts, it gets a BlockTrace (Block::observed). All other blocks only
-// pay for the test of a pointer. The BlockTrace numbers the events of each warp and keeps the
-// requested ones. When the block ends, its events go to the Recorder. The Recorder keeps the events
-// of the blocks with the lowest numbers, up to the limit, and counts the others. The result does
-// not depend on the number of host threads.
+// When a block to be recorded starts, it gets a BlockTrace (Block::observed). Other blocks only
+// test a pointer. The BlockTrace numbers the events of each warp and keeps the requested ones. When
+// the block ends, its events go to the Recorder. The Recorder keeps the events of the blocks with
+// the lowest numbers, up to the limit, and counts the others. The result does not depend on the
+// number of host threads.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct TraceEvent {
     static constexpr uint32_t unknown_step = UINT32_MAX;
     uint64_t block = 0;      // linear number
     uint32_t warp = 0;       // number in the block
-    uint32_t step = 0;       // memory events of the warp before this one
-    uint32_t execution = 0;  // executions of this instruction by the warp before this one
-    uint32_t pc = 0;         // instruction
+    uint32_t step = 0;       // number of earlier memory events of the warp
+    uint32_t execution = 0;  // number of earlier executions of this instruction by the warp
+    uint32_t pc = 0;         // number of the instruction
     ptx::Space space = ptx::Space::global;
     sim::Access access = sim::Access::load;
     uint8_t bytes = 0;  // per lane
@@ -49,9 +49,9 @@ struct Recording {
     std::optional<std::vector<uint32_t>> lines;   // lines of the kernel's source file
     uint64_t limit = UINT64_MAX;
 
-    // If `exemplars` is not 0, only this many events of each instruction are kept, and at most
-    // `exemplars_per_warp` of each warp, distributed over its executions. Every instruction that
-    // any block executes has at least one event.
+    // If `exemplars` is not 0, only this number of events per instruction is kept. A warp
+    // contributes at most `exemplars_per_warp` of them, spread over its executions. Every
+    // instruction that any block executes has at least one event.
     uint32_t exemplars = 0;
     uint32_t exemplars_per_warp = 0;
 
@@ -61,8 +61,8 @@ struct Recording {
     std::function<void(std::vector<TraceEvent>&&)> sink;
     size_t batch = 1 << 16;
 
-    // Keeps events of the first, middle and last warp of the first, middle and last block that the
-    // launch runs.
+    // Returns a Recording for the first, middle and last warp of the first, middle and last block
+    // that the launch runs.
     [[nodiscard]] static Recording of_exemplars(uint32_t count, const sim::Launch& launch);
 };
 
@@ -82,12 +82,12 @@ class BlockTrace {
     bool keeps_;  // false: only counts the omitted events
     uint64_t omitted_ = 0;
     std::vector<TraceEvent> events_;
-    std::vector<uint8_t> wants_;        // by warp
-    std::vector<uint32_t> steps_;       // by warp
-    std::vector<uint32_t> executions_;  // by warp and instruction
+    std::vector<uint8_t> wants_;        // whether events of each warp are kept
+    std::vector<uint32_t> steps_;       // number of events of each warp
+    std::vector<uint32_t> executions_;  // number of executions, by warp and instruction
 };
 
-// One object for each launch. Its host threads share it.
+// Collects the events of a launch. The host threads of the launch share this object.
 class Recorder {
   public:
     Recorder(Recording recording, const sim::Program& program);
@@ -109,13 +109,13 @@ class Recorder {
     void thin_out(Trace& trace) const;
 
     const Recording recording_;
-    std::vector<bool> wanted_;  // by instruction
+    std::vector<bool> wanted_;  // whether events of each instruction are kept
     std::mutex mutex_;
-    std::map<uint64_t, std::unique_ptr<BlockTrace>> running_;  // by block
-    std::map<uint64_t, std::vector<TraceEvent>> kept_;         // by block
+    std::map<uint64_t, std::unique_ptr<BlockTrace>> running_;  // blocks that are running
+    std::map<uint64_t, std::vector<TraceEvent>> kept_;         // kept events of each block
     uint64_t kept_events_ = 0, omitted_ = 0;
-    std::map<uint32_t, TraceEvent> firsts_;  // by instruction
-    std::vector<TraceEvent> pending_;        // for the sink
+    std::map<uint32_t, TraceEvent> firsts_;  // the first event of each instruction
+    std::vector<TraceEvent> pending_;        // events that wait for the sink
 };
 
 // Passes events to the BlockTrace of each recorded block.
@@ -139,8 +139,8 @@ class TraceObserver {
 };
 static_assert(sim::Observer<TraceObserver>);
 
-// Keeps the first event of each instruction that a host thread sees. So exemplars have an event of
-// each instruction, whichever block executes it.
+// Keeps the first event of each instruction that a host thread sees. So there is an exemplar of
+// each instruction, even if no recorded block executes it.
 class FirstEventObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::access;
@@ -157,8 +157,8 @@ class FirstEventObserver {
   private:
     void keep(const sim::Warp& w, const sim::MemoryEvent& e);
 
-    std::vector<uint8_t> seen_;              // by instruction
-    std::map<uint32_t, TraceEvent> events_;  // by instruction
+    std::vector<uint8_t> seen_;              // whether each instruction has an event
+    std::map<uint32_t, TraceEvent> events_;  // the first event of each instruction
 };
 static_assert(sim::Observer<FirstEventObserver>);
 

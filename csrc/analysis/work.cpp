@@ -2,10 +2,12 @@
 //
 // METHOD
 // Everything except the latency is a sum over the instructions. The latency depends on how often a
-// warp waits. The code is divided into stretches of instructions that are executed equally often
-// and have no barrier between them. A warp waits for memory once per stretch, because the GPU's
-// assembler issues all loads of a stretch before the first use. There are three refinements:
-// - In machine code a store to global memory ends a wait. Later loads are waited for separately.
+// warp waits. The code is divided into stretches. A stretch is a sequence of instructions that are
+// executed equally often and have no barrier between them. The model assumes one wait for memory
+// per stretch, because the GPU's assembler issues all loads of a stretch before their first use.
+// There are three refinements:
+// - In machine code a store to global memory ends a wait. The warp waits separately for later
+//   loads.
 // - Each iteration of a loop is a stretch. But a loop without barriers is unrolled until eight
 //   loads are pending, as seen in recordings of the sums.
 // - An `if` that most warps take does not end a stretch.
@@ -27,7 +29,7 @@ constexpr uint64_t loads_under_way = 8;
 // Whether two instructions are executed about equally often.
 bool alike(uint64_t a, uint64_t b) { return 2 * std::min(a, b) > std::max(a, b); }
 
-// The part of the work that a pipe executes; null if the model does not have the pipe.
+// Returns the member of `work` for a pipe, or null if the model does not have this pipe.
 uint64_t* part_of(model::Work& work, sim::Pipe pipe) {
     switch (pipe) {
         case sim::Pipe::fp32:
@@ -43,17 +45,18 @@ uint64_t* part_of(model::Work& work, sim::Pipe pipe) {
     }
 }
 
-// The sum over all warps.
+// The numbers of waits, summed over all warps.
 struct Waits {
     uint64_t memory = 0, shared = 0, barriers = 0;
 };
 
 Waits waits_of(const Counts& counts, uint64_t warps) {
     Waits total;
-    // For the current stretch: executions, executions of its most frequent load, number of loads.
+    // The following numbers are for the current stretch. `executed` is its number of executions,
+    // `memory` and `shared` are those of its most frequent loads, and `loads` counts its loads.
     uint64_t executed = 0, memory = 0, shared = 0, loads = 0;
     bool after_barrier = false;
-    bool machine_code = false;  // already unrolled by the assembler
+    bool machine_code = false;  // in machine code, the assembler has already unrolled loops
     for (const sim::InstructionInfo& info : counts.listing->instructions)
         machine_code = machine_code || info.traits.machine_code;
     const auto end = [&](bool at_barrier) {
@@ -125,10 +128,10 @@ model::Work Counts::work(uint64_t blocks, uint32_t warps, uint64_t buffer_bytes,
         const double loads = std::max(1.0, double(c.l1_loads));
         const double from_dram = double(c.dram_read_bytes) / model::sector_bytes;
         work.from_dram = std::min(1.0, from_dram / loads);
-        // Merged reads also wait for L2.
+        // Reads that were merged with others wait for L2, too.
         const double reads = double(c.l2_reads + c.l2_merged);
         work.from_l2 = std::clamp((reads - from_dram) / loads, 0.0, 1.0);
-    } else {  // assume that each line comes from DRAM once
+    } else {  // the model assumes that each line comes from DRAM once
         work.dram_bytes = std::min(sectors * model::sector_bytes, buffer_bytes);
         work.l2_sectors = work.dram_bytes / model::sector_bytes;
         work.from_dram = sectors ? double(work.l2_sectors) / double(sectors) : 0;
