@@ -69,19 +69,19 @@ TESTS = {
         '"the last block without a fence"',
         '"a lock without fences"',
     ),
-    "an atomic against a plain access": (
+    "race between an atomic and a plain access": (
         "test_check_races.py",
         '"an atomic against a plain read"',
     ),
-    "atomics of block scope between blocks": (
+    "atomics of block scope, used between blocks": (
         "test_check_races.py",
-        '"atomics of block scope between blocks"',
+        '"atomics of block scope, used between blocks"',
     ),
-    "two writers of one element, of different values": (
+    "two threads write different values to one element": (
         "test_check_races.py",
         '"two blocks that write one element"',
     ),
-    "two writers of one element, of one value": (
+    "two threads write the same value to one element": (
         "test_check_races.py",
         '"two blocks that write one value"',
     ),
@@ -104,13 +104,13 @@ TESTS = {
         "test_a_barrier_after_threads_have_left",
         "test_an_early_return_in_a_loop",
     ),
-    "shuffle, vote or match whose mask names lanes that do not come, or not its caller": (
+    "shuffle, vote or match whose mask names lanes that do not execute it, or does not name the calling lane": (
         "test_check_warps.py",
         "test_a_shuffle_that_lanes_miss",
         "test_a_vote_and_a_match_that_lanes_miss",
         "test_a_mask_without_the_calling_lane",
     ),
-    "shuffle from a lane that takes no part": (
+    "shuffle from a lane that does not execute the shuffle": (
         "test_check_warps.py",
         "test_a_shuffle_from_an_inactive_lane",
     ),
