@@ -9,14 +9,15 @@
 # %% [markdown]
 # # 0. Threads, blocks, warps
 #
-# **The question.** A block of 16 x 16 threads loads one element per thread. Which of those loads travel
-# together? All later lessons rest on the answer. It is decided before any memory is touched: what counts is
-# which threads share a *warp*.
+# **The question.** A block of 16 x 16 threads loads one element per thread. Which of those loads travel together?
+# All later lessons need the answer. It depends only on which threads share a *warp*, so it is known before any
+# memory is accessed.
 #
 # **Time:** 40 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
 #
-# **How the lessons work.** Cells with `lessons.predict` ask a question. Put your guess in the place of `...` and run the
-# cell: it shows the measured value beside your guess, and why. If you only read, open the answer with a click.
+# **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell.
+# The cell then shows the measured value beside your guess, and the reason. If you only read, open the answer with a
+# click.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -35,9 +36,9 @@ from coalesce import draw, lessons
 # %% [markdown]
 # ## One number for each thread
 #
-# A kernel sees its thread as up to three numbers, `threadIdx.x`, `.y` and `.z`. The hardware has
-# only one: the threads of a block stand in line, **x running fastest**, then y, then z. Each 32 threads
-# of that line are a warp. The number of a thread in the line is
+# A kernel sees its thread as up to three numbers, `threadIdx.x`, `.y` and `.z`. The hardware has only one: the
+# threads of a block stand in line, **x changes fastest**, then y, then z. Every 32 threads of that line form a
+# warp. The number of a thread in the line is
 #
 # $$t = x + y\,D_x + z\,D_x D_y$$
 #
@@ -66,9 +67,9 @@ lessons.predict(
 # %% [markdown]
 # ## Ask the machine
 #
-# Do not take the formula on trust. This kernel never computes which warp a thread is in. Each lane
-# learns it from the hardware: `%laneid` is the lane, and `__shfl_sync(..., t, 0)` returns the `t` of lane 0 of
-# **its own warp**. Threads that receive the same leader share a warp.
+# Check the formula by an experiment. This kernel never computes which warp a thread is in. Each lane reads from
+# the hardware: `%laneid` is the lane, and `__shfl_sync(..., t, 0)` returns the `t` of lane 0 of **its own warp**.
+# Threads that receive the same leader share a warp.
 
 # %%
 source = """
@@ -97,8 +98,8 @@ print("lane is t mod 32:          ", np.array_equal(lane, t % 32))
 draw.thread_block(block)
 
 # %% [markdown]
-# There are three layers of 8 x 4 threads, 32 in each: here a layer happens to be a warp. It is the *line* that
-# is cut into warps, not the shape.
+# There are three layers of 8 x 4 threads. Each layer has 32 threads, so in this block each layer is a warp. The
+# hardware divides the *line* of threads into warps. The shape of the block does not matter.
 #
 # ## Odd shapes
 
@@ -214,15 +215,17 @@ lessons.predict(
 )
 
 # %% [markdown]
-# What matters is *which element each lane then touches*: `col` must follow the lane. `row = t / 32, col = t % 32` does that,
-# in either block. `row = t % 32, col = t / 32` does not, in either block. Lesson 2 counts what that costs.
+# What matters is *which element each lane then accesses*: neighbouring lanes need neighbouring values of `col`. With `row =
+# t / 32, col = t % 32` they have them, in either block. With `row = t % 32, col = t / 32` they do not, in either block.
+# Lesson 2 counts the cost.
 
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce
@@ -262,8 +265,8 @@ print(lessons.exercise("which_warp").check(which_warp))
 
 # %% [markdown]
 # **To remember**
-# - Threads stand in line, x fastest. Each 32 of the line are a warp.
-# - Memory is accessed by warps. Ask of every load: *where do lanes 0, 1, 2, ... go?*
+# - The threads of a block stand in a line, x fastest. Every 32 threads of the line form a warp.
+# - Memory is accessed by warps. For every load ask: *which addresses do lanes 0, 1, 2, ... read?*
 # - A block's shape changes nothing by itself. The mapping from lane to address does.
 
 # %%

@@ -37,9 +37,9 @@ from coalesce import draw, lessons
 # | sector | 32 bytes, the smallest piece that the caches move |
 # | line | 128 bytes, four sectors: what the L1 cache looks up |
 #
-# A request costs the **distinct sectors** that its active lanes touch. That is the whole rule; everything below is the
-# rule applied. The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the
-# same numbers.
+# The cost of a request is the number of **distinct sectors** that its active lanes touch. Everything below follows from this
+# rule. The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same
+# numbers.
 #
 # ## Side by side
 
@@ -75,8 +75,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tutorial says that lanes of 4 or 8 bytes leave the rest of each 32-byte transaction unused, and that an element of 32 bytes is ideal.
-# Here is a kernel that loads elements of 32 bytes.
+# A tutorial says: if a lane loads 4 or 8 bytes, the rest of a 32-byte transaction is unused, so an element of 32 bytes is
+# ideal. Here is a kernel that loads elements of 32 bytes.
 
 # %%
 wide = coalesce.Kernel(
@@ -256,7 +256,8 @@ for width in (4, 16):
 # ## What the memory behind the caches moves
 #
 # From stride 8 to stride 16 the number of sectors stays the same, but the bandwidth falls to half. The bandwidth counts the
-# bytes that were asked for. Here are the bytes that must be moved for them, first in pieces of 32 bytes, then in pieces of 64:
+# bytes that were asked for. The next cell counts the bytes that must be moved to deliver them, first in pieces of 32 bytes,
+# then in pieces of 64:
 
 # %%
 if data.gbps is not None:
@@ -289,9 +290,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that scattered accesses fall from 110 to 15 GB/s,
-# by a factor of 7.3. Sectors with 4 of 32 bytes used explain a factor of 8. The recorded GPU falls by less, because it is already far below
-# its peak at stride 1:
+# For each address a DRAM delivers a **burst** of bytes, not one byte. A tutorial reports that the bandwidth falls from 110 to
+# 15 GB/s if accesses are scattered. This is a factor of 7.3. If only 4 of the 32 bytes of each sector are used, a factor of 8
+# is explained. The recorded GPU falls by less, because it is already far below its peak at stride 1:
 
 # %%
 if data.gbps is not None:
@@ -337,9 +338,10 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce
@@ -381,8 +383,9 @@ print(lessons.exercise("grey").check(grey))
 
 # %% [markdown]
 # **To remember**
-# - Cost of a request = distinct 32-byte sectors. Full use: 4 sectors for 4-byte elements, 8 for 8, 16 for 16.
-# - Order is free, a broadcast is one sector, an offset costs at most one sector more.
+# - Cost of a request = distinct 32-byte sectors. If every byte is used, this is 4 sectors for 4-byte elements, 8
+#   for 8-byte elements, and 16 for 16-byte elements.
+# - The order of the lanes costs nothing. A broadcast costs one sector. An offset costs at most one sector more.
 # - A stride of s elements costs s times the sectors, up to one per lane.
 # - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes, and needs enough bytes in flight.
 

@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 2. Matrix multiplication, from naive to coalesced
 #
-# **The question.** Two kernels compute the same product with the same arithmetic, one thread for each element
-# of the result. Their times are below. Why do they differ, and could we have known without a GPU?
+# **The question.** Two kernels compute the same product with the same arithmetic, one thread for each element of
+# the result. Their times are below. Why do they differ, and could we have predicted this without a GPU?
 #
 # **Time:** 60 minutes. **You need:** [lesson 1](01_one_warp_one_load.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -66,8 +66,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The `if` on `row` and `col` keeps these threads from doing anything. What happens without its second half? This kernel tests the
-# row only. The last column of blocks has 26 columns too many, so 100 x 26 = 2,600 threads write where they should not.
+# The `if` on `row` and `col` keeps the threads beyond the matrix from doing anything. What happens without the second half of
+# the condition? The next kernel tests the row only. The last column of blocks has 26 columns too many, so 100 x 26 = 2,600
+# threads write where they should not.
 
 # %%
 no_column_test = coalesce.Kernel(
@@ -142,8 +143,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# That is the picture; now the count. The simulator runs the code that the CUDA compiler made of the
-# kernel and counts what its loads touch, as a GPU's counters would.
+# The picture shows where the lanes read; now count the sectors. The simulator executes the code that the CUDA
+# compiler made from the kernel. It counts the sectors in the same way as the counters of a GPU.
 
 # %%
 p_naive
@@ -265,7 +266,8 @@ lessons.predict(
 # ## What L1 does between warps
 #
 # Many warps of a block want the same data at nearly the same time. In `coalesced`, the 32 warps of a block share
-# 32 columns of `b`: each warp reads the same row of `b` in iteration `k`. One of them fetches it, the others hit.
+# 32 columns of `b`: each warp reads the same row of `b` in iteration `k`. One warp fetches the row into L1, and
+# the other warps hit in L1.
 
 # %%
 for name, p in big.items():
@@ -278,8 +280,8 @@ for name, p in big.items():
     )
 
 # %% [markdown]
-# So neither kernel waits for the memory, thanks to the caches. But `naive` waits for L1 itself, which must look up 33 lines per iteration.
-# For `coalesced` it looks up 2.
+# So neither kernel waits for the memory, thanks to the caches. But `naive` waits for L1 itself: L1 looks up 33 lines per
+# iteration for `naive`, and 2 for `coalesced`.
 #
 # ## The trap
 #
@@ -290,8 +292,8 @@ for name, p in big.items():
 # row = blockIdx.y * 32 + threadIdx.x % 32;
 # ```
 #
-# The variant `coalesced_swapped` divides and takes the remainder like that. (It numbers its blocks along the other axis, which makes no
-# difference within a warp.)
+# The variant `coalesced_swapped` computes `row` and `col` in this way. (It numbers its blocks along the other axis, which
+# makes no difference within a warp.)
 
 
 # %%
@@ -331,8 +333,8 @@ lessons.predict(
 # | `l1tex__t_requests_...op_ld.sum` | load requests | Memory Workload Analysis, table L1/TEX Cache: Requests |
 # | `l1tex__t_sectors_...op_ld.sum` | their sectors | the same row: Sectors |
 # | `l1tex__average_t_sectors_per_request_...op_ld.ratio` | sectors per request | the same row: Sectors/Req |
-# | `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct` | bytes that the threads receive, of the bytes of the sectors | Source page: L2 Theoretical Sectors Global Excessive is its other side |
-# | `l1tex__t_sector_hit_rate.pct` | sectors that L1 had | the same row: Hit Rate |
+# | `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct` | bytes that the threads receive, as a share of the bytes of the sectors | Source page: L2 Theoretical Sectors Global Excessive counts the wasted sectors |
+# | `l1tex__t_sector_hit_rate.pct` | share of the sectors that were in L1 | the same row: Hit Rate |
 # | `dram__bytes_read.sum` | bytes from the memory | the chart: Device Memory |
 #
 # The tutorial's table expects a "Global Load Efficiency" of about 50 % for the naive kernel and of 90 to 100 % for the coalesced one. It expects L1 hit
@@ -348,9 +350,10 @@ for name, p in big.items():
         print(f"{name:10} {metric:72} {m[metric]:6.4g}")
 
 # %% [markdown]
-# **Bytes used, two definitions.** Nsight Compute divides the distinct bytes that the lanes ask for by the bytes of the sectors. A broadcast then uses
-# 4 bytes of 32, so `coalesced` has 82.5 %, though its loads could not be cheaper. Our reports divide the sectors that are *needed* by the sectors that
-# were *touched*. A broadcast needs one and touches one: 100 %. For `naive` this is 2.5 of 16.5 sectors per request, 15 %, beside the 12.5 % above.
+# **Bytes used, two definitions.** Nsight Compute divides the distinct bytes that the lanes ask for by the bytes of the
+# sectors. A broadcast then uses 4 bytes of 32, so `coalesced` has 82.5 %, though its loads could not be cheaper. Our reports
+# divide the sectors that are *needed* by the sectors that were *touched*. A broadcast needs one and touches one: 100 %. For
+# `naive`, 2.5 of 16.5 sectors per request are needed: 15 %. By Nsight Compute's definition it was 12.5 %, as above.
 #
 # ## alpha and beta
 #
@@ -378,9 +381,10 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce
@@ -445,9 +449,10 @@ print(lessons.exercise("gram").check(gram))
 # %% [markdown]
 # **To remember**
 # - Ask of each load: in this iteration, where are lane 0, lane 1, lane 2?
-# - All at one element: a broadcast, 1 sector. Side by side: contiguous, 4 sectors. A row apart: 32.
-# - Caches can save the memory, and a kernel can still be slow in L1. Ask which resource is the limit.
-# - A kernel can be right and slow with two characters exchanged. Count.
+# - If all lanes read one element, it is a broadcast: 1 sector. If the lanes are side by side, the load is
+#   contiguous: 4 sectors. If they are a row apart: 32 sectors.
+# - Caches can relieve the memory, and L1 can still limit the kernel. Ask which resource is the limit.
+# - If `/` and `%` are exchanged, the result is still right, but the kernel is slow. Count the sectors.
 
 # %%
 lessons.score()

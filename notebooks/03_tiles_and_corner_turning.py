@@ -10,8 +10,8 @@
 # # 3. Tiles and corner turning
 #
 # **The question.** The coalesced kernel wastes no sector, but it still reads every element of `a` and `b` many
-# times. How often must a multiplication read its operands, and what does shared memory change? Then the catch:
-# shared memory has an access pattern of its own.
+# times. How often must a multiplication read its operands, and what does shared memory change? Shared memory then
+# brings a new problem: the pattern of its accesses matters, too.
 #
 # **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -70,9 +70,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Every element in shared memory is used by four threads, a row or a column of them. That is the whole trick. It
-# changes **how often** an element is loaded, not how well: both loads go along rows, as the untiled kernel's load
-# of `b` already did.
+# Four threads, a row or a column of the block, use every element in shared memory. So a tile changes **how
+# often** an element is loaded. It does not change how well the loads coalesce: both loads go along rows, and so
+# does the load of `b` in the untiled kernel.
 #
 # ## The kernel
 
@@ -80,8 +80,8 @@ lessons.predict(
 lessons.code("matmul", "tiled")
 
 # %% [markdown]
-# **Why two barriers?** The first: a thread multiplies what *other* threads stored, so all must have stored. The second: a fast warp
-# must not overwrite a tile that a slow one still reads. Take either away and see.
+# **Why two barriers?** The first: a thread multiplies what *other* threads stored, so all must have stored. The second: a fast
+# warp must not overwrite a tile that a slow one still reads. Remove either barrier and see what happens.
 
 # %%
 tiled_16 = """
@@ -218,10 +218,10 @@ lessons.predict(
 #
 # $$\text{arithmetic intensity} = \frac{2 T^3\ \text{flop}}{2 T^2 \cdot 4\ \text{bytes}} = \frac{T}{4}\ \text{flop per byte}$$
 #
-# An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): 14 flop per byte. A tile of 32 has 8, so the memory seems to be the limit. But the cell above shows
-# that the tiled kernel needs far less bandwidth than the memory has. The limit is inside the multiprocessor: for every multiplication a warp loads from
-# *shared* memory, and the load-store unit takes one request at a time. The cure is to let each thread compute several elements from registers: the
-# ladder (lesson 7).
+# An H200 has 66.9 TFLOP/s and 4.8 TB/s (datasheet): 14 flop per byte. A tile of 32 has 8, so the memory seems to be the limit.
+# But the cell above shows that the tiled kernel needs far less bandwidth than the memory has. The limit is inside the
+# multiprocessor: for every multiplication a warp loads from *shared* memory, and the load-store unit takes one request at a
+# time. The cure is to let each thread compute several elements from registers. Lesson 7 does this.
 #
 # ## What repeats between blocks
 #
@@ -399,8 +399,8 @@ lessons.predict(
 # %% [markdown]
 # ## Corner turning
 #
-# Now let `b` be stored column by column (its transpose row by row). Lanes that step along a row of `b` are a
-# whole column apart.
+# Now let `b` be stored column by column (its transpose row by row). If the lanes read neighbouring elements of a
+# row of `b`, their addresses are a whole column apart.
 
 # %% tags=["counts"]
 lessons.predict(
@@ -416,9 +416,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# A tile repairs it. Its threads may load in one order and use in another: let the lanes load **along the
-# columns** of `b`, which are contiguous, and turn the corner in shared memory. Textbooks say that every order
-# is fast there.
+# A tile solves this problem. The threads can load a tile in one order and use it in another order. Let the lanes
+# load **along the columns** of `b`, which are contiguous. Then read the tile along its rows in shared memory;
+# this is corner turning. Textbooks say that every order is fast in shared memory.
 
 # %%
 lessons.code("matmul", "corner_turned")
@@ -462,9 +462,10 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce
@@ -542,9 +543,11 @@ print(lessons.exercise("corner").check(corner))
 # %% [markdown]
 # **To remember**
 # - Tiles reduce how *often* global memory is read, by the tile's width. They need two barriers.
-# - A tile lets threads load in the order memory likes and use in the order the algorithm likes.
-# - Shared memory has its own rule: 32 banks; a column needs a row length that is odd in words.
-# - Before blaming the memory, compare what is asked of it with what it gives.
+# - With a tile, threads can load in the order that is best for global memory, and use the elements in the order
+#   that the algorithm needs.
+# - Shared memory has 32 banks. Reading a column has no bank conflicts if a row has an odd number of words.
+# - Before you blame the memory, compare the bytes that the kernel asks for with the bytes that the memory
+#   delivered.
 
 # %%
 lessons.score()

@@ -87,8 +87,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# In requests and sectors the two are mirror images: on one side, each uses an eighth of the bytes. Are they equally fast? They differ in what happens
-# behind L1 to the other seven eighths.
+# In requests and sectors the two kernels are mirror images. One uses an eighth of the bytes of the sectors that it reads, the
+# other an eighth of the bytes of the sectors that it writes. Are they equally fast? They differ in what happens behind L1 to
+# the other seven eighths.
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)
@@ -127,8 +128,8 @@ lessons.predict(
 # %% [markdown]
 # ## The tile, again
 #
-# Read a tile along its rows into shared memory, read it there by columns, write along rows. Both global sides are
-# then contiguous.
+# Read a tile along its rows into shared memory, read it there by columns, write along rows. Then the global loads
+# and the global stores are both contiguous.
 
 # %%
 lessons.code("transpose", "tiled")
@@ -143,8 +144,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# There are two cures. **Padding**: rows of 33 words. **Swizzling**: keep element (r, c) at column `c ^ r`. The kernel with padding differs
-# in one number; here is the one that swizzles:
+# There are two cures. **Padding**: rows of 33 words. **Swizzling**: keep element (r, c) at column `c ^ r`. The kernel with
+# padding differs from `tiled` in one number. This is the kernel that swizzles:
 
 # %%
 lessons.code("transpose", "swizzled")
@@ -183,8 +184,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The swizzled tile needs no extra words, and its rows stay aligned for loads of 16 bytes,
-# which an odd row length would spoil.
+# The swizzled tile needs no extra words, and its rows stay aligned for loads of 16 bytes. With an odd row length
+# they would not.
 #
 # ## How near to a copy?
 #
@@ -267,9 +268,10 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce
@@ -329,9 +331,9 @@ print(lessons.exercise("mirror").check(mirror))
 
 # %% [markdown]
 # **To remember**
-# - A copy is the yardstick of a transposition: bytes over time, as a share of the copy's.
+# - Compare a transposition with a copy: divide its bytes per second by the bytes per second of the copy.
 # - Without shared memory one side is strided. A tile moves the problem into shared memory; padding or a swizzle solves it there.
-# - If one side must suffer, let it be the reads: L1 keeps the unused part of a sector for later reads.
+# - If one side must be strided, choose the reads: L1 keeps the unused part of a sector for later reads.
 # - "Along the row" must be true of the *lanes* at one moment, not of a thread over time.
 
 # %%

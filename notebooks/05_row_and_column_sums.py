@@ -35,7 +35,7 @@ a = rng.random((256, 256), dtype=np.float32)
 # %% [markdown]
 # ## Two walks
 #
-# A thread of `thread_per_row` walks along its row, one of `thread_per_column` down its column.
+# A thread of `thread_per_row` walks along its row. A thread of `thread_per_column` walks down its column.
 
 # %%
 lessons.code("row_sums", "thread_per_row")
@@ -295,8 +295,8 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 #
 # ## Static and dynamic shared memory
 #
-# `__shared__ float partial[256]` fixes the size when the kernel is compiled; `extern __shared__ float partial[]` takes it from
-# the launch, `kernel[grid, block, shared_bytes]`.
+# `__shared__ float partial[256]` fixes the size when the kernel is compiled; `extern __shared__ float partial[]` takes the
+# size from the launch, `kernel[grid, block, shared_bytes]`.
 
 
 # %% tags=["counts"]
@@ -345,13 +345,13 @@ lessons.predict(
 # | warp of 32 | wavefront, of 64 lanes on CDNA (MI200, MI300), of 32 or 64 on RDNA |
 # | shared memory, up to 227 KiB per block (H100, H200) | LDS, local data share, up to 64 KiB per block (MI200, MI300) |
 # | multiprocessor (SM) | compute unit (CU) |
-# | line of 128 bytes in 4 sectors | lines of 64 bytes in the L1 of MI200, of 128 in that of MI300 and in L2 |
+# | line of 128 bytes in 4 sectors | lines of 64 bytes in the L1 of MI200, of 128 bytes in the L1 of MI300 and in L2 |
 #
 # (Careful with the word *wavefront*: on AMD's GPUs it is what CUDA calls a warp. In Nsight Compute it is a pass of shared memory.)
 #
-# The profiler is `rocprof`. It takes the names of counters from a file, `rocprof -i counters.txt ./program`, with a line such as
-# `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These answer the questions of this lesson
-# ([AMD's list for the MI200](https://rocm.docs.amd.com/en/docs-6.0.0/conceptual/gpu-arch/mi200-performance-counters.html)):
+# The profiler is `rocprof`. It takes the names of counters from a file, `rocprof -i counters.txt ./program`, with a line such
+# as `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer the questions of this lesson ([AMD's list for
+# the MI200](https://rocm.docs.amd.com/en/docs-6.0.0/conceptual/gpu-arch/mi200-performance-counters.html)):
 #
 # | question | Nsight Compute | rocprof |
 # |---|---|---|
@@ -386,9 +386,10 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce
@@ -466,8 +467,8 @@ print(lessons.exercise("column_max").check(column_max))
 # **To remember**
 # - "Along the row" by one thread is a stride for the warp.
 # - Contiguous loads for row sums: a warp or a block for each row, and a tree or shuffles at the end.
-# - Fewer sectors help only while sectors are the limit. L1 may have the rest already.
-# - Coalescing is necessary and not sufficient: without enough warps the machine waits.
+# - Fewer sectors help only while sectors are the limit. L1 may already have the other bytes of the sectors.
+# - Coalescing is necessary, but not sufficient: without enough warps, the GPU waits for memory.
 
 # %%
 lessons.score()

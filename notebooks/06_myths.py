@@ -142,7 +142,7 @@ lessons.predict(
 # %% [markdown]
 # ## 5. "This one cannot coalesce: it is the naive kernel"
 #
-# The text of the previous story begins with this kernel, as the slow one.
+# The tutorial of the previous story begins with this kernel, as its slow example.
 
 # %%
 lessons.code("matmul", "naive_2d")
@@ -235,7 +235,8 @@ lessons.predict(
 # %% [markdown]
 # ## 7. "Once it is in shared memory, any order of access is fast"
 #
-# `b` lies column by column; its tile is loaded along the columns, which coalesces, and then read across.
+# `b` is stored column by column. Its tile is loaded along the columns, so the loads coalesce. Then the tile is
+# read across the columns.
 
 # %%
 lessons.code("matmul", "corner_turned")
@@ -413,9 +414,10 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce

@@ -9,9 +9,10 @@
 # %% [markdown]
 # # 7. From 1 % to past cuBLAS
 #
-# **The question.** The tiled kernel of lesson 3 reaches a sixth of the speed of cuBLAS, NVIDIA's library. What does the library do that we do not?
-# Seven more kernels lead from there to one that is faster than cuBLAS. Each brings one new idea. Predict how much the idea gains, count what it costs, and
-# compare with the measured times.
+# **The question.** The tiled kernel of lesson 3 reaches a sixth of the speed of cuBLAS, NVIDIA's library. What does the
+# library do that we do not? Seven more kernels lead from there to one that is faster than cuBLAS. Each kernel brings one new
+# idea. We call the kernels *rungs* of a ladder. Predict how much the idea gains, count what it costs, and compare with the
+# measured times.
 #
 # **Time:** 100 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb). No GPU: the times were recorded on one.
 # Terms: [glossary](glossary.md).
@@ -60,10 +61,10 @@ lessons.Table(
 )
 
 # %% [markdown]
-# `python benchmarks/ladder.py` recorded the times. The kernels and cuBLAS took turns, so that all of them saw the same clocks, and every result was
-# compared with float64. cuBLAS computed in float32, without TF32.
+# `python benchmarks/ladder.py` recorded the times. The kernels and cuBLAS ran in turn, so that all of them had the same clock
+# rate. Every result was compared with a product in float64. cuBLAS computed in float32, without TF32.
 #
-# You know the three kernels. Their loops, to remind you:
+# You know the kernels `naive`, `coalesced` and `tiled`. These are their loops:
 
 # %%
 lessons.code("matmul", "naive", part=("const int row", "sum +="))
@@ -84,8 +85,8 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # | load-store unit | take 0.8 requests (fitted: no recorded kernel gets beyond) |
 # | data stage | make 1 pass: a wavefront of shared memory, or lines of a request to L1 |
 #
-# So the **peak** of an H200 is 132 multiprocessors x 4 x 32 multiply-adds x 2 operations x 1.98 GHz. A *multiply-add* below is always that of a whole warp: one
-# instruction, `FFMA`.
+# So the **peak** of an H200 is 132 multiprocessors x 4 x 32 multiply-adds x 2 operations x 1.98 GHz. Below, a *multiply-add*
+# is always one instruction of a whole warp, `FFMA`.
 #
 # A kernel also needs other things than multiply-adds. If it makes two passes for each multiply-add, it cannot complete more than half a multiply-add per
 # cycle, an eighth of the peak. This is the **ceiling** that the data stage sets for the kernel. The load-store unit and the schedulers set ceilings, too. All
@@ -238,8 +239,9 @@ def on_the_gpu(*rungs):
 on_the_gpu("naive", "coalesced", "tiled")
 
 # %% [markdown]
-# A warp that *can issue* waits for nothing but its turn. *Full queue*: its load or store cannot enter the load-store unit. *Shared memory*, and *L1, L2, DRAM*: it
-# waits for the result of a load. (Branches and short fixed delays are left out. The load-store unit is called busy at 0.8 requests per cycle.)
+# A warp that *can issue* waits only until a scheduler chooses it. *Full queue*: its load or store cannot enter the load-store
+# unit. *Shared memory*, and *L1, L2, DRAM*: it waits for the result of a load. (Branches and short fixed delays are left out.
+# The load-store unit is called busy at 0.8 requests per cycle.)
 #
 # - `naive`: the data stage is busy all the time (lesson 2), and the warps wait in its queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
@@ -248,8 +250,9 @@ on_the_gpu("naive", "coalesced", "tiled")
 #
 # ## Could we blame the memory? The roofline
 #
-# The usual advice is to compare operations per byte of DRAM with the GPU's ratio. An H200 has 66.9 TFLOP/s and 4.8 TB/s: the **ridge** is at 14 operations per byte. A
-# kernel to the left of it is bound by memory, one to the right by arithmetic.
+# The usual advice is to compare operations per byte of DRAM with the GPU's ratio. An H200 has 66.9 TFLOP/s and 4.8 TB/s: the
+# **ridge** is at 14 operations per byte. A kernel to the left of the ridge is bound by memory. A kernel to the right is bound
+# by arithmetic.
 
 
 # %%
@@ -338,8 +341,9 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 2: 8 x 8 elements
 #
-# `blocktiled_2d`: a register tile of R x C needs R + C words for R x C multiply-adds. With 8 x 8 that is a quarter of a word for each. A thread now has 64 sums in registers, and a
-# block computes 128 x 128 elements. The picture shows a corner of its tiles.
+# `blocktiled_2d`: a register tile of R x C needs R + C words for R x C multiply-adds. With 8 x 8, this is a quarter of a word
+# per multiply-add. A thread now has 64 sums in registers, and a block computes 128 x 128 elements. The picture shows a corner
+# of its tiles.
 
 
 # %%
@@ -427,8 +431,9 @@ def first_load(rung, array):
 first_load("vectorized", "b_tile")
 
 # %% [markdown]
-# Neighbouring lanes have neighbouring groups of 8 columns, so their 16 bytes are 32 bytes apart. `warptiled` deals the 32 x 64 elements of a warp out differently: a thread gets 4 x 4 elements
-# in each quarter, and neighbouring lanes have neighbouring 16 bytes. Nothing else changes.
+# Neighbouring lanes have neighbouring groups of 8 columns, so their 16 bytes are 32 bytes apart. `warptiled` distributes the
+# 32 x 64 elements of a warp differently: a thread gets 4 x 4 elements in each quarter, and neighbouring lanes have
+# neighbouring 16 bytes. Nothing else changes.
 
 # %%
 lessons.code(
@@ -460,14 +465,15 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# A gain of 6 %, though 4 of 10 wavefronts are gone. The data stage was busy for 60 % of the time only, so relieving it helps little. Where is the rest of the time? A
-# warp waits most for `L1, L2, DRAM`: in each iteration all warps of a block load the next tiles, wait for them, store them, and meet at a barrier. Meanwhile none of
-# them multiplies.
+# The kernel gains 6 %, although 4 of 10 wavefronts are gone. The data stage was busy for only 60 % of the time, so fewer
+# wavefronts help little. Where is the rest of the time? A warp waits most for `L1, L2, DRAM`: in each iteration all warps of a
+# block load the next tiles, wait for them, store them, and meet at a barrier. Meanwhile none of them multiplies.
 #
 # ## Rung 5: copies run ahead
 #
-# `pipelined`: shared memory holds four **stages** of tiles. `cp.async` copies from global to shared memory without waiting and without registers. While one stage is multiplied, three are on
-# their way. In the same manner, the words for step `k + 1` are read from shared memory while step `k` is multiplied.
+# `pipelined`: shared memory holds four **stages** of tiles. `cp.async` copies from global to shared memory without waiting and
+# without registers. While one stage is multiplied, three are on their way. In the same way, the words for step `k + 1` are
+# read from shared memory while step `k` is multiplied.
 
 # %%
 lessons.code(
@@ -494,8 +500,8 @@ lessons.predict(
 # GPU, the TMA (compute capability 9.0). One instruction copies 16 KB of `a`. Therefore `a` is packed first, in strips of 128 rows, each transposed. A thread
 # computes 16 x 8 elements: 6 loads of 16 bytes for 128 multiply-adds. A block stays on its multiprocessor until the whole product is done, so it does not pay for starting up again.
 #
-# This is the loop over the stages. `full` and `empty` are barriers in shared memory (mbarriers): the engine arrives at one when its bytes have come, the warps at the other when
-# they have read them.
+# This is the loop over the stages. `full` and `empty` are barriers in shared memory (mbarriers): The engine arrives at `full`
+# when its bytes are in shared memory. The warps arrive at `empty` when they have read the bytes.
 
 # %%
 lessons.code("matmul", "tma", part=("while (schedule.next(part)) {", "barrier_arrive(empty"))
@@ -552,8 +558,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The ceiling is that of the main loop alone. The rest of the time goes to packing `a` (which is timed, too), to starting copies, and to writing the results. Note what the
-# fastest kernels do *not* have: many warps. With so much work in each warp, the next loads are far enough ahead to hide their latency by themselves.
+# The ceiling holds for the main loop alone. The rest of the time goes to packing `a` (which is timed, too), to starting
+# copies, and to writing the results. Note what the fastest kernels do *not* have: many warps. With so much work in each warp,
+# the next loads are far enough ahead to hide their latency by themselves.
 #
 # ## Rung 7: one warpgroup copies, two multiply
 #
@@ -573,8 +580,9 @@ print(f"tensor_map is {gain('tensor_map', 'cublas'):.3f} times as fast as cuBLAS
 loops("tma", "tensor_map")
 
 # %% [markdown]
-# The model of the loop has them in the other order: by its banks, the loop of `tensor_map` should be slower by 2 %. The model knows nothing of the copies, which are what
-# changed. **A model of one part does not predict the whole.**
+# The model of the loop puts `tma` and `tensor_map` in the other order: by its register bank conflicts, the loop of
+# `tensor_map` should be slower by 2 %. But the two kernels differ in their copies, which the model does not include. **A model
+# of one part does not predict the whole.**
 #
 # ## The ladder
 
@@ -647,15 +655,18 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The model puts the kernels in the right order. For register tiles of this size it is too fast by up to a quarter. It starts with empty caches, as the recorded runs did, but four of
-# these kernels are faster by 15 to 24 % when they run again. The model does not know what the first run costs them; it does not model the fetch of instructions, for one. Why it is too fast
-# for `pipelined`, warm or cold, is not known. So take the microseconds of such kernels as a rough figure, and their counts as exact.
+# The model puts the kernels in the right order. For register tiles of this size it is too fast by up to a quarter. It starts
+# with empty caches, as the recorded runs did, but four of these kernels are faster by 15 to 24 % when they run again. The
+# model does not include what makes the first run slower, such as the fetch of instructions. Why it is too fast for
+# `pipelined`, warm or cold, is not known. So take the microseconds of such kernels as a rough figure, and their counts as
+# exact.
 #
 # ## Small products: `split_k` and `best`
 #
-# Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles, and divides the steps of `k` of each tile among groups of warps and the two blocks of a *cluster*, which
-# can read each other's shared memory. At the end they add up their parts. If `k` is long and the result small, as in 64 x 64 x 8192, it also cuts `k` into slices, whose products another launch
-# adds up.
+# Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles, and divides the steps of `k`
+# of each tile among groups of warps and the two blocks of a *cluster*, which can read each other's shared memory. At the end
+# they add up their parts. If `k` is long and the result small, as in 64 x 64 x 8192, it also cuts `k` into slices. Another
+# launch adds up the products of the slices.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
@@ -695,14 +706,16 @@ lessons.predict(
 )
 
 # %% [markdown]
-# We are behind, by 1 %, where the result has few columns or rows for its `k`: 8192 x 512 x 4096 and 1024 x 1024 x 16384. `tensor_map` first packs `a`, which takes a time that depends on
-# `M` and `K` alone: it reads and writes `a` once. The fewer columns the result has, the larger is the share of this time. [The ladder, measured](../docs/ladder.md) says what limits the
-# rungs, and what would be tried next.
+# Our kernels are slower than cuBLAS by 1 % if the result has few columns or rows compared with `k`: 8192 x 512 x 4096 and 1024
+# x 1024 x 16384. `tensor_map` first packs `a`, which takes a time that depends on `M` and `K` alone: it reads and writes `a`
+# once. The fewer columns the result has, the larger is the share of this time. [The ladder, measured](../docs/ladder.md) says
+# what limits the rungs, and what would be tried next.
 #
 # ## Past the float32 pipes: tensor cores
 #
-# `tensor_map` reaches 82 % of the peak, and no kernel reaches more than all of it. But a multiprocessor has another unit. A **tensor core** instruction multiplies small matrices. Here is a product of float16
-# matrices; each warp computes 16 x 16 elements:
+# `tensor_map` reaches 82 % of the peak, and no kernel can exceed the peak. But a multiprocessor has another unit, the **tensor
+# core**. One instruction of this unit multiplies small matrices. Here is a product of float16 matrices; each warp computes 16
+# x 16 elements:
 
 # %%
 on_tensor_cores = coalesce.Kernel(
@@ -745,8 +758,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# `bf16`, `tf32` and `tf32x3` use larger ones: a `wgmma` of four warps multiplies 64 x 256 x 16 bfloat16 values, which the tensor cores read from shared memory. (`dmma`, for float64, uses those of
-# a warp. The simulator executes `mma`, `wmma` and `wgmma`.) This is the inner loop of `bf16`:
+# `bf16`, `tf32` and `tf32x3` use larger instructions: a `wgmma` of four warps multiplies 64 x 256 x 16 bfloat16 values, which
+# the tensor cores read from shared memory. (`dmma`, for float64, uses instructions of one warp. The simulator executes `mma`,
+# `wmma` and `wgmma`.) This is the inner loop of `bf16`:
 
 # %%
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait();"))
@@ -810,8 +824,10 @@ for (rung, size), rungs in tensor.items():
 #
 # - The figures are of one GPU, one compiler and one library: see below. These kernels are sensitive. The compiler chooses registers, and with them the bank conflicts of the
 #   main loop; another version can cost several percent.
-# - cuBLAS runs on all of NVIDIA's GPUs, with many types and layouts. Our top rungs need compute capability 9.0, and `tma` and `tensor_map` pay for large products only.
-# - In a program, call the library. Climb the ladder for a product that no library has, and to know what is possible.
+# - cuBLAS runs on all of NVIDIA's GPUs, with many types and layouts. Our top rungs need compute capability 9.0, and `tma` and
+#   `tensor_map` are worthwhile for large products only.
+# - In a program, call the library. Write such kernels for a product that no library has, or to learn what is
+#   possible.
 
 # %%
 cublas = f"{ladder['cublas'] // 10000}.{ladder['cublas'] // 100 % 100}"
@@ -828,9 +844,10 @@ print(
 #
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 # %%
 # %load_ext coalesce
@@ -919,7 +936,7 @@ print(lessons.exercise("turned_tile").check(turned_tile))
 # - Count what one multiply-add costs: instructions, requests, wavefronts. Each unit of a multiprocessor sets a ceiling.
 # - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests, and compact warp tiles save wavefronts. If copies start early, warps wait less.
 # - Relieving a unit that is not the bound gains little. Look at what the warps wait for, then choose the next idea.
-# - The fastest float32 kernel has few warps and much work in each: occupancy is a means, not an end.
+# - The fastest float32 kernel has few warps and much work in each: high occupancy is not an aim in itself.
 
 # %%
 lessons.score()

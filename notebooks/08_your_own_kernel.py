@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 8. Your own kernel
 #
-# **The question.** You wrote a kernel, and its result is right. Is it *correct*, and is it wasteful? Neither shows in the
-# result. Four tools answer, here on a small kernel each, and then it is your turn.
+# **The question.** You wrote a kernel, and its result is right. Is it *correct*, and is it wasteful? The result does not
+# show either of these. Four tools do. This lesson shows each tool with a small kernel, and then it is your turn.
 #
 # **Time:** 90 minutes. **You need:** [lessons 0 to 5](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
 
@@ -61,7 +61,8 @@ lessons.predict(
 # %% [markdown]
 # ## Check it: a race that gives the right answer
 #
-# This kernel adds to each element the one 32 places before it in its block. It passes the values through shared memory.
+# To each element, this kernel adds the element 32 places before it in the same block. It passes the values through
+# shared memory.
 
 # %%
 # %%cuda
@@ -113,8 +114,8 @@ lessons.predict(
 # %% [markdown]
 # ## Keep it so: assertions
 #
-# Counts do not depend on the machine or its load, so a test may demand them. A failing assertion shows the line and one of the
-# warps that executed it. pytest shows the same.
+# Counts do not depend on the machine or its load, so a test can assert them. A failing assertion shows the line and one of the
+# warps that executed it. Under pytest, the failed test shows the same lines.
 
 # %% tags=["counts"]
 p = to_grey.profile(n // 256, 256, pixels, grey, n)
@@ -127,9 +128,10 @@ except AssertionError as error:
 # %% [markdown]
 # ## Exercises
 #
-# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. The launch stays as it is. The check
-# runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the profile.
-# `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and `print(lessons.exercise("NAME").solution)` a solution.
+# Edit the cell with the kernel, run it, and run the check below it, until it says *solved*. Do not change the launch. The
+# check runs the kernel on two shapes, looks for races and reads outside the arrays, compares with NumPy, and then reads the
+# profile. `lessons.exercise("NAME").hint(1)` gives a first hint, `.hint(2)` a stronger one, and
+# `print(lessons.exercise("NAME").solution)` a solution.
 
 
 # %% [markdown]
@@ -192,9 +194,10 @@ print(lessons.exercise("smooth").check(smooth))
 
 # %% [markdown]
 # **To remember**
-# - Right is not correct: check, then profile, then assert.
+# - A right result does not prove that a kernel is correct. Check the kernel, then profile it, then write
+#   assertions.
 # - Sectors per request say how well a load is done, requests say how often. Waste can be in either.
-# - A kernel that passes today can be kept so by a test that needs no GPU.
+# - Write a test. It needs no GPU, and it fails if a later change makes the accesses worse.
 
 # %%
 lessons.score()

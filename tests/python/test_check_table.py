@@ -104,7 +104,7 @@ TESTS = {
         "test_a_barrier_after_threads_have_left",
         "test_an_early_return_in_a_loop",
     ),
-    "shuffle, vote or match whose mask names lanes that do not execute it, or does not name the calling lane": (
+    "shuffle, vote or match whose mask names lanes that do not execute it, or omits its caller": (
         "test_check_warps.py",
         "test_a_shuffle_that_lanes_miss",
         "test_a_vote_and_a_match_that_lanes_miss",
