@@ -1,4 +1,5 @@
 // An engine: the handlers for one instruction set of the host. Decoders choose handlers from it.
+//
 // Memory instructions have three kinds of handlers. They announce nothing, or accesses, or accesses
 // and faults. A program is decoded for the kind that its observers need (watch_of). Then run_grid()
 // in worker.hpp runs it with an observer of any type.

@@ -1,4 +1,5 @@
 // The properties of a kernel as a whole, from its PTX.
+//
 // The result is a Program without operations: its name, parameters, limits, variables in shared
 // memory and in the module, and requirements for a launch. Programs from PTX and from machine code
 // start with it.

@@ -1,8 +1,11 @@
 // A kernel that is ready to run. PTX was decoded once into operations on lanes.
-// METHOD Each PTX instruction becomes one Op, in a few cases several. An Op is a record of fixed
+//
+// METHOD
+// Each PTX instruction becomes one Op, in a few cases several. An Op is a record of fixed
 // size. It has the function that executes it for a warp, the locations of its operands, and a
 // payload (payload.hpp). Virtual registers whose live ranges do not overlap share a slot. So the
 // registers of a warp stay in the host's L1 cache.
+//
 // An operand is a locator. It is the position of a slot in the frame's registers, or a position in
 // the table of constants if its lowest bit is set. Constants are registers, too, with the same
 // value in all 32 lanes. So the same code executes an instruction with registers and with

@@ -1,9 +1,10 @@
-// Gaps between registers that must not be accessed, in builds with AddressSanitizer only.
+// Gaps between registers that must not be accessed. They exist only in builds with
+// AddressSanitizer.
 //
 // The registers of a warp are one block of memory. An operation that accesses more than the width
 // of its operand would only reach the next register, and AddressSanitizer would not notice.
-// Therefore each register and each constant is followed by a gap that is poisoned while the frame
-// is in use.
+// Therefore each register and each constant is followed by a gap. The gap is poisoned while the
+// frame is in use.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace coalesce::sim {
 
-// Start and end, in bytes from the start of a frame or of the constants.
+// The start and the end of each gap, in bytes from the start of a frame or of the constants.
 using RedZones = std::vector<std::pair<uint32_t, uint32_t>>;
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -17,29 +17,31 @@
 namespace coalesce::sim {
 
 struct RegisterPlace {
-    std::string name;  // "%r12"
-    // As the register is used; .b32 and similar if no instruction shows it.
+    std::string name;  // the name in PTX: "%r12"
+    // The type that the uses of the register show. If no instruction shows it, this is the declared
+    // type, such as .b32.
     ptx::Type type = ptx::Type::none;
-    Locator slot = no_operand;     // no_operand: the register is never used
-    uint32_t first = 0, last = 0;  // the range of instructions in which it keeps its value
+    Locator slot = no_operand;  // no_operand if the register is never used
+    // The range of instructions in which the register keeps its value.
+    uint32_t first = 0, last = 0;
 };
 
 struct FunctionRegisters {
-    uint32_t first = 0;                    // its first instruction in Program::instructions
-    std::vector<RegisterPlace> registers;  // by index in ptx::Function::registers
-    std::vector<ptx::Effects> effects;     // of each of its instructions
+    uint32_t first = 0;  // the function's first instruction in Program::instructions
+    std::vector<RegisterPlace> registers;  // the index is that of ptx::Function::registers
+    std::vector<ptx::Effects> effects;     // one entry for each instruction of the function
 };
 
-// One entry for each of Program::functions.
+// One entry for each function in Program::functions.
 using RegisterMap = std::vector<FunctionRegisters>;
 
-// Like decode() of program.hpp; also describes the registers.
+// Decodes like decode() of program.hpp, and also describes the registers.
 [[nodiscard]] Program decode(const ptx::Module& module, const ptx::Function& entry,
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine,
                              RegisterMap& registers);
 
-// Describes the registers of a function with these slots. `first_instruction` is its first
-// instruction.
+// Describes the registers of a function. `slots` are their slots, and `first_instruction` is the
+// function's first instruction.
 [[nodiscard]] FunctionRegisters describe_registers(const ptx::Function& function,
                                                    const ptx::ControlFlow& flow,
                                                    const std::vector<Locator>& slots,

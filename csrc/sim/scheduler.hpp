@@ -1,4 +1,5 @@
-// Which path of a warp runs, where paths diverge and reconverge, and what a block waits for.
+// Chooses the path of a warp that runs next. Also splits and joins paths, and lets threads wait at
+// barriers.
 //
 // These functions run once for a branch, call or barrier, and not once for each lane. They are
 // compiled once for all instruction sets. warp.hpp describes paths and joins.
@@ -19,8 +20,8 @@ void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3
 // Prepares a block to run as number `linear` of the grid. Its program and launch must be set.
 void start(Block& block, uint64_t linear);
 
-// arrive(): lanes have reached a join. If all pending lanes have arrived, the path of the join
-// continues. settle() tests this, and returns whether the join is gone.
+// arrive() is called when lanes have reached a join. If all pending lanes have arrived, the path of
+// the join continues. settle() tests this, and returns true if the join is gone.
 void arrive(Warp& w, int32_t join, LaneMask lanes);
 bool settle(Warp& w, int32_t join);
 
@@ -32,33 +33,35 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at);
 void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
 
-// Queues a path. If its pc is the place of its own join, the path arrives there instead.
+// Adds a path to the warp's queue. If the path's pc is the place of its own join, the path arrives
+// at the join instead.
 void place(Warp& warp, const Path& path);
 
 // Makes `path` the running path, with the registers of its frame.
 void run_path(Warp& warp, const Path& path);
 
-// Moves the running path to op `pc`. If its join is there, the path ends, and may resume another.
+// Moves the running path to op `pc`. If the path's join is there, the path ends. Then another path
+// may resume.
 void go_to(Warp& warp, uint32_t pc);
 
-// The number of the barrier that these lanes have reached.
+// Returns the number of the barrier that these lanes have reached.
 [[nodiscard]] uint32_t barrier_number(Warp& warp, const Op& op);
 
-// Splits the running path: lanes of `taken` go to `target`, the others to `otherwise`. They
-// reconverge at `meeting` (no_op: only when they leave the function).
+// Splits the running path. The lanes of `taken` go to `target`, the others to `otherwise`. They
+// reconverge at `meeting`. If it is no_op, they reconverge only when they leave the function.
 void diverge(Warp& warp, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t meeting);
 
 // The lanes of the running path leave the kernel, and the path ends.
 void leave(Warp& warp);
 
-// The whole running path enters `function`; `after` is the op to which it returns.
+// The whole running path enters `function`. `after` is the op to which the path returns.
 void enter(Warp& warp, const CallSite& site, uint32_t function, uint32_t after);
 
 // The running path returns from its function.
 void return_from_function(Warp& warp);
 
-// Execute brx.idx, an indirect call (in which lanes may diverge), and a call of a built-in
-// function.
+// The three functions execute brx.idx, an indirect call and a call of a built-in function. Lanes
+// may diverge at an indirect call.
 void branch_table(Warp& warp, const Op& op, uint32_t at);
 void call_indirect(Warp& warp, const Op& op, uint32_t at);
 void call(Warp& warp, const Op& op, uint32_t at);
@@ -69,44 +72,47 @@ void call(Warp& warp, const Op& op, uint32_t at);
     return op.is<WarpSync>() && op.get<WarpSync>().splits;
 }
 
-// Makes the lanes of a member mask reconverge. If it returns true, they have: warp.mask holds the
-// lanes that execute the op. Paths that waited and were needed continue after the op by themselves.
-// If it returns false, the running path now waits.
+// Makes the lanes of a member mask reconverge. Returns true if they have reconverged; then
+// warp.mask has the lanes that execute the op. Waiting paths with some of these lanes continue
+// after the op by themselves. Returns false if the running path must wait.
 bool gather(Warp& warp, const Op& op, uint32_t at);
-// Ends what gather() began.
+// Ends the reconvergence that gather() began. Call it after the op.
 void release(Warp& warp);
 
 // The running path reaches a barrier. It waits, unless it completes the barrier or only arrives.
-// Returns whether the barrier is complete.
+// Returns true if the barrier is complete.
 bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 
-// The number of threads of the block that have not left the kernel. A barrier for all threads waits
-// only for these (CUDA C++ Programming Guide, "Independent Thread Scheduling": all non-exited
-// threads).
+// Returns the number of threads of the block that have not left the kernel. A barrier for all
+// threads waits only for these threads (CUDA C++ Programming Guide, "Independent Thread
+// Scheduling": all non-exited threads).
 [[nodiscard]] uint32_t threads_left(const Block& block);
 
-// Call after leave() until it returns nothing. Opens a barrier that waited only for the lanes that
-// left, and returns its number.
+// Opens a barrier that waited only for the lanes that left, and returns its number. After leave(),
+// call this function until it returns nothing.
 [[nodiscard]] std::optional<uint32_t> barrier_open_after_exit(Warp& warp);
 
-// cluster.cpp: the running path reaches the barrier of its cluster. Returns whether it is complete.
+// cluster.cpp: the running path reaches the barrier of its cluster. Returns true if the barrier is
+// complete.
 bool arrive_at_cluster(Warp& warp, const Op& op, uint32_t at);
 void wait_for_cluster(Warp& warp, const Op& op, uint32_t at);
-// After leave(): returns whether the barrier waited only for the lanes that left.
+// Call this after leave(). Returns true if the barrier of the cluster waited only for the lanes
+// that left.
 bool cluster_complete_after_exit(Warp& warp);
 
 // Chooses another path of the warp that can run. Returns false if there is none.
 bool next_path(Warp& warp);
 
 // Lets lanes that wait for reconvergence continue without the others, which do not arrive. The
-// independent thread scheduling of the hardware guarantees this: a lane that holds a lock must
-// continue while its neighbours spin on the lock. Returns whether there were such lanes.
+// independent thread scheduling of the hardware guarantees this. For example, a lane that holds a
+// lock must continue while its neighbours spin on the lock. Returns true if there were such lanes.
 bool free_waiting_lanes(Warp& warp);
 
 // Moves the running path behind the warp's other paths.
 void rotate(Warp& warp);
 
-// Throws the error for a block in which no path can run: who waits where, and who has left.
+// Throws the error for a block in which no path can run. The message says which threads wait where,
+// and which threads have left.
 [[noreturn]] void throw_deadlock(const Block& block);
 
 }  // namespace coalesce::sim

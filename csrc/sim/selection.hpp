@@ -26,7 +26,7 @@ namespace coalesce::sim {
 
 struct Request {
     OpCode code = OpCode::unknown;
-    // From the lifter: the right number of operands, but without contents.
+    // The lifter passes the right number of operands, but without contents.
     std::span<const ptx::Operand> operands;
 };
 
@@ -57,7 +57,7 @@ class OperandTypes {
 
 // The types determine the width of registers and the conversion of immediates.
 struct Selection {
-    Handler run = nullptr;  // null: there is no handler for these types and modifiers
+    Handler run = nullptr;  // null if there is no handler for these types and modifiers
     OperandTypes types;
     uint8_t destinations = 1;
     Payload payload;
@@ -78,18 +78,20 @@ enum class AtomicUpdate : uint8_t {
     decrement,
 };
 
-// Whether an update only replaces or combines bits, so that their type does not matter.
+// Returns true if an update only replaces or combines bits. Then the type of the value does not
+// matter.
 [[nodiscard]] constexpr bool is_bitwise(AtomicUpdate update) {
     return update == AtomicUpdate::exchange || update == AtomicUpdate::compare_and_swap ||
            update == AtomicUpdate::bit_and || update == AtomicUpdate::bit_or ||
            update == AtomicUpdate::bit_xor;
 }
 
-// The handlers in ops_matrix.cpp.
+// The kinds of handlers in ops_matrix.cpp.
 enum class MatrixKind : uint8_t {
-    product,    // as Matrices::arithmetic specifies
-    doubles,    // a chain of fused multiply-adds
-    in_floats,  // m8n8k4 of halves without tensor cores: FFMA for each group of 8 lanes
+    product,  // computes the product that Matrices::arithmetic specifies
+    doubles,  // computes each element with a chain of fused multiply-adds
+    // Computes m8n8k4 of halves without tensor cores: with FFMA, for each group of 8 lanes.
+    in_floats,
     transpose,
 };
 

@@ -9,13 +9,14 @@ namespace coalesce::sim {
 enum class ShuffleMode : uint8_t { up, down, butterfly, index };
 
 struct ShuffleSource {
-    // The lane that provides the value; the reading lane itself if the source is not valid.
+    // The lane that provides the value. If the source is not valid, this is the reading lane
+    // itself.
     int lane;
-    bool is_valid;  // the lane that the operands name is in the segment
+    bool is_valid;  // true if the lane that the operands name is in the segment
 };
 
-// `b` and `c` are operands of the reading lane: the offset or number of a lane, and the clamp (bits
-// 0 to 4) and segment mask (bits 8 to 12).
+// `b` and `c` are operands of the reading lane. `b` is the offset or the number of a lane. Bits 0
+// to 4 of `c` are the clamp, and bits 8 to 12 the segment mask.
 [[gnu::always_inline]] inline ShuffleSource shuffle_source(ShuffleMode mode, int lane, uint32_t b,
                                                            uint32_t c) {
     const int by = int(b & 31), clamp = int(c & 31), segment = int(c >> 8 & 31);

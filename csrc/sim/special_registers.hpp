@@ -1,4 +1,5 @@
-// The special registers of PTX (%tid.x) that are simulated. ops_move.cpp has their values.
+// The simulated special registers of PTX, such as %tid.x. Their values are computed in
+// ops_move.cpp.
 #pragma once
 
 #include <cstdint>
@@ -58,10 +59,10 @@ enum class Special : uint8_t {
     is_explicit_cluster,  // a predicate
 };
 
-// The register of that name; `unknown` if it is not simulated.
+// Returns the register of that name, or `unknown` if the register is not simulated.
 [[nodiscard]] Special special_named(std::string_view name);
 
-// What the clocks show.
+// The time that the clock registers show.
 [[nodiscard]] uint64_t nanoseconds();
 
 }  // namespace coalesce::sim

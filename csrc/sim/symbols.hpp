@@ -27,26 +27,27 @@
 
 namespace coalesce::sim {
 
-// The functions whose address the module takes, each with its address.
+// Returns the functions whose address the module takes, each with its address.
 [[nodiscard]] std::vector<std::pair<uint64_t, const ptx::Function*>> function_addresses(
     const ptx::Module& module);
 
 // The address of a function, or 0 if it has none.
 [[nodiscard]] uint64_t function_address(const ptx::Module& module, std::string_view name);
 
-// The bytes at the start of shared memory that the GPU uses itself, by the module's target.
+// Returns the number of bytes at the start of shared memory that the GPU uses itself. It depends on
+// the module's target.
 [[nodiscard]] uint32_t reserved_shared(const ptx::Module& module);
 
 struct CallGraph;
 
 struct SharedLayout {
-    // Each with its offset from the first variable.
+    // Each variable has its offset from the first variable.
     std::vector<std::pair<const ptx::Variable*, uint64_t>> variables;
-    std::string dynamic;  // the name of the dynamic variable; empty if there is none
-    uint64_t bytes = 0;   // the offset of dynamic shared memory
+    std::string dynamic;  // the name of the dynamic variable, or an empty string if there is none
+    uint64_t bytes = 0;   // the offset at which dynamic shared memory starts
 };
 
-// `graph`: that of the kernel.
+// `graph` must be the call graph of the kernel.
 [[nodiscard]] SharedLayout lay_out_shared(const ptx::Module& module, const CallGraph& graph);
 
 }  // namespace coalesce::sim

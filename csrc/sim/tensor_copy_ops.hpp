@@ -15,7 +15,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-inline constexpr uint32_t box_alignment = 128;  // for the address of a box in shared memory
+// The address of a box in shared memory is a multiple of this number.
+inline constexpr uint32_t box_alignment = 128;
 
 // The tensor map at lane i's address, which is in a kernel parameter, or in global or constant
 // memory.
@@ -50,8 +51,8 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     return *map;
 }
 
-// For each row of a lane's box, calls visit(global address, skipped bytes, bytes) with the part of
-// the row that is in the array.
+// Visits the rows of a lane's box. For each row, it calls visit(global address, skipped bytes,
+// bytes) with the part of the row that is in the array.
 template <class F>
 inline void for_each_row(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
                          F&& visit) {
@@ -92,7 +93,8 @@ inline void announce_bytes(Warp& w, const Op& op, ptx::Space space, Access acces
         });
 }
 
-// The address in shared memory that lane i names, from the start of the block's memory.
+// Returns the address in shared memory that lane i provides. It counts from the start of the
+// block's memory.
 inline uint64_t shared_place(Warp& w, Locator at, int32_t offset, bool narrow, int i) {
     const uint64_t base = narrow ? w.lanes<const uint32_t>(at)[i] : w.lanes<const uint64_t>(at)[i];
     const uint64_t place = base + uint64_t(int64_t{offset});
@@ -162,7 +164,8 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
     return found;
 }
 
-// The copy for one block. `to` is the issuing block, or another block of its cluster (multicast).
+// Copies the box for one block. `to` is the issuing block, or another block of its cluster
+// (multicast).
 template <Watch watch>
 inline void start_box(Warp& w, const Op& op, int i, uint64_t shared, uint32_t bytes,
                       uint32_t barrier, const TensorBox& box) {
@@ -195,7 +198,8 @@ void box_to_shared(Warp& w, const Op& op) {
             start_box<watch>(w, op, i, shared, bytes, barrier, box);
             return;
         }
-        // Each block of the cluster gets the box as if its own warp with this number copied it.
+        // Each block of the cluster gets the box. The block's own warp with this number receives
+        // it, as if that warp had issued the copy.
         const uint32_t ranks = w.lanes<const uint16_t>(copy.blocks)[i];
         if (!w.block->cluster)
             throw_misuse(w, op, i, "a copy to the blocks of a cluster needs a launch in clusters");

@@ -25,7 +25,7 @@ struct Block;
 inline constexpr size_t tensor_map_bytes = 128, tensor_map_alignment = 64;
 inline constexpr uint32_t most_dimensions = 5;
 
-// CUtensorMapDataType, cuda.h, in the same order.
+// The values of CUtensorMapDataType in cuda.h, in the same order.
 enum class MapElement : uint8_t {
     u8,
     u16,
@@ -44,15 +44,16 @@ enum class MapElement : uint8_t {
 inline constexpr uint32_t map_elements = 13;
 [[nodiscard]] uint32_t bytes_of(MapElement element);
 [[nodiscard]] bool is_floating(MapElement element);
-// The element type for a name that Python uses: "float32", "bfloat16", "tfloat32", ...
+// Returns the element type for a name that Python uses: "float32", "bfloat16", "tfloat32", ...
 [[nodiscard]] std::optional<MapElement> map_element_named(std::string_view name);
 
-// How the 16-byte parts of shared memory are permuted; CUtensorMapSwizzle, cuda.h.
+// The permutation of 16-byte parts in shared memory. The values are those of CUtensorMapSwizzle in
+// cuda.h.
 enum class Swizzle : uint8_t { none, bytes_32, bytes_64, bytes_128 };
 
-// The address at which a swizzle stores the byte of an address in shared memory. A swizzle of 32,
-// 64 or 128 bytes has 1, 2 or 3 bits. This number of address bits, from bit 4 on, is combined by
-// exclusive or with the bits from bit 7 on.
+// Returns the address at which a swizzle stores the byte of an address in shared memory. A swizzle
+// of 32, 64 or 128 bytes changes 1, 2 or 3 address bits, from bit 4 on. They are combined by
+// exclusive or with the same number of bits from bit 7 on.
 [[nodiscard]] constexpr uint32_t swizzled(uint32_t address, Swizzle swizzle) {
     const uint32_t bits = (1u << uint32_t(swizzle)) - 1;
     return address ^ ((address >> 7 & bits) << 4);
@@ -65,10 +66,12 @@ struct TensorMap {
     MapElement element = MapElement::f32;
     uint32_t rank = 0;
     Swizzle swizzle = Swizzle::none;
-    bool nan = false;                                // elements outside the array are NaN, not zero
-    std::array<uint64_t, most_dimensions> extent{};  // elements
-    std::array<uint64_t, most_dimensions> stride{};  // bytes; not used for dimension 0
-    std::array<uint32_t, most_dimensions> box{}, step{};  // elements; `step`: element strides
+    bool nan = false;  // Elements outside the array are read as NaN and not as zero
+    std::array<uint64_t, most_dimensions> extent{};  // the number of elements in each dimension
+    // The distance in bytes between neighbours in each dimension. Dimension 0 does not use it.
+    std::array<uint64_t, most_dimensions> stride{};
+    // `box` is the size of a box in elements. `step` are the element strides.
+    std::array<uint32_t, most_dimensions> box{}, step{};
 
     // The number of elements of a box that are copied along a dimension.
     [[nodiscard]] uint32_t copied(uint32_t dimension) const {
@@ -78,9 +81,9 @@ struct TensorMap {
     [[nodiscard]] uint64_t rows() const;
 };
 
-// Returns what is wrong with the map, in one sentence, or an empty text.
+// Returns an error message of one sentence if the map is not valid, or an empty string.
 [[nodiscard]] std::string problem(const TensorMap& map);
-// What a valid map has that the simulator does not know; empty: nothing.
+// Returns the property of a valid map that the simulator does not support, or an empty string.
 [[nodiscard]] std::string not_simulated(const TensorMap& map);
 
 using TensorMapBytes = std::array<std::byte, tensor_map_bytes>;
@@ -97,14 +100,16 @@ struct TensorCopy {
     Locator shared = no_operand, barrier = no_operand;
     int32_t shared_offset = 0, barrier_offset = 0;
     bool narrow_shared = false, narrow_barrier = false;
-    Locator blocks = no_operand;  // multicast: the ranks in the cluster, one bit each
+    // For multicast: one bit for each rank in the cluster that gets the box.
+    Locator blocks = no_operand;
 };
 
 // A box that is being copied to shared memory: its rows in global memory, resolved and checked.
 struct TensorBox {
     struct Row {
         const std::byte* source = nullptr;  // the first element of the row that is in the array
-        // Bytes of the row before these elements, and bytes of these elements.
+        // `skipped` is the number of bytes of the row before these elements. `bytes` is the size of
+        // these elements.
         uint32_t skipped = 0, bytes = 0;
     };
     std::vector<Row> rows;

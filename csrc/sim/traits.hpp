@@ -2,9 +2,9 @@
 //
 // METHOD
 // A row of ops.inc has the properties that all instructions of an operation share. Modifiers add
-// others: `ld` is a load, `ld.volatile` a strong load. traits_of() combines both, and is the only
-// function that reads modifiers, except for those that choose the handler. The text of an opcode
-// determines its traits, so traits need not be stored with saved counts.
+// others: `ld` is a load, `ld.volatile` a strong load. traits_of() combines both. Except for the
+// code that chooses the handler, only traits_of() reads modifiers. The text of an opcode determines
+// its traits, so traits need not be stored with saved counts.
 #pragma once
 
 #include <cstdint>
@@ -14,69 +14,73 @@
 
 namespace coalesce::sim {
 
-// Constants for the traits column in ops.inc.
+// Constants for the column `traits` in ops.inc.
 namespace trait {
-inline constexpr uint32_t block_barrier = 1u << 0;    // for the threads of a block
-inline constexpr uint32_t warp_barrier = 1u << 1;     // for the lanes of a member mask
-inline constexpr uint32_t aligned = 1u << 2;          // all lanes must reach it together
-inline constexpr uint32_t shuffle = 1u << 3;          // reads registers of other lanes
-inline constexpr uint32_t atomic = 1u << 4;           // updates memory atomically
-inline constexpr uint32_t fence = 1u << 5;            // orders accesses
-inline constexpr uint32_t ends_copy_group = 1u << 6;  // for asynchronous copies
+inline constexpr uint32_t block_barrier = 1u << 0;    // a barrier for the threads of a block
+inline constexpr uint32_t warp_barrier = 1u << 1;     // a barrier for the lanes of a member mask
+inline constexpr uint32_t aligned = 1u << 2;          // All lanes must reach it together
+inline constexpr uint32_t shuffle = 1u << 3;          // Reads registers of other lanes
+inline constexpr uint32_t atomic = 1u << 4;           // Updates memory atomically
+inline constexpr uint32_t fence = 1u << 5;            // Orders memory accesses
+inline constexpr uint32_t ends_copy_group = 1u << 6;  // Ends a group of asynchronous copies
 inline constexpr uint32_t awaits_copies = 1u << 7;
-inline constexpr uint32_t no_result = 1u << 8;  // it writes no register
-// For the decoder. negates: the handler itself negates a predicate operand, if the payload says so.
-// any_width: registers may be wider than the types (cvt).
+inline constexpr uint32_t no_result = 1u << 8;  // Writes no register
+// These two traits are for the decoder. With `negates`, the handler itself negates a predicate
+// operand if the payload says so. With `any_width`, registers may be wider than the types (cvt).
 inline constexpr uint32_t negates = 1u << 9;
 inline constexpr uint32_t any_width = 1u << 10;
-// Arrives at an mbarrier (releases), or waits for it (acquires)
+// Arrives at an mbarrier, which releases, or waits for it, which acquires.
 inline constexpr uint32_t mbarrier = 1u << 11;
-inline constexpr uint32_t bulk = 1u << 12;    // a copy that does not use the load/store unit
+inline constexpr uint32_t bulk = 1u << 12;    // Copies without the load/store unit
 inline constexpr uint32_t matrix = 1u << 13;  // lanes provide the addresses of a matrix's rows
 }  // namespace trait
 
 // The format of the factors that tensor cores multiply.
 enum class TensorSource : uint8_t { none, fp16, bf16, tf32, fp64, int8, int4, int1, fp8 };
 
-// How an atomic updates memory, in so far as this affects its cost.
+// How an atomic updates memory, as far as this affects its cost.
 enum class AtomicForm : uint8_t {
-    plain,             // add, min, exch, ...
+    plain,             // add, min, exch and similar
     compare_and_swap,  // cas
     spinning,          // ATOMS.CAST.SPIN: one iteration of a compare-and-swap loop
     counting,          // ATOMS.POPC.INC: adds the number of lanes
 };
 
-// The threads among which a strong access or a fence orders: `.cta`, or anything wider.
+// The threads for which a strong access or a fence orders memory: those of the block (`.cta`), or
+// of anything wider.
 enum class Scope : uint8_t { block, device };
 
 struct Traits {
     OpCode code = OpCode::unknown;
-    Pipe pipe = Pipe::other;  // never by_type
+    Pipe pipe = Pipe::other;  // Pipe::by_type does not occur here
     AtomicForm form = AtomicForm::plain;
     Scope scope = Scope::device;
-    bool machine_code = false;   // machine code, not PTX
-    bool has_result = false;     // writes a register
-    bool block_barrier = false;  // the warp waits for its block (not set if it only arrives)
-    bool warp_barrier = false;   // bar.warp.sync, WARPSYNC
-    bool aligned = false;        // for a barrier: the warp must not have diverged
-    bool relaxed = false;        // an arrival at a cluster's barrier that orders no memory
-    bool shuffle = false;        // reads registers of other lanes
-    bool orders = false;         // a fence of memory
-    bool atomic = false;         // atom, red
-    bool strong = false;       // an access on which other threads may rely: volatile, relaxed, ...
-    bool releases = false;     // .release, .acq_rel
-    bool read_only = false;    // .nc
-    bool adds_floats = false;  // an atomic addition of floating-point numbers
-    bool passes_l1 = false;    // a load that bypasses L1
+    bool machine_code = false;  // the instruction is machine code, not PTX
+    bool has_result = false;    // Writes a register
+    // The warp waits for its block. This is not set if the warp only arrives.
+    bool block_barrier = false;
+    bool warp_barrier = false;  // bar.warp.sync, WARPSYNC
+    bool aligned = false;       // for a barrier: the warp must not have diverged
+    bool relaxed = false;       // Arrives at the barrier of a cluster without ordering memory
+    bool shuffle = false;       // reads registers of other lanes
+    bool orders = false;        // the instruction is a fence of memory
+    bool atomic = false;        // atom, red
+    // The access is volatile, relaxed or stronger, so other threads may rely on it.
+    bool strong = false;
+    bool releases = false;         // .release, .acq_rel
+    bool read_only = false;        // .nc
+    bool adds_floats = false;      // an atomic addition of floating-point numbers
+    bool passes_l1 = false;        // a load that bypasses L1
     bool ends_copy_group = false;  // cp.async.commit_group
     bool awaits_copies = false;    // cp.async.wait_group
-    bool asynchronous = false;     // accesses shared memory through the asynchronous proxy
-    bool proxy_fence = false;      // orders accesses before it and such accesses after it
-    bool bulk = false;             // a bulk copy: its accesses are not counted
-    bool matrix = false;           // ldmatrix, stmatrix
-    // For tensor core instructions: multiplications and additions of a warp. For machine code, also
-    // the cycles for which the instruction occupies the tensor core of a quarter of a
-    // multiprocessor.
+    bool asynchronous = false;     // Accesses shared memory through the asynchronous proxy
+    // Orders accesses before the fence, and accesses of the asynchronous proxy after it.
+    bool proxy_fence = false;
+    bool bulk = false;    // a bulk copy, whose accesses are not counted
+    bool matrix = false;  // ldmatrix, stmatrix
+    // For tensor core instructions: the multiplications and additions that a warp executes. For
+    // machine code there are also cycles. The instruction occupies the tensor core of a quarter of
+    // a multiprocessor for so many cycles.
     TensorSource tensor_source = TensorSource::none;
     uint32_t tensor_operations = 0;
     uint32_t tensor_cycles = 0;

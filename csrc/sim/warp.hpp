@@ -33,21 +33,21 @@ struct Block;
 
 struct Frame {
     uint32_t function = 0;
-    uint32_t registers = 0;  // byte offset into Warp::registers
-    uint32_t local = 0;      // byte offset into each lane's local memory
+    uint32_t registers = 0;  // a byte offset into Warp::registers
+    uint32_t local = 0;      // a byte offset into each lane's local memory
     uint32_t depth = 0;
 };
 
 enum class Wait : uint8_t { none, barrier, lanes, cluster };
 
 struct Path {
-    uint32_t pc = 0;  // op
+    uint32_t pc = 0;  // the number of an op
     LaneMask mask = 0;
     int32_t join = -1;
     Frame frame;
     Wait wait = Wait::none;
     uint8_t barrier = 0;
-    LaneMask members = 0;  // Wait::lanes: the lanes that must reconverge
+    LaneMask members = 0;  // for Wait::lanes: the lanes that must reconverge
 };
 
 struct Join {
@@ -56,9 +56,9 @@ struct Join {
     LaneMask arrived = 0;
     int32_t parent = -1;
     Frame frame;
-    bool call = false;    // reached by ret or BSYNC, not by arriving at pc
-    int8_t barrier = -1;  // machine code: B0 to B15
-    LaneMask kept = 0;    // machine code: lanes whose function has saved the barrier
+    bool call = false;    // Lanes reach this join by ret or BSYNC. Arriving at pc is not enough.
+    int8_t barrier = -1;  // for machine code: the number of the barrier, B0 to B15
+    LaneMask kept = 0;    // for machine code: the lanes whose function has saved the barrier
 };
 
 // A pending cp.async of one warp instruction. It is performed when a thread waits for it, so that
@@ -69,7 +69,8 @@ struct AsyncCopy {
     LaneMask mask;
     std::byte* destination[warp_size];
     const std::byte* source[warp_size];
-    uint8_t source_bytes[warp_size];  // the remaining bytes are filled with zeros
+    // The number of bytes that each lane reads. The remaining bytes are filled with zeros.
+    uint8_t source_bytes[warp_size];
 };
 
 // A pending cp.async.bulk of one thread to shared memory. It is performed when a thread waits for
@@ -79,49 +80,52 @@ struct BulkCopy {
     uint32_t warp;
     uint32_t lane;
     uint32_t bytes;
-    uint32_t barrier;         // address of the mbarrier in shared memory
-    uint32_t destination;     // in shared memory
-    const std::byte* source;  // contiguous bytes; null: what a tensor map found
-    uint32_t box = 0;         // then, its number in Block::boxes
+    uint32_t barrier;      // the address of the mbarrier in shared memory
+    uint32_t destination;  // an address in shared memory
+    // Contiguous bytes. If it is null, the copy was made with a tensor map.
+    const std::byte* source;
+    uint32_t box = 0;  // for a copy with a tensor map: the number in Block::boxes
 };
 
-// What a product of a warpgroup reads in shared memory, kept for checks until the product is waited
-// for.
+// The reads of shared memory by one product of a warpgroup. Checks keep them until a thread waits
+// for the product.
 struct ProductReads {
     const Op* op;
-    std::vector<uint64_t> places;  // of 16 bytes each
+    std::vector<uint64_t> places;  // the addresses of the parts of 16 bytes that are read
 };
 
 struct Warp {
-    // Fields that handlers use in every instruction.
-    std::byte* bank[2] = {nullptr, nullptr};  // registers of the current frame; constants
-    LaneMask mask = 0;                        // lanes for which the current instruction executes
-    LaneMask live = 0;                        // lanes that have not exited
-    LaneMask carry = 0;                       // the CC.CF flag
-    uint32_t index = 0;                       // in the block
+    // Handlers use the following fields in every instruction.
+    // bank[0]: the registers of the current frame. bank[1]: the constants.
+    std::byte* bank[2] = {nullptr, nullptr};
+    LaneMask mask = 0;   // the lanes that execute the current instruction
+    LaneMask live = 0;   // the lanes that have not exited
+    LaneMask carry = 0;  // the CC.CF flag of each lane
+    uint32_t index = 0;  // the number of the warp in its block
     Block* block = nullptr;
 
     // The running path, and the other paths.
     Path current;
     bool running = false;
-    // Lanes that have arrived at the barrier of the cluster, and those of them that have not yet
-    // waited there.
+    // `at_cluster` are the lanes that have arrived at the barrier of the cluster. `pending_cluster`
+    // are those of them that have not waited there yet.
     LaneMask at_cluster = 0, pending_cluster = 0;
-    bool unbound = false;  // lanes have continued without others with which they should reconverge
+    // Lanes have continued without other lanes with which they should reconverge.
+    bool unbound = false;
     std::vector<Path> paths;
     std::vector<Join> joins;
     std::vector<int32_t> free_joins;
 
     std::vector<std::byte> registers;
-    std::vector<std::byte> local;       // [lane][Program::local_bytes]
-    std::vector<AsyncCopy> async_open;  // not yet committed
+    std::vector<std::byte> local;       // the indices are [lane][Program::local_bytes]
+    std::vector<AsyncCopy> async_open;  // Copies that are not committed to a group yet
     std::vector<std::vector<AsyncCopy>> async_groups;
-    std::vector<ProductReads> reads_open;  // not yet committed
+    std::vector<ProductReads> reads_open;  // Reads of products that are not committed yet
     std::vector<std::vector<ProductReads>> read_groups;
 
     LaneStrides strides;
 
-    alignas(64) uint64_t address[warp_size];  // temporary memory of memory instructions
+    alignas(64) uint64_t address[warp_size];  // Temporary memory of memory instructions
 
     template <class T>
     [[nodiscard]] T* lanes(Locator at) {
@@ -131,16 +135,17 @@ struct Warp {
     [[nodiscard]] bool done() const { return live == 0; }
 };
 
-// The barriers of a block: those that code names (bar.sync 0 to 15), the one that observers know as
-// the cluster's, and one for each warpgroup (wgmma.wait_group).
+// The barriers of a block have these numbers. Code names barriers 0 to 15 (bar.sync). Observers see
+// the barrier of the cluster as number 16. The last ones belong to the warpgroups
+// (wgmma.wait_group).
 inline constexpr uint32_t named_barriers = 16, cluster_barrier = named_barriers;
 inline constexpr uint32_t first_warpgroup_barrier = cluster_barrier + 1;
 inline constexpr uint32_t barrier_count = first_warpgroup_barrier + 8;
 
 struct Barrier {
-    uint32_t arrived = 0;     // threads
-    uint32_t expected = 0;    // 0: no thread waits
-    uint32_t true_count = 0;  // bar.red: threads whose predicate is true
+    uint32_t arrived = 0;     // the number of threads that have arrived
+    uint32_t expected = 0;    // The number of threads to wait for. 0 means that no thread waits.
+    uint32_t true_count = 0;  // for bar.red: the number of threads whose predicate is true
     uint32_t contributors = 0;
 };
 
@@ -148,9 +153,9 @@ struct Announcements;
 
 struct Block;
 
-// Blocks that run in turns on one host thread, and can access each other's shared memory.
+// Blocks that run in turns on one host thread. They can access each other's shared memory.
 struct Cluster {
-    std::vector<Block*> blocks;  // by rank
+    std::vector<Block*> blocks;  // the index is the rank
 };
 
 struct Block {
@@ -159,14 +164,14 @@ struct Block {
     AddressSpace* memory = nullptr;
     const Announcements* announce = nullptr;  // the interface to the observer; see observer.hpp
     void* observer = nullptr;
-    void* observed = nullptr;  // data of the observer for this block
+    void* observed = nullptr;  // the observer's data for this block
     const std::byte* constants = nullptr;
-    const std::vector<std::byte>* banks = nullptr;  // machine code: MachineConstants::bank
+    const std::vector<std::byte>* banks = nullptr;  // for machine code: MachineConstants::bank
     Dim3 index;
     uint64_t linear = 0;
     Cluster* cluster = nullptr;  // null if the launch has no clusters
-    uint32_t rank = 0;           // in its cluster
-    // Machine code: the upper byte of the addresses of the block's own shared memory.
+    uint32_t rank = 0;           // the rank of the block in its cluster
+    // For machine code: the upper byte of the addresses of the block's own shared memory.
     uint32_t shared_tag = 0;
     bool ended = false;
     uint32_t threads = 0;
@@ -174,15 +179,16 @@ struct Block {
     std::byte* shared = nullptr;  // an aligned address in shared_storage
     std::vector<std::byte> shared_storage;
     uint32_t shared_bytes = 0;
-    uint16_t* hints = nullptr;             // a hint for AddressSpace for each instruction
-    const uint32_t* thread_index[3] = {};  // threadIdx.{x,y,z} by linear thread, padded to warps
+    uint16_t* hints = nullptr;  // a hint for AddressSpace for each instruction
+    // threadIdx.{x,y,z} of each linear thread. The arrays are padded to whole warps.
+    const uint32_t* thread_index[3] = {};
     std::vector<Warp> warps;
     Barrier barriers[barrier_count];
-    std::vector<BulkCopy> bulk_copies;  // copies that have not arrived
+    std::vector<BulkCopy> bulk_copies;  // Bulk copies that have not arrived
     std::map<uint32_t, TensorBox> boxes;
     uint32_t next_box = 0;
-    // For a block that waits for others: GridState::work at its last run, and the number of runs
-    // since then before which no other block had done anything.
+    // Used by a block that waits for other blocks. `seen_work` is GridState::work when the block
+    // ran last. `fruitless_turns` counts its turns since another block did any work.
     uint64_t seen_work = 0;
     uint32_t fruitless_turns = 0;
 };

@@ -1,17 +1,17 @@
 // Products of a warpgroup (wgmma): their description, and the layout of operands in shared memory.
 //
 // METHOD
-// Four warps multiply 64 x k by k x n. Each warp computes 16 rows, and has the sums in registers in
-// the layout of mma (matrix.hpp), one tile of 8 columns after another. Along k, the operands have
-// 32 bytes. A matrix in shared memory is described by a 64-bit descriptor (PTX ISA, "Matrix
-// Descriptor"):
+// Four warps multiply 64 x k by k x n. Each warp computes 16 rows. Its
+// registers have the sums in the layout of mma (matrix.hpp), one tile of 8 columns after another.
+// Along k, the operands have 32 bytes. A matrix in shared memory is described by a 64-bit
+// descriptor (PTX ISA, "Matrix Descriptor"):
 //
 //    0-13   address / 16           16-29  leading distance / 16    32-45  stride distance / 16
 //    49-51  base offset            62-63  swizzle: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes
 //
 // The smallest unit is a row of 16 bytes. It is along k ("k-major") or, for 16-bit elements, along
 // the other dimension. Eight rows form a core matrix. Without a swizzle, these rows are adjacent.
-// With a swizzle they are `span` bytes apart, and the 16-byte parts are permuted depending on the
+// With a swizzle, they are `span` bytes apart, and the 16-byte parts are permuted depending on the
 // address, as with tensor maps (tensor_map.hpp). The two distances are those between core matrices.
 #pragma once
 
@@ -24,22 +24,22 @@
 namespace coalesce::sim {
 
 inline constexpr uint32_t warpgroup_warps = 4;
-inline constexpr uint32_t part_bytes = 16;  // of an operand in shared memory
+inline constexpr uint32_t part_bytes = 16;  // the size of a part of an operand in shared memory
 
 struct WarpgroupProduct {
-    // Types and arithmetic of a 16 x 8 tile; also a's registers, if a is in registers.
+    // The types and the arithmetic of a 16 x 8 tile. If a is in registers, these are also here.
     Matrices product;
     std::vector<Locator> d;
     uint32_t n = 0;
     bool a_in_registers = false;
-    Locator a = no_operand, b = no_operand;  // descriptors
-    Locator adds = no_operand;  // predicate: if true d = a * b + d, otherwise d = a * b
+    Locator a = no_operand, b = no_operand;  // the descriptors of a and b
+    Locator adds = no_operand;  // A predicate. If it is true, d = a * b + d, otherwise d = a * b.
     bool adds_negated = false;
     bool negates_a = false, negates_b = false;
-    bool transposed_a = false, transposed_b = false;  // not k-major
+    bool transposed_a = false, transposed_b = false;  // true if the matrix is not k-major
 };
 
-// The fields of a descriptor.
+// A matrix in shared memory: the fields of its descriptor.
 struct SharedMatrix {
     uint32_t start = 0, leading = 0, stride = 0, base = 0;
     Swizzle swizzle = Swizzle::none;
@@ -51,15 +51,15 @@ struct SharedMatrix {
           base(uint32_t(bits >> 49) & 7),
           swizzle(Swizzle((4 - (bits >> 62)) & 3)) {}
 
-    // For elements that are contiguous along k, the dimension that the product sums over: the
-    // address of the 16-byte part number `part` of row `i` of a, or of column `i` of b.
+    // Returns the address of the 16-byte part number `part` of row `i` of a, or of column `i` of b.
+    // The elements must be contiguous along k, the dimension that the product sums over.
     [[nodiscard]] uint32_t along_k(uint32_t i, uint32_t part) const {
         const bool plain = swizzle == Swizzle::none;
         const uint32_t row = plain ? part_bytes : span_of(swizzle);
         return at(i % 8 * row + i / 8 * stride + part * (plain ? leading : part_bytes));
     }
-    // For 16-bit elements that are contiguous across k: the address of the 16 bytes at index `k`
-    // that hold the elements from number 8 * part on.
+    // Returns the address of 16 bytes at index `k`. They hold the 16-bit elements from number 8 *
+    // part on. The elements must be contiguous across k.
     [[nodiscard]] uint32_t across_k(uint32_t k, uint32_t part) const {
         if (swizzle == Swizzle::none)
             return at(part * stride + k % 8 * part_bytes + k / 8 * leading);

@@ -25,7 +25,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Announces the accesses of a product, distributed over the lanes.
+// Announces the accesses of a product. They are distributed over the lanes.
 inline void announce_reads(Warp& w, const ProductReads& reads) {
     const LaneMask all = w.mask;
     for (size_t first = 0; first < reads.places.size(); first += warp_size) {
@@ -89,7 +89,8 @@ class OperandReader {
     std::vector<uint64_t> places_;
 };
 
-// The elements of `bits` bits in 16 bytes. Single bits are combined to 32-bit words.
+// Stores the elements of `bits` bits that 16 bytes contain to `out`, and returns their number.
+// Single bits are combined to 32-bit words.
 inline int take_elements(const std::byte* bytes, int bits, uint32_t* out) {
     const int count = 128 / bits;
     for (int e = 0; e < count; ++e) {
@@ -100,7 +101,8 @@ inline int take_elements(const std::byte* bytes, int bits, uint32_t* out) {
     return count;
 }
 
-// The rows or columns [first, first + rows) of an operand in shared memory, as [k][row or column].
+// Reads the rows or columns [first, first + rows) of an operand in shared memory. They are stored
+// as [k][row or column].
 template <Watch watch, int rows>
 void read_operand(OperandReader<watch>& reader, const SharedMatrix& matrix, bool transposed,
                   uint32_t first, int bits, uint32_t (*out)[rows]) {
@@ -139,7 +141,7 @@ inline void multiply_tile(const Matrices& x, Tile& t) {
     multiply_fused(x, t);
 }
 
-// The descriptor, which must be the same in all lanes.
+// Returns the matrix for a descriptor, which must be the same in all lanes.
 inline SharedMatrix shared_matrix(Warp& w, const Op& op, Locator at) {
     const uint64_t* const bits = w.lanes<const uint64_t>(at);
     for (int lane = 1; lane < warp_size; ++lane) {

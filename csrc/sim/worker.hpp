@@ -35,19 +35,20 @@
 namespace coalesce::sim {
 
 inline constexpr int64_t slice_ops = 1 << 16;
-// If this many consecutive slices of a block end without a path that ended or waited, lanes that
-// wait for reconvergence may continue (free_waiting_lanes).
+// A slice is stalled if in it no path ended or began to wait. After this many consecutive stalled
+// slices of a block, lanes that wait for reconvergence may continue (free_waiting_lanes).
 inline constexpr int most_stalled_slices = 32;
-// The same for blocks that only read memory: their turns while no block did anything else.
+// The same limit for blocks that only read memory. It counts their turns in which no block did
+// anything else.
 inline constexpr uint64_t most_fruitless_turns = 1 << 16;
 
-// State that the workers of a launch share.
+// The state that the workers of a launch share.
 struct GridState {
-    std::atomic<uint64_t> next_group{0};  // the next block, or cluster, to run
+    std::atomic<uint64_t> next_group{0};  // the next block or cluster to run
     std::atomic<uint64_t> finished_blocks{0};
-    std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
-    // The number of blocks that wait in grid.sync() until the barrier's highest bit changes, by
-    // that bit.
+    std::atomic<uint64_t> work{0};  // Incremented whenever a block has done more than wait
+    // The numbers of blocks that wait in grid.sync() until the highest bit of the grid's barrier
+    // changes. The index is the current value of this bit.
     std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
@@ -87,7 +88,7 @@ class Worker {
         shared_.hints = hints_.data();
         const uint32_t threads = uint32_t(launch.block.count());
         index_threads(shared_, launch.block, thread_index_);
-        // As many blocks as the GPU holds at once may wait for each other.
+        // The blocks that the GPU holds at the same time may wait for each other.
         const uint64_t resident = uint64_t{launch.gpu.multiprocessors} *
                                   std::max(1u, launch.gpu.resident_threads / threads);
         most_waiting_ =
@@ -129,15 +130,15 @@ class Worker {
     }
 
   protected:
-    // A block, or the blocks of a cluster.
+    // One block, or all blocks of a cluster.
     struct Group {
         std::vector<std::unique_ptr<Block>> blocks;
         Cluster cluster;
     };
     enum class Ran : uint8_t {
         to_its_end,
-        until_it_watches,  // it only reads memory that others write
-        until_it_waits,    // it waits for other blocks of its cluster
+        until_it_watches,  // the block only reads memory that other blocks write
+        until_it_waits,    // the block waits for other blocks of its cluster
     };
 
     void start_group(Group& group, uint64_t number) {
@@ -160,7 +161,8 @@ class Worker {
         }
     }
 
-    // Runs the blocks until they end (true), or until all they do is wait for other groups (false).
+    // Runs the blocks of the group. Returns true if they have ended, and false if they only wait
+    // for other groups.
     bool run_group(Group& group) {
         for (;;) {
             bool ended = true, waits = true;
@@ -184,11 +186,11 @@ class Worker {
         }
     }
 
-    // Runs the block as long as it can run by itself.
+    // Runs the block until it ends or waits for other blocks.
     Ran run_block(Block& block) {
         stalled_slices_ = 0;
         for (;;) {
-            // Test this here, because warps that wait for each other may never use a whole slice.
+            // The test is here because warps that wait for each other may never use a whole slice.
             if (grid_.stop) throw Stopped{};
             bool progress = false, done = true, spins = true;
             watching_warps_ = 0;
@@ -244,15 +246,15 @@ class Worker {
             block.fruitless_turns = 0;
             idle_turns_ = 0;
         }
-        // Each path of its warps must have had a turn. Another host thread may have been busy in
-        // between; `work` then changes once in each slice.
+        // Each path of the block's warps must have had a turn. Another host thread may have been
+        // busy in between. Then `work` changes once in each slice.
         const uint64_t most = one_worker_ ? 0 : most_fruitless_turns / waiting_groups_;
         if (++block.fruitless_turns > std::max<uint64_t>(most, 2 * warp_size)) {
             block.fruitless_turns = 1;
             for (Warp& w : block.warps)
                 if (!w.done()) free_waiting_lanes(w);
         }
-        // Yield only after all waiting blocks had a turn, because another process may use the time.
+        // Yields the processor to other processes, but only after all waiting blocks had a turn.
         if (++idle_turns_ > waiting_groups_ && !one_worker_) {
             idle_turns_ = 0;
             std::this_thread::yield();
@@ -260,8 +262,9 @@ class Worker {
         return Ran::until_it_watches;
     }
 
-    // The block only waits in grid.sync(), which all blocks must call. If each other block also
-    // waits there or has ended, no block can ever continue.
+    // Notes that the block only waits in grid.sync(), which all blocks must call. Throws
+    // LaunchError if every other block also waits there or has ended, because then no block can
+    // continue.
     void wait_at_grid_barrier(const Block& block) {
         const int bit = bit_of_grid_barrier();
         if (!grid_barrier_ || watching_warps_ != 1 || bit != bit_before_) return;
@@ -341,8 +344,8 @@ class Worker {
         }
     }
 
-    // A segment was executed. For the families that it changes, the known strides may no longer be
-    // right.
+    // Call this after a segment was executed. The known strides of the families that it changes may
+    // no longer be right.
     static void note_changes(Warp& w, const Program::FamilyChanges& changes) {
         if (w.mask == all_lanes)
             w.strides.forget(changes.renewed);
@@ -499,22 +502,25 @@ class Worker {
     O& observer_;
     Block shared_;  // the state that all blocks of this worker share
     uint64_t most_waiting_ = 1, waiting_groups_ = 1;
-    // Consecutive turns in which blocks only read memory and nothing was done.
+    // The number of consecutive turns in which blocks only read memory and no block did anything
+    // else.
     uint64_t idle_turns_ = 0;
-    bool has_run_ = false;  // run_block() has run something
+    bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;
-    // For the running block: the branch of the last loop that only read memory, if this was the
-    // barrier of the grid; and how many warps only read memory in this round.
+    // The branch of the running block's last loop that only read memory. It is null if the loop did
+    // not read the grid's barrier. `watching_warps_` counts the warps that only read memory in this
+    // round.
     const Op* grid_barrier_ = nullptr;
     uint32_t watching_warps_ = 0;
     int bit_before_ = 0;  // the highest bit of the grid's barrier at the start of this round
-    // For each waiting block, the bit that must change.
+    // The bit for which each waiting block waits to change.
     std::map<const Block*, int> at_grid_barrier_;
-    int64_t slice_ = 0, left_ = 0;  // for the current slice: its operations, and the remaining ones
+    // `slice_` is the number of operations in the current slice. `left_` is the number that remain.
+    int64_t slice_ = 0, left_ = 0;
     int stalled_slices_ = 0;
-    bool spun_ = false;          // the last warp's turn ended in a loop that only reads memory
+    bool spun_ = false;          // the turn of the last warp ended in a loop that only reads memory
     bool spins_ = false;         // lanes of this kernel have waited for each other
-    bool short_slices_ = false;  // its lanes or its blocks have waited for each other
+    bool short_slices_ = false;  // lanes or blocks of this kernel have waited for each other
     MachineConstants machine_;
     std::vector<uint16_t> hints_;
     std::vector<uint32_t> thread_index_[3];
@@ -528,7 +534,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     GridState grid;
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
-    if (workers == 1 && !launch.poll) {  // no polling is needed, so no further thread
+    if (workers == 1 && !launch.poll) {  // Nobody polls, so no second thread is needed
         Worker<O>(program, launch, memory, *observers[0], grid).run();
         if (grid.error) std::rethrow_exception(grid.error);
         return;
@@ -548,7 +554,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     for (uint32_t n = 0; n < workers; ++n) {
         try {
             threads.emplace_back(work, n);
-            // No memory or no thread left: continue with fewer threads.
+            // There is no memory or no thread left. The grid runs with fewer threads.
         } catch (const std::system_error&) {
             const std::lock_guard lock(grid.mutex);
             grid.running -= workers - n;
@@ -578,7 +584,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
     if (grid.error) std::rethrow_exception(grid.error);
 }
 
-// Which events memory instructions must announce for an observer.
+// Returns the events that memory instructions must announce for an observer.
 template <Observer O>
 inline constexpr Watch watch_of = [] {
     if (O::hooks.has(Hook::fault)) return Watch::faults;
