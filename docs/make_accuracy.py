@@ -52,7 +52,7 @@ The wavefronts of shared memory are counted in two ways:
   wavefronts for arbitration. Their number differs from run to run.
 - `memory_l1_wavefronts_shared` has only the wavefronts that the addresses need.
 
-In the patterns below each warp runs alone, and both are equal.
+In the patterns below each warp runs alone, and both counts are equal.
 
 Other counts also differ from run to run on the GPU, in three cases:
 
@@ -212,12 +212,12 @@ def counted() -> Iterator[str]:
     yield ""
     yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})
     yield ""
-    yield "## Programs that nothing was made from"
+    yield "## Programs that were not used to make the rules"
     yield ""
     yield (
         "These kernels are in `tests/kernels/unseen_*.cu`. They were recorded on {date}, before "
-        "any rule was changed for them. If a figure differs, `p.inexact` announces it, with the "
-        "reason. Metrics that are called exact but differ: {wrong}.".format(
+        "any rule was changed for them. If a figure differs, `p.inexact` names the metric "
+        "and the reason. Metrics that are called exact but differ: {wrong}.".format(
             **sets["unseen"].recording, wrong=", ".join(sets["unseen"].wrong()) or "none"
         )
     )

@@ -19,10 +19,10 @@ HEAD = """\
 *Written by `docs/make_instructions.py` from `csrc/sim/ops.inc`; do not edit.*
 
 These are the instructions that the simulator executes: PTX for plain runs, checks, traces and
-steps, and machine code of compute capability 9.0 for counting. An instruction with a type or
-modifier that has no meaning here is an `UnsupportedInstruction`, which names it and its line,
-before anything runs.
-[Adding an instruction](adding_an_instruction.md) shows how the table grows.
+steps, and machine code of compute capability 9.0 for counting. If the simulator does not know an
+instruction, its type or one of its modifiers, `UnsupportedInstruction` is raised before anything
+runs. The error names the instruction and its line. [Adding an
+instruction](adding_an_instruction.md) shows how to add a row.
 """
 
 SECTION = re.compile(r"^// ---- (?P<language>PTX|machine code): (?P<title>.*) ----$")

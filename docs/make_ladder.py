@@ -141,9 +141,9 @@ warps transpose them in shared memory.
 
 **The compiler** is not deterministic: NVRTC 13.5 makes different machine code of `split_k` from
 compilation to compilation, with 19 to 54 % of its multiply-adds in bank conflicts if the tile is 64
-(`python benchmarks/cost_model.py split_k -DTILE=64 --compiles 10`). So its figures here are those
-of one compilation, and yours may differ. The main loops of `tma`, `tensor_map` and `pipelined`
-were the same in every compilation.
+(`python benchmarks/cost_model.py split_k -DTILE=64 --compiles 10`). So the figures of `split_k` on
+this page come from one compilation, and yours may differ. The main loops of `tma`, `tensor_map` and
+`pipelined` were the same in every compilation.
 
 **`bf16` and `tf32`** are limited by power at 4096 and 8192. Sharing copies in clusters of two
 blocks (multicast) did not change the rate.
@@ -153,7 +153,7 @@ multiply-adds per cycle and multiprocessor (67 TFLOP/s at 1980 MHz in NVIDIA's d
 clock gives 61 TFLOP/s. cuBLAS reaches 97 % of that, `dmma` 84 %. Reading operands ahead did not
 change the rate, so the latency of shared memory does not limit it. A version with 16 warps and
 smaller tiles, which read more, was slower. The next idea to try: the instruction for K = 16
-(`mma.m16n8k16.f64`), which needs half as many instructions as today's for K = 8.
+(`mma.m16n8k16.f64`), which needs half as many instructions as the present instruction for K = 8.
 """
 
 

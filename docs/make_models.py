@@ -31,22 +31,22 @@ glossary](../notebooks/glossary.md) explains the terms.
 
 - **L1.** The accesses of a block are replayed through a model of the cache, one request of each
   warp in turn. A line has 128 bytes in four sectors. The cache has the block's share of the memory
-  that shared memory leaves free. A store goes to L2. It also takes a line in L1, but its data are
-  not kept there. Warps without barriers between them do not advance together. The model delays the
-  start of each by a random number of requests, at most 64.
+  that shared memory leaves free. A store goes to L2. The store also takes a line in L1, but L1 does
+  not keep its data. Warps without barriers between them do not advance together. The model delays
+  the start of each warp by a random number of requests, at most 64.
 - **L2: which blocks run.** The blocks of the grid run as on the GPU. Registers, shared memory,
   warps and the limit on blocks decide how many run at once. When a block ends, the next one
   starts. On a multiprocessor, older blocks are ahead of younger ones. Blocks with the same work
   drift apart at random (a random walk). The drift was fitted to the tiled matrix products.
 - **L2: merged reads.** From compute capability 9.0 on, several multiprocessors can share one read.
   If a multiprocessor reads a sector while a neighbour still waits for the same sector, the two
-  reads are merged. Neighbours are the 16 or so multiprocessors of one GPU processing cluster
-  (GPC). Nsight Compute calls the unit that merges L2 Request Coalescer (LRC). In the model a read
-  waits 200 cycles if L2 has the sector, and 600 cycles if DRAM has it. Both were fitted to
-  `gather`, whose reads coincide only by chance.
-- **L2: partitions.** L2 has one or two partitions. A multiprocessor asks the nearer one, which
-  keeps copies of data from the other. Data that all multiprocessors read therefore take twice
-  their size.
+  reads are merged. Neighbours are the 16 or so multiprocessors of one GPU processing cluster (GPC).
+  A unit merges the reads; its name in Nsight Compute is L2 Request Coalescer (LRC). In the model a
+  read waits 200 cycles if L2 has the sector, and 600 cycles if DRAM has it. Both figures were
+  fitted to `gather`, whose reads coincide only by chance.
+- **L2: partitions.** L2 has one or two partitions. A multiprocessor reads from the nearer
+  partition. This partition keeps copies of data from the other partition. If all multiprocessors
+  read the same data, the data therefore take twice their size in L2.
 - **DRAM** is read in half lines of 64 bytes. A line is written when L2 evicts it.
 - **Time** is the time of the slowest resource of the busiest multiprocessor. The resources are:
   issue of instructions, the arithmetic pipes, the load-store unit, the data stage of L1,
@@ -56,16 +56,16 @@ glossary](../notebooks/glossary.md) explains the terms.
   can follow the one before, and for which results it waits. The replay of the caches says how
   often L1, L2 and DRAM answer an access. A block lasts as long as its slowest warp.
 - **The data stage of L1** serves up to four lines in one cycle, if each is in a different one of
-  its four sets. It serves one word of each bank in one cycle. Which line is in which set was
-  solved from the counters of single loads. The solution explains all of these counters
+  its four sets. It serves one word of each bank in one cycle. The set of each line was derived from
+  the counters of single loads. The result explains all of these counters
   (`tests/data/tag_sets_h200.json`).
 - **Atomics** on the same sector are executed one after another in L2. An H200 needs 0.7 ns for
   each request to the same sector, and 1.7 ns if the request adds floats
   (`docs/measured/atomics_h200.txt`).
 
 If the replay of a grid would take long, only its first blocks are replayed: at least twice as many
-as the GPU holds at once. They represent the others. Caches are empty at the start. A profile with
-a sample or an executor models neither caches nor time.
+as the GPU holds at once. These blocks represent the others. Caches are empty at the start. A
+profile with a sample or an executor models neither caches nor time.
 
 ## The GPUs
 
@@ -82,11 +82,11 @@ docs/model_accuracy.py` computes the figures, and `tests/python/test_models.py` 
 launches. *Order* compares pairs of variants of one operation whose measured times differ by more
 than 10 %. It says for how many of these pairs the model puts the faster variant first.
 
-The columns "recorded counts" test the time model alone. There it gets the instructions and
-wavefronts that the GPU counted, not those that the simulator counted. If these errors are much
-smaller than those of "time", the simulator executed other instructions than the GPU. This happens
-without machine code: the simulator then executes the PTX, and the assembler merges or removes some
-of its shared loads.
+The columns "recorded counts" test the time model alone. For these columns, the time model gets the
+instructions and wavefronts that the GPU counted, instead of the simulator's counts. If these errors
+are much smaller than those of "time", the simulator executed other instructions than the GPU. This
+happens if the simulator executes the PTX instead of the machine code, because the assembler merges
+or removes some shared loads of the PTX.
 
 Known errors:
 
@@ -109,7 +109,7 @@ Median errors, with the largest in brackets:
 """
 
 OTHERS = """
-## Kernels that the models were not made from
+## Kernels that are not in the catalogue
 
 The models were fitted to the shipped kernels only. Two further sets test them:
 
@@ -117,7 +117,8 @@ The models were fitted to the shipped kernels only. Two further sets test them:
   their errors were examined later.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were written and recorded ({date})
   before anybody had seen what the models predict for them. Since then the errors of every second
-  kernel were examined. The models of atomics and of partial writes were made from these.
+  kernel were examined. The models of atomics and of partial writes were made from the examined
+  kernels.
 
 Median errors, with the largest in brackets:
 """

@@ -417,8 +417,8 @@ lessons.predict(
 
 # %% [markdown]
 # A tile solves this problem. The threads can load a tile in one order and use it in another order. Let the lanes
-# load **along the columns** of `b`, which are contiguous. Then read the tile along its rows in shared memory;
-# this is corner turning. Textbooks say that every order is fast in shared memory.
+# load **along the columns** of `b`, which are contiguous. Then the lanes read the tile across its columns, from
+# shared memory. This is corner turning. Textbooks say that every order is fast in shared memory.
 
 # %%
 lessons.code("matmul", "corner_turned")

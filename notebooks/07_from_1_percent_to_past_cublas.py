@@ -500,7 +500,7 @@ lessons.predict(
 # GPU, the TMA (compute capability 9.0). One instruction copies 16 KB of `a`. Therefore `a` is packed first, in strips of 128 rows, each transposed. A thread
 # computes 16 x 8 elements: 6 loads of 16 bytes for 128 multiply-adds. A block stays on its multiprocessor until the whole product is done, so it does not pay for starting up again.
 #
-# This is the loop over the stages. `full` and `empty` are barriers in shared memory (mbarriers): The engine arrives at `full`
+# This is the loop over the stages. `full` and `empty` are barriers in shared memory (mbarriers). The engine arrives at `full`
 # when its bytes are in shared memory. The warps arrive at `empty` when they have read the bytes.
 
 # %%
