@@ -72,10 +72,10 @@ void start(Block& block, uint64_t linear) {
 
 namespace {
 
-// The value of Barrier::expected for a barrier that is for all threads of the block.
+// A barrier for all threads of the block has this value as Barrier::expected.
 constexpr uint32_t everyone_left = UINT32_MAX;
 
-// All threads have arrived. Lets the waiting threads continue.
+// Opens a barrier at which all threads have arrived. The waiting threads continue.
 void open_barrier(Block& block, uint32_t id);
 
 }  // namespace
@@ -91,14 +91,14 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
     for (const Path& p : w.paths) {
-        // The rest of the warp waits. A barrier for a given number of threads counts it as a whole
-        // warp.
+        // The other lanes of the warp wait at the barrier. If the barrier has a given number of
+        // threads, it counts them as a whole warp.
         if (p.wait != Wait::barrier || p.mask != w.live || !(gone & ~w.live)) continue;
         Barrier& barrier = block.barriers[p.barrier];
         if (barrier.expected != everyone_left)
             barrier.arrived += warp_size - uint32_t(std::popcount(p.mask));
     }
-    w.current.mask = 0;  // so that these lanes are removed only once
+    w.current.mask = 0;  // Removes these lanes only once
     for (uint32_t id = 0; id < std::size(block.barriers); ++id) {
         const Barrier& barrier = block.barriers[id];
         if (barrier.arrived == 0) continue;
@@ -130,8 +130,8 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     const bool everyone =
         op.operand[2] == no_operand || w.lanes<const uint32_t>(op.operand[2])[lane] == 0;
 
-    // A barrier for a given number of threads counts whole warps. This includes lanes that the warp
-    // does not have or that have left.
+    // A barrier for a given number of threads counts whole warps. So lanes that have left count,
+    // too, and so do lanes that the last warp does not have.
     uint32_t count = uint32_t(std::popcount(w.current.mask));
     if (!everyone && w.current.mask == w.live) count = warp_size;
     barrier.expected = everyone ? everyone_left : w.lanes<const uint32_t>(op.operand[2])[lane];
@@ -161,8 +161,8 @@ namespace {
 void open_barrier(Block& block, uint32_t id) {
     const Program& program = *block.program;
     Barrier& barrier = block.barriers[id];
-    // Lanes of one warp may have arrived at different barrier instructions. The language leaves
-    // this undefined (all must evaluate the condition alike).
+    // Lanes of one warp may have arrived at different barrier instructions. CUDA leaves this case
+    // undefined, because all threads must evaluate a condition around a barrier in the same way.
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
         uint32_t first = no_op;

@@ -57,7 +57,8 @@ CallGraph call_graph(const ptx::Module& module, const ptx::Function& entry) {
         }
         graph.callees.push_back(std::move(callees));
     }
-    // The graph's own functions come first, with what they call; taken ones add more.
+    // Starts with graph.functions. Adds all functions that these call or whose address they take,
+    // until there are no new ones.
     std::set<const ptx::Function*> seen;
     const auto refer = [&](const ptx::Function* f) {
         if (seen.insert(f).second) graph.referred.push_back(f);

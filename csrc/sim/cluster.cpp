@@ -13,7 +13,7 @@ namespace coalesce::sim {
 
 namespace {
 
-// Whether there are threads left, and all of them have arrived.
+// Returns true if some threads have not left, and all of these have arrived.
 bool is_complete(const Cluster& cluster) {
     bool any = false;
     for (const Block* block : cluster.blocks) {

@@ -28,7 +28,7 @@ void collect_joins(Warp& w) {
     };
     name(w.current.join);
     for (const Path& p : w.paths) name(p.join);
-    // Lanes that wait at a join continue with its parent.
+    // Lanes that wait at a join continue with the join's parent. So the parent is still in use.
     for (const Join& j : w.joins) {
         if (j.arrived) name(j.parent);
     }
@@ -54,8 +54,8 @@ int32_t find_barrier(const Warp& w, int8_t number) {
 void set_barrier(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
     const auto& barrier = op.get<ReconvergenceBarrier>();
-    // For these lanes, skip barriers that they left with BREAK, or that they set before and left
-    // without BSYNC.
+    // Some barriers do not apply to these lanes. The lanes left them with BREAK, or set them
+    // earlier and never executed BSYNC. These barriers are skipped.
     int32_t parent = w.current.join;
     while (parent >= 0) {
         const Join& join = w.joins[size_t(parent)];
@@ -89,7 +89,8 @@ void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     if (j < 0) return go_to(w, at + 1);
     Join& join = w.joins[size_t(j)];
     if (join.pending == w.current.mask && join.arrived == 0) {
-        // No other lanes are awaited, as in a branch at which no lanes diverge.
+        // The join waits for no other lanes. The same happens at a branch at which no lanes
+        // diverge.
         join.pending = 0;
         w.current.join = join.parent;
         return go_to(w, at + 1);
@@ -122,7 +123,7 @@ void keep_barrier(Warp& w, const Op& op, uint32_t at) {
     go_to(w, at + 1);
 }
 
-// Arguments are in registers from R4 on, to which operand 0 refers. Pairs start at even numbers.
+// Operand 0 refers to R4. Arguments are in registers from R4 on, and pairs start at even numbers.
 // The result is also in R4.
 void call_outside(Warp& w, const Op& op, uint32_t at) {
     uint32_t* const r4 = w.lanes<uint32_t>(op.operand[0]);
@@ -159,7 +160,7 @@ void jump(Warp& w, const Op& op, uint32_t at) {
     const auto& by = op.get<Jump>();
     const uint32_t offset = first + by.offset;
     const uint64_t number = offset / 16;
-    // In the assembler's table of functions, the entry of the null pointer is 1.
+    // The assembler's table of functions has the entry 1 for the null pointer.
     if (by.to_function && !program.machine->functions.contains(offset))
         throw_no_function(w, op, offset <= 1);
     if (offset % 16 != 0 || number >= program.machine->op_of.size())

@@ -21,7 +21,7 @@ using ptx::Type;
 
 namespace {
 
-// The bytes of a register slot for all lanes. A predicate is one mask.
+// Returns the size in bytes of a register slot for all lanes. A predicate takes one mask.
 uint32_t slot_bytes(Type type) {
     return type == Type::pred ? sizeof(LaneMask) : warp_size * std::max(2u, ptx::size_of(type));
 }
@@ -82,9 +82,9 @@ void Decoder::decode_function(uint32_t index) {
     lay_out_frame(index);
 
     if (index == 0) {
-        // Lanes that are done exit at once. They do not reconverge first, because other lanes may
-        // wait for all lanes that have not exited (`if (i >= n) return;` before a shuffle with a
-        // full mask).
+        // Lanes that have finished exit at once. They do not reconverge first, because other lanes
+        // may wait for all lanes that have not exited. An example is `if (i >= n) return;` before a
+        // shuffle with a full mask.
         for (ptx::Block& b : scope.flow.blocks) {
             if (b.reconvergence == ptx::no_block) continue;
             const ptx::Instruction& in = f.body[scope.flow.blocks[b.reconvergence].first];
@@ -116,8 +116,8 @@ void Decoder::decode_function(uint32_t index) {
     scope.op_of[f.body.size()] = uint32_t(program_.ops.size());
     append_between(index == 0 ? Control::exit : Control::ret);
 
-    // Branch targets are still instructions, and reconvergence points are blocks. Converts both to
-    // ops.
+    // So far, branch targets are instructions, and reconvergence points are blocks. Both become ops
+    // here.
     for (uint32_t i = first; i < program_.ops.size(); ++i) {
         Op& op = program_.ops[i];
         if (op.is<Branch>() && !op.skips_guarded()) {
@@ -157,8 +157,10 @@ void Decoder::allocate_registers(Scope& scope) {
     std::sort(order.begin(), order.end(),
               [&](uint32_t a, uint32_t b) { return ranges[a].first < ranges[b].first; });
 
-    std::map<uint32_t, std::vector<uint32_t>> free;  // slot bytes -> offsets
-    std::multimap<uint32_t, uint32_t> busy;          // last instruction -> register
+    // The key is the size of a slot, and the values are the offsets of free slots.
+    std::map<uint32_t, std::vector<uint32_t>> free;
+    // The key is the last instruction that uses the register, and the value is the register.
+    std::multimap<uint32_t, uint32_t> busy;
     scope.slots.assign(registers.size(), no_operand);
     uint32_t bytes = 0;
     for (const uint32_t r : order) {
@@ -258,7 +260,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
     op.payload() = selection.payload;
     if (selection.synchronizes) op.control = Control::synchronize;
 
-    // mov between a register and the elements of another register: one operand is a vector.
+    // A mov of which one operand is a vector: it moves between a register and the elements of
+    // another one.
     if (opcode_ == OpCode::mov && in.operands.size() == 2) {
         const Operand &d = in.operands[0], &s = in.operands[1];
         if (d.kind == Operand::Kind::vector || s.kind == Operand::Kind::vector) {
@@ -325,7 +328,7 @@ void Decoder::resize_operands(const ptx::Instruction& in, Op op, const Selection
     Op widen;
     for (size_t n = 0; n < in.operands.size() && n < selection.types.size(); ++n) {
         const uint32_t need = ptx::size_of(selection.types[n]);
-        // Operands that are not registers have lanes of at least 16 bits.
+        // Operands that are not registers have at least 16 bits per lane.
         uint32_t have = register_bytes(in.operands[n]);
         if (have == 0) have = std::max(2u, need);
         if (!operation(opcode_).has(trait::any_width) || have == need) continue;
@@ -359,7 +362,7 @@ void Decoder::finish_depth() {
     std::vector<uint32_t> bytes;
     for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);
     program_.recursive = graph_.through_pointers;
-    // A deeper chain of calls overflows the stack when it runs.
+    // If a chain of calls is deeper than this, the stack overflows when the kernel runs.
     const uint32_t deepest = graph_.deepest(bytes, most_local_bytes, program_.recursive);
     program_.local_bytes = program_.recursive ? unknown_depth_stack : deepest;
 }

@@ -164,7 +164,7 @@ void Decoder::decode_call(const ptx::Instruction& in) {
     emit_control(in, op, ptx::no_block);
 }
 
-// The .param variable of this function that a call passes.
+// Returns the .param variable of this function that a call passes.
 const ptx::Variable& Decoder::passed(const Operand& operand) const {
     const bool variable =
         operand.kind == Operand::Kind::symbol && operand.variable >= 0 && operand.offset == 0;
@@ -200,8 +200,8 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
     check("result", results, f.results);
 }
 
-// Functions that the driver provides, with the sizes of their arguments and results. The simulator
-// implements them.
+// The GPU's driver provides these functions, and the simulator implements them. The sizes of their
+// arguments and results are checked here.
 void Decoder::call_builtin(CallSite& site, std::string_view name) const {
     using enum CallSite::Builtin;
     const auto takes = [&](std::initializer_list<uint32_t> arguments, uint32_t result_bytes) {

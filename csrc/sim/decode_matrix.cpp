@@ -55,12 +55,12 @@ bool shape_named(std::string_view text, Shape3& shape) {
 // The known modifiers of an instruction on matrices.
 struct Form {
     Shape3 shape;
-    std::vector<Element> elements;  // in order
-    std::vector<bool> by_rows;      // .row, .col, in order
+    std::vector<Element> elements;  // in the order of the modifiers
+    std::vector<bool> by_rows;  // true for .row and false for .col, in the order of the modifiers
     bool saturates = false, known = true;
     bool and_popc = false, xor_popc = false;
     Space space = Space::generic;
-    char operand = 0;  // for wmma.load and wmma.store
+    char operand = 0;  // the operand that wmma.load or wmma.store accesses
 };
 
 Form form_of(const ptx::Instruction& in) {
@@ -107,13 +107,14 @@ void choose_rounding(Matrices& x, uint32_t architecture, bool of_fragments) {
         return;
     }
     const bool tf32 = x.a_type == Element::tf32;
-    if (tf32 && of_fragments) x.step = 4;  // as in the code of ptxas
+    if (tf32 && of_fragments) x.step = 4;  // ptxas does the same
     if (architecture >= 90) return;
     x.fraction_bits = architecture >= 75 ? 24 : 23;
     x.step = std::min<uint8_t>(x.step, architecture < 75 || tf32 ? 4 : 8);
 }
 
-// Sets how a product is computed. Returns the kind of its handler. `in_quads`: m8n8k4 of halves.
+// Sets how a product is computed. Returns the kind of its handler. `in_quads` is true for m8n8k4 of
+// halves.
 MatrixKind choose_arithmetic(Matrices& x, const Form& f, uint32_t architecture, bool in_quads,
                              bool of_fragments) {
     if (in_quads) return MatrixKind::in_floats;
@@ -290,7 +291,8 @@ bool Decoder::decode_matrix(const ptx::Instruction& in) {
     }
 }
 
-// ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];
+// Decodes instructions such as ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r0, %r1, %r2, %r3},
+// [%r4];
 bool Decoder::decode_matrix_access(const ptx::Instruction& in) {
     const bool loads = opcode_ == OpCode::ldmatrix;
     Modifiers m(in);
@@ -364,7 +366,7 @@ bool Decoder::decode_matrix_product(const ptx::Instruction& in) {
 bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     Form f = form_of(in);
     if (!f.known || f.by_rows.size() != 2) return false;
-    // For halves, only the types of d and c are named.
+    // If a and b hold halves, the instruction names only the types of d and c.
     if (f.elements.size() == 2)
         f.elements = {f.elements[0], Element::f16, Element::f16, f.elements[1]};
     if (f.elements.size() != 4) return false;
@@ -379,7 +381,7 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     };
     if (!is_sum(d) || !is_sum(c) || bits != (f.and_popc || f.xor_popc)) return false;
     if (f.saturates && !integers && a != Element::f16) return false;
-    // For halves, this replaces NaNs by 0, which is not simulated.
+    // For halves, .satfinite replaces NaNs by 0. The simulator does not support this.
     if (f.saturates && !integers) return false;
     require_architecture(a == Element::f16                      ? 70
                          : a == Element::s8 || a == Element::u8 ? 72
@@ -421,7 +423,8 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     return true;
 }
 
-// wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r0, ...}, [%rd0], %r8;
+// Decodes instructions such as wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r0, ...},
+// [%rd0], %r8;
 bool Decoder::decode_fragment_access(const ptx::Instruction& in) {
     const bool loads = opcode_ == OpCode::wmma_load;
     const Form f = form_of(in);

@@ -23,7 +23,7 @@ void take_spelled(Modifiers& m, OpCode code) {
     }
 }
 
-// Orders and scopes have no further effect: all arrivals release, all waits acquire, and a block is
+// Orders and scopes have no further effect. All arrivals release, all waits acquire, and a block is
 // treated like a cluster.
 void drop_order(Modifiers& m) {
     for (const Word word :
@@ -89,7 +89,7 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     mbarrier.memory.bytes = sizeof(uint64_t);
     MbarrierUpdate kind = kind_of(expects);
     if (copies && !as_expected) kind = MbarrierUpdate::arrive_more;
-    const size_t first = arrives ? 1 : 0;  // the index of the address
+    const size_t first = arrives ? 1 : 0;  // the index of the operand that is the address
     const bool has_amount = in.operands.size() > first + 1;
     const bool needs_amount = expects || incomplete || kind == MbarrierUpdate::init ||
                               kind == MbarrierUpdate::expect || kind == MbarrierUpdate::complete;
@@ -105,7 +105,8 @@ bool Decoder::decode_mbarrier_update(const ptx::Instruction& in) {
     op.run = engine_.memory.mbarrier_update;
     const bool stores = kind == MbarrierUpdate::init || kind == MbarrierUpdate::inval;
     describe(Space::shared, stores ? Access::store : Access::atomic, mbarrier.memory.bytes);
-    // Copies of this thread: they are performed at once, and then the thread arrives.
+    // The arrival waits for the copies of this thread. Here the copies are performed at once, and
+    // then the thread arrives.
     if (copies) {
         Op wait;
         wait.run = engine_.memory.async_wait;

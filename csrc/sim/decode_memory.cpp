@@ -14,7 +14,7 @@ using ptx::Type;
 
 namespace {
 
-// The first index into MemoryHandlers::access.
+// Returns the first index into MemoryHandlers::access.
 int row_of(Space space) {
     switch (space) {
         case Space::global:
@@ -41,7 +41,7 @@ Space take_space(Modifiers& m) {
     return Space::generic;
 }
 
-// The number of elements that an instruction moves.
+// Returns the number of elements that an instruction moves.
 int take_elements(Modifiers& m) {
     const Word vector = m.take_one({"v2", "v4", "v8"});
     return vector == "v2" ? 2 : vector == "v4" ? 4 : vector == "v8" ? 8 : 1;
@@ -104,7 +104,7 @@ bool Decoder::decode_memory(const ptx::Instruction& in) {
     }
 }
 
-// The state space of a variable or parameter; `reg` for any other name.
+// Returns the state space of a variable or parameter, or `reg` for any other name.
 Space Decoder::space_of(const Operand& symbol) const {
     const ptx::Function& f = *scope_->function;
     if (symbol.variable >= 0) return f.variables[size_t(symbol.variable)].space;
@@ -152,7 +152,7 @@ void Decoder::set_address(Op& op, const Operand& address, Space space) {
     op.operand[5] = constant(0, 8);
 }
 
-// The shared-memory address of a copy.
+// Makes the op for a copy with its address in shared memory.
 Op Decoder::shared_end(const Operand& address) {
     Op end;
     const MemoryOperand& memory = end.set(MemoryOperand{});
@@ -221,7 +221,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     if (int(values.size()) != elements)
         malformed("it moves " + std::to_string(elements) + " elements and names " +
                   std::to_string(values.size()));
-    // The registers may be wider than the type, but all must have the same width.
+    // The registers may be wider than the type, but all of them must have the same width.
     uint32_t width = 0;
     for (const Operand& v : values) {
         const uint32_t bytes = register_bytes(v);
@@ -229,7 +229,8 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
             malformed("the vector's registers have different widths");
         width = std::max(width, bytes);
     }
-    if (width == 0) width = std::max(2u, ptx::size_of(type));  // all are immediates or sinks
+    // All operands are immediates or sinks.
+    if (width == 0) width = std::max(2u, ptx::size_of(type));
     const Type as_wide = width == 8 ? Type::b64 : width == 4 ? Type::b32 : Type::b16;
     for (int n = 0; n < elements; ++n) {
         const Operand& v = values[size_t(n)];
@@ -237,7 +238,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
             op.operand[n] = destination(v, type);
         else if (v.kind == Operand::Kind::reg || width == ptx::size_of(type))
             op.operand[n] = source(v, type);
-        else  // an immediate as wide as the other registers
+        else  // an immediate has the same width as the other registers
             op.operand[n] = v.kind == Operand::Kind::f32 || v.kind == Operand::Kind::f64
                                 ? constant(immediate_bits(v, type), width)
                                 : source(v, as_wide);
@@ -253,7 +254,8 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
             check_parameter_access(address, memory.bytes);
             space = Space::local;
         } else if (function_ != 0) {
-            // Its parameters are in the frame, even for an address in a register.
+            // This function is not a kernel. Its parameters are in the frame, even if the address
+            // is in a register.
             space = Space::local;
         } else if (is_load && address.reg < 0 && at <= end && memory.bytes <= end - at) {
             op.run = engine_.memory.load_parameter;
@@ -311,7 +313,8 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
         emit(in, op);
         return true;
     }
-    // A vector is atomic for each element only (PTX ISA, "atom"), and is executed in this way.
+    // A vector atomic is atomic only for each element (PTX ISA, "atom"). It is executed element by
+    // element.
     const Operand& values = in.operands[first + 1];
     const auto elements_of = [&](const Operand& o) {
         return o.kind == Operand::Kind::vector ? o.elements.size() : 0;
@@ -356,7 +359,7 @@ bool Decoder::decode_async_copy(const ptx::Instruction& in) {
         copy.narrow_destination = destination.memory().form == AddressForm::narrow;
         copy.destination_offset = int32_t(destination.memory().offset);
         if (in.operands.size() > 3) {
-            // The size of the source, or a predicate that disables reading.
+            // The operand is the size of the source, or a predicate that disables reading.
             const Operand& size = in.operands[3];
             if (size.kind == Operand::Kind::reg && register_bytes(size) == 0) {
                 op.operand[2] = slot(size.reg, Type::pred);

@@ -13,7 +13,7 @@ namespace coalesce::sim {
 using ptx::Operand;
 using ptx::Type;
 
-// The bits of an immediate in a lane of the type.
+// Returns the bits of an immediate in a lane of this type.
 uint64_t Decoder::immediate_bits(const Operand& operand, Type type) {
     const auto as_double = [&] {
         if (operand.kind == Operand::Kind::f32)
@@ -34,7 +34,7 @@ uint64_t Decoder::immediate_bits(const Operand& operand, Type type) {
     }
 }
 
-// The negation of a predicate, in a scratch register.
+// Returns the negation of a predicate in a scratch register.
 Locator Decoder::negated(Locator predicate) {
     const Locator opposite = scratch();
     append_not(opposite, predicate);
@@ -87,14 +87,15 @@ Locator Decoder::source(const Operand& operand, Type type) {
 }
 
 Locator Decoder::destination(const Operand& operand, Type type) {
-    if (operand.kind == Operand::Kind::sink) return scratch();  // written but never read
+    // The register is written but never read.
+    if (operand.kind == Operand::Kind::sink) return scratch();
     if (operand.kind != Operand::Kind::reg) malformed("a result is not a register");
     return slot(operand.reg, type);
 }
 
-// Checks that a register is a predicate if and only if the operand is, and that it has the width of
-// the operand. Only ld, st and cvt accept wider registers (PTX ISA, "Operand Size Exceeding
-// Instruction-Type Size").
+// Returns the slot of a register. It checks that the register is a predicate if and only if the
+// operand is one. It also checks that both have the same width. Only ld, st and cvt accept wider
+// registers (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
 Locator Decoder::slot(int32_t reg, Type type) const {
     const ptx::Register& r = scope_->function->registers[size_t(reg)];
     const bool widens = opcode_ == OpCode::ld || opcode_ == OpCode::ldu || opcode_ == OpCode::st ||

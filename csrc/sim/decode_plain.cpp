@@ -1,5 +1,5 @@
-// Optimizations for plain runs, in which no observer sees accesses: the strides of addresses are
-// kept, and loads are executed together with the multiply-adds that use them.
+// Optimizations for plain runs, in which no observer sees accesses. The strides of addresses are
+// kept. Loads are executed together with the multiply-adds that use them.
 #include <algorithm>
 
 #include "sim/decode.hpp"
@@ -13,7 +13,7 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
     std::vector<Op>& ops = program_.ops;
     const auto changes_of = [&](const Op& op) {
         const size_t instruction = op.pc - first_instruction;
-        // In an empty body, the return at the end belongs to no instruction.
+        // The body is empty. Then the return at its end belongs to no instruction.
         if (instruction >= families.changed.size()) return Program::FamilyChanges{};
         return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
     };
@@ -23,9 +23,9 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
         if (op.has_memory() && op.memory().family != ptx::AddressFamilies::none) {
             const uint64_t family = uint64_t{1} << op.memory().family;
             op.memory().family_renewed = renewed & family;
-            // The op determines the new stride, and later ops use it. This is not possible if the
-            // op may run for a part of the warp only: if it has a guard, or if lanes may access
-            // different state spaces.
+            // This op determines the new stride, and later ops use the stride. The op must run for
+            // the whole warp. So it must have no guard, and its lanes must not access different
+            // state spaces.
             const bool of_whole_warp =
                 op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
             if (of_whole_warp) renewed &= ~family;
@@ -43,7 +43,7 @@ void Decoder::find_family_changes(uint32_t first_op, uint32_t first_instruction)
     }
 }
 
-// The registers that exactly one instruction writes and exactly one reads.
+// Returns the registers that exactly one instruction writes and exactly one instruction reads.
 std::vector<bool> Decoder::registers_read_once() const {
     const ptx::Function& f = *scope_->function;
     std::vector<uint8_t> reads(f.registers.size()), writes(f.registers.size());
@@ -60,7 +60,7 @@ std::vector<bool> Decoder::registers_read_once() const {
     return once;
 }
 
-// Whether two words are loaded here, and the next op multiplies them and adds a third.
+// Returns true if the ops from here on load two words, multiply them and add a third word.
 bool Decoder::begins_multiply_add(uint32_t op) const {
     if (op + 2 >= program_.ops.size()) return false;
     const Op &first = program_.ops[op], &second = program_.ops[op + 1],
@@ -92,9 +92,10 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
     };
     const auto may_stand_between = [&](const Op& op) {
         return op.control == Control::none && op.starts && op.guard == no_operand &&
-               engine_.ops->selects[size_t(op.code)];  // arithmetic: it accesses no memory
+               // Ops with such a function are arithmetic, which accesses no memory.
+               engine_.ops->selects[size_t(op.code)];
     };
-    // Whether the address register has the same value in both loads.
+    // Returns true if the address register has the same value in both loads.
     const auto names_same_address = [&](const Op& before, const Op& load) {
         const int32_t reg = operand(load, 1).reg;
         if (reg < 0 || operand(before, 1).reg != reg) return false;
@@ -110,7 +111,9 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
             continue;
         }
         const uint32_t begin = i;
-        uint32_t end = i, last = i;  // after the last multiply-add, and at its start
+        // `end` is the op after the last multiply-add, and `last` is the first op of this multiply-
+        // add with its loads.
+        uint32_t end = i, last = i;
         size_t products = 0;
         while (products < longest_chain && begins_multiply_add(i) && i + 3 - begin <= UINT8_MAX) {
             if (end != begin && (!is_read_once(ops[end - 1]) ||

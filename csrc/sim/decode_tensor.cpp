@@ -11,7 +11,7 @@ using ptx::Type;
 
 namespace {
 
-// 0 if no modifier names them.
+// Returns the number of dimensions that a modifier names, or 0 if there is none.
 uint32_t take_dimensions(Modifiers& m) {
     uint32_t rank = 1;
     for (const Word word : std::initializer_list<Word>{"1d", "2d", "3d", "4d", "5d"}) {
@@ -23,9 +23,11 @@ uint32_t take_dimensions(Modifiers& m) {
 
 }  // namespace
 
+// Decodes these two forms:
 // cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
 //     [%r1], [%rd1, {%r2, %r3}], [%r4]{, ctaMask}{, cachePolicy};
-// cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2, %r3}], [%r1]{, cachePolicy};
+// cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
+//     [%rd1, {%r2, %r3}], [%r1]{, cachePolicy};
 bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
     if (opcode_ != OpCode::bulk_tensor) return false;
     Modifiers m(in);
@@ -71,7 +73,8 @@ bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
     Operand map = source_of_box;
     map.elements.clear();
     set_address(op, map, Space::generic);
-    // A box may begin and end at any element. Only the tensor map has the size of elements.
+    // A box may begin and end at any element. The size of an element is known only from the tensor
+    // map.
     operand.memory.bytes = to_global ? 2 : 4;
     operand.index = uint32_t(program_.tensor_copies.size());
     program_.tensor_copies.push_back(copy);

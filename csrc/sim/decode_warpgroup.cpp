@@ -14,7 +14,7 @@ using ptx::Type;
 
 namespace {
 
-constexpr uint32_t depth_bytes = 32;  // of a and b along k
+constexpr uint32_t depth_bytes = 32;  // the size of a and b along k
 
 // Reads a shape such as "m64n256k16".
 bool shape_named(std::string_view text, uint32_t& n, uint32_t& k) {
@@ -29,14 +29,15 @@ bool shape_named(std::string_view text, uint32_t& n, uint32_t& k) {
 bool is_fp8(Element e) { return e == Element::e4m3 || e == Element::e5m2; }
 bool is_byte(Element e) { return e == Element::s8 || e == Element::u8; }
 
-// Whether this form exists: the types, and the number of columns (PTX ISA, "wgmma.mma_async").
+// Returns true if the instruction exists for these types and this number of columns (PTX ISA,
+// "wgmma.mma_async").
 bool is_form(Element d, Element a, Element b, uint32_t n, uint32_t k) {
     using enum Element;
     if (k * uint32_t(bits_of(a)) != 8 * depth_bytes) return false;
     const bool whole = a == b1 || is_byte(a);
     if (n < 8 || n > 256 || n % (whole && n > 32 ? 16 : 8) != 0) return false;
     if (whole) return d == s32 && (a == b1 ? b == b1 : is_byte(b));
-    if (is_fp8(a)) return false;  // its arithmetic is not recorded yet
+    if (is_fp8(a)) return false;  // the arithmetic of fp8 is not recorded yet
     if (a != b) return false;
     return a == f16 ? d == f16 || d == f32 : (a == bf16 || a == tf32) && d == f32;
 }
@@ -49,6 +50,7 @@ Locator Decoder::descriptor(const Operand& operand) {
     return source(operand, Type::b64);
 }
 
+// Decodes instructions such as
 // wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
 //     {d...}, a, b-descriptor, p, imm-scale-a, imm-scale-b{, imm-trans-a}, imm-trans-b;
 bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
@@ -111,7 +113,7 @@ bool Decoder::decode_warpgroup(const ptx::Instruction& in) {
         x.fraction_bits = 25;
         if (is_fp8(x.a_type)) x.fraction_bits = x.result_bits = 13;
     }
-    // The registers of d for a tile of 8 columns.
+    // The number of d's registers for a tile of 8 columns.
     x.c_count = x.d_count = x.d_type == Element::f16 ? 2 : 4;
     w.a_in_registers = in.operands.at(1).kind == Operand::Kind::vector;
     const size_t directions = bits_of(x.a_type) == 16 ? (w.a_in_registers ? 1 : 2) : 0;

@@ -11,11 +11,11 @@ namespace coalesce::sim {
 
 namespace {
 
-// As on a GPU, the addresses of allocations are multiples of 16 bytes, and not of more.
+// As on a GPU, addresses of allocations are multiples of 16 bytes, but not of larger powers of two.
 constexpr uint64_t alignment = 16, gap = 4096;
 
-// What an allocation takes of the heap. One of 0 bytes takes as much as one of 1 byte: otherwise a
-// kernel could allocate for ever and never reach the limit.
+// Returns the number of bytes by which an allocation reduces the heap. An allocation of 0 bytes
+// counts as 1 byte. Otherwise a kernel could allocate for ever and never reach the limit.
 uint64_t rounded(uint64_t bytes) {
     return (std::max(bytes, uint64_t{1}) + alignment - 1) / alignment * alignment;
 }

@@ -13,7 +13,7 @@ namespace coalesce::sim {
 
 namespace {
 
-// The host memory for a generic address, as one lane sees it, or null.
+// Returns the host memory for a generic address that one lane uses, or null.
 const std::byte* host_address(const Warp& w, int lane, uint64_t address, uint64_t bytes) {
     const Block& block = *w.block;
     if (address - shared_window < window_bytes) {
@@ -40,7 +40,8 @@ std::optional<std::string> read_string(const Warp& w, int lane, uint64_t address
     }
 }
 
-// The packed arguments of a printf call. Each is aligned to its size; floats are doubles.
+// The packed arguments of a printf call. Each argument is aligned to its size. Floats are stored as
+// doubles.
 class Arguments {
   public:
     Arguments(const Warp& w, int lane, uint64_t address)
@@ -89,14 +90,16 @@ void print_one(std::string& out, const std::string& spec, T value) {
     const int n = std::snprintf(nullptr, 0, safe.c_str(), value);
     if (n <= 0 || out.size() > most_printed_by_a_call) return;
     const size_t before = out.size();
-    out.resize(before + size_t(n) + 1);  // snprintf adds a terminating zero
+    // The additional byte is for the terminating zero of snprintf.
+    out.resize(before + size_t(n) + 1);
     std::snprintf(&out[before], size_t(n) + 1, safe.c_str(), value);
 #pragma GCC diagnostic pop
     out.pop_back();
     if (safe != spec) out += "[cut]";
 }
 
-// Reads an integer argument. `length` is -2 for "hh", -1 for "h", 0, 1 for "l", 2 for "ll".
+// Reads an integer argument. `length` is the number of l's in the length modifier: 0, 1 for "l", 2
+// for "ll". It is -1 for "h" and -2 for "hh".
 int64_t integer_argument(Arguments& arguments, int length) {
     if (length > 0) return int64_t(arguments.next(8));
     const int32_t value = int32_t(arguments.next(4));
@@ -137,7 +140,8 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
             out += c;
             continue;
         }
-        // %[flags][width][.precision][length]conversion; '*' takes an int.
+        // A specification has the form %[flags][width][.precision][length]conversion. Each '*'
+        // takes an int argument.
         std::string spec = "%";
         int length = 0;
         bool done = false;

@@ -240,8 +240,8 @@ void throw_part_of_warp(const Warp& w, const Op& op) {
 }
 
 void throw_deadlock(const Block& block) {
-    // Who waits, by place and reason. Lanes that wait to reconverge after a branch are listed, too,
-    // because they did not arrive at the barrier.
+    // The threads that wait at one place for one reason. Lanes that wait to reconverge after a
+    // branch are listed, too, because they have not arrived at the barrier.
     struct Group {
         uint64_t threads = 0;
         const Warp* warp = nullptr;

@@ -19,9 +19,10 @@ struct Heap {
     std::mutex mutex;
     uint64_t next = heap_base;
     std::map<uint64_t, std::weak_ptr<HeapArray>> live;
-    std::map<uint64_t, Buffer> freed;  // by address, and therefore by age
+    // Sorted by address. Addresses are not reused, so this is also the order by age.
+    std::map<uint64_t, Buffer> freed;
 
-    // Never destroyed, because Python may keep arrays until the process ends.
+    // The object is never destroyed, because Python may keep arrays until the process ends.
     static Heap& get() {
         static auto* heap = new Heap;
         return *heap;

@@ -25,8 +25,8 @@ namespace coalesce::sim {
 
 namespace {
 
-// The bits of 1 / extent, rounded up. Code multiplies a block's index by it and truncates, in order
-// to divide.
+// Returns the bits of 1 / extent, rounded up. To divide a block's index by the extent, code
+// multiplies by this number and truncates.
 uint32_t reciprocal(uint32_t extent) {
     float value = 1.0f / float(extent);
     if (double(value) * extent < 1) value = std::nextafter(value, 2.0f);

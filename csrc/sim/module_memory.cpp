@@ -14,7 +14,7 @@ namespace coalesce::sim {
 namespace {
 
 constexpr uint64_t most_variable_bytes = uint64_t{1} << 30;
-// CUDA C++ Programming Guide, "Kernel parameters", from compute capability 7.0 on.
+// CUDA C++ Programming Guide, "Kernel parameters": the limit from compute capability 7.0 on.
 constexpr uint64_t most_parameter_bytes = 32764;
 
 }  // namespace
@@ -48,7 +48,7 @@ std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module, uint6
     for (const ptx::Function& f : module.functions) {
         for (const ptx::Variable& v : f.variables) add(v);
     }
-    // Initial values need the addresses of all variables.
+    // This loop is separate because initial values may contain the addresses of all variables.
     for (size_t i = 0; i < variables.size(); ++i) {
         const size_t width = ptx::size_of(variables[i]->type);
         size_t at = 0;

@@ -35,7 +35,8 @@ struct reverse_bits {
         return r;
     }
 };
-// The position of the highest bit that is not a sign bit; all bits set if there is none.
+// Returns the position of the highest bit that differs from the sign bit. If there is none, all
+// bits of the result are set.
 template <bool shift_amount>
 struct find_leading {
     template <class T>
@@ -47,7 +48,8 @@ struct find_leading {
         return shift_amount ? zeros : bits_of<T> - 1 - zeros;
     }
 };
-// The n-th set bit of the mask from position `base` on: upwards for n > 0, downwards for n < 0.
+// Finds the n-th set bit of the mask, counted from position `base`. It searches upwards for n > 0
+// and downwards for n < 0.
 struct find_nth_set {
     static uint32_t of(uint32_t mask, uint32_t base, int32_t n) {
         if (n == 0) return base < 32 && has_lane(mask, int(base)) ? base : UINT32_MAX;

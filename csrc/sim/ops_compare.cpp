@@ -32,8 +32,8 @@ struct as_wide {
     static float value(uint16_t a) { return Format::widen(a); }
 };
 
-// The lanes for which a(i) and b(i) are in one of the relations. All three relations are computed,
-// so that one loop serves every comparison.
+// Returns the lanes for which a(i) and b(i) are in one of the relations. All three relations are
+// computed, so that one loop serves every comparison.
 template <class A, class B>
 inline LaneMask compare(const Op& op, A a, B b) {
     const uint8_t relations = op.get<ComparisonOperand>().relations;
@@ -58,8 +58,8 @@ inline LaneMask compare(Warp& w, const Op& op) {
         op, [&](int i) { return Read::value(a[i]); }, [&](int i) { return Read::value(b[i]); });
 }
 
-// Two packed halves: the first mask has the results of the lower halves, the second of the upper
-// ones.
+// Compares two packed halves. The first mask has the results of the lower halves, and the second
+// mask those of the upper halves.
 template <class Format>
 inline std::pair<LaneMask, LaneMask> compare_packed(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
@@ -81,11 +81,12 @@ inline LaneMask combine(Warp& w, const Op& op, LaneMask truth) {
                     w.predicate(op.operand[4]) ^ (how.negated ? all_lanes : 0u));
 }
 
-// setp p|q, a, b[, c]: operands p, q, a, b, c.
+// setp p|q, a, b[, c]. The operands are p, q, a, b, c in this order.
 template <class Read>
 void set_predicate(Warp& w, const Op& op) {
     const LaneMask m = compare<Read>(w, op);
-    const LaneMask p = combine(w, op, m), q = combine(w, op, ~m);  // c may be p
+    // Both are read before a store, because c may be the same register as p.
+    const LaneMask p = combine(w, op, m), q = combine(w, op, ~m);
     store(w, op.operand[0], p);
     store(w, op.operand[1], q);
 }
@@ -98,7 +99,8 @@ void set_predicate_packed(Warp& w, const Op& op) {
     store(w, op.operand[1], q);
 }
 
-// set d, -, a, b[, c]: "true" is all bits set for an integer d, and 1.0 for a floating-point d.
+// set d, -, a, b[, c]. For an integer d, "true" sets all bits. For a floating-point d, "true" is
+// 1.0.
 template <class D, class Read>
 void set_value(Warp& w, const Op& op) {
     const LaneMask m = combine(w, op, compare<Read>(w, op));
@@ -141,7 +143,7 @@ struct select_by_sign {
     }
 };
 
-// slct a, b, c; `width` is the size of a and b.
+// slct d, a, b, c. `width` is the size of a and b.
 template <class C, bool ftz = false>
 Handler by_sign(size_t width) {
     using F = select_by_sign<C, ftz>;

@@ -39,7 +39,8 @@ inline T to_integral(Round r, T x) {
 // NaN is 0, or only the highest bit if the source or the result has 64 bits.
 template <class D, class S>
 inline D clamp_to_integer(S whole, bool wide_source) {
-    constexpr S top = S(std::numeric_limits<D>::max() / 2 + 1) * S(2);  // 2^n, exact
+    // This is 2^n, and it is exact.
+    constexpr S top = S(std::numeric_limits<D>::max() / 2 + 1) * S(2);
     const bool wide = sizeof(D) == 8 || wide_source;
     if (whole != whole) return wide ? D(uint64_t{1} << (8 * sizeof(D) - 1)) : D(0);
     if (whole >= top) return std::numeric_limits<D>::max();
@@ -104,7 +105,7 @@ constexpr Rounding rounding_of(Round r) {
 
 template <class T>
 inline T clipped(Clip clip, T x) {
-    if (clip == Clip::relu) return x <= 0 ? T(0) : x;  // also for -0
+    if (clip == Clip::relu) return x <= 0 ? T(0) : x;  // for -0, the result is +0, too
     if (clip == Clip::sat) return x > 0 ? (x < 1 ? x : T(1)) : T(0);
     return x;
 }
@@ -124,7 +125,7 @@ template <class Format>
 struct widen_to_double {
     static double of(uint16_t x) { return Format::widen(x); }
 };
-// d = {a, b}: the first source becomes the upper half.
+// d = {a, b}. The first source becomes the upper half.
 template <class Format>
 struct packed {
     static uint32_t of(float a, float b) {
@@ -247,7 +248,7 @@ void convert_float(const ConversionOperand& steps, const std::byte* from, std::b
     });
 }
 
-// Any conversion, lane by lane.
+// Executes any conversion, lane by lane.
 void convert(Warp& w, const Op& op) {
     const ConversionOperand steps = op.get<ConversionOperand>();
     const std::byte* from = w.lanes<const std::byte>(op.operand[1]);
@@ -271,7 +272,7 @@ void convert_pair(Warp& w, const Op& op) {
     });
 }
 
-// The loop for a common conversion, or null.
+// Returns the loop for a common conversion, or null.
 Handler common_conversion(const ConversionOperand& steps) {
     const Type d = steps.to, s = steps.from;
     if (steps.clip != Clip::none) return nullptr;
@@ -292,7 +293,7 @@ Handler common_conversion(const ConversionOperand& steps) {
             if (r == Round::rp) return &lanewise<float_to_integer<Round::rp, int>, int, float>;
         }
         if (!is_float(s) || r != Round::rz)
-            return nullptr;  // .ftz does not change the result of rounding towards zero
+            return nullptr;  // the result of rounding towards zero does not depend on .ftz
         return with_type<Handler>(d, integers_of_all_widths{}, [&](auto v) -> Handler {
             using D = decltype(v);
             using F = float_to_integer<Round::rz, D>;
@@ -329,7 +330,7 @@ Handler common_conversion(const ConversionOperand& steps) {
     return nullptr;
 }
 
-// Whether PTX has this conversion. If not, it is refused.
+// Returns true if PTX has this conversion. Other conversions are refused.
 bool exists(const ConversionOperand& steps) {
     const Type d = steps.to, s = steps.from;
     const auto known = [](Type t) { return is_integer(t) || is_float(t) || is_half(t); };
@@ -342,7 +343,8 @@ bool exists(const ConversionOperand& steps) {
     return true;
 }
 
-// tf32: 10 fraction bits of a float, ties away from zero (.rna) or to even.
+// Conversion to tf32, which has 10 fraction bits of a float. Ties are rounded away from zero (.rna)
+// or to even.
 template <bool away>
 struct to_tf32 {
     static uint32_t of(float x) {
@@ -352,8 +354,8 @@ struct to_tf32 {
     }
 };
 
-// cvt.pack: two integers clamped to D; the first is the upper one. Narrow pairs become the lower
-// bits, and c the upper ones.
+// cvt.pack: clamps two integers to type D and packs them. The first integer becomes the upper one.
+// If the pair has less than 32 bits, it becomes the lower bits, and c provides the upper bits.
 template <class D>
 struct clamped_pair {
     static uint32_t of(int32_t a, int32_t b) {

@@ -62,7 +62,7 @@ struct square_root {
     static float of(float a) { return __builtin_sqrtf(a); }
     static double of(double a) { return __builtin_sqrt(a); }
 };
-// a times the reciprocal of b. The hardware flushes a subnormal reciprocal to zero.
+// Computes a times the reciprocal of b. The hardware flushes a subnormal reciprocal to zero.
 struct quick_quotient {
     static float of(float a, float b) {
         const float scale = std::abs(b) < 0x1p-126f ? 0x1p24f : 1.0f;
@@ -93,10 +93,10 @@ struct reciprocal_root {
         return ordinary ? root : small ? root * 0x1p27 : 1.0 / __builtin_sqrt(a);
     }
 };
-// An approximation is executed with the same steps as the assembler's instructions for it. So PTX
-// and machine code have the same results.
+// The simulator executes an approximate function in the same steps as the assembler's instructions
+// for it. So PTX and machine code have the same results.
 //
-// This function converts an angle to turns: its product with 1 / (2 pi), rounded towards zero.
+// This function converts an angle to turns: it multiplies by 1 / (2 pi) and rounds towards zero.
 float turns(float a) {
     const double product = double(a) * double(0.15915494f);
     const float nearest = float(product);
@@ -117,7 +117,7 @@ struct exp_2 {
 struct hyperbolic_tangent {
     static float of(float a) { return std::tanh(a); }
 };
-// In PTX, a provides the sign and b the magnitude.
+// In PTX, operand a provides the sign, and operand b the magnitude.
 struct copy_sign {
     template <class T>
     static T of(T a, T b) {
@@ -204,7 +204,7 @@ struct not_a_number {
         return a != a;
     }
 };
-// Zeros count as normal numbers.
+// testp.normal also counts zeros as normal numbers.
 struct normal {
     template <class T>
     static bool of(T a) {
@@ -278,7 +278,7 @@ Selection select_floating(const Request& in, Modifiers& m) {
     const OpCode op = in.code;
     const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};
-    if (m.has("rz") || m.has("rm") || m.has("rp")) return {};  // handled in ops_rounding.cpp
+    if (m.has("rz") || m.has("rm") || m.has("rp")) return {};  // ops_rounding.cpp handles these
 
     if (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::fma ||
         op == OpCode::mad) {

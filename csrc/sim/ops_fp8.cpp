@@ -84,7 +84,8 @@ Selection select_format(Modifiers& m) {
             return selection(&lanewise<from_floats<Format, relu>, uint16_t, float, float>,
                              {Type::b16, Type::f32, Type::f32});
         case Type::f16x2:
-            // The type of the result comes first, but e4m3x2 has been consumed already.
+            // The type of the result is the first modifier, but the selection of the format has
+            // consumed it.
             return saturates ? selection(&lanewise<from_halves<Format, relu>, uint16_t, uint32_t>,
                                          {Type::b16, Type::b32})
                              : selection(&lanewise<to_halves<Format, relu>, uint32_t, uint16_t>,

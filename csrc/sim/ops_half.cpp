@@ -50,7 +50,7 @@ template <class F>
 struct nan_wins {
     static float of(float a, float b) { return a != a || b != b ? NAN : F::of(a, b); }
 };
-// The extreme of the magnitudes, with the product of the signs.
+// Returns the larger or smaller magnitude. Its sign is the product of both signs.
 template <class F>
 struct xorsign_abs {
     static float of(float a, float b) {
@@ -94,7 +94,7 @@ struct two {
                uint32_t(one<F, Format>::of(uint16_t(p >> 16)...)) << 16;
     }
 };
-// The sign is changed in the bits, so that a NaN keeps its payload.
+// The operation changes only the sign bit, so a NaN keeps its payload.
 template <uint32_t mask>
 struct clear_bits {
     template <class T>

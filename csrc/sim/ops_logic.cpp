@@ -40,7 +40,8 @@ struct logical_not {
     }
 };
 
-// The shift count is not taken modulo the width: with the width or more, all bits are shifted out.
+// The shift count is not taken modulo the width. If it is the width or more, all bits are shifted
+// out.
 struct shift_left {
     template <class T>
     static T of(T a, uint32_t n) {
@@ -55,7 +56,7 @@ struct shift_right {
         return n >= width ? T(0) : T(a >> n);
     }
 };
-// Funnel shift: shifts the 64 bits b:a, and returns the upper (left) or lower (right) word.
+// Funnel shift: shifts the 64 bits b:a and returns the upper word (left) or the lower word (right).
 template <bool wrap>
 struct funnel_left {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {

@@ -31,14 +31,14 @@ struct add3 {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return a + b + c; }
 };
 
-// The carry of a + b + carry, from the operands and their 32-bit sum.
+// Returns the carry of a + b + carry. It is computed from the operands and their 32-bit sum.
 inline uint32_t carry_of(uint32_t a, uint32_t b, uint32_t sum) {
     return ((a & b) | ((a | b) & ~sum)) >> 31;
 }
 
 inline LaneMask carry_in(Warp& w, Locator at) { return at == no_operand ? 0 : w.predicate(at); }
 
-// d = a + b. Operand 4 is the carry out, 5 the carry in. Terms may be inverted.
+// d = a + b. Operand 4 is the carry out, and operand 5 the carry in. Each term may be inverted.
 void add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -94,8 +94,8 @@ void shift_add(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return (a[i] << by) + b[i]; });
 }
 
-// LEA: d, a, b, c; operand 4 is the carry out, 5 the carry in. For the upper word, c:a is shifted.
-// If the shift is signed, c is the sign of a.
+// LEA d, a, b, c. Operand 4 is the carry out, and operand 5 the carry in. To get the upper word,
+// c:a is shifted. If the shift is signed, the sign of a replaces c.
 void shift_add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -128,7 +128,7 @@ void shift_add_carry(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// d = a * b + c + carry (operand 4)
+// d = a * b + c + carry. Operand 4 is the carry.
 void multiply_add_carry(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -137,7 +137,7 @@ void multiply_add_carry(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return a[i] * b[i] + c[i] + (in >> i & 1); });
 }
 
-// d = upper word of a * b + pair c; operand 5 is the carry in, 4 the carry out.
+// d = upper word of a * b + pair c. Operand 5 is the carry in, and operand 4 the carry out.
 template <class T>
 void multiply_high(Warp& w, const Op& op) {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
@@ -155,7 +155,7 @@ void multiply_high(Warp& w, const Op& op) {
     store(w, op.operand[4], out);
 }
 
-// SHF: d, low word a, shift count b, high word c.
+// SHF: d is the result, a the low word, b the shift count, and c the high word.
 void shift_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -175,8 +175,8 @@ void shift_pair(Warp& w, const Op& op) {
     });
 }
 
-// Frequent shifts by a constant below 32. Pairs: d = upper word of b:a << by. Words: d = a << by, d
-// = a >> by.
+// Frequent shifts by a constant below 32. For pairs, d = upper word of b:a << by. For words, d = a
+// << by or d = a >> by.
 void shift_funnel(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -190,8 +190,8 @@ void shift_word(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) { return uint32_t(right ? a[i] >> by : a[i] << by); });
 }
 
-// The upper half of a comparison of pairs: predicates p and q, a, b. Operand 4 is a further
-// predicate, 5 the result of the lower half.
+// The upper half of a comparison of pairs. The operands are the predicates p and q, and the upper
+// words a and b. Operand 4 is a further predicate, and operand 5 the result of the lower half.
 template <class T>
 void compare_upper(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[2]);
@@ -226,7 +226,7 @@ void predicate_logic(Warp& w, const Op& op) {
     store(w, op.operand[1], by_table(op.get<TruthTables>().second));
 }
 
-// Predicate d: whether a is not zero, combined with b by "or" (or "and").
+// Sets predicate d if a is not zero. The result is combined with b by "or" (or "and").
 template <bool conjunction>
 void not_zero(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -236,7 +236,7 @@ void not_zero(Warp& w, const Op& op) {
     store(w, op.operand[0], conjunction ? m & with : m | with);
 }
 
-// d = c, with some bits replaced by the predicates from operand 1 on.
+// d = c, but some bits are replaced by the predicates from operand 1 on.
 void predicates_to_word(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const LaneMask* p = w.lanes<const LaneMask>(op.operand[1]);
@@ -262,7 +262,8 @@ void word_to_predicates(Warp& w, const Op& op) {
     }
 }
 
-// VOTE: d (in all lanes) and predicate e, from predicate a.
+// VOTE with predicate a. Word d gets one bit per lane: whether a is true there. Predicate e gets
+// the result of the vote.
 void vote(Warp& w, const Op& op) {
     const LaneMask ballot = w.predicate(op.operand[2]) & w.mask;
     const auto& how = op.get<VoteOperand>();
@@ -280,7 +281,7 @@ void vote(Warp& w, const Op& op) {
     p = (p & ~mask) | (value ? mask : 0);
 }
 
-// d (in all lanes) = a of the first active lane.
+// In all lanes, d becomes the a of the first active lane.
 void broadcast(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t value =
@@ -288,7 +289,8 @@ void broadcast(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) d[i] = value;
 }
 
-// An operation on uniform registers: one value for the warp, whichever lanes are active.
+// An operation on uniform registers, which have one value for the whole warp. It does not matter
+// which lanes are active.
 void whole_warp(Warp& w, const Op& op) {
     const LaneMask mask = w.mask;
     if (op.guard != no_operand) {
@@ -300,8 +302,8 @@ void whole_warp(Warp& w, const Op& op) {
     w.mask = mask;
 }
 
-// Predicate d: whether some of the lanes in word a that have not exited are inactive here, or have
-// a false predicate b (BRA.DIV). BRA.CONV tests the opposite.
+// BRA.DIV tests whether lanes have diverged. Word a names lanes. Predicate d is set if one of them
+// has not exited but is inactive here, or has a false predicate b. BRA.CONV tests the opposite.
 template <bool opposite>
 void has_diverged(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -328,8 +330,7 @@ void load_bank(Warp& w, const Op& op) {
     });
 }
 
-// FCHK: predicate d, a / b: whether the division needs more than the short sequence of
-// instructions.
+// FCHK sets predicate d if a / b needs more than the short sequence of instructions.
 void needs_slow_division(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -345,7 +346,7 @@ void needs_slow_division(Warp& w, const Op& op) {
     store(w, op.operand[0], m);
 }
 
-// d = minimum (if predicate 4 is true) or maximum of a + b and c.
+// d = minimum or maximum of a + b and c. It is the minimum if predicate 4 is true.
 template <class T>
 void add_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -358,7 +359,8 @@ void add_extreme(Warp& w, const Op& op) {
     });
 }
 
-// FMNMX: d, a, b, predicate 3: the minimum if it is true, else the maximum. A NaN is ignored.
+// FMNMX: d = minimum or maximum of a and b. It is the minimum if predicate 3 is true. A NaN is
+// ignored.
 void extreme_float(Warp& w, const Op& op) {
     const float* a = w.lanes<const float>(op.operand[1]);
     const float* b = w.lanes<const float>(op.operand[2]);
@@ -373,7 +375,7 @@ void extreme_float(Warp& w, const Op& op) {
     });
 }
 
-// The absolute differences of the bytes of a and b; optionally their sum plus c.
+// Computes the absolute differences of the bytes of a and b. With `sum`, adds them to c.
 template <bool sum>
 struct byte_differences {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
