@@ -3,10 +3,11 @@
 // METHOD
 // L2 consists of slices. Each slice serves 512 consecutive bytes, and executes their atomics one
 // after another. A request occupies a slice once for each sector that it touches. If several lanes
-// access the same element of the sector, the sector is processed as often as the most frequent
-// element occurs. Floating-point additions to the same address also wait for each other. All slices
-// together process at most `sectors_per_cycle`. The constants are in cycles of an H200 at 1.98 GHz.
-// They were measured with `python benchmarks/atomics.py` (docs/measured/atomics_h200.txt).
+// access the same element, the sector is processed once for each of them. The most frequent element
+// of the sector decides. Floating-point additions to the same address also wait for each other. All
+// slices together process at most `sectors_per_cycle`. The constants are in cycles of an H200 at
+// 1.98 GHz. They were measured with `python benchmarks/atomics.py`
+// (docs/measured/atomics_h200.txt).
 #pragma once
 
 #include <algorithm>
@@ -52,8 +53,8 @@ class AtomicUnits {
     static constexpr double cycles_per_sector = 1.45, cycles_per_float_sum = 3.48,
                             sectors_per_cycle = 50;
     static constexpr uint64_t sector_bytes = 32, sectors_per_slice = 512 / sector_bytes;
-    // Counts by the hash of the address. A collision does not matter: only the largest count is
-    // used, and it is large only where one address is accessed very often.
+    // Counts the accesses by a hash of the address. A collision does not matter: only the largest
+    // count is used, and it is large only where one address is accessed very often.
     using Table = std::array<std::atomic<uint64_t>, 1 << 14>;
 
     static void count(Table& table, uint64_t key, uint64_t times) {

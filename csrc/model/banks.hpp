@@ -5,9 +5,9 @@
 // number of distinct words in any bank.
 //
 // Accesses of 8 bytes are served for half a warp at a time, accesses of 16 bytes for a quarter of a
-// warp at a time. Loads have an exception. Suppose that in the whole warp, neighbouring lanes read
-// the same address, or lanes that are two apart do. Then two halves or quarters are served
-// together.
+// warp at a time. Loads have an exception: two halves or quarters are served together if one of two
+// conditions holds in the whole warp. Either neighbouring lanes always read the same address, or
+// lanes that are two apart always do.
 //
 // For an atomic, a bank serves one *lane* at a time, not one word. A compare-and-swap takes twice
 // as many wavefronts as other atomics.
@@ -31,26 +31,27 @@ inline constexpr uint32_t wavefront_bytes = banks * word_bytes;
 
 // The cost of an access to shared memory.
 struct Wavefronts {
-    uint32_t taken = 0;  // on the hardware
-    // The formula of Nsight Compute's source page (memory_l1_wavefronts_shared). It merges groups
-    // of lanes only if the merged group has no conflict. It also merges groups in one half of the
-    // warp only.
+    uint32_t taken = 0;  // the number on the hardware
+    // The number by the formula of Nsight Compute's source page (memory_l1_wavefronts_shared). The
+    // formula merges groups of lanes only if the merged group has no conflict, and only within one
+    // half of the warp.
     uint32_t theoretical = 0;
-    uint32_t ideal = 0;  // if the elements were contiguous; at most `theoretical`
+    // The number if the elements were contiguous. It is at most `theoretical`.
+    uint32_t ideal = 0;
 };
 
-// The number of groups of lanes that are served one after another: halves of a warp for accesses of
-// 8 bytes, quarters for 16 bytes.
+// Returns the number of groups of lanes that are served one after another. These are halves of a
+// warp for accesses of 8 bytes, and quarters for 16 bytes.
 inline int groups_of(uint8_t bytes) { return std::max(1, bytes / int(word_bytes)); }
 
 inline sim::LaneMask group_mask(int group, int lanes) {
     return (lanes == sim::warp_size ? sim::all_lanes : (1u << lanes) - 1) << (group * lanes);
 }
 
-// The largest number of distinct words that any bank delivers to the lanes of `mask`.
+// Returns the largest number of distinct words that any bank delivers to the lanes of `mask`.
 inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
     const int words_per_lane = groups_of(e.bytes);
-    // The distinct words of each bank; the first `load` entries are used.
+    // The distinct words of each bank. Bank b uses the first load[b] entries.
     uint32_t served[sim::warp_size * 4][banks];
     uint8_t load[banks] = {};
     uint8_t most = 0;
@@ -68,7 +69,7 @@ inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return most;
 }
 
-// The largest number of lanes of `mask` that access the same bank.
+// Returns the largest number of lanes of `mask` that access the same bank.
 inline uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask) {
     uint8_t load[banks] = {};
     uint8_t most = 0;
@@ -80,7 +81,7 @@ inline uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return most;
 }
 
-// The sum of `cost` over the groups of lanes.
+// Returns the sum of `cost` over the groups of lanes.
 template <class Cost>
 uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     uint32_t total = 0;
@@ -89,7 +90,7 @@ uint32_t by_groups(const sim::MemoryEvent& e, int groups, Cost&& cost) {
     return total;
 }
 
-// Whether active lanes of `mask` that are `apart` lanes apart (1 or 2) always access the same
+// Returns whether all pairs of active lanes with the distance `apart` (1 or 2) access the same
 // address.
 inline bool alike(const sim::MemoryEvent& e, int apart, sim::LaneMask mask) {
     const sim::LaneMask firsts = apart == 1 ? 0x55555555 : 0x33333333;
@@ -103,7 +104,7 @@ inline bool alike(const sim::MemoryEvent& e, sim::LaneMask mask) {
     return alike(e, 1, mask) || alike(e, 2, mask);
 }
 
-// The number of groups of neighbouring lanes, after merging, that are served one after another.
+// Returns the number of groups of lanes that are served one after another, after merging.
 inline int turns_of(const sim::MemoryEvent& e) {
     const int groups = groups_of(e.bytes);
     const bool merged =
@@ -117,7 +118,8 @@ inline uint32_t packed_wavefronts(const sim::MemoryEvent& e) {
     return (uint32_t(std::popcount(e.mask)) * e.bytes + wavefront_bytes - 1) / wavefront_bytes;
 }
 
-// For a load of 8 or 16 bytes from scattered addresses. `apart` is the cost without merging.
+// Sets the cost of a load of 8 or 16 bytes from scattered addresses. `apart` is the cost without
+// merging.
 inline void merge_groups(const sim::MemoryEvent& e, int groups, uint32_t apart, Wavefronts& w) {
     w.taken = w.theoretical = apart;
     const int lanes = 2 * sim::warp_size / groups;
@@ -140,7 +142,7 @@ inline Wavefronts wavefronts(const sim::MemoryEvent& e) {
     } else if (e.shape == sim::Shape::consecutive) {
         w.taken = uint32_t(groups);
     } else if (const int64_t stride = sim::stride_of(e); stride != 0 && e.bytes >= word_bytes) {
-        // Addresses a + m * lane elements: gcd(m, lanes of a group) lanes share a bank.
+        // Lane i accesses element m * i. Then gcd(m, lanes of a group) lanes share a bank.
         w.taken = uint32_t(groups * std::gcd(stride / e.bytes, int64_t(sim::warp_size / groups)));
     } else {
         w.taken = by_groups(e, groups, most_words);
@@ -165,9 +167,9 @@ inline Wavefronts matrix_wavefronts(const sim::MemoryEvent& e) {
     return w;
 }
 
-// A bank serves one lane of an atomic at a time. Counting atomics are an exception: lanes that
-// access the same word are served together. Compare-and-swap takes two passes. In a
-// compare-and-swap that spins, each bank serves only one lane; the others repeat the instruction.
+// For atomics, a bank serves one lane at a time. Counting atomics are an exception: lanes that
+// access the same word are served together. A compare-and-swap takes two passes. In a loop around a
+// compare-and-swap, each bank serves only one lane; the others repeat the instruction.
 inline Wavefronts atomic_wavefronts(const sim::MemoryEvent& e, sim::AtomicForm form) {
     using enum sim::AtomicForm;
     Wavefronts w;

@@ -7,17 +7,17 @@
 // the blocks of a multiprocessor the older ones get more time, because schedulers prefer older
 // warps.
 //
-// Blocks that do the same work do not take the same time. The differences are smaller if more
-// blocks share a multiprocessor. Therefore the start of each block is delayed by a random fraction
-// of
+// Blocks that do the same work do not take the same time. The more blocks share a multiprocessor,
+// the smaller the differences are. Therefore the start of each block is delayed by a random
+// fraction of
 //
-//    1.7 x (blocks per multiprocessor) x sqrt(cycles in which it executes them once)
+//    1.7 x (blocks per multiprocessor) x sqrt(cycles to execute these blocks once)
 //
-// and blocks drift apart as in a random walk. The fraction depends only on the block's number, so
-// that all runs are equal. The form of the term and the factor 1.7 were fitted to the reads that an
-// H200 merges (model/request_coalescer.hpp) in tiled matrix products of sizes 512 to 4096: 36, 26,
-// 16 and 6 % with two blocks per multiprocessor, 35, 27, 16 and 4 % with one, 18 and 12 % for sizes
-// 1024 and 2048 with eight.
+// cycles, and the blocks drift apart as in a random walk. The fraction depends only on the block's
+// number, so that all runs are equal. The form of the term and the factor 1.7 were fitted to the
+// reads that an H200 merges (model/request_coalescer.hpp) in tiled matrix products. For sizes 512
+// to 4096, the H200 merges 36, 26, 16 and 6 % with two blocks per multiprocessor, and 35, 27, 16
+// and 4 % with one. With eight blocks, it merges 18 and 12 % for the sizes 1024 and 2048.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace coalesce::model {
 
-// The replay of one block through its L1: counts, requests to L2, and cycles.
+// The result of replaying one block through its L1: counts, requests to L2, and cycles.
 struct Filtered {
     CacheCounts counts;
     std::vector<Traffic> traffic;
@@ -42,16 +42,16 @@ class BlockSchedule {
     // `resident` is the number of blocks that a multiprocessor holds.
     BlockSchedule(const Gpu& gpu, uint32_t resident);
 
-    // Omits `rounds` rounds of the grid from the start. A round is as many blocks as the GPU holds.
-    // During those rounds blocks drift apart. The remaining blocks start with the distances in time
-    // that they would have after them.
+    // Omits `rounds` rounds at the start of the grid. A round is as many blocks as the GPU holds.
+    // Blocks drift apart during these rounds. The first blocks that are modelled start at times
+    // that include this drift.
     void leave_out(double rounds) { left_out_ = rounds; }
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }
     [[nodiscard]] bool is_empty() const { return held_ == 0; }
     void start(uint64_t block, std::shared_ptr<const Filtered> filtered);
 
-    // What happens in one slice of time.
+    // A request to L2 in a slice of time.
     struct Request {
         const Traffic* traffic;
         uint32_t multiprocessor;
@@ -65,11 +65,11 @@ class BlockSchedule {
     const Slice& run_slice();
 
   private:
-    // A block on its multiprocessor.
+    // A block that a multiprocessor is executing.
     struct Running {
         std::shared_ptr<const Filtered> filtered;
         size_t next = 0;
-        double time = 0;  // cycles of the block; negative before it starts
+        double time = 0;  // cycles since the block started; negative before it starts
     };
     struct Ended {
         double ago;
@@ -83,8 +83,9 @@ class BlockSchedule {
     double left_out_ = 0;
     double now_ = 0;
     uint64_t held_ = 0;
-    std::deque<uint32_t> places_;                // the multiprocessors of free slots
-    std::vector<std::vector<Running>> running_;  // by multiprocessor, oldest first
+    std::deque<uint32_t> places_;  // the multiprocessor of each free slot
+    // Running blocks of each multiprocessor, oldest first.
+    std::vector<std::vector<Running>> running_;
     std::vector<Ended> ended_;
     Slice slice_;
 };

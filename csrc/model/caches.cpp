@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint64_t sector_size = 32;
 
-// All sectors of the half lines that contain these sectors.
+// Returns the mask with all sectors of the half lines that contain these sectors.
 uint8_t halves(uint8_t sectors) { return uint8_t((sectors & 3 ? 3 : 0) | (sectors & 12 ? 12 : 0)); }
 
 }  // namespace
@@ -31,7 +31,7 @@ L2Cache::L2Cache(const Gpu& gpu)
                   SectoredCache(uint64_t(gpu.l2_mb * 1024 * 1024 / 128) / gpu.partitions)) {}
 
 uint32_t L2Cache::home_of(uint64_t line) const {
-    // The home partition changes every few kilobytes of addresses.
+    // The home partition may change every 4 KB of addresses.
     return uint32_t(((line >> 5) * 0xd6e8feb86659fd93) >> 40) % uint32_t(partitions_.size());
 }
 
@@ -55,7 +55,7 @@ bool L2Cache::handle(const Traffic& t, uint32_t from) {
     return from_dram;
 }
 
-// Adds the sectors to a partition. Returns those that were missing.
+// Marks the sectors as present in a partition. Returns those that were missing.
 uint8_t L2Cache::look_up(uint32_t partition, uint64_t line, uint8_t sectors) {
     const uint8_t there = partitions_[partition]
                               .touch(line, sectors, 0,

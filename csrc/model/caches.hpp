@@ -1,10 +1,10 @@
 // The caches of a GPU, and the DRAM behind them.
 //
 // METHOD
-// A request is split into the lines that it touches. L1 keeps the sectors that were loaded, and
-// fetches other sectors of a load from L2. Stores are passed to L2 at once. A store allocates its
-// line in L1, but does not put data there. The counters report a store as a hit if its line is
-// already allocated.
+// A request is split into the lines that it touches. L1 keeps the sectors that loads have fetched,
+// and fetches missing sectors from L2. Stores are passed to L2 at once. A store allocates its line
+// in L1, but does not put data there. The counters report a store as a hit if its line is already
+// allocated.
 //
 // L2 has one or two partitions. Each line has a home partition, which holds its data until they are
 // written to DRAM. A multiprocessor asks the nearer partition. That partition fetches missing data
@@ -26,23 +26,24 @@ namespace coalesce::model {
 // The part of a request that lies in one line.
 struct LineAccess {
     uint64_t line = 0;
-    uint8_t sectors = 0;  // touched
+    uint8_t sectors = 0;  // touched sectors
     uint8_t whole = 0;    // sectors with every byte touched
 };
 
-// The number of sectors in a mask: a table with four bits for each entry. (std::popcount is a
-// function call if the host's baseline instruction set has no bit count.)
+// Returns the number of sectors in a mask. The constant is a table with four bits per entry,
+// because std::popcount is a function call if the host's baseline instruction set has no bit count.
 inline uint64_t sectors_in(uint32_t sectors) {
     return uint64_t{0x4332322132212110} >> 4 * (sectors & 15) & 15;
 }
 
-// What the caches counted.
+// The numbers that the caches count.
 struct CacheCounts {
     uint64_t l1_loads = 0, l1_load_hits = 0;    // sectors
     uint64_t l1_stores = 0, l1_store_hits = 0;  // sectors
     uint64_t l2_reads = 0, l2_writes = 0;       // sectors between L1 and L2
     uint64_t l2_partial_writes = 0;             // partly written sectors
-    uint64_t l2_merged = 0;  // reads that an earlier pending read answered (request_coalescer.hpp)
+    // Reads that got the answer of an earlier pending read (request_coalescer.hpp).
+    uint64_t l2_merged = 0;
     uint64_t l2_lookups = 0, l2_hits = 0;  // sectors, summed over the partitions
     uint64_t dram_read_bytes = 0, dram_written_bytes = 0;
 
@@ -54,14 +55,14 @@ struct CacheCounts {
 struct Traffic {
     enum class Kind : uint8_t { read, write, atomic };
     uint64_t line = 0;
-    uint32_t time = 0;  // in cycles of L1, from the start of the block
+    uint32_t time = 0;  // in cycles of L1, since the start of the block
     uint8_t sectors = 0;
     uint8_t whole = 0;
     Kind kind = Kind::read;
-    uint32_t pc = 0;  // of the instruction
+    uint32_t pc = 0;  // the instruction
 };
 
-// The share of one block in the L1 of its multiprocessor.
+// The part of a multiprocessor's L1 that the model gives to one block.
 class L1Cache {
   public:
     explicit L1Cache(uint32_t bytes) : cache_(bytes / 128) {}
@@ -81,21 +82,21 @@ class L1Cache {
         Place anywhere = 0;
         return load(a, anywhere);
     }
-    // Loads the same number of sectors once more. All of them hit, because they were loaded just
-    // before.
+    // Counts a repeated load of the same number of sectors. All of them hit, because the previous
+    // request loaded them.
     void load_again(uint64_t sectors) {
         counts_.l1_loads += sectors;
         counts_.l1_load_hits += sectors;
     }
-    // Loads the same sectors of `lines` lines again; consecutive lines are `step` apart. Each line
-    // must still be at its place in `places`, with these sectors. Otherwise the function does
+    // Loads the same sectors of `lines` lines again. Consecutive lines are `step` apart. Each line
+    // must still be at its place in `places` and hold these sectors. Otherwise the function does
     // nothing and returns false.
     bool load_again(const LineAccess& first, uint64_t step, uint32_t lines, const Place* places) {
         if (!cache_.touch_again(first.line, step, lines, first.sectors, places)) return false;
         load_again(lines * sectors_in(first.sectors));
         return true;
     }
-    // A load that bypasses L1 (ld.volatile, ld.global.cg, cp.async.cg).
+    // Handles a load that bypasses L1 (ld.volatile, ld.global.cg, cp.async.cg).
     uint8_t load_past(const LineAccess& a) {
         counts_.l1_loads += sectors_in(a.sectors);
         return a.sectors;
@@ -124,7 +125,8 @@ class L2Cache {
   public:
     explicit L2Cache(const Gpu& gpu);
 
-    // Handles a request from a cluster of multiprocessors. Returns whether DRAM must answer.
+    // Handles a request from the GPC (cluster of multiprocessors) `from`. Returns whether DRAM must
+    // answer.
     bool handle(const Traffic& t, uint32_t from);
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }

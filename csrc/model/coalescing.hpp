@@ -28,13 +28,15 @@ inline constexpr uint32_t line_bytes = 128;
 
 struct Footprint {
     uint32_t elements = 0;  // distinct addresses
-    uint32_t sectors = 0;   // distinct
-    uint32_t lines = 0;     // distinct
-    uint32_t repeated = 0;  // sectors, each counted as often as its most frequent element occurs
+    uint32_t sectors = 0;   // distinct sectors
+    uint32_t lines = 0;     // distinct lines
+    // The number of sectors, each counted as often as its most frequent element occurs.
+    uint32_t repeated = 0;
 };
 
-// The addresses of the distinct sectors that the accesses touch, in ascending order. Each access
-// has `bytes` bytes. With another `size`, the function returns units of that size, such as lines.
+// Returns the addresses of the distinct sectors that the accesses touch, in ascending order. Each
+// access has `bytes` bytes. With another `size`, the function returns units of that size, such as
+// lines.
 inline std::vector<uint64_t> sectors_of(const std::vector<uint64_t>& addresses, uint32_t bytes,
                                         uint32_t size = sector_bytes) {
     std::vector<uint64_t> sectors;
@@ -77,9 +79,9 @@ inline Footprint footprint_of(const uint64_t* addresses, int n) {
     return f;
 }
 
-// Whether the hardware may split a sector that several lanes of an atomic share. Whether it does
-// differs from run to run. Recorded for atomics of 8 bytes and reductions of 4 bytes that touch at
-// least 7 lines.
+// Returns whether the hardware may split a sector that several lanes of an atomic share. Such a
+// split happens in some runs and not in others. It was recorded for atomics of 8 bytes and for
+// reductions of 4 bytes that touch at least 7 lines.
 inline bool may_be_divided(const Footprint& f, int lanes) {
     constexpr uint32_t surely_together = 6;  // lines
     return f.lines > surely_together && uint32_t(lanes) > f.sectors;
@@ -102,7 +104,7 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
     if (const int64_t stride = sim::stride_of(e); stride != 0) {
         const uint64_t one = e.addresses[0], other = e.addresses[sim::warp_size - 1];
         const uint64_t low = std::min(one, other), high = std::max(one, other);
-        const auto units = [&](uint64_t bytes) {  // all units in the range, or one per lane
+        const auto units = [&](uint64_t bytes) {  // the units in the range, at most one per lane
             return uint32_t(std::min<uint64_t>(high / bytes - low / bytes + 1, sim::warp_size));
         };
         return {sim::warp_size, units(sector_bytes), units(line_bytes), units(sector_bytes)};
@@ -115,12 +117,12 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
     return footprint_of(addresses, n);
 }
 
-// The sectors that an asynchronous copy fetches if it bypasses L1 (cp.async.cg, 16 bytes per lane).
-// All data that go from one line of the source to one sector of shared memory count as one sector.
-// If several lanes have the same target, only the last lane counts.
+// The number of sectors that an asynchronous copy fetches if it bypasses L1 (cp.async.cg, 16 bytes
+// per lane). All data from one line of the source to one sector of shared memory count as one
+// sector. If several lanes have the same target, only the last lane counts.
 struct BypassingCopy {
-    uint32_t sectors = 0;      // on the hardware
-    uint32_t theoretical = 0;  // as Nsight Compute's source page has it
+    uint32_t sectors = 0;      // the number on the hardware
+    uint32_t theoretical = 0;  // the number on Nsight Compute's source page
 };
 
 inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
@@ -134,7 +136,8 @@ inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
         sim::for_each_lane(target.mask & ~(sim::all_lanes >> (sim::warp_size - 1 - lane)),
                            [&](int later) { overwritten |= target.address(later) == to; });
         if (overwritten) return;
-        const uint64_t place = to / sector_bytes & 0xffff;  // shared memory has fewer sectors
+        // Shared memory has fewer than 65536 sectors.
+        const uint64_t place = to / sector_bytes & 0xffff;
         const uint64_t shift = (from / chunk_bytes + to / chunk_bytes) % 2;
         lines[n] = from / line_bytes << 16 | place;
         sectors[n++] = (from / sector_bytes << 1 | shift) << 16 | place;
@@ -146,7 +149,7 @@ inline BypassingCopy bypassing_copy(const sim::MemoryEvent& source,
     return {distinct(lines), distinct(sectors)};
 }
 
-// The fewest sectors that can hold one distinct element for each active lane.
+// Returns the fewest sectors that can hold one distinct element for each active lane.
 inline uint32_t packed_sectors(const sim::MemoryEvent& e) {
     return (uint32_t(std::popcount(e.mask)) * e.bytes + sector_bytes - 1) / sector_bytes;
 }

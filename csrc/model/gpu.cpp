@@ -84,7 +84,8 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thr
     };
     limit(gpu.warps / o.warps, "warps");
     if (registers_per_thread) {
-        // Each scheduler has a quarter of the registers, and this quarter holds whole warps.
+        // Each scheduler has a quarter of the registers. A warp uses the registers of one scheduler
+        // only.
         const uint32_t a_warp = up_to(registers_per_thread * 32, register_unit);
         const uint32_t warps = registers / schedulers / a_warp * schedulers;
         limit(warps / o.warps, "registers");
@@ -93,7 +94,7 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thr
     if (shared) limit(gpu.shared_kb * 1024 / shared, "shared memory");
     o.blocks = std::max(1u, o.blocks);
 
-    // The driver reserves the smallest shared memory that is large enough for the blocks.
+    // The driver chooses the smallest size of shared memory that is large enough for the blocks.
     uint32_t carveout = gpu.shared_kb;
     for (const uint32_t kb : gpu.carveouts_kb()) {
         if (kb * 1024 < o.blocks * shared) continue;

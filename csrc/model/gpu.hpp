@@ -7,8 +7,8 @@
 // gpu.cpp cites the sources of the other figures for each GPU.
 //
 // Latencies and the throughput of L2 are not published. They were derived from Nsight Compute's
-// recordings on an H200 (tests/data/models_h200.json). For other GPUs the same values are assumed,
-// in cycles of a multiprocessor or of an L2 partition. Only the H200 is checked against hardware.
+// recordings on an H200 (tests/data/models_h200.json). For other GPUs the model uses the same
+// numbers of cycles. Only the H200 is checked against hardware.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,18 @@ struct Gpu {
     uint32_t major, minor;  // compute capability
 
     uint32_t multiprocessors;
-    double clock_ghz;                 // boost
+    double clock_ghz;                 // boost clock
     uint32_t fp32_lanes, fp64_lanes;  // per multiprocessor
-    uint32_t warps, blocks;           // limits of a multiprocessor
-    uint32_t shared_kb;               // largest size on a multiprocessor
+    uint32_t warps, blocks;           // the most that a multiprocessor holds
+    uint32_t shared_kb;               // largest shared memory of a multiprocessor
     uint32_t l1_kb;                   // L1 and shared memory together
     double l2_mb;
-    uint32_t partitions;  // of L2; each holds the data that its multiprocessors read
+    // The number of partitions of L2. Each partition holds the data that its multiprocessors read.
+    uint32_t partitions;
     double dram_gbps;
 
     [[nodiscard]] uint32_t max_block_shared_bytes() const {
-        // From compute capability 8.0 on, the system uses 1 KB of shared memory in each block.
+        // From compute capability 8.0 on, the system uses 1 KB of the shared memory of each block.
         return (shared_kb - reserved_shared_bytes() / 1024) * 1024;
     }
     [[nodiscard]] uint32_t reserved_shared_bytes() const { return major >= 8 ? 1024 : 0; }
@@ -48,7 +49,7 @@ struct Gpu {
 
 inline constexpr uint32_t schedulers = 4;  // each issues one warp instruction per cycle
 inline constexpr uint32_t registers = 65536;
-// Registers are allocated to a warp in multiples of this.
+// Registers are allocated to a warp in multiples of this number.
 inline constexpr uint32_t register_unit = 256;
 
 [[nodiscard]] std::span<const Gpu> gpus();
@@ -59,11 +60,12 @@ inline constexpr uint32_t register_unit = 256;
 struct Occupancy {
     uint32_t blocks = 0;       // per multiprocessor
     const char* limit = "";    // "warps", "blocks", "registers" or "shared memory"
-    uint32_t cache_bytes = 0;  // L1
+    uint32_t cache_bytes = 0;  // size of L1
     uint32_t warps = 0;        // per block
 };
 
-// For blocks of `threads` threads. If `registers_per_thread` is 0, it is unknown and sets no limit.
+// Returns the occupancy for blocks of `threads` threads. If `registers_per_thread` is 0, the number
+// is unknown and sets no limit.
 [[nodiscard]] Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thread,
                                   uint32_t shared_bytes);
 

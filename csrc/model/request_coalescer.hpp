@@ -8,11 +8,11 @@
 // Both were derived from an H200's counters (tests/data/models_h200.json): a merged read is missing
 // in lts__t_sectors_srcunit_tex_op_read, but counted in l1tex__m_xbar2l1tex_read_sectors.
 //
-// - `access/gather` reads sectors at random. The share of merged reads shows how many reads are
-//   pending in a cluster at once: about 1600 sectors at nine per cycle, and 2900 at four per cycle
-//   if DRAM answers most of them. This means waiting times of about 200 and 700 cycles. If a unit
-//   served two or six multiprocessors, or half a cluster, the waiting times would contradict the
-//   latencies of L2 and DRAM.
+// - `access/gather` reads sectors at random. The share of merged reads shows how many sectors are
+//   pending in a cluster at once. These are about 1600 at nine sectors per cycle, and 2900 at four
+//   sectors per cycle if DRAM answers most of them. The waiting times are therefore about 200 and
+//   700 cycles. If a unit served two or six multiprocessors, or half a cluster, the waiting times
+//   would contradict the latencies of L2 and DRAM.
 // - In `matmul/coalesced` and `naive_2d`, only the operand that blocks with neighbouring numbers
 //   share is merged. Therefore the model places neighbouring blocks in one cluster. This is not the
 //   whole rule: in `access/offset` each block shares a sector with the next, but no read is merged.
@@ -50,7 +50,7 @@ class RequestCoalescer {
         return left;
     }
 
-    // Marks these sectors as pending.
+    // Marks these sectors as pending. `from_dram` means that DRAM must answer the request.
     void ask(uint32_t cluster, uint64_t line, uint8_t sectors, double now, bool from_dram) {
         if (!merges_) return;
         Pending& p = of(cluster, line);
@@ -63,13 +63,13 @@ class RequestCoalescer {
     }
 
   private:
-    static constexpr double l2 = 200, dram = 600;  // cycles
+    static constexpr double l2 = 200, dram = 600;  // waiting times in cycles
     static constexpr double never = -1e30;
-    // Per cluster; so many that almost no request is forgotten.
+    // The number of entries per cluster. With so many entries, almost no request is forgotten.
     static constexpr uint32_t entries = 1 << 14;
 
-    // When each sector of a line was requested, and when it arrives. Requests do not arrive here
-    // exactly in the order of time, so both are checked.
+    // When each sector of a line was requested, and when it arrives. The model does not handle
+    // requests exactly in the order of time, so it checks both.
     struct Pending {
         uint64_t line = ~uint64_t(0);
         double asked[4] = {never, never, never, never};

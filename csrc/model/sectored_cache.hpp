@@ -19,23 +19,24 @@ class SectoredCache {
   public:
     struct Line {
         uint64_t number = 0;
-        uint8_t valid = 0, dirty = 0;  // sectors
+        uint8_t valid = 0, dirty = 0;  // masks of sectors
         bool fresh = false;            // the line was not in the cache before
     };
 
-    // Where a line was found. The line may have moved since; any number below lines() is allowed.
+    // The place at which a line was found. It is only a hint, because the line may have moved
+    // since. Any number below lines() is allowed.
     using Place = uint32_t;
 
-    // Rounded to whole sets, at least one.
+    // `lines` is rounded to whole sets, and there is at least one set.
     explicit SectoredCache(uint64_t lines, uint32_t ways = 16)
         : ways_(ways),
           sets_(std::max<uint64_t>(1, lines / ways)),
           words_(sets_ * ways, empty),
           used_(words_.size()) {}
 
-    // Adds sectors to a line, marks the line as most recently used, and returns its state before.
-    // If another line is evicted, it is passed to `evicted`. The search begins at `place`, which is
-    // updated.
+    // Adds sectors to a line and marks the line as most recently used. Returns the previous state
+    // of the line. If another line is evicted, it is passed to `evicted`. The search begins at
+    // `place`. The function updates `place`.
     template <class Evicted>
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
         const uint64_t sectors = uint64_t(dirty) << 4 | valid;
@@ -62,9 +63,9 @@ class SectoredCache {
         return touch(number, valid, dirty, std::forward<Evicted>(evicted), anywhere);
     }
 
-    // Marks `count` lines as used; consecutive lines are `step` apart. Each line must be at its
-    // place in `places`, with the sectors `valid`. Otherwise the function does nothing and returns
-    // false.
+    // Marks `count` lines as used. Consecutive lines are `step` apart. Each line must be at its
+    // place in `places` and have the sectors `valid`. Otherwise the function does nothing and
+    // returns false.
     bool touch_again(uint64_t number, uint64_t step, uint32_t count, uint8_t valid,
                      const Place* places) {
         if (words_[places[0]] >> 8 != number) return false;
@@ -78,7 +79,7 @@ class SectoredCache {
         return true;
     }
 
-    // The state of a line. This does not count as a use.
+    // Returns the state of a line. This does not count as a use of the line.
     [[nodiscard]] Line look(uint64_t number) const {
         const uint64_t* const set = words_.data() + index_of(number) * ways_;
         for (uint32_t way = 0; way < ways_; ++way)
@@ -101,7 +102,8 @@ class SectoredCache {
     static Line line_of(uint64_t word) {
         return {word >> 8, uint8_t(word & 15), uint8_t(word >> 4 & 15), false};
     }
-    // The way of a set that holds a line, or ways_. If there are 16 ways, all are compared at once.
+    // Returns the way of a set that holds a line, or ways_ if there is none. If there are 16 ways,
+    // all are compared at once.
     [[nodiscard]] uint32_t way_of(const uint64_t* set, uint64_t number) const {
         constexpr uint32_t usual = 16;
         if (ways_ == usual) {
@@ -122,7 +124,7 @@ class SectoredCache {
     uint32_t ways_;
     uint64_t sets_;
     std::vector<uint64_t> words_;
-    std::vector<uint64_t> used_;  // time of the last use of each place; 0: never used
+    std::vector<uint64_t> used_;  // last use of each place; 0: never used
     uint64_t now_ = 0;
 };
 

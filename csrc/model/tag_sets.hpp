@@ -1,4 +1,4 @@
-// How many cycles L1 takes for a request, given that its tags are in four sets and its data in
+// Models how many cycles L1 takes for a request. The tags of L1 are in four sets, and its data in
 // banks.
 //
 // METHOD
@@ -22,10 +22,11 @@ inline constexpr uint32_t tag_sets = 4;
 
 inline constexpr uint32_t tag_bits = 14;
 
-// Uses the lowest `tag_bits` bits of the line number. The effect of higher bits is not known.
+// Returns the set of a line. Uses the lowest `tag_bits` bits of its number. The effect of higher
+// bits is not known.
 inline uint32_t tag_set(uint64_t line) {
     constexpr uint64_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
-    // Whether the number of set bits is odd.
+    // Returns whether the number of set bits is odd.
     const auto odd = [](uint64_t bits) {
         bits ^= bits >> 8;
         bits ^= bits >> 4;
@@ -35,8 +36,8 @@ inline uint32_t tag_set(uint64_t line) {
 }
 
 struct L1Cycles {
-    uint32_t lookups = 0;  // of tags
-    uint32_t data = 0;     // wavefronts
+    uint32_t lookups = 0;  // lookups of tags
+    uint32_t data = 0;     // wavefronts of data
 };
 
 // `address(lane)` returns the address of a lane; each lane of `mask` accesses `bytes` bytes.
@@ -62,7 +63,7 @@ L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     L1Cycles total;
     total.lookups = *std::max_element(count.begin(), count.end());
     for (uint32_t k = 0; k < total.lookups; ++k) {
-        // Banks that at least one, two, three or four of the lines need.
+        // The banks that at least one, two, three or four of the lines need, in this order.
         std::array<uint32_t, tag_sets> by_at_least{};
         for (uint32_t set = 0; set < tag_sets; ++set) {
             uint32_t more = k < count[set] ? wanted[set][k].banks : 0;

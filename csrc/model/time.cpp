@@ -9,18 +9,18 @@ namespace coalesce::model {
 namespace {
 
 // Recorded on an H200 (tests/data/models_h200.json), in cycles if no unit is named.
-constexpr double launch_us = 1.65;  // difference of elapsed and active time, equal for all launches
-// Before the first load of a launch, because its code is not in any cache.
+constexpr double launch_us = 1.65;  // elapsed minus active time, the same for all launches
+// Cycles before the first load of a launch. The code of the kernel is not in any cache yet.
 constexpr double startup = 480;
 constexpr double turnover = 500;  // from the end of a block to the first load of its successor
 constexpr double request_cycles = 1.25;  // the recorded lsuin_requests stay below 0.8 per cycle
 constexpr double constant_cycles = 2.3;  // for each address of a load from constant memory
-// From the first arrival at a barrier to the next instruction. Each warp of the block adds some
-// time.
+// Cycles from the first arrival at a barrier to the next instruction. Each warp of the block adds
+// `barrier_cycles_per_warp`.
 constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
 constexpr double instruction_latency = 4;  // from one instruction of a warp to the next
-// Like l2_sectors_per_cycle, which is the value for a mixture: reads (`access/gather`), whole
-// writes, partial writes.
+// l2_sectors_per_cycle is for a mixture of reads and writes. These are the values for only reads
+// (`access/gather`), only whole writes, and only partial writes.
 constexpr double l2_reads_per_cycle = 80.0 / 132, l2_writes_per_cycle = 65.0 / 132;
 constexpr double l2_partial_per_cycle = 33.0 / 132;
 // Results per cycle of a multiprocessor, for compute capabilities 7.0 to 9.0. Source: CUDA C++
@@ -28,10 +28,10 @@ constexpr double l2_partial_per_cycle = 33.0 / 132;
 constexpr double alu_lanes = 64, xu_lanes = 16;
 constexpr double dram_efficiency = 0.92;  // share of the published bandwidth that is reached
 
-// The time of concurrent activities. If several take about as long, the result is somewhat longer
-// than the longest.
+// Returns the time of concurrent activities. If several of them take about equally long, the result
+// is somewhat longer than the longest.
 double at_once(std::initializer_list<double> cycles) {
-    constexpr double apart = 4;  // infinity would mean that they never delay each other
+    constexpr double apart = 4;  // with infinity, they would never delay each other
     double sum = 0;
     for (const double c : cycles) sum += std::pow(c, apart);
     return std::pow(sum, 1 / apart);
@@ -119,19 +119,18 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
         (work.latency > 0 ? work.latency
                           : work.instructions_per_warp * instruction_latency + waits) +
         barriers;
-    // Blocks that start at once, and blocks that wait for a slot.
+    // Some blocks start at once. The others wait until a slot is free.
     const double rounds = std::max(1.0, most / occupancy.blocks);
     at(Bound::latency) =
         ((rounds - 1) * work.slowest_in_block + work.slowest) * alone + (rounds - 1) * turnover;
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
-    // Within a multiprocessor the work flows through its own resources as through a pipeline, so
-    // only the slowest counts. Shared resources (L2, DRAM) are sometimes busy with other
-    // multiprocessors.
+    // The resources of one multiprocessor work in parallel, like a pipeline, so only the slowest
+    // one counts. The shared resources (L2, DRAM) are sometimes busy with other multiprocessors.
     const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
     const double together = at_once({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
-    // Two intervals overlap with no other work: the first load of a launch, and the time in which
-    // all blocks that started together wait at their barriers.
+    // Two intervals overlap with no other work. The first is the first load of a launch. The second
+    // is the time in which all blocks that started together wait at their barriers.
     const double meetings = barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
     const double busy = together + (work.memory_waits > 0 ? load : 0) + meetings / rounds;
     const double cycles = at_once({busy, at(Bound::latency)});

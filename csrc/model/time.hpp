@@ -27,9 +27,9 @@
 
 namespace coalesce::model {
 
-// Sectors per cycle between a multiprocessor and L2: 72 for all 132 multiprocessors together, and
-// the 132nd part for each, even if few are busy. Recorded in a copy, which reads half of the
-// sectors and writes the other half.
+// Sectors per cycle between a multiprocessor and L2. All 132 multiprocessors together reach 72.
+// Each one has the 132nd part, even if few are busy. The value was recorded in a copy, which reads
+// half of the sectors and writes the other half.
 inline constexpr double l2_sectors_per_cycle = 72.0 / 132;
 
 // What a launch executes, summed over all blocks.
@@ -38,33 +38,36 @@ struct Work {
     uint64_t instructions = 0;  // warp instructions
     // Instructions by the pipe that executes them.
     uint64_t fp32 = 0, fp64 = 0;
-    uint64_t alu = 0;          // integers, logic, comparisons
-    uint64_t xu = 0;           // conversions, bit counts, transcendental functions
-    uint64_t requests = 0;     // global, local and shared
-    uint64_t tag_lookups = 0;  // cycles of L1, or lines if the caches were not replayed
+    uint64_t alu = 0;  // integer, logic and comparison instructions
+    // Conversions, bit counts and transcendental functions.
+    uint64_t xu = 0;
+    uint64_t requests = 0;     // accesses to global, local and shared memory
+    uint64_t tag_lookups = 0;  // L1 cycles; without a cache replay, number of lines
     uint64_t shared_wavefronts = 0;
-    uint64_t constant_lookups = 0;   // addresses beyond the first of each request
-    uint64_t l2_sectors = 0;         // read and written
+    // The number of different addresses beyond the first one of each request.
+    uint64_t constant_lookups = 0;
+    uint64_t l2_sectors = 0;         // sectors read or written
     uint64_t l2_writes = 0;          // sectors written
     uint64_t l2_partial_writes = 0;  // partly written sectors
     uint64_t dram_bytes = 0;
     double atomics = 0;  // cycles that L2 needs for atomics (atomics.hpp)
-    // Averages over the warps: instructions, and the number of waits for global memory, for shared
-    // memory and at barriers.
+    // The following four numbers are averages over the warps. `memory_waits` and `shared_waits` are
+    // waits for global and shared memory. `barriers` counts waits at barriers.
     double instructions_per_warp = 0;
     double memory_waits = 0, shared_waits = 0, barriers = 0;
-    // Cycles of a warp without barriers, if the machine code is known (analysis/latency.hpp);
-    // otherwise 0.
+    // Cycles of a warp without its waits at barriers. 0 if the machine code is not known. See
+    // analysis/latency.hpp.
     double latency = 0;
-    // Instructions of the slowest warp relative to the average warp: in a block, and in the launch.
+    // Instructions of the slowest warp of a block and of the launch, divided by those of the
+    // average warp.
     double slowest_in_block = 1, slowest = 1;
-    // Among the loads for which a warp waits: the shares that L2 and DRAM answer.
+    // The shares of L2 and DRAM in the answers to the loads for which a warp waits.
     double from_l2 = 0, from_dram = 0;
 };
 
-// Extrapolates the work of some blocks to the whole grid, which is `by` times as large. Sums over
-// instructions are multiplied. Averages over warps stay the same. Cache counts also stay, because
-// the replay already reports them for the whole grid.
+// Extrapolates the work of some blocks to the whole grid, which is `by` times as large. It
+// multiplies the sums over instructions. Averages over warps do not change. Cache counts do not
+// change either, because the replay already reports them for the whole grid.
 [[nodiscard]] Work scaled(Work work, double by);
 
 enum class Bound : uint8_t {
@@ -87,7 +90,7 @@ inline constexpr int bounds = 12;
 struct Time {
     double ms = 0;
     Bound bound = Bound::latency;
-    double cycles[bounds] = {};  // of each resource alone
+    double cycles[bounds] = {};  // cycles that each resource alone would need
 };
 
 // Cycles from the issue of an access to its answer, recorded on an H200
