@@ -33,8 +33,8 @@ constexpr const char* how_to_go_on =
 
 constexpr unsigned disable_timing = 2;  // CU_EVENT_DISABLE_TIMING
 
-// The message of a fault, its GPU and its time. The driver reports the fault of one GPU in calls
-// for other GPUs of the process, too. Therefore the last fault is stored once for all GPUs.
+// The last fault: its message, its GPU and its time. The driver also reports the fault of one GPU
+// in calls for other GPUs of the process. Therefore all GPUs share one record.
 struct Fault {
     uint64_t number = 0;  // the first fault of the process has number 1
     int ordinal = -1;
@@ -76,7 +76,7 @@ Device& Device::get(int ordinal) {
     if (ordinal < 0 || ordinal >= driver.devices)
         throw DeviceUnavailable("there is no GPU cuda:" + std::to_string(ordinal) +
                                 "; the driver sees " + std::to_string(driver.devices));
-    // Never destroyed: at the exit of the interpreter, arrays may outlive all other objects.
+    // Never destroyed, because arrays may outlive all other objects when the interpreter exits.
     static auto& mutex = *new ForkSafe<std::mutex>;
     static auto& devices = *new std::vector<Device*>;
     const std::lock_guard lock(mutex);
@@ -201,9 +201,9 @@ bool Device::finishes_within(Stream stream, std::chrono::milliseconds time,
             check(result, what);
             return true;
         }
-        // For the first millisecond the GPU is queried without pauses, as the driver does. Then the
-        // pauses grow with the time that has passed, so that the end of the work is noticed at most
-        // 2 % late.
+        // For the first millisecond, the loop queries the GPU without pauses, as the driver does.
+        // Then the pauses grow with the elapsed time. The end of the work is noticed at most 2 %
+        // late.
         const auto passed = Clock::now() - start;
         if (passed >= time) return false;
         if (passed > std::chrono::milliseconds(1))
@@ -225,8 +225,8 @@ void Device::give_back_later(const Pool::Block& block) {
         }
         driver_.event_destroy(idle);
     }
-    // This is an older driver, or a stream that is being captured. If waiting also fails, it is not
-    // known when the block is free, and the block is not reused.
+    // The event could not be recorded: the driver is too old, or a stream is being captured. If
+    // waiting also fails, it is not known when the block is free. Then it is never reused.
     if (driver_.context_synchronize() == success) pool_.give_back(block);
 }
 
@@ -246,7 +246,7 @@ void Device::free_memory(size_t& free, size_t& total) const {
 }
 
 void Device::check(Result result, const std::string& what) {
-    if (result == success) {  // success shows that no fault has broken this GPU
+    if (result == success) {  // a success shows that no fault has broken this GPU
         if (const uint64_t number = fault_number; number != seen_fault_) seen_fault_ = number;
         return;
     }

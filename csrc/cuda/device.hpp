@@ -5,9 +5,9 @@
 //
 // GENERATIONS. After a kernel fault (an illegal address, a failed assert) every call in the context
 // fails permanently. check() then resets the context and increments the generation. Memory of an
-// older generation is lost; modules are loaded again when they are next used. CUDA does not
-// guarantee that a process can continue after a reset, and drivers differ. If the process cannot
-// continue, the device is marked as broken, and every later call fails with a message that names
+// older generation is lost. Modules are loaded again at their next use. CUDA does not guarantee
+// that a process can continue after a reset, and drivers differ. If the process cannot continue,
+// the device is marked as broken. Every later call then fails with a message that names the cause.
 // the cause.
 #pragma once
 
@@ -38,10 +38,10 @@ class Memory {
 
     [[nodiscard]] Device& device() const { return device_; }
     [[nodiscard]] Address address() const { return block_.address; }
-    [[nodiscard]] bool lost() const;  // a kernel fault has reset the context since
+    [[nodiscard]] bool lost() const;  // whether a kernel fault has reset the context since
 
-    // Call this if a stream that is not ordered with the default stream may use the memory. At the
-    // end of its life, the memory is then reused only after all current work of the GPU has ended.
+    // Call this if a stream that is not ordered with the default stream may use the memory. After
+    // the destructor, the memory is then reused only when all current work of the GPU has ended.
     void used_elsewhere() { elsewhere_ = true; }
 
   private:
@@ -95,22 +95,24 @@ class Device {
         const Scope scope(*this);
         staging_.prefault(target, bytes);
     }
-    void prepare_staging();  // so that the first large copy need not do it
+    void prepare_staging();  // makes the first large copy faster
     void synchronize(Stream stream, const std::string& what = "waiting for the GPU");
 
-    // Whether the work on a stream ends within a time. The driver's own wait cannot be interrupted.
+    // Returns whether the work on a stream ends within a time. The driver's own wait cannot be
+    // interrupted.
     [[nodiscard]] bool finishes_within(Stream stream, std::chrono::milliseconds time,
                                        const std::string& what);
 
-    // The kernel that was launched last; empty if there was none.
+    // Returns the name of the kernel that was launched last. It is empty if there was none.
     [[nodiscard]] std::string last_kernel();
 
     // Makes later work on `second` wait for the current work on `first`. The host does not wait.
     void order(Stream first, Stream second);
 
-    // Throws LaunchError unless the result is success. `what` names the attempt ("kernel `naive`").
-    // After a fault, the context is reset first, so that later calls work. The message names the
-    // kernel and the GPU, because drivers report the fault of one GPU in calls for other GPUs, too.
+    // Throws LaunchError unless the result is success. `what` names the failed operation ("kernel
+    // `naive`"). After a fault, the function first resets the context, so that later calls work.
+    // The message names the kernel and the GPU, because drivers also report the fault of one GPU in
+    // calls for other GPUs.
     void check(Result result, const std::string& what);
 
     // Records the kernel that is launched, because a later call may report its fault.
@@ -119,14 +121,15 @@ class Device {
     [[nodiscard]] Pool& pool() { return pool_; }
     void free_memory(size_t& free, size_t& total) const;  // bytes
 
-    // Returns the block to the pool when all current work of the GPU has ended. Does not wait for
-    // this, if the driver can record such an event.
+    // Returns the block to the pool when all current work of the GPU has ended. Does not wait if
+    // the driver can record an event for this.
     void give_back_later(const Pool::Block& block);
 
   private:
     Device(const Driver& driver, int ordinal);
-    [[nodiscard]] bool recover();  // returns whether the device works again
-    void give_back_idle();         // blocks from give_back_later() that are no longer in use
+    [[nodiscard]] bool recover();  // returns whether the device works after a reset
+    // Returns blocks from give_back_later() to the pool if they are no longer in use.
+    void give_back_idle();
 
     const Driver& driver_;
     int ordinal_;
@@ -135,11 +138,13 @@ class Device {
     size_t total_memory_ = 0;
     ContextHandle context_ = nullptr;
     std::atomic<uint64_t> generation_{1};
-    // When it was opened; CUDA does not work in a forked child.
+    // The number of forks of the process when the device was opened. CUDA does not work in a forked
+    // child.
     const uint64_t forks_ = fork::count();
     ForkSafe<std::mutex> recovery_;
-    std::string broken_by_;                // empty if the device works
-    std::atomic<uint64_t> seen_fault_{0};  // faults up to this number did not break this GPU
+    std::string broken_by_;  // the fault that broke the device; empty if it works
+    // Faults up to this number did not break this GPU.
+    std::atomic<uint64_t> seen_fault_{0};
     ForkSafe<std::mutex> launched_;
     std::string last_kernel_;
     Pool pool_;

@@ -1,7 +1,8 @@
 // The CUDA driver, loaded at its first use.
 //
 // Declares the few driver types and functions that this folder uses, so that a build needs no CUDA
-// headers. Loading never throws: many machines have no driver. Driver::status() gives the reason.
+// headers. Loading never throws, because many machines have no driver. Driver::status() gives the
+// reason of a failure.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +22,12 @@ struct EventRecord;
 using ContextHandle = ContextRecord*;
 using ModuleHandle = ModuleRecord*;
 using FunctionHandle = FunctionRecord*;
-// nullptr: the legacy default stream, which is ordered with all others
+// A null stream is the legacy default stream, which is ordered with all others.
 using Stream = StreamRecord*;
 using EventHandle = EventRecord*;
-using Address = unsigned long long;  // in device memory
+using Address = unsigned long long;  // an address in device memory
 
-// member, symbol in libcuda, parameters
+// Each row is X(member, symbol in libcuda, parameters).
 #define COALESCE_DRIVER_FUNCTIONS(X)                                                         \
     X(initialize, cuInit, (unsigned))                                                        \
     X(driver_version, cuDriverGetVersion, (int*))                                            \
@@ -89,18 +90,19 @@ struct Driver {
     // COALESCE_CUDA_DRIVER can name another library than libcuda.so.1.
     [[nodiscard]] static const Driver& get();
 
-    // Loads a driver from `path`. get() does this with the usual path. For tests.
+    // Loads a driver from `path`. Only get() and tests use this.
     explicit Driver(const std::string& path);
 
     Status status = Status::no_driver;
-    std::string detail;  // the reason, as the loader or the driver reports it
-    // The newest CUDA version that the driver supports: 13000 is 13.0; 0 if unknown.
+    std::string detail;  // the message of the loader or the driver
+    // The newest CUDA version that the driver supports. 13000 means 13.0, and 0 means unknown.
     int version = 0;
     int devices = 0;  // number of GPUs
-    // When it was loaded; the driver does not work in a forked child.
+    // The number of forks of the process at loading. The driver does not work in a forked child.
     const uint64_t forks = fork::count();
 
-    // "CUDA_ERROR_ILLEGAL_ADDRESS (700): it read or wrote memory outside every allocation"
+    // Example: "CUDA_ERROR_ILLEGAL_ADDRESS (700): it read or wrote memory outside every
+    // allocation".
     [[nodiscard]] std::string describe(Result result) const;
 
     // Throws LaunchError "<what>: <describe(result)>" unless the result is success.
@@ -110,10 +112,10 @@ struct Driver {
     COALESCE_DRIVER_FUNCTIONS(COALESCE_DECLARE)
 #undef COALESCE_DECLARE
 
-    // cuCtxRecordEvent; nullptr for drivers before CUDA 12.5, which do not have it.
+    // cuCtxRecordEvent. Null for drivers before CUDA 12.5, which do not have it.
     Result (*context_record_event)(ContextHandle context, EventHandle event) = nullptr;
 
-    // cuTensorMapEncodeTiled; nullptr for drivers before CUDA 12.0, which do not have it.
+    // cuTensorMapEncodeTiled. Null for drivers before CUDA 12.0, which do not have it.
     Result (*encode_tensor_map)(void* map, int element, uint32_t rank, Address address,
                                 const uint64_t* extents, const uint64_t* strides,
                                 const uint32_t* box, const uint32_t* steps, int interleave,

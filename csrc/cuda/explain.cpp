@@ -59,8 +59,8 @@ std::string_view explain(Result result) {
 }
 
 std::string needed_driver(int major) {
-    // CUDA's minor-version compatibility: the first driver of a major release runs all its
-    // versions.
+    // By CUDA's minor-version compatibility, the first driver of a major release runs programs of
+    // all its minor versions.
     switch (major) {
         case 11:
             return "450";

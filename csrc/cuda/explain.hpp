@@ -8,7 +8,7 @@ namespace coalesce::cuda {
 
 using Result = int;  // CUresult
 
-// The codes that the program tests for. All others are only reported.
+// The result codes that this package tests for. All others are only reported.
 enum Code : Result {
     success = 0,
     out_of_memory = 2,
@@ -33,16 +33,16 @@ enum Code : Result {
     launch_failed = 719,
 };
 
-// Whether the error means that a kernel faulted, after which every call in the context fails.
+// Returns whether the code is a kernel fault, after which every call in the context fails.
 [[nodiscard]] bool is_sticky(Result result);
 
-// Returns one sentence, or an empty text if the driver's own text is sufficient.
+// Returns one sentence about the code. It is empty if the driver's own text is sufficient.
 [[nodiscard]] std::string_view explain(Result result);
 
-// The oldest driver release that runs programs of CUDA `major`: 13 -> "580".
+// Returns the oldest driver release that runs programs of CUDA `major`: "580" for 13.
 [[nodiscard]] std::string needed_driver(int major);
 
-// Converts the number of cuDriverGetVersion to a version: 13000 -> "13.0".
+// Converts the number that cuDriverGetVersion returns to a version: 13000 to "13.0".
 [[nodiscard]] std::string cuda_version(int number);
 
 }  // namespace coalesce::cuda

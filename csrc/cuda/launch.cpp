@@ -10,7 +10,7 @@ namespace coalesce::cuda {
 
 namespace {
 
-// Two events for each launch of a batch. Later batches reuse them.
+// Creates the two events for each launch of a batch, and reuses them for later batches.
 class EventPairs {
   public:
     EventPairs(Device& device, size_t pairs)
@@ -19,7 +19,8 @@ class EventPairs {
             device_.check(device_.driver().event_create(&event, 0), "cuEventCreate");
     }
     ~EventPairs() {
-        if (generation_ != device_.generation()) return;  // the events ended with their context
+        // The reset of the context has destroyed the events.
+        if (generation_ != device_.generation()) return;
         for (const EventHandle event : events_)
             if (event != nullptr) device_.driver().event_destroy(event);
     }

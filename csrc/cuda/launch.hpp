@@ -12,21 +12,22 @@ namespace coalesce::cuda {
 struct Geometry {
     std::array<unsigned, 3> grid{1, 1, 1};   // blocks
     std::array<unsigned, 3> block{1, 1, 1};  // threads
-    unsigned dynamic_shared = 0;             // bytes
+    unsigned dynamic_shared = 0;             // bytes of dynamic shared memory
     bool cooperative = false;  // all blocks are on the GPU at once and may wait for each other
 };
 
-// Throws LaunchError if this kernel cannot run with this geometry on its GPU: more threads than its
-// registers allow, too much shared memory, or a cooperative launch with more blocks than the GPU
-// holds. Enables large dynamic shared memory if necessary.
+// Throws LaunchError if this kernel cannot run with this geometry on its GPU. Reasons are more
+// threads than its registers allow, too much shared memory, and a cooperative launch with more
+// blocks than the GPU holds. Enables large dynamic shared memory if necessary.
 void admit(Function& function, const Geometry& geometry);
 
 // Enqueues one launch. `arguments` has the address of each parameter's value. The function does not
-// wait, so a later call reports a fault of the kernel. Throws LaunchError.
+// wait for the kernel, so only a later call reports a fault. Throws LaunchError.
 void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream);
 
 // Times the kernel with CUDA events: one untimed launch, then `runs` timed ones. If `runs` is 0,
-// enough_runs() decides. `between` is called from time to time (for Ctrl-C) and may throw.
+// enough_runs() decides when to stop. The function calls `between` regularly (to check for Ctrl-C).
+// `between` may throw.
 [[nodiscard]] Timing time(Function& function, const Geometry& geometry, void** arguments,
                           Stream stream, int runs, const std::function<void()>& between);
 

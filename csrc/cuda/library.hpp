@@ -17,10 +17,10 @@ class Library {
     Library& operator=(const Library&) = delete;
 
     [[nodiscard]] bool ok() const { return handle_ != nullptr; }
-    [[nodiscard]] const std::string& error() const { return error_; }  // as the loader reports it
+    [[nodiscard]] const std::string& error() const { return error_; }  // the loader's message
 
-    // Sets `function` to the symbol. If the library does not have it, `function` is null and the
-    // result is false.
+    // Sets `function` to the address of the symbol. If the library does not have the symbol, the
+    // function returns false and sets `function` to null.
     template <class Function>
     bool find(const char* symbol, Function*& function) const {
         function = reinterpret_cast<Function*>(address_of(symbol));

@@ -1,4 +1,5 @@
-// Modules: a cubin or PTX text on a GPU, loaded at its first use, with its kernels and variables.
+// A module is a cubin or PTX text on a GPU. It is loaded at its first use, with its kernels and
+// variables.
 #pragma once
 
 #include <atomic>
@@ -35,11 +36,12 @@ class Module {
 
   private:
     Device& device_;
-    std::string image_;  // with the terminator that PTX text needs
+    std::string image_;  // ends with the zero byte that PTX text needs
     std::string name_;
     ForkSafe<std::mutex> mutex_;
     ModuleHandle handle_ = nullptr;
-    uint64_t generation_ = 0;  // of the device when the module was loaded; 0: never loaded
+    // The generation of the device when the module was loaded. 0 means never loaded.
+    uint64_t generation_ = 0;
 };
 
 // A kernel of a module.
@@ -55,18 +57,18 @@ class Function {
 
     [[nodiscard]] FunctionHandle handle();
 
-    // What the compiled kernel needs.
+    // The resources that the compiled kernel needs.
     struct Resources {
         int registers = 0;          // per thread
         int static_shared = 0;      // bytes per block
-        int local = 0;              // bytes per thread: spilled registers and indexed arrays
+        int local = 0;              // bytes per thread, for spilled registers and indexed arrays
         int constant = 0;           // bytes
-        int max_block_threads = 0;  // limit by registers or __launch_bounds__
+        int max_block_threads = 0;  // largest block, limited by registers or __launch_bounds__
     };
     [[nodiscard]] Resources resources();
 
-    // Allows launches with `bytes` of dynamic shared memory. Above 48 KB, a kernel must request it.
-    // Throws LaunchError with the GPU's limit.
+    // Allows launches with `bytes` of dynamic shared memory. CUDA requires this call for more than
+    // 48 KB. Throws LaunchError with the GPU's limit if `bytes` is too large.
     void allow_dynamic_shared(unsigned bytes);
 
   private:
@@ -77,7 +79,7 @@ class Function {
     std::string name_;
     ForkSafe<std::mutex> mutex_;
     FunctionHandle handle_ = nullptr;
-    // The device's generation (device.hpp) when the kernel was loaded; 0 if it never was.
+    // The device's generation (device.hpp) when the kernel was loaded. 0 means never loaded.
     std::atomic<uint64_t> generation_{0};
     unsigned dynamic_shared_ = 48 * 1024;
 };

@@ -34,7 +34,7 @@ struct NvrtcFunctions {
             throw CompileError(std::string("NVRTC: ") + what + ": " + error_string(result));
     }
 
-    // Fetches a text or binary from NVRTC, which returns its size and then a copy.
+    // Fetches a text or a binary. NVRTC first returns its size, and then copies the data.
     std::string fetch(Program program, int (*size_of)(Program, size_t*),
                       int (*copy)(Program, char*), const char* what) const {
         size_t size = 0;

@@ -1,4 +1,4 @@
-// NVRTC compiles CUDA C++ text to PTX and a cubin.
+// NVRTC, the library that compiles CUDA C++ text to PTX and a cubin.
 //
 // The library comes from the PyPI wheel, a toolkit or conda; the caller provides its path. With a
 // real architecture ("-arch=sm_90"), one compilation yields both the cubin for a GPU and the PTX
@@ -28,16 +28,15 @@ class Nvrtc {
     explicit Nvrtc(const std::string& path);
     ~Nvrtc();
 
-    // {13, 0} for CUDA 13.0.
+    // Returns the CUDA version of the library, such as {13, 0}.
     [[nodiscard]] std::pair<int, int> version() const { return version_; }
 
-    // The architectures that "-arch=sm_XX" accepts, ascending: {75, 80, ...}.
+    // Returns the architectures XX that "-arch=sm_XX" accepts, in ascending order: {75, 80, ...}.
     [[nodiscard]] std::vector<int> architectures() const;
 
-    // Compiles `source`, which has the name `name` in messages and line information. `headers` are
-    // (name, text) pairs that #include finds before any folder. `expressions` name template
-    // instantiations to keep ("scale<float, 32>"). Throws CompileError, whose message is the
-    // compiler's log.
+    // Compiles `source`. Messages and line information call it `name`. `headers` are (name, text)
+    // pairs; #include searches them before any folder. `expressions` are template instantiations to
+    // keep, such as "scale<float, 32>". Throws CompileError with the compiler's log as its message.
     [[nodiscard]] Compilation compile(
         const std::string& source, const std::string& name, const std::vector<std::string>& options,
         const std::vector<std::pair<std::string, std::string>>& headers = {},

@@ -15,7 +15,8 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
     if (memory == MAP_FAILED)
         throw LaunchError(what + ": the system does not have that much memory");
     try {
-        device.prefault(memory, bytes);  // uses all workers; the driver would use one thread
+        // Allocates the pages with all workers; the driver would use one.
+        device.prefault(memory, bytes);
         const Device::Scope scope(device);
         device.check(device.driver().host_register(memory, bytes, for_every_context), what);
     } catch (...) {
@@ -26,7 +27,7 @@ PinnedMemory::PinnedMemory(Device& device, size_t bytes) : device_(device), byte
 }
 
 PinnedMemory::~PinnedMemory() {
-    // The driver cannot be used in a forked child. Also, the context may have ended.
+    // The driver cannot be used in a forked child. The context may have ended, too.
     try {
         const Device::Scope scope(device_);
         device_.driver().host_unregister(data_);

@@ -1,7 +1,8 @@
-// Host memory that GPUs read and write directly.
+// Pinned host memory, which GPUs can read and write directly.
 //
-// The memory belongs to the process, and the driver is told to keep its pages in place. So the
-// memory stays valid if a kernel fault ends the GPU's context; copies only become slower.
+// The process allocates the memory and registers it with the driver, which keeps its pages in
+// place. So the memory stays valid if a kernel fault ends the GPU's context; copies only become
+// slower.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // A caching allocator for device memory.
 //
 // cuMemAlloc and cuMemFree take tens of microseconds, and cuMemFree waits for the GPU. Therefore
-// freed memory is kept and reused. Sizes are rounded up to size classes, with eight classes between
-// a size and its double, so at most an eighth is wasted. A block is reused only for its own class.
+// freed memory is kept and reused. Sizes are rounded up to size classes. There are eight classes
+// between a size and its double, so at most an eighth is wasted. A block is reused only for its own
+// class.
 //
 // Memory may be reused while kernels that used it still run. This is safe if all work is ordered
 // with the legacy default stream. For other work, see Memory in device.hpp.
@@ -21,7 +22,7 @@ namespace coalesce::cuda {
 
 class Pool {
   public:
-    // The source of the memory: the driver, or a test.
+    // The functions that provide the memory. They call the driver, or belong to a test.
     struct Source {
         std::function<Result(Address*, size_t)> allocate;
         std::function<void(Address)> release;
@@ -29,7 +30,7 @@ class Pool {
 
     struct Block {
         Address address = 0;
-        size_t bytes = 0;  // the size class, at least the requested size
+        size_t bytes = 0;  // the size class, which is at least the requested size
     };
 
     struct Usage {
@@ -39,16 +40,16 @@ class Pool {
 
     explicit Pool(Source source) : source_(std::move(source)) {}
 
-    // Sets `block` to at least `bytes` bytes (also if `bytes` is 0). If memory is exhausted,
-    // releases all cached blocks and tries once more; returns the driver's result.
+    // Sets `block` to at least `bytes` bytes, also if `bytes` is 0. If memory is exhausted, the
+    // function releases all cached blocks and tries once more. Returns the driver's result.
     [[nodiscard]] Result take(size_t bytes, Block& block);
     void give_back(const Block& block);
 
     // Releases all cached blocks. Returns their size in bytes.
     size_t trim();
 
-    // Forgets all blocks without calling the driver, because the context that owned the memory has
-    // ended.
+    // Forgets all blocks without calling the driver. Call this when the context that owned the
+    // memory has ended.
     void forget();
 
     [[nodiscard]] Usage usage() const;
@@ -59,7 +60,7 @@ class Pool {
 
     Source source_;
     mutable ForkSafe<std::mutex> mutex_;
-    std::map<size_t, std::vector<Address>> free_;  // by size class
+    std::map<size_t, std::vector<Address>> free_;  // free blocks of each size class
     Usage usage_;
 };
 

@@ -11,8 +11,8 @@ namespace coalesce::cuda {
 
 namespace {
 
-// Divides a transfer into chunks (one for each slot), and chunks into pieces (the unit of a
-// worker).
+// Divides a transfer into chunks, and chunks into pieces. A chunk fills one slot. A worker copies
+// one piece at a time.
 struct Plan {
     size_t bytes;
 
@@ -32,12 +32,12 @@ struct Plan {
 };
 static_assert(Staging::slot_bytes % Staging::piece_bytes == 0);
 
-// The shared state of workers and calling thread during a transfer.
+// The state of a transfer that the workers and the calling thread share.
 struct Progress {
     explicit Progress(const Plan& plan) : done(plan.chunks()) {}
-    std::vector<std::atomic<unsigned>> done;  // finished pieces of each chunk
+    std::vector<std::atomic<unsigned>> done;  // number of finished pieces of each chunk
     std::atomic<size_t> open{0};              // number of chunks that workers may process
-    std::atomic<size_t> next{0};              // the next piece that no thread has taken
+    std::atomic<size_t> next{0};              // number of the next piece that no thread has taken
     std::atomic<bool> abort{false};
 };
 
@@ -49,7 +49,7 @@ void copy_piece(const Plan& plan, Progress& progress, const Copy& copy, size_t p
     progress.done[chunk].fetch_add(1, std::memory_order_release);
 }
 
-// Runs on a worker: takes pieces in order, waits until the piece's chunk is open, and copies.
+// Runs on a worker: takes pieces in order, waits until the chunk of the piece is open, and copies.
 template <class Copy>
 void work(const Plan& plan, Progress& progress, const Copy& copy) {
     for (;;) {
@@ -64,7 +64,7 @@ void work(const Plan& plan, Progress& progress, const Copy& copy) {
     }
 }
 
-// Runs on the calling thread while it waits: copies one piece, if one can be copied at once.
+// Copies one piece, if one can be copied at once. The calling thread uses this while it waits.
 template <class Copy>
 void help(const Plan& plan, Progress& progress, const Copy& copy) {
     size_t piece = progress.next.load(std::memory_order_relaxed);
@@ -111,8 +111,8 @@ Result Staging::wait(Slot& slot) {
 }
 
 bool Staging::is_pinned(const void* pointer) const {
-    // This function takes a list of attributes, here one. For memory that the driver does not know,
-    // it reports no error. (compute-sanitizer would show such an error to the user.)
+    // The driver function takes a list of attributes; this list has one. For memory that the driver
+    // does not know, it reports no error. (compute-sanitizer would show such an error to the user.)
     constexpr int memory_type = 2;
     unsigned type = 0;  // 1: host memory that is registered with the driver
     void* results[] = {&type};

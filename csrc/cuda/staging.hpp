@@ -33,35 +33,39 @@ class Staging {
     static constexpr size_t slot_bytes = size_t{4} << 20;
     static constexpr size_t slot_count = 8;
     static constexpr size_t piece_bytes = size_t{512} << 10;
-    // Up to these sizes the driver copies. Its own staging is then as fast as waking the workers.
+    // Copies up to these sizes are left to the driver. Its own staging is then as fast as waking
+    // the workers.
     static constexpr size_t direct_up = size_t{1} << 20;
     static constexpr size_t direct_down = size_t{256} << 10;
 
     explicit Staging(const Driver& driver) : driver_(driver) {}
 
-    // Enqueues the copy on `stream`. When it returns, `source` may be changed. For this and the
-    // following functions, the device's context must be current in the calling thread.
+    // Enqueues the copy on `stream`. After the return, the caller may change `source`. For this
+    // function and the following ones, the device's context must be current in the calling thread.
     [[nodiscard]] Result to_device(Address target, const void* source, size_t bytes, Stream stream);
 
-    // Waits for `stream` and copies its results. When it returns, `target` has the data.
+    // Waits for the earlier work on `stream`, and then copies from the GPU. After the return,
+    // `target` has the data.
     [[nodiscard]] Result to_host(void* target, Address source, size_t bytes, Stream stream);
 
     // Makes the system allocate the pages of [target, target + bytes) now, with all workers. The
-    // contents stay the same. Otherwise the pages of new memory are allocated one by one during the
-    // copy, which then takes several times as long. Call this while the kernel runs.
+    // contents stay the same. Without this call, the pages are allocated one by one during the
+    // copy, which then takes several times as long. Call this function while the kernel runs.
     void prefault(void* target, size_t bytes);
 
-    // Makes the ring and starts the workers. Otherwise the first large copy does this.
+    // Makes the ring and starts the workers. Without this call, the first large copy does so.
     [[nodiscard]] Result prepare();
 
-    // Forgets the ring without calling the driver, because its context has ended.
+    // Forgets the ring without calling the driver. Call this when the context of the ring has
+    // ended.
     void forget();
 
   private:
     struct Slot {
         char* memory = nullptr;
         EventHandle event = nullptr;
-        bool pending = false;  // `event` was recorded, and nobody has waited for it yet
+        // Whether `event` was recorded and nobody has waited for it yet.
+        bool pending = false;
     };
 
     Result prepare_locked();

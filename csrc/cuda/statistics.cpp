@@ -7,7 +7,7 @@ namespace coalesce::cuda {
 
 namespace {
 
-// Interpolates linearly between the two nearest values of a sorted list, as numpy.quantile does.
+// Returns a quantile of a sorted list. Interpolates between two values, as numpy.quantile does.
 double quantile(const std::vector<double>& sorted, double fraction) {
     const double place = fraction * static_cast<double>(sorted.size() - 1);
     const auto below = static_cast<size_t>(place);

@@ -11,12 +11,12 @@ struct Timing {
     int runs = 0;
 };
 
-// Takes at least one time in milliseconds.
+// Returns the statistics of the times, of which there must be at least one.
 [[nodiscard]] Timing summarize(std::vector<double> times_ms);
 
-// When to stop timing, if the caller does not specify the number of runs. At least 5 runs are made.
-// Then timing stops if the spread is below 2 % after at least 10 runs, or after 0.2 s, or after 200
-// runs.
+// Returns whether timing may stop, if the caller does not specify the number of runs. At least 5
+// runs are made. Timing stops after 200 runs or 0.2 s. It stops earlier, after at least 10 runs, if
+// the spread is below 2 %.
 [[nodiscard]] bool enough_runs(const std::vector<double>& times_ms);
 
 }  // namespace coalesce::cuda

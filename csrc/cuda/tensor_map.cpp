@@ -9,7 +9,7 @@
 namespace coalesce::cuda {
 namespace {
 
-// CUtensorMapDataType, cuda.h.
+// The values of CUtensorMapDataType are from cuda.h.
 struct Element {
     std::string_view name;
     int code;

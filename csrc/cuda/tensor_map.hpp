@@ -1,4 +1,5 @@
-// Tensor maps describe a matrix in global memory to Hopper's copy engine, which copies boxes of it.
+// Tensor maps. A tensor map describes a matrix in global memory to Hopper's copy engine, which
+// copies boxes of the matrix.
 //
 // The driver makes them (cuTensorMapEncodeTiled). The layout of their 128 bytes is not documented.
 // A kernel takes a tensor map as a parameter `const __grid_constant__ TensorMap`, where TensorMap
@@ -21,16 +22,18 @@ struct Box {
 // A row-major matrix. Its address and `row_bytes` must be multiples of 16.
 struct TiledMatrix {
     Address address = 0;
-    std::string_view element;  // "bfloat16", "float32", "tfloat32" (rounded during the copy), ...
+    // The element type: "bfloat16", "float32", "tfloat32" (rounded during the copy), ...
+    std::string_view element;
     uint64_t rows = 0;
     uint64_t cols = 0;
     uint64_t row_bytes = 0;
-    Box box;                // at most 256 x 256
-    bool swizzled = false;  // a row of a box has 128 bytes; each row permutes its 16-byte parts
+    Box box;  // at most 256 x 256
+    // True: a row of a box has 128 bytes, and its 16-byte parts are permuted in each row.
+    bool swizzled = false;
 };
 
-// Returns the 128 bytes. Throws LaunchError if the driver does not support tensor maps or refuses
-// this one.
+// Returns the 128 bytes of a tensor map. Throws LaunchError if the driver does not support tensor
+// maps or refuses this one.
 [[nodiscard]] std::string tensor_map(const TiledMatrix& matrix);
 
 }  // namespace coalesce::cuda

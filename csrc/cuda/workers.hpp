@@ -19,13 +19,13 @@ class Workers {
 
     [[nodiscard]] unsigned count() const { return static_cast<unsigned>(threads_.size()); }
 
-    // Runs `task` on every worker and `lead` on the calling thread. Returns when all have ended. If
-    // `lead` throws, it must first make the tasks end; the exception is passed on. `task` must not
-    // throw.
+    // Runs `task` on every worker and `lead` on the calling thread. Returns when all have ended.
+    // `task` must not throw. If `lead` throws, it must first make the tasks end. The caller gets
+    // the exception.
     void run(const std::function<void()>& task, const std::function<void()>& lead);
 
-    // Half of the processors, from 1 to 8. This is faster than a PCIe link and leaves some
-    // processors free.
+    // Returns half of the number of processors, from 1 to 8. This is faster than a PCIe link and
+    // leaves some processors free.
     [[nodiscard]] static unsigned usual_count();
 
   private:
