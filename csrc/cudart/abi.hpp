@@ -20,7 +20,7 @@ struct Dim {
     [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
-// Handles are pointers for a program. Null and the numbers 1 and 2 are the default streams.
+// For a program, a handle is a pointer. Null and the numbers 1 and 2 mean default streams.
 struct StreamRecord;
 struct EventRecord;
 struct GraphRecord;

@@ -17,24 +17,25 @@
 
 namespace coalesce::cudart {
 
-// Thrown by a body: the error to return. If there is a text, it describes a mistake in the
-// program's host code, which --check reports.
+// A body throws this to return an error. If there is a text, it describes a mistake in the
+// program's host code. --check reports this mistake.
 struct Failure {
     Error error;
     std::string mistake = {};
 };
 
-// Whether a call can return errors that kernels left.
+// Whether a call can return errors of earlier kernels.
 enum class Waits : uint8_t {
-    no,   // asynchronous: returns before the work is done, and thus before its faults
+    // Asynchronous. The call returns before the work is done, and thus before its faults.
+    no,
     yes,  // waits for the GPU
 };
 
 namespace detail {
 std::recursive_mutex& lock();
-// Before the body: returns the permanent error, if there is one.
+// Runs before the body. Returns the permanent error, if there is one.
 [[nodiscard]] Error standing(Waits waits);
-// After the body: stores the thread's last error and the caller.
+// Runs after the body. Stores the thread's last error and the caller.
 Error finish(Error error, const char* function, const std::string& mistake, void* caller);
 Error failed(const std::exception& e, const char* function);
 void enter(void* caller);
@@ -60,13 +61,13 @@ __attribute__((always_inline)) inline Error call(const char* function, Waits wai
     }
 }
 
-// Returns the last error of this host thread, and clears it if `forget`.
+// Returns the last error of this host thread. If `forget` is true, it also clears the error.
 Error take_last_error(bool forget);
 [[nodiscard]] const char* name_of(Error error);  // "cudaErrorInvalidValue"
 
-// The return address of the current API call, for findings.
+// Returns the return address of the current API call, for findings.
 [[nodiscard]] void* caller();
-// The address of the last launch's <<<...>>> in the host code; null if there was none.
+// Returns the address of the last <<<...>>> in the host code, or null if there was none.
 [[nodiscard]] void* launched_from();
 
 inline void require(bool condition, Error error, const char* mistake = "") {

@@ -71,7 +71,8 @@ SetWork fill(void* to, size_t pitch, int value, size_t width, size_t height) {
     return s;
 }
 
-// If a box is as high as its memory, its slices follow each other without gaps, as rows do.
+// If a box is as high as its memory, its slices follow each other without gaps. Then it is filled
+// as one set of rows.
 void fill_box(const PitchedPointer& p, int value, const Extent& e, Stream stream) {
     for (size_t z = 0; z < e.depth; ++z)
         submit(fill(static_cast<char*>(p.ptr) + z * p.pitch * p.ysize, p.pitch, value, e.width,

@@ -1,4 +1,5 @@
-// The only device: the simulated GPU, its properties, attributes and limits.
+// Functions for devices. The only device is the simulated GPU; here are its properties, attributes
+// and limits.
 //
 // The features of a compute capability are from the CUDA C++ Programming Guide, "Technical
 // Specifications per Compute Capability". Properties that the simulator does not know are 0.
@@ -61,7 +62,8 @@ DeviceProperties properties() {
     return p;
 }
 
-// cudaDeviceGetAttribute() by number, also for values that are not among the properties.
+// Returns the value of cudaDeviceGetAttribute() by its number. Some attributes are not in the
+// properties.
 int attribute(int number) {
     const DeviceProperties p = properties();
     const model::Gpu& gpu = runtime().gpu;
@@ -95,7 +97,7 @@ int attribute(int number) {
         case 14:
             return int(p.textureAlignment);
         case 15:
-            return 1;  // overlap of copies and kernels
+            return 1;  // the GPU can copy while kernels run
         case 16:
             return p.multiProcessorCount;
         case 19:
@@ -104,7 +106,8 @@ int attribute(int number) {
             return int(p.surfaceAlignment);
         case 31:
             return p.concurrentKernels;
-        // Clock in kHz of a 1024-bit memory bus with two transfers per cycle and this bandwidth.
+        // The clock in kHz that gives this bandwidth with a 1024-bit memory bus and two transfers
+        // per cycle.
         case 36:
             return int(gpu.dram_gbps * 1e6 / (2 * 1024 / 8));
         case 37:
@@ -225,7 +228,8 @@ CUDART(cudaDeviceReset)() {
     return call("cudaDeviceReset", Waits::yes, [&] { runtime().reset(); });
 }
 
-// Hints that do not change results: how the host waits, and how L1 is divided.
+// These settings are hints that do not change results. They say how the host waits, and how L1 is
+// divided.
 namespace {
 unsigned device_flags = 0;
 int cache_preference = 0;
@@ -316,7 +320,7 @@ CUDART(cudaDriverGetVersion)(int* version) {
         *version = runtime_version;
     });
 }
-// On a GPU without an attached profiler, these calls have no effect either.
+// These calls have no effect, as on a GPU without an attached profiler.
 CUDART(cudaProfilerStart)() {
     return call("cudaProfilerStart", Waits::no, [] {});
 }

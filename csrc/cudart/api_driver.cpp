@@ -15,9 +15,9 @@ namespace coalesce::cudart {
 
 namespace {
 
-// CUresult, cuda.h.
+// Values of CUresult in cuda.h.
 constexpr int cuda_success = 0, cuda_error_invalid_value = 1;
-// cudaDriverEntryPointQueryResult, driver_types.h.
+// Values of cudaDriverEntryPointQueryResult in driver_types.h.
 constexpr int entry_point_success = 0, entry_point_not_found = 1;
 
 int write(void* to, const sim::TensorMap& map) {
@@ -33,7 +33,7 @@ int write(void* to, const sim::TensorMap& map) {
     return cuda_success;
 }
 
-// Ignores the L2 promotion, which does not change results.
+// Implements cuTensorMapEncodeTiled(). It ignores the L2 promotion, which does not change results.
 int encode_tiled(void* to, int element, uint32_t rank, void* address, const uint64_t* extents,
                  const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
                  int interleave, int swizzle, int /*promotion*/, int fill) {

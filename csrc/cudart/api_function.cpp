@@ -63,7 +63,8 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
             f.most_dynamic_shared = uint32_t(value);
         } else if (attribute == carveout) {
             require(value >= -1 && value <= 100, cudaErrorInvalidValue);
-            f.carveout = value;  // a hint; the model chooses by the needs of the blocks
+            // A hint only. The model chooses by the needs of the blocks.
+            f.carveout = value;
         } else {
             say_once("coalesce: cudaFuncSetAttribute() of attribute " + std::to_string(attribute) +
                      " is not simulated");
@@ -71,7 +72,7 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
         }
     });
 }
-// Hints for the division of L1. The model chooses by the needs of the blocks.
+// This function sets a hint for the division of L1. The model chooses by the needs of the blocks.
 CUDART(cudaFuncSetCacheConfig)(const void* host, int preference) {
     return call("cudaFuncSetCacheConfig", Waits::no, [&] {
         runtime().modules.function(host);

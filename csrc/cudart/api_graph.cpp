@@ -30,7 +30,7 @@ std::set<Executable>& executables() {
     return *all;
 }
 
-// A graph that the program owns, or a child of one.
+// Returns a graph that the program owns, or a child of such a graph.
 GraphRecord& graph_of(Graph handle) {
     require(handle, cudaErrorInvalidValue);
     const auto known = graphs().find(handle);
@@ -46,7 +46,7 @@ ExecutableRecord& executable_of(Executable handle) {
     require(executables().contains(handle), cudaErrorInvalidValue);
     return *handle;
 }
-// The node of an executable graph that was made from this node.
+// Returns the node of an executable graph that was made from `node`.
 NodeRecord& node_in(Executable handle, Node node) {
     const Node found = executable_of(handle).graph->of_original(node);
     require(found, cudaErrorInvalidValue);
@@ -223,7 +223,7 @@ CUDART(cudaGraphChildGraphNodeGetGraph)(Node n, Graph* child) {
         *child = keep_graph(work_of<GraphWork>(node_of(n)).graph);
     });
 }
-// As on a GPU, the address of a graph's memory is known when its node is added.
+// The address of a graph's memory is known when its node is added, as on a GPU.
 CUDART(cudaGraphAddMemAllocNode)(Node* n, Graph g, const Node* after, size_t count,
                                  AllocNodeParameters* p) {
     return call("cudaGraphAddMemAllocNode", Waits::no, [&] {

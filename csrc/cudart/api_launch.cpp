@@ -73,7 +73,8 @@ CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
 }
 
 CUDART(__cudaGetKernel)(const void** kernel, const void* host) {
-    // The handle is the address of the host function: a module is not read before its first use.
+    // The handle is the address of the host function, because a module is not read before its first
+    // use.
     *kernel = host;
     return cudaSuccess;
 }

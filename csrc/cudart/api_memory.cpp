@@ -9,7 +9,8 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr size_t pitch_unit = 512;  // cudaMallocPitch rounds to this on current GPUs
+// CudaMallocPitch rounds to this number of bytes on current GPUs.
+constexpr size_t pitch_unit = 512;
 
 void* allocated(size_t bytes, Kind kind, const char* function, unsigned flags = 0) {
     if (bytes == 0) return nullptr;
@@ -154,7 +155,7 @@ CUDART(cudaPointerGetAttributes)(PointerAttributes* attributes, const void* poin
     });
 }
 
-// Memory that is allocated and freed in the order of a stream. Here this happens at once.
+// Allocates or frees memory in the order of a stream. The simulator does it immediately.
 CUDART(cudaMallocAsync)(void** pointer, size_t bytes, Stream stream) {
     return call("cudaMallocAsync", Waits::no, [&] {
         require(pointer, cudaErrorInvalidValue);
@@ -170,8 +171,8 @@ CUDART(cudaFreeAsync)(void* pointer, Stream stream) {
     });
 }
 
-// Advice and prefetches move nothing, because managed memory is accessible to both sides where it
-// is. The same is true for a GPU that has all of it. Arguments are checked.
+// Advice and prefetches move no data. Host and simulated GPU share the managed memory in place. The
+// functions only check their arguments.
 namespace {
 
 void check_managed(const void* pointer, size_t count) {

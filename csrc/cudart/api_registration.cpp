@@ -11,7 +11,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-// crt/host_runtime.h registers a pointer to this.
+// The structure to which crt/host_runtime.h registers a pointer.
 struct Wrapper {
     int magic, version;
     const std::byte* container;
@@ -43,14 +43,15 @@ EXPORT void __cudaRegisterFatBinaryEnd(void** handle) {
     const std::lock_guard guard(detail::lock());
     try {
         runtime().modules.place_managed(reinterpret_cast<ModuleRecord*>(handle));
-    } catch (const Failure&) {  // already reported; the first use returns the error
+    } catch (const Failure&) {  // the error was reported; the first use returns it
     }
 }
 
 EXPORT char __cudaInitModule(void**) { return 1; }
 
 EXPORT void __cudaUnregisterFatBinary(void**) {
-    // The process ends, or a library is closed. The report may still name what the module contains.
+    // The process ends, or a library is closed. The code stays known, because the report may name
+    // what the module contains.
 }
 
 EXPORT void __cudaRegisterFunction(void** handle, const void* host, char*, const char* entry, int,

@@ -18,7 +18,8 @@ Stream created(unsigned flags, int priority) {
     return runtime().streams.create(flags, std::clamp(priority, highest_priority, lowest_priority));
 }
 
-// Synchronization with a captured stream would invalidate the capture.
+// Throws if the stream is being captured, because synchronization with it would invalidate the
+// capture.
 void refuse_capture(const StreamRecord& stream) {
     require(!stream.capture, cudaErrorStreamCaptureUnsupported,
             "the host waits for a stream that is being captured into a graph");
@@ -44,7 +45,7 @@ void wait_event(Stream s, Event handle, unsigned flags) {
         if (event.recorded || stream.capture) submit(WaitWork{handle}, s);
         return;
     }
-    // If a stream waits for an event of a captured stream, it joins the capture.
+    // A stream that waits for an event of a captured stream joins the capture.
     require(event.capture->capture != nullptr, cudaErrorCapturedEvent);
     if (!stream.capture) {
         stream.capture = event.capture->capture;
@@ -68,7 +69,7 @@ void leave_capture(StreamRecord& s) {
 
 }  // namespace
 
-// The graphs that a program owns; defined in api_graph.cpp.
+// Registers a graph that the program owns. api_graph.cpp defines this function.
 Graph keep_graph(std::shared_ptr<GraphRecord> graph);
 std::shared_ptr<GraphRecord> kept_graph(Graph graph);
 
@@ -215,7 +216,7 @@ CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
         require(stream.capture, cudaErrorIllegalState);
         require(stream.owns_capture, cudaErrorStreamCaptureUnmatched);
         const std::shared_ptr<GraphRecord> made = stream.captured;
-        // Work of a stream that joined must precede the end of the capture.
+        // The stream must have waited for all work of the streams that joined its capture.
         bool unjoined = false;
         rt.streams.each([&](StreamRecord& other) {
             if (other.origin != &stream || &other == &stream) return;
@@ -260,7 +261,7 @@ CUDART(cudaStreamUpdateCaptureDependencies)(Stream s, Node* after, const EdgeDat
     return call("cudaStreamUpdateCaptureDependencies", Waits::no, [&] {
         StreamRecord& stream = runtime().streams.stream(s);
         require(stream.capture, cudaErrorIllegalState);
-        if (flags == 1) stream.last.clear();  // replace the dependencies instead of adding
+        if (flags == 1) stream.last.clear();  // replaces the dependencies instead of adding to them
         stream.last.insert(stream.last.end(), after, after + count);
     });
 }

@@ -28,7 +28,8 @@ T read(std::span<const std::byte> bytes, size_t at) {
     throw LaunchError(std::string("the program's device code cannot be read: ") + what);
 }
 
-// LZ4 Block Format Description (github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md).
+// Unpacks LZ4 data. Source: LZ4 Block Format Description
+// (github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md).
 std::string unpack_lz4(std::span<const std::byte> in, size_t size) {
     std::string out;
     out.reserve(size);
@@ -78,7 +79,7 @@ std::string unpack_zstd(std::span<const std::byte> in, size_t size) {
 struct Image {
     uint16_t kind;
     uint32_t arch;
-    std::span<const std::byte> bytes;  // as stored
+    std::span<const std::byte> bytes;  // the data as stored, perhaps compressed
     uint64_t flags, full;              // size when unpacked; 0: stored uncompressed
 };
 
@@ -110,7 +111,7 @@ std::string text_of(const Image& image) {
     return {reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size()};
 }
 
-// FNV-1a. The key only distinguishes the modules of one program.
+// Returns a hash (FNV-1a). It only distinguishes the modules of one program.
 std::string key_of(std::span<const std::byte> bytes) {
     uint64_t hash = 0xcbf29ce484222325;
     for (const std::byte b : bytes) hash = (hash ^ uint64_t(b)) * 0x100000001b3;

@@ -1,11 +1,11 @@
-// Fat binaries: nvcc puts one into a program for each of its modules.
+// Fat binaries. nvcc puts one into a program for each module.
 //
 // METHOD
-// A container is a header (magic number, version, its own size, size of the rest) and images. Each
-// image has a header with its kind (PTX or machine code), sizes, architecture, and whether it is
-// compressed with LZ4 or Zstandard. The layout was derived from files that nvcc 12 and 13 wrote.
-// The Zstandard library is loaded at its first use. If a container needs it and it is missing, the
-// error says what to do.
+// A container is a header and a list of images. The header has a magic number, a version, its own
+// size and the size of the rest. Each image has a header with its kind (PTX or machine code),
+// sizes, architecture and compression (LZ4, Zstandard or none). The layout was derived from files
+// that nvcc 12 and 13 wrote. The Zstandard library is loaded at its first use. If it is needed and
+// missing, the error says what to do.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,23 @@
 
 namespace coalesce::cudart {
 
-// The code of a container that the simulator uses.
+// The code of a container, as far as the simulator uses it.
 struct Code {
     std::string key;  // hash of the contents; names the file with more information (code_file.hpp)
-    std::string ptx;  // for the newest architecture that the GPU can run; "" if there is none
-    std::string cubin;    // for the same architecture; "" if there is none
-    uint32_t arch = 0;    // 90
-    bool linked = false;  // machine code that nvcc -rdc=true linked, for which there is no PTX
+    // The PTX for the newest architecture that the GPU can run. It is empty if there is none.
+    std::string ptx;
+    std::string cubin;  // machine code for the same architecture; empty if there is none
+    uint32_t arch = 0;  // the architecture, such as 90
+    // Whether nvcc -rdc=true linked the machine code. Then there is no PTX for it.
+    bool linked = false;
 };
 
-// The size of the container that starts here; 0 if there is none.
+// Returns the size of the container that starts here, or 0 if there is none.
 [[nodiscard]] size_t container_bytes(std::span<const std::byte> bytes);
-// Throws LaunchError with the reason if an image cannot be read. `most` is the GPU's architecture.
+// Throws LaunchError with the reason if an image cannot be read. `most` is the GPU's architecture:
+// images for newer ones are ignored.
 [[nodiscard]] Code code_of(std::span<const std::byte> container, uint32_t most);
-// All containers in a section of an executable.
+// Returns all containers in a section of an executable.
 [[nodiscard]] std::vector<std::span<const std::byte>> containers(
     std::span<const std::byte> section);
 

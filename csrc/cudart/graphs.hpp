@@ -11,11 +11,13 @@ namespace coalesce::cudart {
 
 struct NodeRecord {
     Work work;
-    std::vector<Node> after;  // the nodes on which it depends
+    std::vector<Node> after;  // the nodes that must run before this one
     Graph graph = nullptr;
-    Node original = nullptr;  // for a node of a clone
+    // The original node, if this node is in a clone of a graph.
+    Node original = nullptr;
     bool enabled = true;
-    std::vector<std::vector<std::byte>> values;  // copies of the arguments of a kernel node
+    // For a kernel node, copies of the arguments.
+    std::vector<std::vector<std::byte>> values;
 };
 
 struct GraphRecord {
@@ -23,10 +25,12 @@ struct GraphRecord {
 
     Node add(Work work, std::vector<Node> after);
     [[nodiscard]] std::shared_ptr<GraphRecord> clone() const;
-    // Returns the nodes so that each follows those it depends on. Failure if there is a cycle.
+    // Returns the nodes in an order in which each follows the nodes on which it depends. Throws
+    // Failure if there is a cycle.
     [[nodiscard]] std::vector<Node> order() const;
     [[nodiscard]] bool has(Node node) const;
-    [[nodiscard]] Node of_original(Node node) const;  // null if there is none
+    // Returns null if there is no such node.
+    [[nodiscard]] Node of_original(Node node) const;
 };
 
 struct ExecutableRecord {
@@ -34,7 +38,7 @@ struct ExecutableRecord {
     unsigned long long flags = 0;
 };
 
-// Runs the nodes in order.
+// Runs the nodes in the order of their dependencies.
 void run_graph(const GraphRecord& graph, StreamRecord& stream);
 
 }  // namespace coalesce::cudart

@@ -17,8 +17,8 @@ namespace {
 
 struct sigaction before;
 
-// The address of the faulting instruction plus one byte: a return address also points past its
-// call.
+// Returns the address after the first byte of the faulting instruction. A return address also
+// points past its call, so findings treat both alike.
 void* code_address(const void* context) {
 #if defined(__x86_64__)
     const auto* const c = static_cast<const ucontext_t*>(context);
@@ -33,8 +33,7 @@ void* code_address(const void* context) {
 
 void on_fault(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
-    // The process is about to end, so functions that are not safe in a signal handler do no more
-    // harm.
+    // The process is about to end. Functions that are not safe in a signal handler do no more harm.
     if (in_arena(address)) {
         Runtime& rt = runtime();
         if (const Allocation* const early = rt.memory.release_unwaited(address)) {
@@ -43,7 +42,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
                                       " while a kernel or copy may still use it: call "
                                       "cudaDeviceSynchronize() before",
                                   code_address(context));
-            return;  // the access is repeated
+            return;  // the instruction repeats the access
         }
         const Allocation* const a = rt.memory.find(address);
         const std::string freed = rt.memory.freed_at(address);
@@ -64,7 +63,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
         if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
     }
-    sigaction(signal, &before, nullptr);  // the instruction faults again
+    // The instruction repeats its fault, for the previous handler.
+    sigaction(signal, &before, nullptr);
 }
 
 }  // namespace

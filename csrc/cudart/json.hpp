@@ -1,4 +1,4 @@
-// Writes JSON; inner values are written first.
+// Writes JSON. Inner values are written before the object or list that contains them.
 #pragma once
 
 #include <cmath>
@@ -39,7 +39,7 @@ inline std::string of(double value) {
     return text;
 }
 
-// {"name": value, ...}; raw() takes a value that is already JSON.
+// Writes {"name": value, ...}. raw() takes a value that is already JSON.
 class Object {
   public:
     template <class T>

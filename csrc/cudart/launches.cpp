@@ -2,10 +2,11 @@
 //
 // METHOD
 // A plain launch executes the PTX. Some launches are counted instead: they execute the machine code
-// and replay the caches. This takes longer, and yields the modelled time. For each kernel and
-// geometry, the first launch is counted, the second, the fourth and so on. Other launches get the
-// time of the last counted one. In a large grid, only as many blocks are counted as the GPU holds
-// at once; the rest runs plainly. These blocks cannot wait for each other on a GPU either.
+// and replay the caches. Such a launch takes longer, but yields the modelled time. For each kernel
+// and geometry, the launches number 1, 2, 4, 8, ... are counted. Other launches get the time of the
+// last counted one. In a large grid, only the first blocks are counted, as many as the GPU holds at
+// once. The rest runs plainly. Blocks of these two parts cannot wait for each other on a GPU
+// either.
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -27,10 +28,10 @@ namespace {
 using analysis::Purpose;
 using analysis::Request;
 
-// The launches of a kernel with one geometry.
+// The launches of one kernel with one geometry.
 struct Counted {
     uint64_t launches = 0;
-    double ms = 0;  // of the last counted launch
+    double ms = 0;  // modelled time of the last counted launch
 };
 
 Counted& counted(const KernelWork& w) {
@@ -107,7 +108,7 @@ void each_pointer(const KernelWork& w, F&& f) {
     }
 }
 
-// The names that the kernel's source uses for allocations.
+// Returns the names that the kernel's source uses for allocations.
 Memory::Names names_of(const KernelWork& w) {
     Memory::Names names;
     each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
@@ -118,7 +119,7 @@ Memory::Names names_of(const KernelWork& w) {
     return names;
 }
 
-// Extends a message by the allocations of the arrays that it names.
+// Adds to a message a description of the allocations of the arrays that it names.
 std::string explained(const std::string& message, const KernelWork& w) {
     std::string text = message;
     each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
@@ -135,7 +136,7 @@ std::string explained(const std::string& message, const KernelWork& w) {
     return text;
 }
 
-// Runs the launch. An exception becomes the permanent error.
+// Runs the launch. If it throws, the exception becomes the permanent error.
 void run(const KernelWork& w, const std::function<void()>& body) {
     Runtime& rt = runtime();
     const auto fail = [&](Error error, const std::string& message) {

@@ -30,7 +30,8 @@ void* map(void* at, uint64_t bytes, int protection) {
 }  // namespace
 
 void reserve_arena() {
-    // If the range is occupied or limited (ulimit -v), its addresses are used nevertheless.
+    // If the range is already occupied, or if ulimit -v limits the process, the addresses are used
+    // nevertheless.
     mmap(reinterpret_cast<void*>(arena_base), arena_bytes, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
@@ -119,8 +120,8 @@ Allocation* Memory::find(uint64_t address) {
     const auto after = allocations_.upper_bound(address);
     if (after == allocations_.begin()) return nullptr;
     Allocation& a = std::prev(after)->second;
-    // The address one past the end is not in the allocation. An empty allocation has its own
-    // address.
+    // The address one past the end is not in the allocation. An empty allocation still contains its
+    // own address.
     return address - a.address < std::max<uint64_t>(a.bytes, 1) ? &a : nullptr;
 }
 
@@ -169,7 +170,7 @@ void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
 
 void Memory::use_unwaited(uint64_t address) {
     const Allocation* const a = find(address);
-    // Variables are left out: they may not begin at the start of a page.
+    // Variables are omitted, because they may not begin at the start of a page.
     if (checked_ && a && a->number && a->readable_by_host()) unwaited_.insert(a->address);
 }
 

@@ -2,11 +2,11 @@
 //
 // METHOD
 // When the library is loaded, it reserves one range of the process's address space. All allocations
-// have addresses in this range. For device memory, nothing is mapped there: the data are elsewhere,
-// where the simulator accesses them. So the host can store device pointers and compute with them,
-// but a read or write through one stops the program with a message (host_faults.cpp). Pinned and
-// managed memory is mapped at its address, so that host and kernels can use it. Addresses are not
-// reused: the use of a pointer after cudaFree() is detected.
+// have addresses in this range. The addresses of device memory are not mapped: its data are
+// elsewhere, where the simulator accesses them. So the host can store device pointers and compute
+// with them. If it reads or writes through one, the program stops with a message (host_faults.cpp).
+// Pinned and managed memory is mapped at its address, so that host and kernels can use it.
+// Addresses are not reused, so that the use of a pointer after cudaFree() is detected.
 #pragma once
 
 #include <cstddef>
@@ -30,15 +30,17 @@ enum class Kind : uint8_t { device, managed, pinned, registered, variable };
 struct Allocation {
     uint64_t address = 0;
     uint64_t bytes = 0;
-    std::byte* host = nullptr;  // the data; for device memory, this differs from `address`
+    // The data. For device memory, this address differs from `address`.
+    std::byte* host = nullptr;
     Kind kind = Kind::device;
-    bool writable = true;  // by a kernel
-    unsigned flags = 0;    // of cudaHostAlloc() and similar functions
+    bool writable = true;  // whether a kernel may write to it
+    unsigned flags = 0;    // the flags of cudaHostAlloc() or a similar function
     uint64_t number = 0;   // number of the allocation, from 1
     const char* function = "";
     void* caller = nullptr;  // return address of the call that allocated it
-    std::string name;        // of a variable; otherwise made from function and number
-    // For each byte, in a checked run; null: all bytes are defined.
+    // The name of the variable. For other allocations, it is made from the function and the number.
+    std::string name;
+    // In a checked run, whether each byte is undefined. Null means that all bytes are defined.
     std::unique_ptr<bool[]> undefined;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
     [[nodiscard]] bool readable_by_host() const {
@@ -55,34 +57,35 @@ class Memory {
     Allocation& add(Allocation allocation);
     void free(uint64_t address, bool of_host, const char* function);
     void remove(uint64_t address);  // memory that was registered with add()
-    void free_all();                // except variables
+    void free_all();                // variables stay allocated
 
-    // The allocation that contains an address, or null.
+    // Returns the allocation that contains an address, or null.
     [[nodiscard]] Allocation* find(const void* pointer);
     [[nodiscard]] Allocation* find(uint64_t address);
-    // Describes the freed allocation that contained this address; empty if there was none.
+    // Describes the freed allocation that contained this address. Returns an empty text if there
+    // was none.
     [[nodiscard]] std::string freed_at(uint64_t address) const;
-    // The host's view of `bytes` bytes at a pointer that a call received. If the pointer is in an
-    // allocation, the view points to its data; otherwise it is the pointer itself. Throws Failure
-    // if the bytes exceed the allocation, or if the pointer is in the reserved range but in no
-    // allocation. `what` names the pointer in messages.
+    // Returns where the host can access `bytes` bytes at a pointer that a call received. If the
+    // pointer is in an allocation, this is the allocation's data. Otherwise it is the pointer
+    // itself. Throws Failure if the bytes exceed the allocation. Also throws Failure if the pointer
+    // is in the reserved range but in no allocation. `what` names the pointer in messages.
     struct View {
         std::byte* host;
-        Allocation* allocation;  // null: the program's own memory
+        Allocation* allocation;  // null for the program's own memory
         uint64_t offset;
     };
     View view(const void* pointer, uint64_t bytes, const char* what);
     // Marks bytes of an allocation as defined.
     static void define(const View& to, uint64_t bytes);
-    // Marks bytes as defined if the bytes from which they were copied are defined.
+    // Marks the bytes of `to` as defined if the bytes of `from` are defined.
     static void copy_defined(const View& to, const View& from, uint64_t bytes);
 
-    // The addresses for the variables of the next module: where they start, and where they ended.
+    // The variables of the next module start at the address that next_module() returns.
     [[nodiscard]] uint64_t next_module() const { return next_; }
     void after_module(uint64_t end);
 
-    // All allocations, as kernels see them. `names` has the names that the kernel's source uses for
-    // the allocations of its arguments, by address.
+    // All allocations as buffers of a launch. `names` maps the address of an argument's allocation
+    // to the name that the kernel's source uses for it.
     struct Named {
         std::string name, type;
         uint32_t item_bytes = 0;
@@ -91,18 +94,19 @@ class Memory {
     using Names = std::map<uint64_t, Named>;
     [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
-    // In a checked run: host-accessible memory that the GPU may still be using, until the host
-    // waits for the GPU. Accesses of the host to this memory are detected (host_faults.cpp).
+    // In a checked run, marks host-accessible memory that the GPU may be using until the host waits
+    // for the GPU. Earlier accesses of the host are detected (host_faults.cpp).
     void use_unwaited(uint64_t address);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }
-    // Makes the memory accessible to the host again. Returns null if the address is in no such
+    // Makes this memory accessible to the host again. Returns null if the address is in no such
     // memory.
     [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
 
     [[nodiscard]] uint64_t used() const { return used_; }
     [[nodiscard]] uint64_t total()
-        const;  // of the simulated GPU, but at most half of this machine's memory
+        // The memory of the simulated GPU, but at most half of this machine's memory.
+        const;
     [[nodiscard]] const std::map<uint64_t, Allocation>& all() const { return allocations_; }
     void keep_undefined() { checked_ = true; }
 

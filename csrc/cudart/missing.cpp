@@ -1,4 +1,4 @@
-// The functions of the API that are not simulated. Each says so once and returns an error.
+// The functions of the API that are not simulated. Each one prints this once and returns an error.
 #include <string>
 
 #include "cudart/api.hpp"

@@ -18,7 +18,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-// Returns "scale" for "void ns::scale<float>(float*, int)", for tables of the report.
+// Returns "scale" for "void ns::scale<float>(float*, int)". The tables of the report use this name.
 std::string short_name(const std::string& mangled) {
     std::string name = ptx::demangled(mangled);
     int depth = 0;
@@ -145,7 +145,8 @@ void Modules::use(ModuleRecord& m) {
         end = std::max(end, a.end());
         for (const auto& [host, variable] : variables_) {
             if (variable.module != &m || variable.name != item.name || !variable.managed) continue;
-            a.kind = Kind::managed;  // at its own address, where the host can use it, too
+            // It keeps its own address, so that the host can use it, too.
+            a.kind = Kind::managed;
             const uint64_t first = a.address / 4096 * 4096;
             mmap(reinterpret_cast<void*>(first), round_up(a.end() - first, 4096),
                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

@@ -2,8 +2,8 @@
 // before main().
 //
 // METHOD
-// Registration only stores pointers. The PTX of a module is read at the first use of the module. A
-// kernel is decoded at its first launch for each purpose.
+// Registration only stores pointers. The PTX of a module is read when the module is first used. A
+// kernel is decoded once for each purpose (run, count or check), at its first launch for it.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,13 @@ namespace coalesce::cudart {
 
 struct ModuleRecord;
 
-// A kernel, found by the address of its host function.
+// A kernel. The program identifies it by the address of its host function.
 struct Function {
     ModuleRecord* module = nullptr;
-    std::string entry;                        // its name in the PTX
-    std::string name;                         // "scale" of "scale(float*, int)"
-    uint32_t most_dynamic_shared = 48 << 10;  // cudaFuncSetAttribute raises it
+    std::string entry;  // its name in the PTX
+    std::string name;   // "scale" of "scale(float*, int)"
+    // The limit for dynamic shared memory. cudaFuncSetAttribute raises it.
+    uint32_t most_dynamic_shared = 48 << 10;
     int carveout = -1;
 };
 
@@ -38,7 +39,7 @@ struct Variable {
     ModuleRecord* module = nullptr;
     std::string name;
     uint64_t bytes = 0;
-    // For a __managed__ variable: where the host code expects its address.
+    // The place where the host code expects the address of a __managed__ variable.
     void** managed = nullptr;
 };
 
@@ -52,14 +53,14 @@ struct ModuleRecord {
     std::shared_ptr<sim::ModuleMemory> memory;
     std::optional<sass::Listing> machine;
     std::map<std::pair<std::string, analysis::Purpose>, sim::Program> programs;
-    // By entry: why the PTX is counted and not the machine code.
+    // For each entry, why the PTX is counted instead of the machine code.
     std::map<std::string, std::string> why_ptx;
     std::map<const sim::Program*, std::shared_ptr<const analysis::Listing>> listings;
 
     [[nodiscard]] const ptx::Function& entry(const std::string& name) const;
     const sim::Program& program(const std::string& entry, analysis::Purpose purpose);
     std::shared_ptr<const analysis::Listing> listing(const sim::Program& program);
-    // The source text for messages, and the file that contains it.
+    // Returns the lines of a source file, for messages.
     [[nodiscard]] const std::vector<std::string>& source(const std::string& file);
 
   private:
@@ -73,12 +74,14 @@ class Modules {
     void add_variable(ModuleRecord* module, const void* host, const char* name, uint64_t bytes,
                       void** managed);
     void forget(ModuleRecord* module);
-    // Reads all modules with __managed__ variables, because the host code needs the addresses.
+    // Reads all modules with __managed__ variables, because the host code needs the addresses of
+    // these variables.
     void place_managed(ModuleRecord* module);
 
     // Throws Failure if the pointer is not a kernel, or if the module cannot be used.
     Function& function(const void* host);
-    // The address and size of a variable. Throws Failure if the pointer is not a variable.
+    // Returns the address and the size of a variable. Throws Failure if the pointer is not a
+    // variable.
     std::pair<uint64_t, uint64_t> variable(const void* host);
     void use(ModuleRecord& module);  // reads the module, unless it was read before
     [[nodiscard]] uint64_t count() const { return functions_.size(); }

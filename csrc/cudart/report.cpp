@@ -15,7 +15,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-// The fields are those of csrc/bindings/check.cpp, which the Python packages expect.
+// The fields must match those of csrc/bindings/check.cpp, because the Python packages expect them.
 std::string actor(const analysis::Actor& a, const sim::Program& program) {
     if (a.what.empty()) return "null";
     const sim::InstructionInfo& in = program.instructions[a.pc];
@@ -76,7 +76,7 @@ std::string total(const KernelTotal& k) {
 std::pair<std::string, uint64_t> object_of(const void* address) {
     Dl_info info{};
     if (!address || !dladdr(address, &info) || !info.dli_fname) return {"", 0};
-    // For the program itself, dladdr() returns the name by which it was called.
+    // For the main program, dladdr() returns the name by which the program was called.
     std::string file = info.dli_fname;
     char own[4096];
     if (file == program_invocation_name) {
@@ -95,8 +95,7 @@ KernelTotal& Report::kernel(const Function& function) {
         k.name = function.name;
         const ptx::Module& module = function.module->parsed;
         if (const ptx::Function* const f = module.find_function(function.entry)) {
-            // The first line of its body, because the PTX does not have the line of the kernel
-            // itself.
+            // Use the first line of the body. The PTX does not have the line of the kernel itself.
             for (const ptx::Instruction& in : f->body) {
                 if (in.written.line == 0) continue;
                 k.line = in.written.line;

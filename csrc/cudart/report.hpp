@@ -14,32 +14,33 @@ namespace coalesce::cudart {
 
 struct Function;
 
-// The launches of one kernel.
+// Sums over the launches of one kernel.
 struct KernelTotal {
     std::string entry, name, file;
     uint32_t line = 0;
-    uint64_t launches = 0, blocks = 0, counted = 0;  // counted: number of counted launches
+    uint64_t launches = 0, blocks = 0, counted = 0;  // `counted` is the number of counted launches
     uint64_t blocks_counted = 0;
     bool machine_code = false;
     std::string why_ptx;
     double load_requests = 0, load_sectors = 0, store_requests = 0, store_sectors = 0;
     double instructions = 0;
-    double ms = 0;  // modelled, for all launches
+    double ms = 0;  // modelled time of all launches
 };
 
 // A mistake in the host code.
 struct HostFinding {
     std::string kind, text;
-    uint64_t caller = 0;  // return address, as an offset in `object`
-    std::string object;   // the file that contains the address
+    // The return address of the call, as an offset in `object`.
+    uint64_t caller = 0;
+    std::string object;  // the file that contains the address
     uint64_t count = 1;
 };
 
 class Report {
   public:
     KernelTotal& kernel(const Function& function);
-    // Adds findings of a checked launch. They are converted to JSON at once, because they refer to
-    // the program.
+    // Adds the findings of a checked launch. They are converted to JSON at once, because they refer
+    // to the program, which may change.
     void add(const Function& function, const analysis::Checked& checked,
              const sim::Program& program);
     void add_mistake(const std::string& kind, const std::string& text, void* caller);
@@ -59,7 +60,7 @@ class Report {
     std::vector<std::string> missing_, snapshots_;
 };
 
-// The file that contains an address of code, and the offset in this file.
+// Returns the file that contains an address of code, and the offset in this file.
 [[nodiscard]] std::pair<std::string, uint64_t> object_of(const void* address);
 
 }  // namespace coalesce::cudart

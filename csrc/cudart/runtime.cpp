@@ -35,8 +35,8 @@ const model::Gpu& gpu_named(const std::string& name) {
 
 thread_local Error last_error = cudaSuccess;
 thread_local void* calling = nullptr;
-// A launch returns no error: it stores it for cudaGetLastError(). True until the program calls this
-// function.
+// A launch with <<<...>>> returns no error, but stores it for cudaGetLastError(). This flag is true
+// until the program calls that function.
 thread_local bool unasked = false;
 thread_local void* unasked_caller = nullptr;
 
@@ -79,7 +79,7 @@ Runtime& runtime() {
 }
 
 uint64_t Runtime::gpu_bytes() const {
-    // GB of memory, from the documents that model/gpu.cpp cites.
+    // GB of memory. The sources are the documents that model/gpu.cpp cites.
     struct {
         std::string_view name;
         uint64_t gb;
@@ -93,7 +93,8 @@ uint64_t Runtime::gpu_bytes() const {
 std::string Runtime::place_of(void* address) const {
     const auto [object, offset] = object_of(address);
     if (object.empty()) return "";
-    // The parent process replaces this by a file and a line, if the program has debug information.
+    // The parent process replaces this address by a file and a line if the program has debug
+    // information.
     char text[32];
     std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
     return settings.check ? " <" + object + text + ">" : "";
@@ -145,7 +146,7 @@ void enter(void* address) { calling = address; }
 Error finish(Error error, const char* function, const std::string& mistake, void* address) {
     runtime().memory.guard_unwaited(true);
     if (error == cudaSuccess) return error;
-    // cudaErrorNotReady is only an answer; cudaGetLastError() does not return it.
+    // cudaErrorNotReady is a normal answer. cudaGetLastError() does not return it.
     if (error != cudaErrorNotReady) last_error = error;
     Runtime& rt = runtime();
     if (std::string(function).find("LaunchKernel") != std::string::npos) {

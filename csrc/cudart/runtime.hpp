@@ -1,7 +1,7 @@
 // The state of the process: one simulated GPU, its memory, modules and streams, and the report.
 //
-// Each part has a file of its own. The process that starts the program passes settings in
-// environment variables:
+// Each part has a file of its own. The parent process, which starts the program, passes its
+// settings in environment variables:
 //   COALESCE_PROGRAM_GPU     the simulated GPU, such as "h200"
 //   COALESCE_PROGRAM_CODE    a folder with information on the machine code (code_file.hpp)
 //   COALESCE_PROGRAM_REPORT  the file for the report at exit (report.cpp)
@@ -38,22 +38,27 @@ class Runtime {
     Streams streams;
     Report report;
 
-    // The permanent error after a kernel's fault, and whether a waiting call has returned it.
+    // `fault` is the permanent error after a kernel's fault. The flag says whether a call that
+    // waits for the GPU has already returned it.
     Error fault = cudaSuccess;
     bool fault_returned = false;
-    std::string unasked_mistake;  // the mistake in the last launch that failed
-    std::string printed;          // text that kernels printed and that is not shown yet
+    // The mistake in the last launch that failed.
+    std::string unasked_mistake;
+    // The text that kernels have printed and that is not shown yet.
+    std::string printed;
 
     [[nodiscard]] uint64_t gpu_bytes() const;  // size of the GPU's memory
-    // " <address>", which the parent process replaces by file and line; "" if unknown.
+    // Returns " <address>" for messages, or "" if it is unknown. The parent process replaces the
+    // address by file and line.
     [[nodiscard]] std::string place_of(void* caller) const;
-    // Called when the host waits for the GPU: shows what kernels have printed.
+    // Called when the host waits for the GPU. Shows the text that kernels have printed.
     void waited();
-    // cudaDeviceReset(): frees all memory and clears the permanent error.
+    // Implements cudaDeviceReset(): frees all memory and clears the permanent error.
     void reset();
 };
 
-// Created at the first call. Never destroyed, because destructors of the program may still use it.
+// The first call creates the runtime. It is never destroyed, because destructors of the program may
+// still use it.
 [[nodiscard]] Runtime& runtime();
 
 // Writes a message to stderr, unless the same message was written before.

@@ -12,7 +12,7 @@ constexpr unsigned non_blocking = 1;
 }
 
 StreamRecord& Streams::stream(Stream handle) {
-    // Null, cudaStreamLegacy and cudaStreamPerThread.
+    // Handles 0, 1 and 2 are null, cudaStreamLegacy and cudaStreamPerThread.
     if (reinterpret_cast<uintptr_t>(handle) <= 2) return legacy_;
     if (!streams_.contains(handle))
         throw Failure{cudaErrorInvalidResourceHandle,
@@ -54,8 +54,8 @@ void Streams::destroy(Event handle) {
 }
 
 void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
-    // The default stream and other streams wait for each other, except streams created as
-    // non-blocking.
+    // The default stream and the other streams wait for each other. Streams created as non-blocking
+    // are an exception.
     double start = stream.clock;
     if (&stream == &legacy_) {
         for (const Stream s : streams_)

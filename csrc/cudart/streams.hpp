@@ -1,11 +1,12 @@
 // Streams and events, with modelled clocks.
 //
 // METHOD
-// All work of a stream is executed at once, in the order of the calls. Every program permits this
-// order. Time is modelled separately: each stream has a clock, and so has each engine of the GPU
-// (kernels, copies to the GPU, copies from it). Work starts when its stream and its engine are
-// free, and ends after its modelled time. Thus copies overlap with kernels of other streams.
-// Kernels run one after another: the model does not let several kernels share the GPU.
+// All work of a stream is executed immediately, in the order of the calls. CUDA allows this order
+// for every program. Time is modelled separately. Each stream has a clock, and so has each engine
+// of the GPU (kernels, copies to the GPU, copies from it). Work starts when its stream and its
+// engine are free, and ends after its modelled time. Thus copies overlap with kernels of other
+// streams. Kernels run one after another, because the model does not let several kernels share the
+// GPU.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +22,21 @@ struct StreamRecord {
     uint64_t id = 0;
     unsigned flags = 0;
     int priority = 0;
-    double clock = 0;  // modelled ms
-    // For a stream that is being captured:
+    double clock = 0;  // modelled time in ms
+    // The following members are for a stream that is being captured.
     GraphRecord* capture = nullptr;
     bool owns_capture = true;  // false: the stream joined the capture through an event
     bool invalidated = false;
     StreamRecord* origin = nullptr;
-    std::vector<Node> last;  // the nodes on which the next node depends
+    std::vector<Node> last;  // the nodes on which the next captured node depends
     std::shared_ptr<GraphRecord> captured;
 };
 
 struct EventRecord {
     unsigned flags = 0;
     bool recorded = false;
-    double time = 0;                  // modelled ms
-    StreamRecord* capture = nullptr;  // if it was recorded in a captured stream
+    double time = 0;                  // modelled time in ms
+    StreamRecord* capture = nullptr;  // the captured stream in which it was recorded, if any
     std::vector<Node> nodes;
 };
 
@@ -43,16 +44,17 @@ enum class Engine : uint8_t { none, kernels, to_device, to_host };
 
 class Streams {
   public:
-    StreamRecord& stream(Stream handle);  // Throws Failure if there is no such stream.
+    StreamRecord& stream(Stream handle);  // throws Failure if there is no such stream
     EventRecord& event(Event handle);
     Stream create(unsigned flags, int priority);
     void destroy(Stream handle);
     Event create_event(unsigned flags);
     void destroy(Event handle);
 
-    // Work of `ms` milliseconds on an engine.
+    // Models work of `ms` milliseconds on an engine.
     void pass(StreamRecord& stream, Engine engine, double ms);
-    void join_all();  // sets the clock of the default stream to the latest of all
+    // Sets the clock of the default stream to the latest of all clocks.
+    void join_all();
     template <class F>
     void each(F&& f) {
         for (const Stream s : streams_) f(*s);

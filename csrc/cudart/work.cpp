@@ -11,8 +11,9 @@ namespace coalesce::cudart {
 
 namespace {
 
-// PCI Express 5.0 with 16 lanes: 64 GB/s in each direction (PCI-SIG), 63.0 GB/s without the
-// encoding. Real programs reach less. Not checked against hardware.
+// The bandwidth of PCI Express 5.0 with 16 lanes. It has 64 GB/s in each direction (PCI-SIG), and
+// 63.0 GB/s after the overhead of the encoding. Real programs reach less. Not checked against
+// hardware.
 constexpr double link_bytes_per_ms = 63.0e6;
 
 std::string direction(CopyKind kind) {
@@ -30,7 +31,7 @@ std::string direction(CopyKind kind) {
     }
 }
 
-// The distance from the first to the last byte of an access to rows.
+// Returns the distance in bytes from the first to the last byte of a copy of rows.
 uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice, size_t depth) {
     if (width == 0 || height == 0 || depth == 0) return 0;
     return (depth - 1) * slice + (height - 1) * pitch + width;
@@ -40,7 +41,7 @@ struct Ends {
     Memory::View to, from;
 };
 
-// Throws if the pointer is not in device or host memory, as the kind of the copy requires.
+// Throws if the pointer is not in the kind of memory (device or host) that the copy requires.
 void check_side(const Memory::View& view, bool device, const CopyWork& c, const char* side) {
     const bool on_device = view.allocation && !view.allocation->readable_by_host();
     const bool on_host = !view.allocation;
@@ -138,7 +139,8 @@ struct Visitor : F... {
 }  // namespace
 
 int type_of(const Work& work) {
-    constexpr int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 11};  // in the order of the variant
+    // In the order of the variant's alternatives.
+    constexpr int numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 11};
     return numbers[work.index()];
 }
 
@@ -153,7 +155,8 @@ void perform(const Work& work, StreamRecord& stream) {
     Runtime& rt = runtime();
     std::visit(
         Visitor{[&](const KernelWork& k) {
-                    rt.streams.pass(stream, Engine::kernels, 0);  // waits for earlier work
+                    // It waits for earlier work on the GPU.
+                    rt.streams.pass(stream, Engine::kernels, 0);
                     rt.streams.pass(stream, Engine::kernels, launch(k));
                 },
                 [&](const CopyWork& c) { copy(c, stream); },

@@ -17,12 +17,13 @@ struct KernelWork {
     Function* function = nullptr;
     Dim grid, block;
     uint32_t shared_bytes = 0;
-    std::vector<std::byte> parameters;  // in the layout of the .param space
+    std::vector<std::byte> parameters;  // the arguments, in the layout of the .param space
     bool cooperative = false;
-    Dim cluster{1, 1, 1};         // as the launch requests it
-    std::vector<void*> pointers;  // into `copies`, for cudaGraphKernelNodeGetParams
+    Dim cluster{1, 1, 1};  // the cluster size that the launch requests
+    // Addresses in `copies`, for cudaGraphKernelNodeGetParams.
+    std::vector<void*> pointers;
 };
-// Rows of bytes. A copy of contiguous bytes is one row.
+// A copy of rows of bytes. A copy of contiguous bytes has one row.
 struct CopyWork {
     std::byte* to = nullptr;
     size_t to_pitch = 0, to_slice = 0;
@@ -36,12 +37,13 @@ struct SetWork {
     std::byte* to = nullptr;
     size_t pitch = 0;
     uint32_t value = 0, element = 1;
-    size_t width = 0, height = 1;  // width in elements
+    size_t width = 0, height = 1;  // in elements
 };
 struct HostWork {
     HostFunction function = nullptr;
     void* data = nullptr;
-    StreamCallback callback = nullptr;  // called instead of the function above, with the stream
+    // If it is not null, it is called with the stream, instead of `function`.
+    StreamCallback callback = nullptr;
     Stream stream = nullptr;
 };
 struct GraphWork {
@@ -64,10 +66,10 @@ struct FreeWork {
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, GraphWork, EmptyWork, WaitWork,
                           RecordWork, AllocWork, FreeWork>;
 
-// The number that cudaGraphNodeGetType() returns for this work.
+// Returns the number of this kind of work in cudaGraphNodeGetType().
 [[nodiscard]] int type_of(const Work& work);
 
-// Throws the call's error if the work cannot be executed.
+// Throws the error that the call must return if the work cannot be executed.
 void validate(const Work& work);
 // Executes the work now, after the earlier work of the stream.
 void perform(const Work& work, StreamRecord& stream);
