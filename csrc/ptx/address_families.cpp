@@ -8,7 +8,7 @@
 namespace coalesce::ptx {
 namespace {
 
-// Whether the result depends only on the operands.
+// Returns true if the result depends only on the operands.
 bool is_pure(std::string_view opcode) {
     static constexpr std::string_view pure[] = {"mov", "add", "sub", "mul", "mad", "shl",  "shr",
                                                 "and", "or",  "xor", "not", "neg", "min",  "max",
@@ -16,13 +16,14 @@ bool is_pure(std::string_view opcode) {
     return std::find(std::begin(pure), std::end(pure), opcode) != std::end(pure);
 }
 
-// Special registers that have the same value in all threads of a block.
+// Returns true for special registers that have the same value in all threads of a block.
 bool is_of_block(std::string_view special) {
     const std::string_view name = special.substr(0, special.find('.'));
     return name == "%ctaid" || name == "%nctaid" || name == "%ntid";
 }
 
-// Whether the instruction adds integers of 32 or 64 bits, so that all lanes move alike.
+// Returns true if the instruction adds integers of 32 or 64 bits. Then the differences between
+// lanes do not change.
 bool adds_integers(const Instruction& in) {
     if (in.opcode == "cvta") return true;
     const bool low = in.opcode == "mad" && in.modifiers.size() == 2 && in.modifiers[0] == "lo";
@@ -60,8 +61,8 @@ class FamilyFinder {
     }
 
   private:
-    // Registers with 32-bit or 64-bit integers that no lane reads before it writes them. (If only a
-    // guarded instruction wrote a register, some lanes would read it unwritten.)
+    // Finds registers with 32-bit or 64-bit integers that no lane reads before it writes them. If
+    // only a guarded instruction wrote a register, some lanes would read it before any write.
     void find_eligible() {
         for (size_t r = 0; r < eligible_.size(); ++r) {
             const Type type = function_.registers[r].type;
@@ -74,7 +75,7 @@ class FamilyFinder {
         }
     }
 
-    // Whether the first instruction of the function writes the register without reading it.
+    // Returns true if the first instruction of the function writes the register without reading it.
     [[nodiscard]] bool begins_with(size_t reg) const {
         const auto names = [&](const std::vector<uint32_t>& registers) {
             return std::find(registers.begin(), registers.end(), reg) != registers.end();
@@ -96,7 +97,7 @@ class FamilyFinder {
         }
     }
 
-    // Marks uniform registers. Returns whether it found new ones.
+    // Marks uniform registers. Returns true if it found new ones.
     bool find_constants() {
         bool changed = false;
         for (const Instruction& in : function_.body) {
@@ -104,7 +105,8 @@ class FamilyFinder {
             const auto r = size_t(in.operands[0].reg);
             if (!eligible_[r] || constant_[r] || writes_[r] != 1) continue;
             const Operand& address = in.operands[1];
-            // A parameter of the kernel. The result of a call may differ between lanes.
+            // Only parameters of the kernel are uniform. The result of a call may differ between
+            // lanes.
             const bool parameter = in.opcode == "ld" && in.has("param") &&
                                    address.kind == Operand::Kind::address && address.reg < 0 &&
                                    address.variable < 0;
@@ -117,8 +119,8 @@ class FamilyFinder {
         return changed;
     }
 
-    // If the result differs between lanes exactly as an operand does, returns this operand's
-    // register; otherwise -1.
+    // Returns the register of the operand from which the result differs by a uniform value. Returns
+    // -1 if there is no such operand.
     [[nodiscard]] int64_t moved_from(const Instruction& in) const {
         if (in.guard >= 0 || in.operands.size() < 2 || !adds_integers(in)) return -1;
         const Operand& d = in.operands[0];
@@ -157,7 +159,7 @@ class FamilyFinder {
         families.of_register.assign(function_.registers.size(), AddressFamilies::none);
         families.changed.assign(function_.body.size(), 0);
         families.renewed.assign(function_.body.size(), 0);
-        std::map<uint32_t, uint8_t> number_of;  // by root
+        std::map<uint32_t, uint8_t> number_of;  // the number of the family with this root
         for (const Instruction& in : function_.body) {
             for (const Operand& o : in.operands) {
                 if (o.kind != Operand::Kind::address || o.reg < 0 || !is_member(o)) continue;
@@ -165,7 +167,8 @@ class FamilyFinder {
                     number_of.emplace(root(uint32_t(o.reg)), uint8_t(number_of.size()));
             }
         }
-        std::map<uint32_t, std::vector<uint32_t>> members;  // by root
+        // The registers of the family with this root.
+        std::map<uint32_t, std::vector<uint32_t>> members;
         for (uint32_t r = 0; r < parent_.size(); ++r) {
             if (eligible_[r] && !constant_[r] && number_of.contains(root(r)))
                 members[root(r)].push_back(r);
@@ -186,7 +189,8 @@ class FamilyFinder {
         return families;
     }
 
-    // Whether a register of the list other than `renewed` is live across the instruction.
+    // Returns true if the list has a register other than `renewed` that is live across the
+    // instruction.
     [[nodiscard]] bool is_another_needed(const std::vector<uint32_t>& registers, uint32_t renewed,
                                          uint32_t instruction) const {
         return std::any_of(registers.begin(), registers.end(), [&](uint32_t r) {
@@ -196,13 +200,14 @@ class FamilyFinder {
 
     const Function& function_;
     const std::vector<LiveRange>& ranges_;
-    std::vector<Effects> effects_;  // by instruction
-    std::vector<uint32_t> writes_;  // by register: instructions that write it
-    std::vector<bool> eligible_;    // by register: may be a constant or a member
-    std::vector<bool> constant_;    // by register: whether it is uniform
-    // By instruction: whether its result differs between lanes as an operand does.
+    std::vector<Effects> effects_;  // one entry per instruction
+    std::vector<uint32_t> writes_;  // for each register: the number of instructions that write it
+    // For each register: true if it may be uniform or a member of a family.
+    std::vector<bool> eligible_;
+    std::vector<bool> constant_;  // for each register: true if it is uniform
+    // For each instruction: true if its result differs from an operand by a uniform value.
     std::vector<bool> moved_;
-    std::vector<uint32_t> parent_;  // by register: parent in a disjoint-set forest
+    std::vector<uint32_t> parent_;  // for each register: its parent in a disjoint-set forest
 };
 
 }  // namespace

@@ -26,13 +26,14 @@ namespace coalesce::ptx {
 
 struct AddressFamilies {
     static constexpr uint8_t none = UINT8_MAX, most = 64;
-    std::vector<uint8_t> of_register;  // the family of each register, or none
-    // For each instruction, two sets of families: those with a member that it changes, and among
-    // these the families whose differences between lanes may change.
+    std::vector<uint8_t> of_register;  // one entry for each register: its family, or `none`
+    // One entry for each instruction. `changed` has the families with a member that the instruction
+    // changes. `renewed` has those of them whose differences between lanes may change.
     std::vector<uint64_t> changed, renewed;
 };
 
-// The families of a kernel that contain an address. Functions that are not kernels have none.
+// Returns the families of a kernel that contain an address. Functions that are not kernels have
+// none.
 [[nodiscard]] AddressFamilies address_families(const Function& function,
                                                const std::vector<LiveRange>& ranges);
 

@@ -12,21 +12,22 @@ namespace coalesce::ptx {
 struct Constant {
     enum class Kind : uint8_t { integer, f32, f64 };
     Kind kind = Kind::integer;
-    uint64_t bits = 0;  // two's complement, or the 32 bits of a float, or the 64 bits of a double
+    // An integer in two's complement, the 32 bits of a float, or the 64 bits of a double.
+    uint64_t bits = 0;
     bool is_unsigned = false;
 };
 
 // Reads the whole expression at the cursor.
 [[nodiscard]] Constant constant_expression(Tokens& tokens);
 
-// Reads one term of a sum, such as the 4 in `name+4`. Stops before a following '+' or '-'.
+// Reads one term of a sum, such as the 4 in `name+4`. It stops before a following '+' or '-'.
 [[nodiscard]] uint64_t integer_term(Tokens& tokens);
 
-// Reads an integer of at most `most`, as in directives and dimensions. `what` is its name in
-// messages.
+// Reads an integer of at most `most`, which is part of a directive or a dimension. `what` is its
+// name in messages.
 [[nodiscard]] uint64_t integer_constant(Tokens& tokens, std::string_view what, uint64_t most);
 
-// The bits that an element of `type` has for this constant (1 in an .f32 is 0x3F800000).
+// Returns the bits that an element of `type` has for this constant (1 in an .f32 is 0x3F800000).
 [[nodiscard]] uint64_t bits_as(const Constant& constant, Type type);
 
 }  // namespace coalesce::ptx

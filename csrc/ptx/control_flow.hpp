@@ -18,16 +18,18 @@ namespace coalesce::ptx {
 inline constexpr uint32_t no_block = UINT32_MAX;
 
 struct Block {
-    uint32_t first = 0;                // index of its first instruction in Function::body
-    uint32_t last = 0;                 // one past its last instruction; blocks are never empty
-    std::vector<uint32_t> successors;  // does not include the virtual exit
-    bool leaves = false;  // may go to the virtual exit (ret, exit, trap, end of the body)
-    uint32_t reconvergence = no_block;  // immediate post-dominator; no_block: the virtual exit
+    uint32_t first = 0;                // the index of its first instruction in Function::body
+    uint32_t last = 0;                 // One past its last instruction. Blocks are never empty.
+    std::vector<uint32_t> successors;  // the virtual exit is not in this list
+    // The block may go to the virtual exit: by ret, exit or trap, or at the end of the body.
+    bool leaves = false;
+    // The immediate post-dominator. no_block stands for the virtual exit.
+    uint32_t reconvergence = no_block;
 };
 
 struct ControlFlow {
-    std::vector<Block> blocks;       // in the order of the text
-    std::vector<uint32_t> block_of;  // instruction -> block
+    std::vector<Block> blocks;       // in the order of the PTX text
+    std::vector<uint32_t> block_of;  // the block of each instruction
 };
 
 // Throws PtxError for a branch whose target is not a label of the function.
@@ -41,11 +43,12 @@ struct Effects {
 };
 [[nodiscard]] Effects effects(const Instruction& instruction);
 
-// The range of instructions, in the order of the text, in which a register must keep its value: the
-// smallest interval that contains all instructions at which it is live, written or read.
+// The range of instructions in which a register must keep its value. It is the smallest interval,
+// in the order of the PTX text, that contains all instructions at which the register is live,
+// written or read.
 struct LiveRange {
-    uint32_t first = UINT32_MAX;  // first > last: the register is never used
-    uint32_t last = 0;            // inclusive
+    uint32_t first = UINT32_MAX;  // if first > last, the register is never used
+    uint32_t last = 0;            // the last instruction belongs to the range
 };
 [[nodiscard]] std::vector<LiveRange> live_ranges(const Function& function, const ControlFlow& flow);
 

@@ -20,12 +20,12 @@ namespace coalesce::ptx {
 struct Token {
     enum class Kind : uint8_t {
         end,
-        identifier,   // ld, %r1, $L__BB0_2, _
-        dotted,       // .reg, .L1::evict_last
-        number,       // 12, 0x7fU, 0f3F800000, 1.5e-3
-        string,       // "nounroll", with its quotes
+        identifier,   // Examples: ld, %r1, $L__BB0_2, _
+        dotted,       // Examples: .reg, .L1::evict_last
+        number,       // Examples: 12, 0x7fU, 0f3F800000, 1.5e-3
+        string,       // Example: "nounroll". The quotes belong to the token.
         punctuation,  // ; , { } [ ] ( ) < > << ...
-        invalid,      // a byte that starts no token; a string or comment that is not closed
+        invalid,      // a byte that starts no token, or a string or comment that is not closed
     };
     Kind kind = Kind::end;
     std::string_view text;
@@ -45,7 +45,7 @@ class Lexer {
 
   private:
     [[nodiscard]] char at(size_t index) const { return index < text_.size() ? text_[index] : '\0'; }
-    bool skip_space();  // skips comments, too; returns false if a comment is not closed
+    bool skip_space();  // Also skips comments. Returns false if a comment is not closed.
     size_t end_of_number(size_t i) const;
     size_t end_of_punctuation(size_t i) const;
 
@@ -55,11 +55,11 @@ class Lexer {
     size_t line_start_ = 0;
 };
 
-// The error "line 12, column 8: <message>" with the line of the text and a caret. The message has
-// only printable ASCII characters, even if the text has others.
+// Makes an error with the message "line 12, column 8: <message>", the line of the text, and a
+// caret. The message has only printable ASCII characters, even if the text has others.
 [[nodiscard]] PtxError error_at(std::string_view text, Position position, std::string_view message);
 
-// The position at which `part`, a view of `text`, begins.
+// Returns the position at which `part` begins. `part` is a view of `text`.
 [[nodiscard]] Position position_of(std::string_view text, std::string_view part);
 
 class Tokens {
@@ -67,7 +67,7 @@ class Tokens {
     explicit Tokens(std::string_view text);
 
     [[nodiscard]] const Token& peek() const { return token_; }
-    [[nodiscard]] Token second() const;  // the token after peek()
+    [[nodiscard]] Token second() const;  // returns the token after peek()
     [[nodiscard]] bool at(std::string_view text) const { return token_.is(text); }
     [[nodiscard]] bool at(Token::Kind kind) const { return token_.kind == kind; }
     [[nodiscard]] const char* end_of_last() const { return end_of_last_; }
@@ -78,10 +78,11 @@ class Tokens {
     // `where` completes the message, as in "expected ';' after the instruction, got '}'".
     Token expect(std::string_view text, std::string_view where);
     Token expect(Token::Kind kind, std::string_view what);
-    void skip_braces();  // at '{': skips to the matching '}', without parsing
+    void skip_braces();  // Call it at '{'. It skips to the matching '}' without parsing.
 
     [[noreturn]] void fail(const Token& token, std::string_view message) const;
-    [[noreturn]] void fail_expected(std::string_view what) const;  // "expected <what>, got ..."
+    // The message is "expected <what>, got ...".
+    [[noreturn]] void fail_expected(std::string_view what) const;
 
   private:
     Lexer lexer_;

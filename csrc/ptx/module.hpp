@@ -20,8 +20,8 @@
 
 namespace coalesce::ptx {
 
-// A fundamental type, as in ".f32". Instructions may also have b128, packed and narrow formats as
-// modifiers; csrc/sim knows some of these.
+// A fundamental type, as in ".f32". Instructions may also have b128, packed types and narrow
+// formats as modifiers. csrc/sim knows some of these.
 enum class Type : uint8_t {
     none,
     pred,
@@ -46,28 +46,29 @@ enum class Type : uint8_t {
     f64,
 };
 
-[[nodiscard]] uint32_t size_of(Type type);          // bytes; 0 for none and pred
-[[nodiscard]] bool is_signed(Type type);            // s8 to s64
-[[nodiscard]] std::string_view name_of(Type type);  // "f32"
-// "f32" -> Type::f32; Type::none if there is no such type
+[[nodiscard]] uint32_t size_of(Type type);  // Returns the size in bytes. It is 0 for none and pred.
+[[nodiscard]] bool is_signed(Type type);    // true for s8 to s64
+[[nodiscard]] std::string_view name_of(Type type);  // returns a name such as "f32"
+// Returns Type::f32 for "f32", and Type::none if there is no such type.
 [[nodiscard]] Type type_named(std::string_view name);
 
 enum class Space : uint8_t { generic, reg, param, local, shared, global, constant };
 
-struct Position {  // in the PTX text; both start at 1
+struct Position {  // A position in the PTX text. Both numbers start at 1.
     uint32_t line = 0;
     uint32_t column = 0;
 };
 
-struct SourceLine {     // in the CUDA source, from a .loc directive; line 0: unknown
-    uint32_t file = 0;  // key of Module::files
+// A position in the CUDA source, from a .loc directive. Line 0 means that it is not known.
+struct SourceLine {
+    uint32_t file = 0;  // a key of Module::files
     uint32_t line = 0;
     uint32_t column = 0;
     bool operator==(const SourceLine&) const = default;
 };
 
 struct Register {
-    std::string name;  // "%r12"; "v.x" for a component of a vector register
+    std::string name;  // the name is "%r12", or "v.x" for a component of a vector register
     Type type = Type::none;
 };
 
@@ -88,22 +89,24 @@ struct Operand {
         sink,     // _ (the result is not used)
     };
     Kind kind = Kind::sink;
-    bool negated = false;  // !%p1 as a source
+    bool negated = false;  // true for a source such as !%p1
     int32_t reg = -1;
     uint32_t target = 0;
     uint64_t bits = 0;
-    int64_t offset = 0;     // for an address, and for symbol+offset (mov.u64 %rd1, name+16)
-    int32_t variable = -1;  // symbol, address: the name's index in Function::variables, or -1
-                            // if it is not declared in the body (scopes may reuse a name)
+    int64_t offset = 0;  // the offset of an address, or of symbol+offset (mov.u64 %rd1, name+16)
+    // For a symbol or an address: the index in Function::variables. It is -1 if the body does not
+    // declare the name. An index is needed because several scopes may declare the same name.
+    int32_t variable = -1;
     std::string_view name;
     std::vector<Operand> elements;
 };
 
 struct Instruction {
-    std::string_view opcode;                  // "ld", "fma", "bar"
-    std::vector<std::string_view> modifiers;  // without dots: {"global", "nc", "v4", "f32"}
-    int32_t guard = -1;                       // predicate register of @%p1, or -1
-    bool guard_negated = false;               // @!%p1
+    std::string_view opcode;  // Examples: "ld", "fma", "bar"
+    // Modifiers without their dots: {"global", "nc", "v4", "f32"}.
+    std::vector<std::string_view> modifiers;
+    int32_t guard = -1;          // the predicate register of @%p1, or -1
+    bool guard_negated = false;  // true for @!%p1
     std::vector<Operand> operands;
     Position position;
     SourceLine source;
@@ -111,20 +114,21 @@ struct Instruction {
     // as a header, this is the line in the function's own file into which it was inlined. Otherwise
     // it equals `source`.
     SourceLine written;
-    std::string_view text;  // the whole statement, from the guard up to the ';' (excluded)
+    std::string_view text;  // the whole statement, from the guard to the character before the ';'
     [[nodiscard]] bool has(std::string_view modifier) const {
         return std::find(modifiers.begin(), modifiers.end(), modifier) != modifiers.end();
     }
 };
 
-// One value of an initializer: bytes, or the address of a symbol (a string, a table of functions).
-// The bits are those of an element (1 in an .f32 is 0x3F800000). Integers must be truncated to the
-// size of the element. Values that the text omits are zeros here, except those at the end, which
-// have no entry.
+// One value of an initializer. It is either bytes, or the address of a symbol (a string, a table of
+// functions). The bits are those of an element (1 in an .f32 is 0x3F800000). Integers must be
+// truncated to the size of the element. Values that the text omits are zeros here. Omitted values
+// at the end have no entry.
 struct Initializer {
     uint64_t bits = 0;
-    std::string_view symbol;  // if empty, bits holds the value; otherwise bits is an offset
-    bool generic = false;     // generic(symbol)
+    // If it is empty, `bits` is the value. Otherwise, `bits` is an offset from the symbol.
+    std::string_view symbol;
+    bool generic = false;  // true for generic(symbol)
 };
 
 struct Variable {
@@ -132,13 +136,15 @@ struct Variable {
     Space space = Space::global;
     Type type = Type::b8;
     uint32_t alignment = 1;
-    uint64_t count = 1;     // elements of `type`: the product of the dimensions; 0 for name[]
-    bool external = false;  // .extern (dynamic shared memory is .extern .shared name[])
+    // The number of elements of `type`: the product of the dimensions. It is 0 for name[].
+    uint64_t count = 1;
+    // True for .extern. Dynamic shared memory is declared as .extern .shared name[].
+    bool external = false;
     std::vector<Initializer> initial;
     [[nodiscard]] uint64_t bytes() const { return count * size_of(type); }
 };
 
-// A parameter of a function. `pointer`: it is marked .ptr.
+// A parameter of a function. `pointer` is true if it is marked .ptr.
 struct Parameter : Variable {
     bool pointer = false;
     Space pointee = Space::generic;
@@ -146,17 +152,21 @@ struct Parameter : Variable {
 
 struct Function {
     std::string name;
-    bool entry = false;     // .entry, not .func
-    bool external = false;  // declared without a body: vprintf, __assertfail, malloc
+    bool entry = false;  // true for .entry, and false for .func
+    // The function is declared without a body: vprintf, __assertfail, malloc.
+    bool external = false;
     std::vector<Parameter> parameters;
     std::vector<Parameter> results;
     std::vector<Register> registers;
-    std::vector<Variable> variables;  // .local, .shared and call-site .param of the body
+    // The .local, .shared and call-site .param variables of the body.
+    std::vector<Variable> variables;
     std::vector<Instruction> body;
-    std::map<std::string, std::vector<uint32_t>, std::less<>> branch_targets;  // .branchtargets
-    // .callprototype: its result, if it has one
+    // The lists of .branchtargets.
+    std::map<std::string, std::vector<uint32_t>, std::less<>> branch_targets;
+    // For each .callprototype: its result, if it has one.
     std::map<std::string, Parameter, std::less<>> prototypes;
-    std::map<std::string, std::vector<uint32_t>, std::less<>> directives;  // "maxntid" -> {256,1,1}
+    // For example, "maxntid" has the numbers {256, 1, 1}.
+    std::map<std::string, std::vector<uint32_t>, std::less<>> directives;
     SourceLine source;
 };
 
@@ -164,14 +174,15 @@ struct Module {
     std::unique_ptr<const std::string> text;
     uint32_t version_major = 0;
     uint32_t version_minor = 0;
-    std::string target;  // "sm_90"
+    std::string target;  // for example, "sm_90"
     uint32_t address_size = 64;
-    std::vector<Variable> variables;  // module scope: .global, .const, .shared
+    std::vector<Variable> variables;  // the variables of module scope: .global, .const, .shared
     std::vector<Function> functions;
-    std::map<uint32_t, std::string> files;                    // .file
-    std::map<std::string, std::string, std::less<>> aliases;  // .alias; find_function follows them
-    // Addresses of functions in the machine code assembled from this text. If empty, they are
-    // unknown.
+    std::map<uint32_t, std::string> files;  // the names from .file directives
+    // The names from .alias directives. find_function follows them.
+    std::map<std::string, std::string, std::less<>> aliases;
+    // The addresses of functions in the machine code that was assembled from this text. The map is
+    // empty if they are not known.
     std::map<std::string, uint64_t, std::less<>> function_addresses;
 
     [[nodiscard]] const Function* find_function(std::string_view name) const;
@@ -181,7 +192,7 @@ struct Module {
 // Parses PTX text (ISA 6.0 to 9.x). Throws PtxError with line and column.
 [[nodiscard]] Module parse(std::string text);
 
-// The module as text with one line for each declaration and instruction, for tests.
+// Returns the module as text, with one line for each declaration and instruction. Tests use it.
 [[nodiscard]] std::string dump(const Module& module);
 
 }  // namespace coalesce::ptx

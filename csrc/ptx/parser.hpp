@@ -34,8 +34,8 @@ class Parser {
     struct Declaration {
         Space space = Space::global;
         Type type = Type::none;
-        uint32_t alignment = 0;  // 0: the alignment of the type
-        uint32_t width = 1;      // 4 for .v4
+        uint32_t alignment = 0;  // 0 means the alignment of the type
+        uint32_t width = 1;      // the number of elements: 4 for .v4
         bool pointer = false;
         Space pointee = Space::generic;
     };
@@ -48,7 +48,7 @@ class Parser {
     void location();
     [[nodiscard]] SourceLine written(SourceLine line) const;
     void alias();
-    void linked();  // an optional linkage directive, then a function or variables
+    void linked();  // Parses an optional linkage directive, and then a function or variables
     void module_variables(Space space, bool external);
     void function(bool entry);
     void function_directives(Function& function);
@@ -92,20 +92,24 @@ class Parser {
 
     Module& module_;
     Tokens tokens_;
-    std::unordered_map<std::string_view, size_t> functions_;  // index in Module::functions
-    std::unordered_map<std::string_view, size_t> variables_;  // index in Module::variables
-    std::vector<std::string_view> unknown_names_;             // checked at the end of the module
-    uint64_t padding_ = 0;  // zeros that initializers omitted, in all
+    // The index in Module::functions of each function.
+    std::unordered_map<std::string_view, size_t> functions_;
+    // The index in Module::variables of each variable.
+    std::unordered_map<std::string_view, size_t> variables_;
+    // These names are checked at the end of the module.
+    std::vector<std::string_view> unknown_names_;
+    uint64_t padding_ = 0;  // the number of zeros that all initializers together omitted
 
-    // State of the function whose body is being parsed.
+    // The state of the function whose body is being parsed.
     Function* function_ = nullptr;
     Scopes scopes_;
     SourceLine source_;
     SourceLine written_;  // see Instruction::written
-    // For inlined code, the place of the call: (file, line, column) of a .loc -> its inlined_at.
+    // Where code was inlined. The key is the (file, line, column) of a .loc, and the value is its
+    // inlined_at.
     std::map<std::tuple<uint32_t, uint32_t, uint32_t>, SourceLine> call_sites_;
     std::string_view opcode_;
-    std::unordered_set<std::string_view> call_targets_;  // names of .calltargets lists
+    std::unordered_set<std::string_view> call_targets_;  // the names of .calltargets lists
     uint64_t total_registers_ = 0;
 };
 

@@ -20,8 +20,8 @@ namespace coalesce::ptx {
 struct Binding {
     enum class Kind : uint8_t { none, reg, variable, parameter };
     Kind kind = Kind::none;
-    uint32_t index = 0;  // in Function::registers or Function::variables
-    uint32_t width = 1;  // a vector register .v4 is four consecutive registers
+    uint32_t index = 0;  // an index into Function::registers or Function::variables
+    uint32_t width = 1;  // The number of consecutive registers. A vector register .v4 has four.
 };
 
 // A name that may be a label. If it is one, `operand` becomes a label, or `target` is set.
@@ -29,7 +29,8 @@ struct Reference {
     std::string_view name;
     Operand* operand = nullptr;
     uint32_t* target = nullptr;
-    bool only_label = false;  // in a branch, where any name that is not a label is an error
+    // The name is used in a branch. There, any name that is not a label is an error.
+    bool only_label = false;
 };
 
 class Scopes {
@@ -40,7 +41,7 @@ class Scopes {
     std::vector<Reference> close();
     [[nodiscard]] size_t depth() const { return scopes_.size(); }
 
-    // These return false if the name is already declared in this scope.
+    // The three functions return false if the name is already declared in this scope.
     bool bind(std::string_view name, const Binding& binding);
     bool bind_range(std::string_view prefix, uint32_t count, const Binding& first);
     bool define_label(std::string_view name, uint32_t target);

@@ -2,8 +2,8 @@
 // (movmatrix; MOVM).
 //
 // METHOD
-// The fragments of a tile are gathered into arrays (matrix_fragments.hpp), multiplied there
-// (matrix_arithmetic.hpp), and the result is scattered.
+// The fragments of a tile are gathered into arrays (matrix_fragments.hpp). The product is computed
+// in these arrays (matrix_arithmetic.hpp). Then the result is scattered to the registers.
 #include <cstring>
 
 #include "sim/matrix_arithmetic.hpp"
@@ -25,7 +25,7 @@ void multiply(Warp& w, const Op& op) {
         Tile& t = tiles[n];
         gather(w, x.a + n * x.a_step, x.a_count, bits_of(x.a_type), halves, t.a);
         gather(w, x.b + n * x.b_step, x.b_count, bits_of(x.b_type), false, t.b);
-        if (!halves) {  // the lower rows are computed and not used
+        if (!halves) {  // the lower rows are computed, but not used
             for (auto& row : t.a) std::fill_n(row + 8, 8, 0u);
             std::memset(t.c, 0, sizeof t.c);
         }
@@ -95,9 +95,9 @@ void multiply_doubles(Warp& w, const Op& op) {
     }
 }
 
-// m8n8k4 of halves: lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3 compute a product of their own.
-// Only compute capability 7.0 has tensor cores for it. For other GPUs, ptxas uses float
-// multiplications.
+// m8n8k4 of halves: four independent groups of lanes each compute their own product. Group q has
+// lanes 4q to 4q + 3 and 16 + 4q to 16 + 4q + 3. Only compute capability 7.0 has tensor cores for
+// this. For other GPUs, ptxas uses float multiplications.
 void multiply_in_floats(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];
@@ -105,7 +105,7 @@ void multiply_in_floats(Warp& w, const Op& op) {
         return half_to_float(
             uint16_t(w.lanes<const uint32_t>(registers[i / 2])[lane] >> (i % 2 * 16)));
     };
-    // The row and column of element i of c or d.
+    // Returns the row and the column of element i of c or d.
     const auto place = [](Element type, int lane, int i) {
         const int lower = lane < 16 ? 0 : 4;
         if (type == Element::f16) return std::pair{lane % 4 + lower, i};
@@ -161,7 +161,8 @@ void multiply_in_floats(Warp& w, const Op& op) {
     }
 }
 
-// movmatrix: in a matrix of 8 x 8 16-bit elements, lane 4g + t has (g, 2t) and (g, 2t + 1).
+// movmatrix transposes a matrix of 8 x 8 elements with 16 bits. Lane 4g + t has the elements (g,
+// 2t) and (g, 2t + 1).
 void transpose(Warp& w, const Op& op) {
     must_be_whole(w, op);
     const Matrices& x = w.block->program->matrices[op.get<MatrixOperand>().index];

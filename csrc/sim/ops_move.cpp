@@ -146,8 +146,9 @@ void is_explicit_cluster(Warp& w, const Op& op) {
     d = (d & ~w.mask) | (w.block->launch->explicit_cluster ? w.mask : 0);
 }
 
-// mapa: converts an address in shared memory to the same address in the block of rank b. In PTX,
-// the upper byte of a shared address is 0 for the block itself; for other blocks it is rank + 1.
+// mapa converts an address in shared memory to the same address in the block of rank b. In PTX, the
+// upper byte of a shared-memory address is 0 for the block itself. For other blocks, it is their
+// rank + 1.
 template <class T>
 void map_to_rank(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
@@ -159,7 +160,7 @@ void map_to_rank(Warp& w, const Op& op) {
     });
 }
 
-// getctarank: the rank of the block whose shared memory contains the address.
+// getctarank returns the rank of the block whose shared memory contains the address.
 template <class T>
 void rank_of_address(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
@@ -170,12 +171,12 @@ void rank_of_address(Warp& w, const Op& op) {
     });
 }
 
-// A mask of the lowest `bits` bits.
+// Returns a mask of the lowest `bits` bits.
 template <class Part, int bits>
 inline constexpr Part low = Part(Part(~Part{0}) >> (8 * sizeof(Part) - bits));
 
-// mov.b64 {lo, hi}, d and similar: splits operand[4] into elements. Lanes of 8-bit elements have 16
-// bits, as in all 8-bit registers.
+// mov.b64 {lo, hi}, d and similar: splits operand[4] into elements. Registers for 8-bit elements
+// have 16 bits per lane, as everywhere.
 template <class Whole, class Part, int bits = 8 * sizeof(Part)>
 void unpack(Warp& w, const Op& op) {
     const Whole* s = w.lanes<const Whole>(op.operand[4]);
@@ -216,7 +217,7 @@ void add_constant(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? T(a[i] + by) : d[i];
 }
 
-// isspacep.const: whether the address is in a module variable that cannot be written.
+// isspacep.const tests if the address is in a module variable that cannot be written.
 void is_constant(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
     LaneMask value = 0;
@@ -229,7 +230,8 @@ void is_constant(Warp& w, const Op& op) {
 
 constexpr uint64_t above_windows = shared_window + cluster_window_bytes;
 
-// isspacep: whether the address is in a window, or above all windows if `start` is 0.
+// isspacep tests if the address is in a window. If `start` is 0, it tests if the address is above
+// all windows.
 void is_in_window(Warp& w, const Op& op) {
     const uint64_t* a = w.lanes<const uint64_t>(op.operand[1]);
     const auto [start, bytes] = op.get<AddressWindow>();
@@ -371,7 +373,7 @@ Handler select_resize(Type from, uint32_t to_bytes) {
     });
 }
 
-// An address in the frame's local memory.
+// Computes an address in the frame's local memory.
 void local_address(Warp& w, const Op& op) {
     const auto& at = op.get<LocalAddress>();
     const uint64_t address = w.current.frame.local + at.offset;

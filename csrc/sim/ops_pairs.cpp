@@ -12,7 +12,8 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// Converts a pair to a register with 64 bits per lane, and back.
+// Converts a pair of 32-bit registers to one register with 64 bits per lane. The next function does
+// the opposite.
 void join_pair(Warp& w, const Op& op) {
     uint64_t* d = w.lanes<uint64_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -36,7 +37,8 @@ void pair_sign(Warp& w, const Op& op) {
     for (int i = next_register; i < 2 * next_register; ++i) d[i] = (a[i] & keep) ^ flip;
 }
 
-// The sum of high:low and the pair c. Computing with words is faster than with 64-bit values.
+// Returns the sum of high:low and the pair c. It computes with 32-bit words, which is faster than
+// with 64-bit values.
 inline uint64_t add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
     const uint32_t sum = low + c[i];
     return sum | uint64_t{high + c[next_register + i] + (sum < low)} << 32;
@@ -45,7 +47,7 @@ inline uint64_t add_words(uint32_t low, uint32_t high, const uint32_t* c, int i)
 template <class T>
 using wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
 
-// pair d = a * b + pair c
+// Pair d = a * b + pair c.
 template <class T>
 void multiply_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
@@ -57,7 +59,8 @@ void multiply_wide(Warp& w, const Op& op) {
     });
 }
 
-// pair d = (a << by) + pair b: an index times the size of an element, plus the start of an array
+// Pair d = (a << by) + pair b. Here a is an index, 1 << by the size of an element, and b the start
+// of an array.
 template <class T>
 void shift_add_wide(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
@@ -68,7 +71,7 @@ void shift_add_wide(Warp& w, const Op& op) {
     });
 }
 
-// pair d = a * b + pair c; operand 4 is the carry out, 5 the carry in.
+// Pair d = a * b + pair c. Operand 4 is the carry out, and operand 5 the carry in.
 template <class T>
 void multiply_wide_carry(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
@@ -108,8 +111,8 @@ void fma_f64(Warp& w, const Op& op) {
     });
 }
 
-// DSETP.MIN, .MAX: predicate d: whether a is the extreme; predicate e: whether both are NaNs. Both
-// are combined with predicate 4.
+// DSETP.MIN and DSETP.MAX. Predicate d is set if a is the minimum or maximum. Predicate e is set if
+// both operands are NaNs. Both are combined with predicate 4.
 template <bool greatest>
 void first_is_extreme(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
@@ -127,7 +130,7 @@ void first_is_extreme(Warp& w, const Op& op) {
     store(w, op.operand[1], neither & with);
 }
 
-// Predicate d: whether the address in pair a is in a window.
+// Predicate d is set if the address in pair a is in a window.
 void in_window(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const auto [start, bytes] = op.get<AddressWindow>();
@@ -136,7 +139,7 @@ void in_window(Warp& w, const Op& op) {
     store(w, op.operand[0], m);
 }
 
-// The sum of pair a and the word or pair b.
+// Returns the sum of pair a and b. b is a word or a pair.
 template <bool of_pairs>
 void add_to_pair(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -148,9 +151,9 @@ void add_to_pair(Warp& w, const Op& op) {
         put_pairs(w, op.operand[0], [=](int i) { return add_words(b[i], 0, a, i); });
 }
 
-// ATOMS.CAST.SPIN: stores c if memory contains b, and returns in d whether it did. If several lanes
-// access the same bank, only the first lane is served (for pairs, within each half of the warp).
-// The others must repeat the instruction.
+// ATOMS.CAST.SPIN: stores c if memory contains b, and sets d if it did. If several lanes access the
+// same bank, only the first of them succeeds. For pairs, this holds within each half of the warp.
+// The other lanes must repeat the instruction.
 template <class T>
 void try_to_swap(Warp& w, const Op& op, const Resolved& r) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);

@@ -56,7 +56,7 @@ struct square_root {
     }
 };
 
-// d = F(a, b, c), rounded as the payload specifies. If an operand is missing, a is passed instead.
+// d = F(a, b, c), rounded as the payload specifies. F gets operand a in place of missing operands.
 template <class F, class T>
 void rounded(Warp& w, const Op& op) {
     const auto source = [&](int n) {
@@ -70,7 +70,7 @@ void rounded(Warp& w, const Op& op) {
                     : round == Round::rm ? FE_DOWNWARD
                                          : FE_UPWARD);
     for_each_lane(w.mask, [&, saturates = saturates](int i) {
-        // Volatile, so that the compiler neither folds nor moves these operations.
+        // The values are volatile, so that the compiler neither folds nor moves these operations.
         const volatile T x = in(a[i]), y = in(b[i]), z = in(c[i]);
         T r = in(F::of(T(x), T(y), T(z)));
         if (saturates) r = r > 0 ? (r < 1 ? r : T(1)) : T(0);

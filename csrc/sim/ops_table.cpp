@@ -6,7 +6,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// Integers, floating-point numbers and halves share instruction names; each kind has its own file.
+// Arithmetic on integers, floating-point numbers and halves has the same instruction names. Each
+// kind has a file of its own.
 Selection select_arithmetic(const Request& in, Modifiers& m) {
     switch (m.type()) {
         case ptx::Type::f32:
@@ -48,7 +49,8 @@ constexpr OpTable op_table = {{
 
 }  // namespace
 
-// By Watch. The linker fills these in; no code runs to make them.
+// The index is a value of Watch. The compiler and the linker fill the table, so no code runs at the
+// start.
 constinit const Engine engines[3] = {{&op_table, memory_handlers<Watch::nothing>()},
                                      {&op_table, memory_handlers<Watch::accesses>()},
                                      {&op_table, memory_handlers<Watch::faults>()}};

@@ -20,8 +20,8 @@ inline M read(const std::byte* p) {
     return value;
 }
 
-// Loads V elements of type M per lane into operands 0 to V-1. R is the type of a register's lane.
-// It is at least as wide as M; values are extended according to M's sign.
+// Loads V elements of type M per lane into operands 0 to V-1. R is the type of a register in one
+// lane. R is at least as wide as M. Values are extended with the sign of M.
 template <class M, class R, int V>
 void load(Warp& w, const Op& op, const Resolved& r) {
     for (int v = 0; v < V; ++v) {
@@ -122,7 +122,8 @@ Mover by_memory_type(Type type, uint32_t register_bytes, int elements) {
     }
 }
 
-// The new value in memory for each atomic, from the old value m and the operands (PTX ISA, "atom").
+// The following structs compute the new value in memory for each atomic. They get the old value m
+// and the operands (PTX ISA, "atom").
 struct add {
     template <class T>
     static T of(T m, T b, T) {
@@ -215,8 +216,8 @@ struct Word<8> {
     using type = uint64_t;
 };
 
-// Executes the lanes one after another. Operand 0 receives the old value (optional); 1 is b, 2 is
-// c.
+// Executes the atomic for one lane after another. Operand 0 is optional and receives the old value.
+// Operand 1 is b, and operand 2 is c.
 template <class F, class T>
 void atomic(Warp& w, const Op& op, const Resolved& r) {
     using U = typename Word<sizeof(T)>::type;

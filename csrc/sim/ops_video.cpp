@@ -21,7 +21,7 @@ struct sub {
     static int32_t of(int32_t a, int32_t b) { return a - b; }
 };
 struct average {
-    // halves are rounded away from zero
+    // A result that ends in .5 is rounded away from zero.
     static int32_t of(int32_t a, int32_t b) { return (a + b + (a + b >= 0)) >> 1; }
 };
 struct difference {
@@ -36,7 +36,7 @@ struct maximum {
 
 enum class Then : uint8_t { merge, saturate, accumulate };
 
-// Elements of type S in the sources, results of type D. The results are packed, clamped and packed,
+// Applies F to elements of type S. The results have type D. They are packed, or clamped and packed,
 // or added to c.
 template <class F, class D, class S, Then then>
 struct elements {
@@ -73,7 +73,8 @@ Handler by_signs(Type d, Type a, Type b, Then then) {
                           : by_result<F, Signed, Unsigned, Unsigned>(d, then);
 }
 
-// vset2, vset4: 1 for each pair of elements for which the comparison is true, packed or added to c.
+// vset2 and vset4: the result is 1 for each pair of elements for which the comparison is true. The
+// results are packed or added to c.
 template <class A, class B, bool accumulate>
 void compare_elements(Warp& w, const Op& op) {
     const uint8_t relations = op.get<ComparisonOperand>().relations;

@@ -40,7 +40,7 @@ inline LaneMask members(Warp& w, Locator at) {
     return w.lanes<const uint32_t>(at)[std::countr_zero(w.mask)] & w.mask;
 }
 
-// vote d, p, members.
+// vote d, p, members. Operand 0 is the result d, and p a predicate of each lane.
 void vote(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     LaneMask p = w.predicate(op.operand[1]);
@@ -60,7 +60,7 @@ void vote(Warp& w, const Op& op) {
     }
 }
 
-// match d, a, members: the lanes that have the same value as this lane.
+// match.any d, a, members. The result is the mask of lanes with the same value as this lane.
 template <class T>
 void match_any(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
@@ -73,7 +73,8 @@ void match_any(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) { d[i] = found[i]; });
 }
 
-// match d|p, a, members: all lanes, if all have the same value.
+// match.all d|p, a, members. If all lanes have the same value, the result is the mask of all
+// members.
 template <class T>
 void match_all(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[3]);
@@ -141,7 +142,7 @@ void active_mask(Warp& w, const Op& op) {
     for_each_lane(mask, [&](int i) { d[i] = mask; });
 }
 
-// elect d|p, members: the first of the members.
+// elect d|p, members. It elects the first of the members.
 void elect(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     const uint32_t leader = uint32_t(std::countr_zero(among ? among : w.mask));

@@ -22,13 +22,14 @@ std::string readable(const std::string& name) {
     std::string plain = ptx::demangled(name);
     if (plain == name) return name;
     plain = plain.substr(0, plain.find('('));
-    plain = plain.substr(0, plain.find("[abi:"));  // version tags that Numba adds
+    plain = plain.substr(0, plain.find("[abi:"));  // Numba adds version tags to names
     // The name of a template instance starts with the type of its result.
     const size_t space = plain.find(' ');
     return space < plain.find('<') ? plain.substr(space + 1) : plain;
 }
 
-// Notes what the instruction requires of a launch: the heap, a cooperative grid, clusters.
+// Notes whether the instruction requires something of the launch: the heap, a cooperative grid, or
+// clusters.
 static void note_needs(Program& program, const ptx::Module& module, const ptx::Instruction& in) {
     const std::string_view called = callee_name(in), opcode = in.opcode;
     if ((called == "malloc" || called == "free") && !has_body(module, called))

@@ -10,7 +10,7 @@ namespace {
 using ptx::Operand;
 using ptx::Type;
 
-// How often instructions use a register's bits as each kind of value.
+// Counts how often instructions use a register's bits as each kind of value.
 struct Uses {
     uint32_t of_float = 0, of_signed = 0, of_unsigned = 0, of_half = 0;
 };
@@ -28,7 +28,7 @@ void note(Uses& uses, Type declared, Type used) {
     if (is_unsigned(used)) ++uses.of_unsigned;
 }
 
-// The type of operand `n` of an instruction.
+// Returns the type of operand `n` of an instruction.
 Type type_of_operand(const ptx::Instruction& in, size_t n) {
     std::vector<Type> types;
     for (const std::string_view m : in.modifiers) {
@@ -47,7 +47,7 @@ Type signed_of_size(uint32_t bytes) {
     return bytes == 1 ? Type::s8 : bytes == 2 ? Type::s16 : bytes == 4 ? Type::s32 : Type::s64;
 }
 
-// The type of a register's values, from its declaration and its uses.
+// Returns the type of a register's values. It follows from the declaration and the uses.
 Type meaning(Type declared, const Uses& uses) {
     const bool by_width = declared == Type::b8 || declared == Type::b16 || declared == Type::b32 ||
                           declared == Type::b64;
@@ -95,7 +95,7 @@ FunctionRegisters describe_registers(const ptx::Function& function, const ptx::C
             if (o.kind == Operand::Kind::f32 || o.kind == Operand::Kind::f64) {
                 if (copied >= 0) ++uses[size_t(copied)].of_float;
             }
-            // The copied values: the first two operands, or three for selp.
+            // Only the first two operands are copied values, or the first three for selp.
             if (o.kind != Operand::Kind::reg || o.reg < 0 || n > (in.opcode == "selp" ? 2u : 1u))
                 continue;
             if (registers[size_t(o.reg)].type == Type::pred) continue;

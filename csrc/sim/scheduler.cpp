@@ -26,7 +26,7 @@ int32_t new_join(Warp& w, const Join& join) {
 
 }  // namespace
 
-// If all pending lanes have arrived, the path of the join continues. Returns whether the join is
+// If all pending lanes have arrived, the path of the join continues. Returns true if the join is
 // gone.
 bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
@@ -52,8 +52,8 @@ void arrive(Warp& w, int32_t at, LaneMask lanes) {
 
 namespace {
 
-// The join for lanes of the running path that diverge now and reconverge at `meeting`. Lanes may
-// leave a loop one after another; they share one join.
+// Returns the join for lanes of the running path that diverge now and reconverge at `meeting`.
+// Lanes may leave a loop one after another. Then they share one join.
 int32_t join_at(Warp& w, uint32_t meeting) {
     const int32_t current = w.current.join;
     if (meeting == no_op) return current;
@@ -64,9 +64,9 @@ int32_t join_at(Warp& w, uint32_t meeting) {
     return new_join(w, {meeting, w.current.mask, 0, current, w.current.frame, false});
 }
 
-// Chooses the position of the registers for a called function. Paths in the same function share a
-// frame, because each has its own lanes of every register. A path in another function uses these
-// bytes with another layout, so the frames must not overlap.
+// Returns the position of the registers for a called function. Paths in the same function share a
+// frame, because each path has its own lanes of every register. A path in another function uses
+// these bytes with another layout. So the frames of different functions must not overlap.
 uint32_t place_frame(const Warp& w, uint32_t function, uint32_t lowest) {
     const Program& program = *w.block->program;
     const uint32_t depth = w.current.frame.depth + 1;
@@ -137,8 +137,8 @@ void place(Warp& w, const Path& path) {
         const Join& join = w.joins[size_t(path.join)];
         if (!join.call && join.pc == path.pc) return arrive(w, path.join, path.mask);
     }
-    // Lanes that reach the same op from different branches continue together, except in machine
-    // code.
+    // Lanes that reach the same op from different branches continue together. In machine code, they
+    // do not.
     for (Path& p : w.paths) {
         if (w.block->program->conventions.explicit_reconvergence) break;
         if (p.pc == path.pc && p.join == path.join && p.wait == Wait::none &&
@@ -200,8 +200,8 @@ void leave(Warp& w) {
     }
     for (int32_t j = w.current.join; j >= 0; j = w.joins[size_t(j)].parent)
         w.joins[size_t(j)].pending &= ~lanes;
-    // Lanes at the innermost join may have waited only for these lanes. A join without waiting
-    // lanes is gone, and then the next join may be complete.
+    // The lanes at the innermost join may have waited only for these lanes. If no lanes wait at a
+    // join, it is removed. Then the next outer join may be complete.
     for (int32_t j = w.current.join; j >= 0;) {
         const Join join = w.joins[size_t(j)];
         if (!settle(w, j) || join.arrived) break;
@@ -264,7 +264,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(address[i] == first) << i; });
     if (same != w.current.mask) {
-        // The other lanes execute this op again. All reconverge after it.
+        // The other lanes execute this op again. All of them reconverge after it.
         const int32_t join = join_at(w, at + 1);
         Path others = w.current;
         others.join = join;
@@ -315,8 +315,9 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(here, [&](int i) { same |= LaneMask(masks[i] == named) << i; });
     if (same != here) {
-        // There are several groups, such as the tiles of a warp. Each executes the op separately.
-        // After WARPSYNC.EXCLUSIVE, each continues separately until the next BSYNC.
+        // There are several groups of lanes, such as the tiles of a warp. Each group executes the
+        // op separately. After WARPSYNC.EXCLUSIVE, each group continues separately until the next
+        // BSYNC.
         const bool splits = splits_groups(op);
         const int32_t join = splits ? w.current.join : join_at(w, at + 1);
         Path others = w.current;
@@ -334,7 +335,7 @@ bool gather(Warp& w, const Op& op, uint32_t at) {
     const auto is_warp_barrier = [](const Op& o) {
         return operation(o.code).has(trait::warp_barrier);
     };
-    const bool any_place = is_warp_barrier(op);  // lanes may wait at different instructions
+    const bool any_place = is_warp_barrier(op);  // the lanes may wait at different instructions
     for (const Path& p : w.paths) {
         if (p.wait != Wait::lanes) continue;
         const bool same = p.pc == at && p.frame.registers == w.current.frame.registers;
@@ -367,7 +368,7 @@ void release(Warp& w) {
             p.wait = Wait::none;
             if (w.block->program->conventions.explicit_reconvergence && p.pc == w.current.pc &&
                 p.join == w.current.join) {
-                w.current.mask |= p.mask;  // WARPSYNC makes them reconverge
+                w.current.mask |= p.mask;  // WARPSYNC makes these lanes reconverge
                 continue;
             }
             ++p.pc;

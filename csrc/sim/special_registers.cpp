@@ -43,7 +43,7 @@ Special special_named(std::string_view name) {
         {"%dynamic_smem_size", dynamic_shared},
         {"%total_smem_size", total_shared},
         {"%aggr_smem_size", total_shared},
-        // Without clusters, every block is a cluster of its own.
+        // Without clusters, every block forms a cluster of its own.
         {"%clusterid.x", clusterid_x},
         {"%clusterid.y", clusterid_y},
         {"%clusterid.z", clusterid_z},
@@ -59,7 +59,8 @@ Special special_named(std::string_view name) {
         {"%cluster_ctarank", cluster_ctarank},
         {"%cluster_nctarank", cluster_nctarank},
         {"%is_explicit_cluster", is_explicit_cluster},
-        // cooperative_groups.h gets the address of a cooperative launch's workspace from these.
+        // cooperative_groups.h reads the address of a cooperative launch's workspace from these
+        // registers.
         {"%envreg1", grid_workspace_high},
         {"%envreg2", grid_workspace_low},
     };

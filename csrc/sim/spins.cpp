@@ -3,8 +3,8 @@
 // METHOD
 // Such a loop reads memory with strong loads (volatile, acquire, relaxed) or tests an mbarrier, and
 // does not write memory. Another iteration reads the same values until another warp has run.
-// Therefore the loop's backward branch ends the warp's turn. If a loop is classified wrongly, the
-// kernel still runs correctly, only with more turns.
+// Therefore the backward branch of the loop ends the warp's turn. If a loop is wrongly found to be
+// one of these, the kernel still runs correctly, but its warps take more turns.
 #include "sim/program.hpp"
 
 namespace coalesce::sim {
@@ -18,7 +18,7 @@ bool watches(const InstructionInfo& in) {
     return global && in.access == Access::load && in.traits.strong;
 }
 
-// Whether a loop that contains this operation may be a waiting loop.
+// Returns true if a loop with this operation may be a waiting loop.
 bool may_wait(const Op& op, const InstructionInfo& in) {
     switch (op.control) {
         case Control::call:

@@ -16,14 +16,15 @@ using ptx::Module;
 using ptx::Operand;
 
 constexpr uint32_t smallest_dynamic_alignment = 16;
-constexpr uint64_t largest_variable = uint64_t{1} << 32;  // larger variables are refused later
+constexpr uint64_t largest_variable = uint64_t{1} << 32;  // Larger variables are refused later
 
 const Function* body_named(const Module& module, std::string_view name) {
     const Function* f = module.find_function(name);
     return f && !f->external && !f->entry ? f : nullptr;
 }
 
-// In the order of the text: first variables, then each kernel and the functions that it calls.
+// Returns the functions whose address is taken, in the order of the PTX text. First come those in
+// the initial values of variables. Then come those that each kernel and its called functions take.
 std::vector<const Function*> functions_taken(const Module& module) {
     std::vector<const Function*> order;
     const auto add = [&](const Function& f) {
@@ -59,7 +60,7 @@ std::vector<const Function*> functions_taken(const Module& module) {
 std::vector<std::pair<uint64_t, const Function*>> function_addresses(const Module& module) {
     constexpr uint64_t unit = 8;
     std::vector<std::pair<uint64_t, const Function*>> found;
-    uint64_t free = 0;  // functions without machine code get addresses after all others
+    uint64_t free = 0;  // Functions without machine code get addresses after all others
     for (const auto& [_, address] : module.function_addresses) free = std::max(free, address);
     for (const Function* f : functions_taken(module)) {
         const auto known = module.function_addresses.find(f->name);

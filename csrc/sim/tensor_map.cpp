@@ -23,14 +23,14 @@ constexpr ElementInfo elements[map_elements] = {
     {"bfloat16", 2, true},    {"float32_ftz", 4, true}, {"tfloat32", 4, true},
     {"tfloat32_ftz", 4, true}};
 
-constexpr uint64_t mark = 0x70616d726f736e74;  // "tnsormap"
+constexpr uint64_t mark = 0x70616d726f736e74;  // these are the characters "tnsormap"
 constexpr uint32_t largest_box = 256, largest_step = 8;
 
 // The layout that encode() writes.
 struct Layout {
     uint64_t mark, checksum, address;
     uint8_t element, rank, swizzle, nan;
-    uint32_t last[most_dimensions];  // the extents less 1
+    uint32_t last[most_dimensions];  // the extents minus 1
     uint64_t stride[most_dimensions - 1];
     uint16_t box[most_dimensions];
     uint8_t step[most_dimensions];
@@ -40,7 +40,7 @@ static_assert(sizeof(Layout) == tensor_map_bytes);
 
 uint64_t checksum_of(Layout l) {
     l.checksum = 0;
-    uint64_t sum = 0xcbf29ce484222325;  // FNV-1a
+    uint64_t sum = 0xcbf29ce484222325;  // the start value of the FNV-1a checksum
     std::byte bytes[sizeof l];
     std::memcpy(bytes, &l, sizeof l);
     for (const std::byte b : bytes) sum = (sum ^ uint64_t(b)) * 0x100000001b3;
@@ -51,8 +51,9 @@ std::string numbered(const char* what, uint32_t dimension, const std::string& wr
     return std::string(what) + " " + std::to_string(dimension) + " of the tensor map " + wrong;
 }
 
-// float32 rounded to TF32, as copies do: to the nearest number, a tie to even
-// (csrc/kernels/layout/03_tf32_rest.cu). That a NaN keeps its upper bits is not recorded.
+// Rounds a float32 to TF32 as copies do: to the nearest number, ties to even (recorded by
+// csrc/kernels/layout/03_tf32_rest.cu). It is assumed, but not recorded, that a NaN keeps its upper
+// bits.
 uint32_t to_tf32(uint32_t bits) {
     if ((bits & 0x7fffffffu) > 0x7f800000u) return bits & 0xffffe000u;
     return (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000u;
@@ -84,7 +85,7 @@ uint64_t TensorMap::rows() const {
     return count;
 }
 
-// CUDA driver API, "cuTensorMapEncodeTiled".
+// The rules are those of the CUDA driver API, "cuTensorMapEncodeTiled".
 std::string problem(const TensorMap& map) {
     if (map.rank < 1 || map.rank > most_dimensions)
         return "a tensor map has 1 to 5 dimensions; got " + std::to_string(map.rank);

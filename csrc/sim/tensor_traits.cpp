@@ -1,8 +1,8 @@
 // The cost of tensor core instructions, by opcode.
 //
-// The cycles are those of sm__pipe_tensor_cycles_active on an H200, compute capability 9.0, for one
-// instruction (tests/data/mma_counters_h200.json). Machine code for other GPUs is not executed
-// here.
+// The cycles are those of the metric sm__pipe_tensor_cycles_active for one instruction. They were
+// recorded on an H200, compute capability 9.0 (tests/data/mma_counters_h200.json). Machine code for
+// other GPUs is not executed here.
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -42,9 +42,9 @@ TensorSource source_named(std::string_view part) {
     return part == "e4m3" || part == "e5m2" ? fp8 : none;
 }
 
-// mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32: the second type is the type of a. If a holds
-// halves, wmma.mma names only the types of d and c. wgmma names d, a and b; each of its four warps
-// computes a part.
+// In mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, the second type is the type of a. If a
+// holds halves, wmma.mma names only the types of d and c. wgmma names the types of d, a and b. Each
+// of its four warps computes a part.
 void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
     std::vector<std::string_view> types;
     for (const std::string_view p : parts) {
@@ -64,7 +64,7 @@ void read_ptx(Traits& t, const std::vector<std::string_view>& parts) {
 void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
     using enum TensorSource;
     if (parts.size() < 2) return;
-    // "16816", "168256", "8816", "16x8x4"
+    // The forms are "16816", "168256", "8816" and "16x8x4".
     std::string_view shape = parts[1];
     const uint32_t m = shape.starts_with("16") ? 16 : 8;
     shape.remove_prefix(std::min<size_t>(shape.size(), m == 16 ? 2 : 1));
@@ -92,7 +92,7 @@ void read_machine_code(Traits& t, const std::vector<std::string_view>& parts) {
 
 void read_tensor(Traits& t, std::string_view opcode) {
     const std::vector<std::string_view> parts = parts_of(opcode);
-    if (t.code == OpCode::HFMA2) {  // HFMA2.MMA is executed by tensor cores, too
+    if (t.code == OpCode::HFMA2) {  // Tensor cores also execute HFMA2.MMA
         for (const std::string_view p : parts) {
             if (p == "MMA") t.tensor_cycles = 2;
         }

@@ -22,7 +22,7 @@ constexpr auto rows = [] {
     });
 }();
 
-// The parts of an opcode after its spelling.
+// The parts of an opcode that follow its spelling in ops.inc.
 class Parts {
   public:
     explicit Parts(std::string_view text) {
