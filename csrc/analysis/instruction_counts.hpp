@@ -30,12 +30,12 @@ struct InstructionCounts {
     // Requested bytes. A byte that several lanes of a request share counts only once.
     uint64_t distinct_bytes = 0;
     uint64_t shared_requests = 0;  // the part of `requests` that accesses shared memory
-    uint64_t sourceless =
-        0;  // asynchronous copies in which no lane reads; not included in `requests`
+    // Asynchronous copies in which no lane reads. They are not included in `requests`.
+    uint64_t sourceless = 0;
     // The following counts are cases in which the hardware's own counts may differ from run to run.
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
-    uint64_t unjoined =
-        0;  // memory: divergences after which lanes may execute it together by chance
+    // For a memory access, the divergences after which lanes may execute it together by chance.
+    uint64_t unjoined = 0;
     // For an atomic, requests with a sector that may be sent in two parts. For a copy that bypasses
     // L1, requests whose addresses are not consecutive.
     uint64_t divided = 0;

@@ -51,8 +51,8 @@ class Walk {
         double clock = 0;
         double unit_free = 0;  // when the load-store unit is free
         std::array<double, Schedule::no_scoreboard + 1> clear{};  // when each scoreboard is clear
-        double copied = 0,
-               group = 0;  // when the last asynchronous copy and the last group are complete
+        // When the last asynchronous copy and the last group of copies are complete.
+        double copied = 0, group = 0;
     };
     // A forward branch that was passed, and whose target is still ahead.
     struct Aside {

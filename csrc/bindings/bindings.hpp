@@ -1,4 +1,4 @@
-// Each area of the extension module has a function here that adds it. module.cpp calls them all.
+// Each function here adds one area to the extension module. module.cpp calls them all.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -28,7 +28,7 @@ using Values = std::vector<std::string>;  // the bytes of each parameter
 
 cuda::Stream stream_of(uint64_t handle) { return reinterpret_cast<cuda::Stream>(handle); }
 
-// A contiguous Python buffer that is held for a scope.
+// Holds a contiguous Python buffer until the end of the scope.
 class Buffer {
   public:
     Buffer(const py::object& object, bool writable) {
@@ -45,8 +45,8 @@ class Buffer {
     Py_buffer view_{};
 };
 
-// The addresses of the values, as a launch needs them. The values are copied, so that they are
-// aligned even for a double.
+// The addresses of the values, in the form that a launch needs. The values are copied, so that even
+// a double is aligned.
 class Arguments {
   public:
     explicit Arguments(const Values& values) {
@@ -111,8 +111,8 @@ py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned sha
     return py::make_tuple(timing.median_ms, timing.spread, timing.runs);
 }
 
-// A parameter is ("pointer", [names]) or ("scalar", name). A pointer without names accepts any
-// element type. A scalar with an empty name is left to the fallback.
+// Makes a launcher. A parameter is ("pointer", [names]) or ("scalar", name). A pointer without
+// names accepts any element type. The fallback handles a scalar with an empty name.
 py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Triple block,
                        unsigned shared, const py::list& parameters, py::object fallback,
                        std::optional<uint64_t> stream) {

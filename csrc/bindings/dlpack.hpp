@@ -1,5 +1,6 @@
-// DLPack, a protocol for the exchange of arrays between libraries without a copy: the structures of
-// its C interface (version 1), export and import. https://dmlc.github.io/dlpack/latest/c_api.html
+// DLPack is a protocol with which libraries exchange arrays without a copy. This file has the
+// structures of its C interface (version 1), export and import.
+// https://dmlc.github.io/dlpack/latest/c_api.html
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -38,26 +39,26 @@ struct Tensor {
     int32_t dimensions;
     DataType dtype;
     int64_t* shape;
-    int64_t* strides;  // in elements; null: C order
+    int64_t* strides;  // in elements; null means C order
     uint64_t byte_offset;
 };
 
-struct ManagedTensor {  // before version 1, capsule "dltensor"
+struct ManagedTensor {  // the structure before version 1; the capsule is named "dltensor"
     Tensor tensor;
     void* context;
     void (*deleter)(ManagedTensor*);
 };
 
-struct ManagedTensorVersioned {  // capsule "dltensor_versioned"
+struct ManagedTensorVersioned {  // the capsule is named "dltensor_versioned"
     uint32_t major;
     uint32_t minor;
     void* context;
     void (*deleter)(ManagedTensorVersioned*);
-    uint64_t flags;  // bit 0: read-only
+    uint64_t flags;  // bit 0 means read-only
     Tensor tensor;
 };
 
-// The element type of a NumPy typestr without byte order: "f4" is {real, 32, 1}.
+// Returns the element type of a NumPy typestr without byte order: {real, 32, 1} for "f4".
 inline DataType data_type(std::string_view name) {
     const auto bits = static_cast<uint8_t>(8 * std::stoi(std::string(name.substr(1))));
     switch (name.front()) {
@@ -76,7 +77,7 @@ inline DataType data_type(std::string_view name) {
     }
 }
 
-// The reverse of data_type(); empty if NumPy has no such type.
+// Returns the name that data_type() would read. It is empty if NumPy has no such type.
 inline std::string type_name(DataType type) {
     if (type.lanes != 1 || type.bits % 8 != 0) return {};
     const std::string bytes = std::to_string(type.bits / 8);
@@ -98,7 +99,7 @@ inline std::string type_name(DataType type) {
     }
 }
 
-// What an exported tensor keeps alive: its Python array, and its shape.
+// The objects that an exported tensor keeps alive: its Python array, and its shape.
 struct Export {
     pybind11::object owner;
     std::vector<int64_t> shape;
@@ -133,7 +134,7 @@ pybind11::capsule wrap(pybind11::object owner, uint64_t address, std::vector<int
                        0};
     managed->context = kept.release();
     managed->deleter = drop<Managed>;
-    // A consumer renames the capsule and then calls the deleter itself.
+    // A consumer renames the capsule. After that, the consumer calls the deleter itself.
     return pybind11::reinterpret_steal<pybind11::capsule>(
         PyCapsule_New(managed.release(), name, [](PyObject* capsule) {
             for (const char* unused : {"dltensor", "dltensor_versioned"})
@@ -161,9 +162,9 @@ inline pybind11::capsule export_array(pybind11::object owner, uint64_t address,
     return capsule;
 }
 
-// Reads a producer's capsule as a dict: address, shape, strides (bytes or None), dtype ("f4"),
-// device (type, id), read_only. The caller must keep the producer's array alive. The capsule stays
-// unchanged; its own destructor releases it.
+// Reads a producer's capsule. Returns a dict: address, shape, strides (bytes or None), dtype
+// ("f4"), device (type, id), read_only. The caller must keep the producer's array alive. The
+// capsule does not change, and its own destructor releases it.
 inline pybind11::dict import_array(const pybind11::object& capsule) {
     namespace py = pybind11;
     const Tensor* tensor = nullptr;

@@ -19,7 +19,7 @@ void add_errors(py::module_& m) {
     py::register_exception<LaunchError>(m, "LaunchError", base);
     py::register_exception<DeviceUnavailable>(m, "DeviceUnavailable", base);
     py::register_exception<MemoryFault>(m, "MemoryFault", base);
-    // Replaces pybind11's own translations, whose messages are only the names of types.
+    // This replaces pybind11's own translations, whose messages are only the names of types.
     py::register_exception_translator([](std::exception_ptr error) {
         try {
             if (error) std::rethrow_exception(error);

@@ -1,9 +1,9 @@
 // Releases the interpreter's lock (GIL) during long C++ calls, and acquires it again.
 //
-// A thread may outlive the interpreter (a daemon thread at exit). If it then requests the lock,
-// Python ends the thread by unwinding its stack. No destructor may be on this path: pybind11's own
-// guards would end the process with "terminate called". The guards here wait for the end of the
-// process.
+// A thread may outlive the interpreter, for example a daemon thread at exit. If it then requests
+// the lock, Python ends the thread by unwinding its stack. If the stack has destructors such as
+// those of pybind11's own guards, the process ends with "terminate called". The guards here wait
+// for the end of the process instead.
 #pragma once
 
 #include <Python.h>
@@ -14,7 +14,7 @@
 
 namespace coalesce::bindings {
 
-// Releases the lock for a scope.
+// Releases the lock until the end of the scope.
 class ReleasedGil {
   public:
     ReleasedGil() : outer_(innermost()), state_(PyEval_SaveThread()) { innermost() = this; }
@@ -45,7 +45,8 @@ class ReleasedGil {
     PyThreadState* state_;
 };
 
-// Acquires the lock for a scope inside the scope of a ReleasedGil of the same thread.
+// Acquires the lock until the end of the scope. It is used within the scope of a ReleasedGil of the
+// same thread.
 class HeldGil {
   public:
     HeldGil() { ReleasedGil::innermost()->take(); }

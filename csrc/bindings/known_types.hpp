@@ -19,7 +19,7 @@ class KnownTypes {
     enum class Kind : uint8_t { other, device_array, cupy, torch };
 
     static KnownTypes& get() {
-        // Never destroyed, because the interpreter may end later.
+        // The cache is never destroyed, because the interpreter may end later.
         static auto* types = new KnownTypes;
         return *types;
     }
@@ -27,7 +27,7 @@ class KnownTypes {
     void add_numpy_scalar(PyTypeObject* type, int code) { scalars_.push_back({type, code}); }
     void set_device_array(PyTypeObject* type) { arrays_.push_back({type, Kind::device_array}); }
 
-    // The element type of a NumPy scalar class, or -1.
+    // Returns the code of the element type of a NumPy scalar class, or -1 if it is another class.
     [[nodiscard]] int numpy_scalar(const PyTypeObject* type) const {
         for (const auto& [known, code] : scalars_)
             if (known == type) return code;
@@ -51,7 +51,8 @@ class KnownTypes {
         return kind;
     }
 
-    // The mask of a dtype object (NumPy's or torch's) from its text: "float32", "torch.float32".
+    // Returns the mask of a dtype object of NumPy or torch. The text of the object names the type:
+    // "float32", "torch.float32".
     ScalarMask mask_of(PyObject* dtype) {
         for (const auto& [known, mask] : dtypes_)
             if (known == dtype) return mask;

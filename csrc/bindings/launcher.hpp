@@ -1,12 +1,12 @@
 // `kernel[grid, block]` on a GPU: a callable that turns Python arguments into a launch.
 //
 // METHOD
-// The driver needs about 2 microseconds for a launch, so the code before it should not need much
-// more. Therefore a Launcher is a plain C type with the vectorcall protocol. It handles only the
-// common case: each array is a DeviceArray, a CuPy array or a PyTorch tensor on this GPU with the
-// type of its parameter, and each scalar has exactly the type of its parameter. At the first other
-// argument, the launcher passes the whole call to `fallback`, a Python function that copies and
-// converts arguments and explains errors. This is possible because nothing has been launched yet.
+// The driver needs about 2 microseconds for a launch. The code before it should not need much more.
+// Therefore a Launcher is a plain C type with the vectorcall protocol. It handles only the common
+// case. Each array is a DeviceArray, a CuPy array or a PyTorch tensor on this GPU with the type of
+// its parameter. Each scalar has exactly the type of its parameter. If an argument differs, the
+// launcher passes the whole call to `fallback`. This Python function copies and converts arguments
+// and explains errors. It can do so because nothing has been launched yet.
 //
 // Other libraries are never imported. Their arrays are recognized by the module of their type, and
 // only public attributes are used. The launch uses the requested stream, or the current stream of
@@ -36,17 +36,19 @@ namespace coalesce::bindings {
 // One parameter of a kernel.
 struct LauncherParameter {
     bool pointer = false;
-    ScalarMask accepted =
-        0;  // for a pointer, its element types; for a scalar, its type, or 0 for the fallback
+    // For a pointer, the element types that it accepts. For a scalar, its type. 0 means that the
+    // fallback must handle the scalar.
+    ScalarMask accepted = 0;
 };
 
 struct LaunchPlan {
     std::shared_ptr<cuda::Function> function;
     cuda::Geometry geometry;
     std::vector<LauncherParameter> parameters;
-    // The requested stream; if none, the current stream of the arrays' library.
+    // The requested stream. If there is none, the launcher uses the current stream of the arrays'
+    // library.
     std::optional<uint64_t> stream;
-    bool one_gpu = true;  // the process has one GPU, so all arrays are on it
+    bool one_gpu = true;  // whether the process has only one GPU, which holds all arrays
 };
 
 struct LauncherObject {
@@ -57,7 +59,7 @@ struct LauncherObject {
 
 namespace launcher {
 
-// Names of attributes, interned once.
+// The names of attributes. They are interned once.
 struct Names {
     PyObject* address = PyUnicode_InternFromString("_address");
     PyObject* code = PyUnicode_InternFromString("_code");
@@ -79,7 +81,7 @@ struct Names {
     }
 };
 
-// A reference that is owned for a scope; null after a failed call.
+// A reference that this object owns until the end of the scope. It is null after a failed call.
 class Owned {
   public:
     explicit Owned(PyObject* object) : object_(object) {}
@@ -104,7 +106,7 @@ inline bool attribute(PyObject* object, PyObject* name, uint64_t& value) {
     return as_unsigned(found.get(), value);
 }
 
-// The properties of a GPU array that a launch needs, whichever library it is from.
+// The properties of a GPU array that a launch needs, for arrays of all libraries.
 struct Seen {
     uint64_t address = 0;
     uint64_t ordinal = 0;
@@ -148,8 +150,8 @@ inline bool see_torch(PyObject* tensor, const LaunchPlan& plan, Seen& seen) {
     return as_unsigned(device.get(), seen.ordinal);
 }
 
-// The current stream of a library, as a handle. 0 is the legacy default stream, which libraries
-// also call 1.
+// Sets `stream` to the handle of a library's current stream. The handle 0 is the legacy default
+// stream, for which libraries also use 1.
 inline bool current_stream(KnownTypes::Kind library, int ordinal, uint64_t& stream) {
     static PyObject* of_cupy = nullptr;
     static PyObject* of_torch = nullptr;
@@ -212,7 +214,7 @@ inline bool store_scalar(PyObject* argument, ScalarMask accepted, void* value) {
         std::memcpy(value, &narrow, sizeof(narrow));
         return true;
     }
-    // A NumPy scalar consists of an object header and the value, as NumPy's public header declares.
+    // By NumPy's public header, a NumPy scalar consists of an object header and the value.
     if (sizes[code] > 8 || KnownTypes::get().numpy_scalar(type) != code) return false;
     std::memcpy(value, reinterpret_cast<const char*>(argument) + sizeof(PyObject), sizes[code]);
     return true;
@@ -250,7 +252,7 @@ inline bool marshal(const LaunchPlan& plan, PyObject* const* arguments, uint64_t
     if (cupy && torch && stream != second) return false;
     if (torch) stream = second;
     if (plan.stream) {
-        // The requested stream must wait for the arrays' stream, which the fallback does.
+        // The requested stream must wait for the arrays' stream. The fallback does this.
         if ((cupy || torch) && stream != *plan.stream) return false;
         stream = *plan.stream;
     }
@@ -268,7 +270,8 @@ inline PyObject* raise(const char* type, const char* message) {
 }
 
 inline PyObject* call(PyObject* self, PyObject* const* arguments, size_t count, PyObject* names) {
-    constexpr size_t most = 64;  // parameters; kernels with more use the fallback
+    // The largest number of parameters. Kernels with more parameters use the fallback.
+    constexpr size_t most = 64;
     const auto* launcher = reinterpret_cast<LauncherObject*>(self);
     const LaunchPlan& plan = *launcher->plan;
     const size_t given = static_cast<size_t>(PyVectorcall_NARGS(count));
@@ -343,7 +346,7 @@ inline PyTypeObject* type() {
 
 }  // namespace launcher
 
-// Makes a callable. The value of each parameter must fit in 8 bytes, or its `accepted` must be 0.
+// Makes a callable. If a parameter's value does not fit in 8 bytes, its `accepted` must be 0.
 inline pybind11::object make_launcher(LaunchPlan plan, pybind11::object fallback) {
     PyTypeObject* type = launcher::type();
     if (type == nullptr) throw pybind11::error_already_set();

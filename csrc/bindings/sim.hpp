@@ -25,25 +25,27 @@
 
 namespace coalesce::bindings {
 
-// Host memory to which an argument of a launch points.
+// The host memory to which an argument of a launch points.
 struct BufferArgument {
     pybind11::array array;
     std::string name;
     bool writable;
-    pybind11::object undefined = pybind11::none();  // None, or one bool per byte: see sim::Buffer
-    uint64_t offset = 0;  // in bytes, from the start of the array to the kernel's pointer
+    // None, or one bool per byte. See sim::Buffer.
+    pybind11::object undefined = pybind11::none();
+    // The distance in bytes from the start of the array to the pointer that the kernel gets.
+    uint64_t offset = 0;
 };
 
-// The memory of a launch: the live device arrays at their own addresses, and the host arrays among
-// the arguments. Arrays that overlap share one buffer, so that a kernel sees the same memory in
-// both.
+// The memory of a launch. It contains the live device arrays at their own addresses, and the host
+// arrays among the arguments. Arrays that overlap share one buffer, so that a kernel sees the same
+// memory in both.
 class Arguments {
   public:
     explicit Arguments(const pybind11::list& values);
 
     void map_into(sim::AddressSpace& memory);
 
-    // The address of the start of the n-th array.
+    // Returns the address of the start of the n-th array.
     [[nodiscard]] uint64_t address(size_t n) const { return pieces_.at(n).address; }
     [[nodiscard]] uint64_t total_bytes() const { return total_bytes_; }
 
@@ -61,8 +63,9 @@ class Arguments {
     uint64_t total_bytes_ = 0;
 };
 
-// The work of the launching thread while a grid runs: it prints what the kernel printed, checks for
-// Ctrl-C, and reports progress a few times per second. Construct and finish it with the GIL held.
+// The work of the launching thread while a grid runs. It prints the kernel's output, checks for
+// Ctrl-C, and reports progress a few times per second. The GIL must be held during construction and
+// finish().
 class Attendant {
   public:
     Attendant(sim::Launch& launch, pybind11::object progress);
@@ -83,17 +86,17 @@ class Attendant {
     sim::Printed printed_;
 };
 
-// The name of a variable in its declaration: "tile" for "_ZZ5tiledE4tile".
+// Returns the name of a variable in its declaration: "tile" for "_ZZ5tiledE4tile".
 [[nodiscard]] std::string plain_name(const std::string& name);
 
-// A dict of columns, one for each property of the events.
+// Returns a dict of columns, one for each property of the events.
 [[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
                                         sim::Dim3 grid);
 
 // How the source declares the shared variables: {name: (shape, bytes per item, type)}.
 using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] SharedShapes shared_shapes(const pybind11::dict& declared);
-// The findings of a checked run: (list of dicts, number of findings in omitted groups).
+// Returns the findings of a checked run: (list of dicts, number of findings in omitted groups).
 [[nodiscard]] pybind11::tuple as_tuple(const analysis::Checked& checked,
                                        const sim::Program& program);
 
@@ -103,7 +106,7 @@ using SharedShapes = std::map<std::string, analysis::ArrayShape>;
 [[nodiscard]] pybind11::dict as_dict(const analysis::CacheResult& caches);
 [[nodiscard]] pybind11::dict as_dict(const model::Occupancy& occupancy);
 
-// A launch in which one block is executed step by step, with all objects to which it refers.
+// A launch in which one block is executed step by step. It owns all objects that the block uses.
 struct StepSession {
     StepSession(const sim::Program& program, const sim::RegisterMap& registers,
                 const sim::ModuleMemory& variables, const pybind11::list& arguments);
@@ -113,7 +116,7 @@ struct StepSession {
     const sim::Program& program;
     const sim::RegisterMap& registers;
     sim::ModuleMemory variables;  // a copy, so that launches between steps do not change it
-    pybind11::list given;         // keeps the arrays alive
+    pybind11::list given;         // the arguments, which keep the arrays alive
     Arguments arrays;
     sim::AddressSpace memory;
     sim::Dim3 grid;

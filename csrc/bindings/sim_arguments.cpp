@@ -26,13 +26,13 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
                 continue;
             mapped[i] = true;
             p.address = whole.address + uint64_t(p.buffer.host - whole.host);
-            // A part of a larger array gets its name from the argument, but no shape.
+            // A part of a larger array has the name of the argument, but no shape.
             whole.name = p.buffer.name;
             if (p.buffer.bytes == whole.bytes)
                 whole.shape = p.buffer.shape;
             else
                 whole.shape.clear();
-            // The mask of a part is a part of the mask of the whole array.
+            // The mask of a part is the corresponding part of the whole array's mask.
             if (p.buffer.undefined)
                 whole.undefined = p.buffer.undefined - (p.buffer.host - whole.host);
         }
@@ -59,8 +59,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
         } else {
             sim::Buffer& whole = wholes.back();
             const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
-            // This array overlaps the previous one. If it is larger or begins later, the shape is
-            // not known.
+            // This array overlaps the previous one. If it is larger or begins later, the shape of
+            // both together is not known.
             if ((b.bytes > whole.bytes || b.host != whole.host) && end > whole.bytes)
                 whole.shape.clear();
             whole.bytes = std::max(whole.bytes, end);
@@ -83,8 +83,8 @@ void Arguments::map_into(sim::AddressSpace& memory) {
 
 namespace {
 
-// Sets what the buffer of a slice knows about the whole array: the last array in NumPy's chain of
-// bases.
+// Fills in what a slice's buffer knows about the whole array. The whole array is the last one in
+// NumPy's chain of bases.
 void look_around(sim::Buffer& slice, const py::array& array) {
     py::object whole = array;
     while (py::isinstance<py::array>(whole)) {

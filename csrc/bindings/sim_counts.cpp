@@ -27,7 +27,7 @@ using ptx::Space;
 using sim::Access;
 using sim::InstructionInfo;
 
-// The memory space of the opcode. For generic instructions, the space of the accesses.
+// Returns the memory space of the opcode, or, for a generic instruction, the space of its accesses.
 const char* space_name(const InstructionInfo& info, const InstructionCounts& counted) {
     switch (info.space == Space::generic ? counted.space : info.space) {
         case Space::global:
@@ -67,7 +67,8 @@ auto total(Space space, Access access) {
     return [space, access](const Counts& c) { return c.sum(space, access).*member; };
 }
 
-// A column of the table: a value of each instruction as a NumPy array, strings included.
+// Returns a column of the table: a NumPy array with one value per instruction. Values may be
+// strings.
 template <class F>
 py::object column(const Counts& c, F&& value) {
     py::list values;
@@ -113,7 +114,7 @@ py::dict table(const Counts& c) {
     return t;
 }
 
-// The state for pickle, in types that do not depend on the build of the package.
+// Returns the state for pickle. Its types do not depend on the build of the package.
 py::tuple state_of(const Counts& c) {
     const Listing& l = *c.listing;
     py::list instructions;

@@ -1,4 +1,4 @@
-// A module of PTX text that is ready to be launched, counted, checked and stepped from Python.
+// A program is a module of PTX text. Python can launch, count, check and step its kernels.
 //
 // sim_program.cpp reads and decodes the module and holds its variables. sim_launch.cpp launches it.
 // sim.cpp binds it to Python.
@@ -34,47 +34,48 @@ struct LaunchResult {
 
 class Program {
   public:
-    // `listing` is None, or a function that returns the text of the machine code; it is called when
-    // the text is first needed. `functions` has the addresses of the machine code's functions, by
-    // name.
+    // `listing` is None, or a function that returns the text of the machine code. It is called when
+    // the text is first needed. `functions` maps the names of the machine code's functions to their
+    // addresses.
     Program(std::string ptx, const std::string& source, pybind11::object listing,
             std::map<std::string, uint64_t, std::less<>> functions);
 
     [[nodiscard]] std::vector<std::string> entries() const;
-    // (type, bytes, alignment, is a pointer) for each parameter.
+    // Returns (type, bytes, alignment, is a pointer) for each parameter.
     [[nodiscard]] pybind11::list parameters(const std::string& entry) const;
-    // (name, space, type, bytes, alignment) for each variable of the module.
+    // Returns (name, space, type, bytes, alignment) for each variable of the module.
     [[nodiscard]] pybind11::list variables() const;
     [[nodiscard]] pybind11::bytes read_variable(const std::string& name);
     void write_variable(const std::string& name, const std::string& value);
 
-    // The parameters of `request` are made from the arguments.
+    // Launches a kernel. The function makes the parameters of `request` from the arguments.
     LaunchResult launch(const std::string& entry, analysis::Request request,
                         const pybind11::list& arguments, pybind11::object progress);
-    // Prepares one block of a launch for stepping. It uses the arrays themselves and its own copies
-    // of the variables.
+    // Prepares one block of a launch for stepping. The block uses the arrays themselves, but its
+    // own copies of the module's variables.
     [[nodiscard]] std::unique_ptr<StepSession> step(const std::string& entry,
                                                     analysis::Request request,
                                                     const pybind11::list& arguments,
                                                     uint64_t number, size_t most_events);
-    // Counts in which all numbers are zero. They are for the instructions of the machine code, or
-    // of the PTX if `of_ptx`.
+    // Returns counts that are all zero. They are for the instructions of the PTX if `of_ptx`, and
+    // otherwise for those of the machine code.
     [[nodiscard]] analysis::Counts no_counts(const std::string& entry, bool of_ptx);
-    // The reason why counting executes the PTX of a kernel; "" if it executes the machine code.
+    // Returns why counting executes the PTX of a kernel, or "" if it executes the machine code.
     [[nodiscard]] std::string why_ptx(const std::string& entry);
 
   private:
-    // Module variables belong to the program, so only one launch may run at a time. Call this
-    // without the GIL. Ctrl-C ends the wait, because the launch of another thread may never end.
+    // Only one launch may run at a time, because the module's variables belong to the program. Call
+    // this without the GIL. Ctrl-C ends the wait, because the launch of another thread may never
+    // end.
     using Turn = ForkSafe<std::timed_mutex>;
     [[nodiscard]] std::unique_lock<Turn> turn();
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);
     [[nodiscard]] const ptx::Function& find(const std::string& entry) const;
     const sim::Program& decoded(const std::string& entry, analysis::Purpose purpose);
-    // The program of an entry's machine code. If it cannot be executed, returns nothing and stores
-    // the reason.
+    // Makes the program of an entry's machine code. If it cannot be executed, the function returns
+    // nothing and stores the reason.
     std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine);
-    // Stored, because all counts of a kernel share it.
+    // Returns a listing that is stored, because all counts of a kernel share it.
     const std::shared_ptr<const analysis::Listing>& listing_of(const sim::Program& program);
 
     ptx::Module module_;
@@ -86,10 +87,11 @@ class Program {
         sim::RegisterMap registers;
     };
     std::map<std::string, std::unique_ptr<Stepped>> stepped_;
-    pybind11::object make_listing_;         // returns the text of the machine code
-    std::optional<sass::Listing> machine_;  // of a cubin for the same architecture
+    pybind11::object make_listing_;  // returns the text of the machine code
+    // The listing of a cubin for the same architecture.
+    std::optional<sass::Listing> machine_;
     std::string no_machine_ = "there is no machine code";
-    std::map<std::string, std::string> why_ptx_;  // by entry
+    std::map<std::string, std::string> why_ptx_;  // for each entry, the reason for counting its PTX
     std::map<const sim::Program*, std::shared_ptr<const analysis::Listing>> listings_;
     std::unique_ptr<Turn> running_ = std::make_unique<Turn>();
 };

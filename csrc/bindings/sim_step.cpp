@@ -39,7 +39,7 @@ namespace {
 // The number of instructions between two checks for Ctrl-C.
 constexpr uint64_t instructions_at_once = 1 << 14;
 
-// Only one thread at a time may use a stepper.
+// Protects a stepper, because only one thread at a time may use it.
 class Turn {
   public:
     explicit Turn(StepSession& s) : lock_(s.running, std::try_to_lock) {
@@ -74,16 +74,16 @@ py::tuple position(StepSession& s, uint32_t warp) {
     return py::make_tuple(name_of(p.state), p.pc, p.mask);
 }
 
-// Returns (warp, instruction, mask) of the executed instruction, or None.
+// Executes an instruction. Returns its (warp, instruction, mask), or None.
 py::object step(StepSession& s, std::optional<uint32_t> warp) {
     const Turn turn(s);
-    (void)s.stepper->take_events();  // events of the previous command
+    (void)s.stepper->take_events();  // discards the events of the previous command
     const auto done = s.stepper->step(warp);
     if (!done) return py::none();
     return py::make_tuple(done->warp, done->pc, done->mask);
 }
 
-// Returns true if it stopped at the condition, and false if the block ended first.
+// Returns true if the run stopped at the condition, and false if the block ended first.
 bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optional<uint32_t> warp,
          bool barrier, std::optional<uint32_t> off_lines) {
     const Turn turn(s);
@@ -108,7 +108,7 @@ bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optiona
     }
 }
 
-// (name, type, mask of lanes that hold a value, bytes of 32 lanes) for each register.
+// Returns (name, type, mask of lanes that hold a value, bytes of 32 lanes) for each register.
 py::list registers(StepSession& s, uint32_t warp) {
     const Turn turn(s);
     py::list list;
@@ -122,7 +122,7 @@ py::list registers(StepSession& s, uint32_t warp) {
     return list;
 }
 
-// The shared memory of the block, and which of its bytes were written.
+// Returns the shared memory of the block, and a mask of its written bytes.
 py::tuple shared(StepSession& s) {
     const Turn turn(s);
     const std::vector<bool>& written = s.stepper->shared_written();
@@ -139,7 +139,8 @@ py::tuple take_events(StepSession& s) {
     return py::make_tuple(columns_of(trace.events, s.grid), trace.omitted);
 }
 
-// A tuple for each instruction. The registers that it writes and reads are names.
+// Returns a tuple for each instruction. It has the names of the registers that the instruction
+// writes and reads.
 py::list listing(const StepSession& s) {
     py::list list;
     for (size_t pc = 0; pc < s.program.instructions.size(); ++pc) {

@@ -79,7 +79,7 @@ void add_sim_trace(py::module_& m) {
              py::kw_only(), py::arg("blocks") = py::none(), py::arg("warps") = py::none(),
              py::arg("lines") = py::none(), py::arg("limit") = py::none(), py::arg("exemplars") = 0,
              py::arg("exemplars_per_warp") = 1);
-    // The names of the codes in the columns "space" and "kind".
+    // The names for the codes in the columns "space" and "kind".
     m.attr("SPACES") =
         py::make_tuple("generic", "register", "param", "local", "shared", "global", "constant");
     m.attr("KINDS") = py::make_tuple("load", "store", "atomic", "reduction", "async_copy");

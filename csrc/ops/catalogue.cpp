@@ -15,13 +15,13 @@ constexpr std::span<const uint32_t> no_tile{};
                 sentence)                                                                      \
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation},
-// A variant that needs instructions of compute capability 9.0.
+// A row for a variant that needs instructions of compute capability 9.0.
 #define HOPPER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, \
                        topic, sentence)                                                        \
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation,                 \
             "float32",  true},
-// A variant that reads through tensor maps.
+// A row for a variant that reads through tensor maps.
 #define TENSOR_MAP_VARIANT(operation, name, file, dtype, shared, preparation, arguments, topic, \
                            sentence)                                                            \
     Variant{#operation,                                                                         \

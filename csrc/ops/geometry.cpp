@@ -10,7 +10,7 @@ constexpr uint64_t max_y = 65535;
 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// A grid of x by y blocks. If y exceeds the limit, the grid continues along z.
+// Returns a grid of x by y blocks. If y exceeds the limit, the grid continues along z.
 Extent3 grid_of(uint64_t x, uint64_t y = 1) {
     if (x == 0 || y == 0) throw std::invalid_argument("an empty shape has no launch");
     if (x > INT32_MAX || y > max_y * max_y)
@@ -50,7 +50,7 @@ Launch block_for_each_multiprocessor(const Shape& s) {
 }
 
 Launch warpgroups_for_each_multiprocessor(const Shape& s) {
-    constexpr uint32_t ring = 192 << 10;  // the same for all kernels with this geometry
+    constexpr uint32_t ring = 192 << 10;  // bytes; the same for all kernels with this geometry
     grid_of(s.cols, s.rows);              // throws if the shape is empty or too large
     return {{s.multiprocessors}, {384}, ring};
 }
@@ -102,9 +102,9 @@ Launch warps_or_blocks_over_rows(const Shape& s) {
     return {grid_of(s.rows), {threads}};
 }
 
-// The number of slices makes about 2112 blocks, which is 16 for each multiprocessor of an H200. A
-// slice has at least 512 rows. The number is the same on every GPU, so that the order of additions
-// is.
+// The number of slices is chosen for about 2112 blocks, which is 16 for each multiprocessor of an
+// H200. A slice has at least 512 rows. The number does not depend on the GPU, so that the order of
+// additions is the same everywhere.
 Launch slices_of_columns(const Shape& s) {
     const uint64_t blocks = ceil_div(s.cols, 32 * (16 / s.item_size));
     const uint64_t slices = std::min(2112 / blocks, s.rows / 512);

@@ -2,11 +2,11 @@
 //
 // METHOD
 // The text of a kernel says what a thread computes from its indices. The functions here say how
-// many threads there are. A grid has at most 65535 blocks along y. With TILE 32, a matrix of 2
-// million rows needs more. Further blocks continue along z, and every kernel that uses y computes
+// many threads there are. A grid has at most 65535 blocks along y. A matrix of 2 million rows with
+// TILE 32 needs more. Further blocks then continue along z, and every kernel that uses y computes
 //    block_y = blockIdx.y + gridDim.y * blockIdx.z
-// The last few blocks may have nothing to do. The limit along x, 2^31 - 1 blocks, is larger than
-// any accepted shape needs.
+// The last few blocks may have nothing to do. The limit along x is 2^31 - 1 blocks. No accepted
+// shape needs more.
 #pragma once
 
 #include <cstdint>
@@ -28,18 +28,20 @@ struct Launch {
     uint32_t shared_bytes = 0;  // dynamic shared memory that the launch requests
 };
 
-// The input of a geometry. matmul: the result has rows x cols. transpose and sums: the input has
-// rows x cols. access: `rows` results, cols = 1.
+// The input of a geometry. For matmul, the result has rows x cols elements. For transpose and sums,
+// the input has rows x cols. For access, there are `rows` results, and cols = 1.
 struct Shape {
     uint64_t rows = 0;
     uint64_t cols = 0;
-    uint32_t tile = 32;              // the kernel's TILE
-    uint32_t item_size = 4;          // bytes of an element
-    uint32_t multiprocessors = 132;  // of the GPU, for kernels with one block per multiprocessor
-    uint32_t slices = 1;             // of K, for kernels that divide it
+    uint32_t tile = 32;      // the kernel's TILE
+    uint32_t item_size = 4;  // bytes of an element
+    // The number of multiprocessors of the GPU. Kernels with one block per multiprocessor need it.
+    uint32_t multiprocessors = 132;
+    uint32_t slices = 1;  // number of slices of K, for kernels that divide K
 };
 
-// Throws std::invalid_argument for an empty shape, which has nothing to launch.
+// A function that returns the launch for a shape. Throws std::invalid_argument if the shape is
+// empty, because there is nothing to launch.
 using Geometry = Launch (*)(const Shape&);
 
 Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x selects the row
@@ -48,9 +50,9 @@ Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimens
 Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
 Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
 Launch block_for_each_multiprocessor(const Shape&);  // 256 threads that process several tiles
-// Two warpgroups that multiply and one that copies; they process several tiles.
+// Two warpgroups multiply, and one copies. They process several tiles.
 Launch warpgroups_for_each_multiprocessor(const Shape&);
-// 256 threads per block; each handles four elements of a row
+// 256 threads per block. Each thread processes four elements of a row.
 Launch elements_by_four(const Shape&);
 // A cluster of 1 or 2 blocks per tile and slice; TILE selects the shape of the tile.
 Launch split_k_tiles(const Shape&);
@@ -60,15 +62,15 @@ Launch strips_of_128_by_32(const Shape&);  // 256 threads for 128 rows x 32 colu
 Launch threads_over_rows(const Shape&);    // 256 threads per block, one row per thread
 Launch threads_over_columns(const Shape&);  // 256 threads per block, one column per thread
 Launch block_for_each_row(const Shape&);    // 256 threads per row
-// The same, with one element of dynamic shared memory per thread.
+// Like block_for_each_row, with one element of dynamic shared memory per thread.
 Launch block_for_each_row_dynamic(const Shape&);
 Launch warp_for_each_row(const Shape&);          // 8 warps per block, one row per warp
 Launch warps_or_blocks_over_rows(const Shape&);  // one warp per row; 256 threads for long rows
 Launch block_for_32_columns(const Shape&);       // 32 x 32 threads for 32 columns
-// 32 x 8 threads, 16 bytes of a row per thread; slices on y
+// 32 x 8 threads, each for 16 bytes of a row. The slices of rows are on y.
 Launch slices_of_columns(const Shape&);
 
-// Static shared memory of a kernel in bytes, as a function of TILE and the size of an element.
+// The static shared memory of a kernel in bytes. It depends on TILE and the size of an element.
 using SharedBytes = uint32_t (*)(uint32_t tile, uint32_t item_size);
 
 inline uint32_t no_shared(uint32_t, uint32_t) { return 0; }
@@ -82,13 +84,14 @@ inline uint32_t one_per_warp(uint32_t, uint32_t item) { return 8 * item; }
 inline uint32_t vector_per_thread(uint32_t, uint32_t) { return 256 * 16; }
 inline uint32_t padded_tile_of_64(uint32_t, uint32_t item) { return 64 * 65 * item; }
 inline uint32_t padded_strip(uint32_t, uint32_t) { return 128 * 33 * 4; }
-// Two barriers for each stage of a ring.
+// Two barriers (mbarriers) of 8 bytes for each of the three stages of a ring of buffers.
 inline uint32_t barriers_of_3_stages(uint32_t, uint32_t) { return 48; }
 inline uint32_t ring_barriers(uint32_t, uint32_t) { return 64; }
 inline uint32_t barriers_of_6_stages(uint32_t, uint32_t) { return 96; }
 inline uint32_t one_per_thread(uint32_t, uint32_t item) { return 256 * item; }
 
-// For eight steps along k of the block-tiled products: strips of A and B, as wide as the block.
+// The block-tiled products load eight values of k at a time. Each buffer is a strip of A or B as
+// wide as the block.
 inline uint32_t strips_of_64(uint32_t, uint32_t item) { return 8 * (64 + 64) * item; }
 inline uint32_t strips_of_128(uint32_t, uint32_t item) { return 8 * (128 + 128) * item; }
 inline uint32_t strips_of_128_padded(uint32_t, uint32_t item) { return 8 * (132 + 128) * item; }
