@@ -7,9 +7,9 @@
 >>> coalesce.matmul(a, b, variant="tiled")[0, 0]
 np.float32(48.0)
 
-Importing the package needs no GPU, no driver and no compiler: each is looked for when a call first
-needs it. Start with `matmul`, `transpose`, `row_sums`, `column_sums` and `access`; `variants` lists
-what each can be run with and `Kernel` runs CUDA C++ of your own.
+Importing the package needs no GPU, no driver and no compiler: a call looks for them when it first
+needs them. Start with `matmul`, `transpose`, `row_sums`, `column_sums` and `access`. `variants`
+lists the kernels of these operations. `Kernel` runs CUDA C++ of your own.
 """
 
 from __future__ import annotations

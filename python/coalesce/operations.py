@@ -1,4 +1,4 @@
-"""Matrix product, transposition and sums, each with a variant of your choice."""
+"""Matrix product, transposition and sums; you choose the variant of each operation."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def matmul(
         Some variants need a column-major b (`variants` says which). They use a Fortran-ordered b
         without a copy. Any other b is first transposed by a kernel, whose time is included.
     variant : str
-        One of ``variants("matmul").names``, or ``"best"``, the fastest that does not round its
-        operands. ``"bf16"`` and ``"tf32"`` round them, to 8 and to 11 significant bits.
+        One of ``variants("matmul").names``, or ``"best"``: the fastest variant that does not round
+        its operands. ``"bf16"`` and ``"tf32"`` round the operands, to 8 and to 11 significant bits.
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so

@@ -83,7 +83,7 @@ def ones(
 
 
 def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> DeviceArray:
-    """Return an array in device memory; it is copied only if it is elsewhere.
+    """Return an array in device memory; copy it only if it is not already there.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
         A `DeviceArray` or a C-contiguous GPU array of any library, which are not copied; or
         anything that ``numpy.asarray`` accepts, which is copied.
     dtype : dtype, optional
-        The type of the elements; by default that of `a`.
+        The type of the elements; by default the dtype of `a`.
     device : str or Device, optional
         By default the device that `a` is on, else the first GPU, else the simulator.
 

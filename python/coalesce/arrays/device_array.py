@@ -26,10 +26,11 @@ class DeviceArray:
     """A C-contiguous array in the memory of a GPU or of a simulated device.
 
     `empty`, `zeros`, `ones`, `asarray` and `to_device` make such arrays. `get` or ``numpy.asarray``
-    copies one to NumPy. Kernels and operations that run on its device accept it.
+    copies one to NumPy. Kernels and operations that run on the array's device accept the array.
 
-    Indexing the leading axes, with integers and then a slice without a step, returns an array that
-    shares memory; so does `reshape`. Assigning to an index copies into the memory.
+    If you index the leading axes with integers and then a slice without a step, the result shares
+    memory with the array. The result of `reshape` shares memory, too. Assigning to an index copies
+    the values into this memory.
 
     Work on arrays of this package is ordered on the default stream. `get` waits for that stream. If
     a launch uses another stream, later work on the default stream waits for the launch.

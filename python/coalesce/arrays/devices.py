@@ -68,7 +68,7 @@ DEFAULT_SIMULATED = "sim:h200"
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """Whether a GPU can be used, and if not, why and what to do. It is true if one can be used.
+    """Whether a GPU can be used, and if not, why and what to do. True if a GPU can be used.
 
     Attributes
     ----------
@@ -166,8 +166,8 @@ def devices() -> list[Device]:
 def modelled_gpu(device: Device) -> str:
     """Return the name of the simulated GPU that represents a device: ``"h200"``.
 
-    For a GPU that is not in the table, it is the newest one whose compute capability is not higher,
-    or else the oldest one.
+    A GPU that is not in the table is represented by the newest simulated GPU whose compute
+    capability is not higher. If there is none, the oldest simulated GPU is used.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")

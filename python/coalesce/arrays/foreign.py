@@ -23,7 +23,7 @@ LEGACY_STREAM = 1  # the handle of the default stream, which 0 also names
 
 
 def seen(value: Any, name: str = "the array") -> GpuArray:
-    """Describe a GPU array; TypeError for anything else."""
+    """Return the description of a GPU array; raise TypeError for any other value."""
     array = look(value, name)
     if array is None:
         raise TypeError(f"{type(value).__name__} is not an array in a GPU's memory")
@@ -31,7 +31,7 @@ def seen(value: Any, name: str = "the array") -> GpuArray:
 
 
 def look(value: Any, name: str = "the array") -> GpuArray | None:
-    """Describe a GPU array; None for anything else. Errors call it `name`."""
+    """Return the description of a GPU array; None for any other value. Errors call it `name`."""
     if isinstance(value, np.ndarray | np.generic | int | float | type):
         return None
     if isinstance(value, GpuArray):
@@ -206,7 +206,7 @@ def _ordinal(value: Any) -> int:
 def to_library_of(model: Any, result: Any) -> Any:
     """Convert a device array to the library of `model`, through DLPack; unchanged if it cannot be.
 
-    The library is loaded by then. No array library is imported here.
+    At this time the library is already loaded. This function imports no array library.
     """
     name = type(model).__module__.split(".")[0]
     library = sys.modules.get("jax.dlpack" if name in ("jax", "jaxlib") else name)

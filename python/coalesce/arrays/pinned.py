@@ -25,8 +25,8 @@ def pinned_empty(
     Other arrays travel through a ring of pinned memory, which several threads fill and empty. Every
     GPU of the process can use the array. Without a GPU it is an ordinary array.
 
-    Pinning takes longer than copying once, and pinned memory cannot be swapped out. So make such an
-    array once and use it often, also as `out`.
+    Pinning memory takes longer than one copy, and pinned memory cannot be swapped out. So make a
+    pinned array once and use it often, also as `out`.
 
     Parameters
     ----------

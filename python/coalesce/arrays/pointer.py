@@ -21,7 +21,7 @@ class Pointer:
     array : numpy.ndarray
         The whole array, C-contiguous.
     offset : int
-        The elements before the one that the pointer points to, in C order.
+        The number of elements before the element that the pointer points to, in C order.
     """
 
     array: np.ndarray[Any, Any]

@@ -51,7 +51,7 @@ class SimulatedMemory(sim.Memory):
 
 
 def memory_of(array: np.ndarray[Any, Any]) -> tuple[SimulatedMemory, int] | None:
-    """Return the memory that a NumPy array views and its first byte there; None for any other."""
+    """Return the memory that a NumPy array views, and its offset there; None for other arrays."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

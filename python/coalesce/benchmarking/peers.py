@@ -168,7 +168,7 @@ def _by_events(
     elapsed: Callable[[Any, Any], float],
     count: int,
 ) -> list[float]:
-    """Time calls on a GPU, queued together so that short ones do not wait for the host."""
+    """Time calls on a GPU, queued together so that short calls do not wait for the host."""
     pairs = [events() for _ in range(count)]
     for begin, end in pairs:
         begin.record()

@@ -34,7 +34,7 @@ class BenchmarkRow:
         magnitudes of the terms of that element. For an operation that only moves elements it is 0,
         or infinity if an element differs. None if the result was not checked.
     correct : bool or None
-        Whether rounding can cause such an error; None if the result was not checked.
+        Whether rounding alone can cause an error of this size; None if the result was not checked.
     gflops_share, gbps_share : float or None
         Rates as shares of the GPU's peaks (`Benchmark.peaks`). None for NumPy, for missing rates,
         and for GPUs whose peaks are not known.

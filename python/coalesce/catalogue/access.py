@@ -41,7 +41,7 @@ def run_access(
 ) -> tuple[Any, Run]:
     """Run `coalesce.access`; return the result and the `Run`.
 
-    `options` are those of the pattern; the other arguments are those of `Run`.
+    `options` are the options of the pattern; the other arguments are passed to `Run`.
     """
     entry = catalogue.find("access", pattern, argument="pattern")
     given = {name: value for name, value in options.items() if value is not None}

@@ -56,7 +56,7 @@ def array(
     dtypes: Sequence[Any] = REAL,
     bfloat16: bool = False,
 ) -> Operand:
-    """Check an array; `axes` names its dimensions, as in "(M, K)". `bfloat16` allows this, too."""
+    """Check an array; `axes` names its dimensions, as in "(M, K)". `bfloat16` also allows this."""
     checked = operand(name, value)
     if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
         wanted = " or ".join(np.dtype(d).name for d in dtypes)

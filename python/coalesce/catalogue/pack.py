@@ -35,7 +35,7 @@ _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
 def prepared(
     run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
 ) -> dict[str, Any]:
-    """Return the arguments that stand for a and b in a kernel that wants them prepared.
+    """Return the arguments that replace a and b in a kernel with prepared operands.
 
     `others` are the call's other arrays.
     """
@@ -90,7 +90,7 @@ def _strips(run: Run, a: Operand, blocks: int) -> dict[str, Any]:
 def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
     """Return an operand with rows at multiples of 16 bytes, and the elements from row to row.
 
-    It is the operand itself, if its rows do.
+    If the operand's rows already do, the operand itself is returned.
     """
     (rows, cols), item = operand.shape, operand.dtype.itemsize
     width = 16 // item

@@ -167,7 +167,7 @@ class Run:
     def own(self) -> LaunchRecord:
         """The launch of the operation's own kernel.
 
-        Others before it prepare operands, and others after it add up parts.
+        Launches before this one prepare operands, and launches after this one add up parts.
         """
         return self.records[self._own][1]
 

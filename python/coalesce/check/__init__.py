@@ -69,7 +69,7 @@ class Finding:
         that the kernel writes), ``"heap"`` (a wrong ``free()``, or memory of ``malloc()`` that is
         lost), ``"stopped"`` (a trap, a failed assert or a limit ended the run).
     severity : {"error", "warning"}
-        A warning is about code that usually works on today's GPUs, but is not guaranteed to.
+        A warning is about code that usually works on today's GPUs, but is not guaranteed to work.
     title : str
         The finding in one line.
     details : tuple of str

@@ -133,7 +133,7 @@ def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
 def tolerance(a: Any, variant: str) -> float:
     """Return the `relative_error` that rounding may cause: a few units in the last place.
 
-    Variants that round their operands have that error, too.
+    For variants that round their operands, the error of this rounding is added.
     """
     return float(4 * np.finfo(a.dtype).eps) + operand_rounding(variant)
 

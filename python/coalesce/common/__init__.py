@@ -1,1 +1,1 @@
-"""What every room uses: exceptions, launch geometry, timing, progress, element types."""
+"""What every package uses: exceptions, launch geometry, timing, progress, element types."""

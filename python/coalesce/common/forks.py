@@ -33,7 +33,7 @@ def lock() -> threading.RLock:
 class cached_property(functools.cached_property[T]):  # noqa: N801 (it is used as that one is)
     """A `functools.cached_property` without a lock, which a fork could leave locked.
 
-    `functools` has one up to Python 3.11, shared by all objects of a class.
+    Up to Python 3.11, `functools.cached_property` has a lock, which all objects of a class share.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

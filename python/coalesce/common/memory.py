@@ -13,9 +13,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Copies of arrays that share memory in the same way as the originals.
+    """Copies of arrays; the copies share memory with each other as the originals do.
 
-    They still share memory after pickling; plain arrays would not.
+    After pickling, the copies still share memory; plain arrays would not.
     """
 
     memory: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...]
@@ -24,7 +24,7 @@ class Pieces:
 
     @classmethod
     def of(cls, arrays: Sequence[Array], writable: Sequence[bool]) -> Pieces:
-        """Make them from C-contiguous arrays; only memory that may be written is copied."""
+        """Make the pieces from C-contiguous arrays; only memory that may be written is copied."""
         order = sorted(range(len(arrays)), key=lambda i: _start(arrays[i]))
         groups: list[tuple[int, int, list[int]]] = []  # start, end and arrays of each group
         for i in order:

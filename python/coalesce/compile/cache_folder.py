@@ -1,4 +1,4 @@
-"""The folder of the cache: private to the user, limited in size, and shared with nobody's files.
+"""The folder of the cache: private to the user, limited in size, without other files.
 
 The cache keeps its files in its own subfolder, `NAME`. A file in this folder belongs to the cache
 only if it is a regular file, has a name in the form of an entry, and begins with `HEADER`. No other
@@ -200,9 +200,9 @@ def _begins(folder: int, name: str, header: bytes) -> bool:
 def _count(folder: int, size: int) -> None:
     """Count the bytes of a new entry; evict when an eighth of the limit was stored.
 
-    Looking at every entry takes time, so it is rare: with 40,000 entries of 6 KiB, it happens once
-    in 5,000 stores. An eviction leaves seven eighths of the limit; the next eighth fills up before
-    the next eviction.
+    Looking at every entry takes time, so it is done rarely: with 40,000 entries of 6 KiB, once in
+    5,000 stores. An eviction leaves seven eighths of the limit; the next eighth fills up before the
+    next eviction.
     """
     try:
         handle = os.open(_TALLY, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OPEN, 0o600, dir_fd=folder)

@@ -207,8 +207,9 @@ def architecture(compute_capability: tuple[int, int]) -> str:
 def simulated_architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for on a simulated GPU.
 
-    It is the GPU's own, because code may depend on it (``__CUDA_ARCH__``). For a GPU that is older
-    than the compiler supports, it is the oldest supported one: CUDA 13 compiles for 7.5 and later.
+    This is the GPU's own architecture, because code may depend on the architecture
+    (``__CUDA_ARCH__``). If the compiler no longer supports the GPU, this is the oldest supported
+    architecture: CUDA 13 compiles for 7.5 and later.
     """
     oldest = nvrtc().architectures[0]
     if 10 * compute_capability[0] + compute_capability[1] < oldest:

@@ -236,7 +236,7 @@ def _digest(path: Path) -> str:
 
 
 def _identity(program: str) -> list[object]:
-    """Return what changes with the compilers; asking them for their versions would take longer."""
+    """Return what identifies the compilers; asking for their versions would take longer."""
     found: list[object] = []
     for path in (program, shutil.which("g++"), library()):
         if path is not None:

@@ -71,7 +71,7 @@ def compile_whole(
 
 
 def _has_host_code(source: str) -> bool:
-    """Whether a source cannot be compiled unchanged: it launches kernels or has a main()."""
+    """Whether a source launches kernels or has a main(), so that it cannot compile unchanged."""
     if _HAS_HOST_CODE.search(source) is None:
         return False
     return _HAS_HOST_CODE.search(layout_of(source).bare) is not None  # `bare` has no comments

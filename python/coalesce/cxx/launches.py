@@ -1,9 +1,9 @@
 """Finds the instantiations of template kernels that a program's host code launches.
 
-``scale<float, N><<<grid, block>>>(x)`` names one if N is known. N may be a constant of the
-enclosing function, or a template parameter of it; then the calls of that function are followed,
-too. If the compiler deduces template arguments, they follow from the types of the launch's
-arguments. An instantiation that cannot be determined is left out.
+``scale<float, N><<<grid, block>>>(x)`` names an instantiation if N is known. N may be a constant of
+the enclosing function, or a template parameter of it; then the arguments are taken from the calls
+of this function. If the compiler deduces template arguments, they follow from the types of the
+launch's arguments. An instantiation that cannot be determined is left out.
 """
 
 from __future__ import annotations

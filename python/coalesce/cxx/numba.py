@@ -63,7 +63,7 @@ class NumbaArgument:
 
 
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
-    """Return the arguments in a mangled name; None if they are not `count` parameters."""
+    """Return the arguments in a mangled name; None if they do not make `count` parameters."""
     match = re.match(r"_ZN?(?=\d)", entry)
     # Numba's names contain a tag with a number.
     if match is None or not re.search(r"B\dv\d+", entry):

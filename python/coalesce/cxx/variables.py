@@ -1,8 +1,8 @@
 """The types and shapes of variables that CUDA C++ source declares outside parameter lists.
 
 `Kernel.globals` makes arrays of `__device__` and `__constant__` variables from them. Messages use
-those of `__shared__` variables, because PTX only has their sizes in bytes. The simulator compares
-the shapes with these sizes, so a misread shape is not shown.
+the types and shapes of `__shared__` variables, because PTX only has the sizes in bytes. The
+simulator compares the shapes with these sizes, so a misread shape is not shown.
 """
 
 from __future__ import annotations

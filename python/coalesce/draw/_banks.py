@@ -30,7 +30,7 @@ Rows = Literal["wavefronts", "words"]
 
 @dataclass
 class Word:
-    """A word of shared memory and the lanes it is served to, in one wavefront."""
+    """A word of shared memory, and the lanes that get it in one wavefront."""
 
     number: int
     wavefront: int

@@ -27,7 +27,7 @@ class Strip:
     Attributes
     ----------
     scale : float
-        Pixels a byte, in sectors that are moved.
+        Pixels per byte, in sectors that are moved.
     cells : dict of int to (float, float)
         Address of a sector: its left edge and width.
     """

@@ -105,7 +105,7 @@ def steps(
     shapes : mapping of str to (rows, columns), optional
         The shapes of arrays that the trace knows only as one row, such as tiles in shared memory.
     label : str
-        What a frame is called, ``{}`` being the step: ``"k = {}"``.
+        The name of a frame, with ``{}`` for the number of the step: ``"k = {}"``.
     cells : {"lane", "thread"}
         The label of an accessed cell. ``"lane"``: its lane, in the colour of its sector.
         ``"thread"``: threadIdx as y,x, in the colour of threadIdx.y.
@@ -119,7 +119,7 @@ def steps(
     Raises
     ------
     ValueError
-        The trace has no events of arrays, or those of several warps, or a shape does not fit.
+        The trace has no events of arrays, it has events of several warps, or a shape does not fit.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def warp_access(
     itemsize : int
         Bytes per lane: 4 for a float, 16 for a float4.
     mask : int or sequence of bool, optional
-        The active lanes: a bit for each, lane 0 the lowest, or a flag for each. All by default.
+        The active lanes: bit i of an int stands for lane i; or one bool per lane. By default all.
     kind : {"load", "store", "atomic"}
         What the warp does, for the headline.
     title : str, optional
@@ -56,11 +56,11 @@ def warp_access(
     base : int
         The address of the array's first element.
     array_itemsize : int, optional
-        Bytes of an element of the array, where a lane takes less or more than one.
+        Bytes of an element of the array, if a lane accesses less or more than one element.
     warp_size : int, optional
-        Lanes of a warp: 32, or 64 where more than 32 addresses are given (AMD's wavefronts).
+        Lanes of a warp: 32, or 64 if there are more than 32 addresses (AMD's wavefronts).
     line_bytes, sector_bytes : int
-        Powers of two: bytes of a cache line, and of what is moved at least.
+        Powers of two: the bytes of a cache line, and of the smallest part that is moved.
 
     Returns
     -------
@@ -79,8 +79,9 @@ def warp_access(
 
     References
     ----------
-    NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"; that the sectors
-    counted so are those of hardware counters is tested in tests/python/test_hardware_counters.py.
+    NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory";
+    tests/python/test_hardware_counters.py compares the sectors that this rule counts with hardware
+    counters.
     """
     lanes = lanes_of(addresses, itemsize, mask, warp_size)
     if kind not in DONE:
@@ -179,7 +180,7 @@ def _lane_row(canvas: Canvas, lanes: Lanes, memory: Memory, row: _Row, y: float)
 
 
 def _links(canvas: Canvas, lanes: Lanes, strip: _strip.Strip, row: _Row, y: float) -> None:
-    """Connect each lane with the bytes it uses, all of one colour in one path."""
+    """Connect each lane with its bytes; the links of one colour are one path."""
     curves: dict[Paint, list[str]] = {}
     for lane in lanes.numbers:
         address = lanes.address(lane)

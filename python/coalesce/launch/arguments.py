@@ -73,9 +73,9 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
     names the parameter, what it was and what is needed.
 
     Scalars are converted only if nothing unexpected is lost. Integers convert to any type that
-    holds their value exactly. NumPy floats convert to types that are at least as wide. Python
-    floats convert to any floating type whose range includes them, because Python has no narrower
-    type. Booleans convert to integers, but not to floats.
+    holds their value exactly. NumPy floats convert to floating types that are at least as wide.
+    Python floats convert to any floating type whose range includes them, because Python has no
+    narrower type. Booleans convert to integers, but not to floats.
     """
     values = expanded(signature, arguments)
     result = [_one(p, value) for p, value in zip(signature.parameters, values, strict=True)]

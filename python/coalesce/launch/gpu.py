@@ -121,8 +121,8 @@ def _common_stream(gpu: Any, arguments: Sequence[Argument], with_hosts: bool) ->
     """Return the stream to launch on and whether to wait for it afterwards.
 
     Work on this package's memory is ordered on the default stream. A launch may also use streams of
-    other libraries. If it needs two different streams, the host waits for one stream before the
-    other continues.
+    other libraries. If the launch needs two different streams, the host waits for one stream
+    before work on the other stream continues.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     streams = {0 if a.stream == LEGACY_STREAM else a.stream for a in arrays if a.stream is not None}
@@ -140,8 +140,8 @@ def _join(gpu: Any, arguments: Sequence[Argument], with_hosts: bool, stream: int
     """Make `stream` wait for the pending work on the arrays.
 
     Returns whether memory of this package is used. That memory stays ordered on the default stream,
-    so the default stream waits afterwards. Users order the arrays of other libraries themselves, as
-    in those libraries.
+    so the default stream waits afterwards. For arrays of other libraries, users order the streams
+    themselves, as these libraries require.
     """
     arrays = [a for a in arguments if isinstance(a, GpuArray)]
     ours = with_hosts or any(type(a.owner).__name__ == "DeviceArray" for a in arrays)

@@ -245,7 +245,7 @@ class BaseKernel:
         shared_bytes : int
             Dynamic shared memory, bytes per block.
         device : str or Device, optional
-            The device; by default that of the kernel.
+            The device; by default the kernel's device.
         runs : int or "auto", optional
             The number of timed runs, after a warm-up. ``"auto"`` repeats until the median is
             stable. The simulator models one run. By default nothing is timed.
@@ -377,7 +377,7 @@ class BaseKernel:
     def _waits_for_the_grid(self) -> bool:
         """Whether the kernel contains grid.sync(), which traps in an ordinary launch.
 
-        Looked for once: every launch on a GPU asks, and the PTX can be megabytes long.
+        The result is kept: every launch on a GPU needs it, and PTX can be megabytes long.
         """
         after = self.ptx.partition(f".entry {self.entry}")[2].partition(".entry ")[0]
         return "%envreg2" in after and re.search(r"\btrap;", after) is not None
@@ -385,7 +385,7 @@ class BaseKernel:
     def _check_alone(self) -> None:
         """Raise LaunchError if the kernel can only be launched cooperatively.
 
-        On a GPU, grid.sync() in another launch is a trap, after which the context is lost.
+        On a GPU, grid.sync() in an ordinary launch is a trap, and the trap ends the context.
         """
         if self._waits_for_the_grid:
             raise LaunchError(

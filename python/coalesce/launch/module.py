@@ -27,7 +27,7 @@ class Module:
     ----------
     source : str
     options : tuple of str
-        NVRTC's.
+        The options for NVRTC.
     arch : str or None
         ``"sm_80"``; None for the architecture of the device.
     headers : mapping
@@ -37,8 +37,8 @@ class Module:
     expression : str or None
         The template instantiation to compile.
     entry : str or None
-        The template whose instantiations are compiled, where host code of the source names them;
-        by default every one.
+        The template whose instantiations are compiled, if the source's host code names them. By
+        default those of every template are compiled.
     """
 
     def __init__(

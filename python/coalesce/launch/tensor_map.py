@@ -23,11 +23,11 @@ class TensorMap:
     shape : tuple of int
         Rows and columns. A copy reads zeros beyond them.
     row_bytes : int
-        The distance of rows, a multiple of 16.
+        The bytes from one row to the next, a multiple of 16.
     box : tuple of int
         The rows and columns that one copy reads.
     swizzled : bool
-        Whether the 16-byte parts of a box's rows (of 128 bytes) are exchanged by the row.
+        Whether the 16-byte parts of a box's 128-byte rows are reordered, depending on the row.
     """
 
     of: str

@@ -3,7 +3,7 @@
 `predict` compares a reader's guess with a measurement; `score` counts the right ones.
 Counts are the same on every machine, but times are not. `times` and `sweep` return the times that
 ``benchmarks/lessons.py`` recorded on one GPU. If this machine has a GPU, they add its times.
-`exercise` returns a kernel to improve, and a check that passes when its result and counts do.
+`exercise` returns a kernel to improve, and a check of its result and its counts.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _global(profile: Profile, *kinds: str) -> list[Access]:
 
 
 def _few(kind: Kind, quantity: Quantity, most: float, profile: Profile, case: Case) -> None:
-    """Demand that the cost is at most so many times that of one pass over the array."""
+    """Demand that the cost is at most so many times the cost of one pass over the array."""
     accesses = _global(profile, kind)
     found = sum(getattr(a, quantity) for a in accesses)
     elements = case.elements if kind == "load" and case.elements else case.out.size

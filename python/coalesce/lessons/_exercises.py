@@ -88,7 +88,7 @@ _HEADS = {
 
 @dataclass(frozen=True, repr=False)
 class Exercise:
-    """A kernel to improve or to repair, and a check that passes when its result and counts do.
+    """A kernel to improve or to repair, and a check of its result and its counts.
 
     Attributes
     ----------
@@ -124,11 +124,11 @@ class Exercise:
 
     @property
     def solution(self) -> str:
-        """One solution, as CUDA C++ source. Any other that passes the check is as good."""
+        """One solution, as CUDA C++ source. Any other kernel that passes the check is as good."""
         return (_SOURCES / "solutions" / f"{self.name}.cu").read_text(encoding="utf-8")
 
     def hint(self, number: int = 1) -> str:
-        """Return a hint; the first says least.
+        """Return a hint; later hints say more.
 
         Parameters
         ----------

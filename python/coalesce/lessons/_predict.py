@@ -1,8 +1,8 @@
 """`predict`: the reader guesses a number, then sees the measurement beside it, and why.
 
 Without a guess (``guess=...``, as the lessons are stored) the answer is folded away in a
-``<details>`` element. That needs no script, so it works in Jupyter, Colab, VS Code, on GitHub and
-on the site. With a guess the answer is shown beside it.
+``<details>`` element. This element needs no script, so it works in Jupyter, Colab, VS Code, on
+GitHub and on the site. With a guess the answer is shown beside the guess.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ _INVITATION = "Put your guess in the place of the three dots (guess=...) and run
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """How many questions were answered, and how many of them rightly at the first guess."""
+    """The number of answered questions, and how many of the first guesses were right."""
 
     right: int
     answered: int

@@ -101,7 +101,7 @@ def _timing(row: Mapping[str, Any]) -> Timing:
 
 
 def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: Timing) -> Any:
-    """Return a time as the file has it."""
+    """Return a time in the form that the file uses."""
     if t.source != "measured":
         raise ValueError(f"a {t.source} time of {operation} {variant} is no measurement")
     return {
@@ -120,7 +120,7 @@ def row_of(operation: str, variant: str, options: Mapping[str, Any], n: int, t: 
 
 
 def sweep_row(sweep: Sweep) -> Any:
-    """Return a sweep as the file has it."""
+    """Return a sweep in the form that the file uses."""
     if sweep.gbps is None or sweep.source != "measured":
         raise ValueError(f"the sweep of {sweep.pattern} was not measured")
     return {

@@ -71,7 +71,7 @@ def sentence(access: Access) -> str:
 
 
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
-    """Yield the accesses of a line with their sentences, without repeating a part of one."""
+    """Yield the accesses of a line with their sentences; equal parts appear only once."""
     seen: set[str] = set()
     for access in accesses:
         parts = [part for part in _parts(access) if part not in seen]
@@ -81,7 +81,7 @@ def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
 
 
 def remarks(access: Access, text: str) -> str:
-    """Return remarks about an access: `text` if it is wasteful, and which accesses were merged."""
+    """Return remarks: `text` if the access is wasteful, and which accesses were merged."""
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge)))
 
 

@@ -20,7 +20,7 @@ _SPACES = ("global", "shared", "local")
 
 
 class _Step(NamedTuple):
-    """An instruction: the registers that it writes and reads, and those of its address."""
+    """An instruction: the registers that it writes, reads, and uses for its address."""
 
     kind: str  # such as "load" or "atomic"; "" if the instruction accesses no memory
     space: str  # the accessed memory; a generic address most likely means global

@@ -82,7 +82,7 @@ class Comparison:
         return list(self._rows)
 
     def ratio(self, name: str, of: int = 1) -> float | None:
-        """Return a quantity of a profile divided by that of the baseline.
+        """Return a quantity of a profile, divided by the same quantity of the baseline.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Comparison:
         Raises
         ------
         ValueError
-            There is no such quantity; the message lists those that there are.
+            There is no such quantity; the message lists the quantities.
         """
         checks.text("name", name)
         of = self._which(of)
@@ -113,7 +113,7 @@ class Comparison:
         raise ValueError(f"name: unknown quantity {name!r}; there are {known}, and metrics")
 
     def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
-        """Pair the source lines that access memory with those of the baseline.
+        """Pair the source lines that access memory with the lines of the baseline.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Comparison:
         Returns
         -------
         list of (Line or None, Line or None)
-            The line of the baseline and that of the profile, in the order of the source; None if
+            The lines of the baseline and of the profile, in the order of the source; None if
             a source does not have the line.
         """
         of = self._which(of)

@@ -52,7 +52,7 @@ class ArrayInfo:
 
 
 class Profile(Assertions):
-    """What one launch of a kernel executed and moved, as Nsight Compute would count it.
+    """The instructions and memory traffic of one launch, counted as Nsight Compute counts them.
 
     `profile` and `Kernel.profile` return it. It prints as a report, and notebooks show the report.
 

@@ -1,9 +1,9 @@
 """The rows of a profile: what each instruction, access and source line executed and moved.
 
 An *instruction* is one of the machine code, or of the PTX if the kernel was counted on its PTX. An
-*access* is what one source line does with one array: the instructions that load it there, or those
-that store it. An unrolled loop has several. A *line* has the accesses of one line of the source.
-Requests, sectors and wavefronts are meant as in Nsight Compute.
+*access* is what one source line does with one array: its instructions that load from the array, or
+its instructions that store to the array. An unrolled loop has several of them. A *line* has the
+accesses of one line of the source. Requests, sectors and wavefronts are meant as in Nsight Compute.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Instruction:
     line : int
         Line of the CUDA source; 0 if it is not known.
     file : str
-        The source file; ``""`` for the one that the kernel is in.
+        The source file; ``""`` for the file that the kernel is in.
     ptx_line : int
         Line of the PTX text.
     opcode : str

@@ -1,6 +1,6 @@
 """A profile as text: the verdict, then the source lines that access memory and what they cost.
 
-The text is laid out for 80 to 100 columns. Marks and bars show without colour what colours show.
+The text is laid out for 80 to 100 columns. Without colour, marks and bars show the same.
 """
 
 from __future__ import annotations

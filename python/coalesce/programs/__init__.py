@@ -38,7 +38,7 @@ class Outcome:
     report : dict or None
         What ``libcudart.so`` wrote; None if the program ended before it could.
     profiles : list of Profile
-        Of the launches that were to be profiled.
+        The profiles of the launches that `launches` chose.
     """
 
     status: int

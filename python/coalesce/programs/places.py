@@ -13,7 +13,7 @@ _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 
 
 def find(report: dict[str, Any] | None) -> None:
-    """Put ``"place"`` into each mistake of the host, and lines in place of addresses in texts."""
+    """Add a ``"place"`` to each mistake of the host; replace addresses in texts by lines."""
     if report is None:
         return
     wanted = set()

@@ -1,6 +1,6 @@
 """Profiles of launches that a program's runtime library kept (``csrc/cudart/snapshots.hpp``).
 
-The launch is repeated here on a copy of the memory it had: the same addresses, the same variables.
+This module repeats the launch on a copy of its memory, with the same addresses and variables.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def joined(parts: Iterable[str], between: str = "") -> Markup:
 
 
 def tag(name: str, content: Content | None = None, style: str = "", **attributes: str) -> Markup:
-    """Return an element; without content, one that has no end tag."""
+    """Return an element; without content, an element that has no end tag."""
     if style:
         attributes["style"] = style
     given = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())

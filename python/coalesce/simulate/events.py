@@ -118,7 +118,7 @@ class Trace:
         The address of each lane; 0 for inactive lanes. Addresses of shared and local memory count
         from the start of the block's shared or the thread's local memory.
     array : ndarray of shape (n,), int32
-        Index in `arrays` of the array that the first active lane accesses; -1 for none of them.
+        Index in `arrays` of the array that the first active lane accesses; -1 for other memory.
     index : ndarray of shape (n, 32), int64
         The element of that array that each lane accesses, counted in C order; -1 for inactive
         lanes and for lanes that access something else.

@@ -2,8 +2,9 @@
 
 Any `concurrent.futures.Executor` can be used. A job has the PTX, the arguments and the blocks to
 run. Its process simulates these blocks on copies of the arrays and returns counts. The sum of the
-counts is that of a run in one process, because every instruction of every block is counted once.
-Blocks do not see what blocks of other jobs write; a GPU does not guarantee this, either.
+counts equals the counts of a run in one process, because every instruction of every block is
+counted once. Blocks do not see what blocks of other jobs write; a GPU does not guarantee this,
+either.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Result:
-    """The sum of the jobs: attributes with the names of those of `sim.LaunchResult`."""
+    """The sum of the jobs; its attributes have the same names as in `sim.LaunchResult`."""
 
     counts: Any
     events: dict[str, np.ndarray[Any, Any]] | None

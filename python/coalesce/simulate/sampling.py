@@ -62,7 +62,7 @@ class Estimate:
         return spread * math.sqrt(1 - self.share)
 
     def metrics(self, of_sample: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-        """Return metrics of the whole grid, given those of the sample, and their errors.
+        """Return the metrics of the whole grid and their errors, from the metrics of the sample.
 
         Sums are scaled up; ratios and percentages are not.
         """

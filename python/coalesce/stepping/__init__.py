@@ -210,7 +210,7 @@ class Stepper:
 
     @property
     def warp(self) -> int:
-        """The selected warp: by default the last one that executed an instruction.
+        """The selected warp: by default the last warp that executed an instruction.
 
         Set it to select another warp, which then runs as long as it can.
         """
@@ -335,7 +335,7 @@ class Stepper:
         return bool(self._go(lambda s: s.run(same, off_lines=wanted)))
 
     def run_to(self, line: int | Sequence[int], warp: int | None = None) -> bool:
-        """Run all warps until one reaches a source line; it stops before the line.
+        """Run all warps until a warp reaches a source line; this warp stops before the line.
 
         Parameters
         ----------

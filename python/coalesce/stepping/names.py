@@ -55,7 +55,7 @@ def variables_of(
     source : str
         The CUDA C++.
     options : sequence of str
-        The compiler's, for -D.
+        The options for the compiler; -D options are used.
     file : int
         The number of the source among the files of `listing`.
     """

@@ -22,8 +22,8 @@ def observe(
 ) -> int:
     """Run a launch and pass its events to `callback`; see `Kernel.observe`.
 
-    The blocks run in order, as many at a time as make about one batch. If blocks may wait for each
-    other, all of them run first, and then their events are passed on.
+    The blocks run in order, in groups that make about one batch of events each. If blocks may
+    wait for each other, all blocks run first. Then their events are passed on.
     """
     if not callable(callback):
         raise TypeError(
