@@ -48,7 +48,8 @@ bool is_special_register(std::string_view name) {
            name.starts_with("%pm") || name.starts_with("%envreg") || name.starts_with("%reserved_");
 }
 
-int component(std::string_view word) {  // of a vector register; -1: no such component
+// Returns the number of a vector register's component. Returns -1 if there is no such component.
+int component(std::string_view word) {
     constexpr std::string_view names = "xyzwrgba";
     const size_t at = word.size() == 1 ? names.find(word[0]) : std::string_view::npos;
     return at == std::string_view::npos ? -1 : static_cast<int>(at % 4);
@@ -85,8 +86,8 @@ void Parser::body() {
     }
 }
 
-// The scope keeps views of the parameters' names. They stay valid: the header is complete, and the
-// scope ends with the body.
+// The scope keeps views of the parameters' names. These views stay valid, because the header is
+// complete and the scope ends with the body.
 void Parser::bind_parameters(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) {
         Binding binding{Binding::Kind::parameter, 0, 1};
@@ -206,7 +207,7 @@ void Parser::instruction() {
     result.text = {first.text.data(),
                    static_cast<size_t>(tokens_.end_of_last() - first.text.data())};
     tokens_.expect(";", "after the instruction");
-    // From here on the operands do not move, even if `body` grows.
+    // From here on, the operands do not move in memory, even if `body` grows.
     function_->body.push_back(std::move(result));
     for (Operand& operand : function_->body.back().operands) refer(operand);
 }
@@ -223,7 +224,7 @@ int32_t Parser::guard_register() {
     return static_cast<int32_t>(binding.index);
 }
 
-// Parses operands up to `close`, which is not consumed.
+// Parses operands up to the token `close`. It does not consume this token.
 std::vector<Operand> Parser::operand_list(std::string_view close, int depth) {
     std::vector<Operand> result;
     if (tokens_.at(close)) return result;
@@ -287,7 +288,8 @@ Operand Parser::name_operand() {
     if (token.is("_")) return result;
     result.name = token.text;
     result.kind = Operand::Kind::symbol;
-    if (opcode_ == "bra") return result;  // always a label, even if a register has the same name
+    // The operand of bra is always a label, even if a register has the same name.
+    if (opcode_ == "bra") return result;
     const Binding binding = scopes_.find(token.text);
     if (binding.kind == Binding::Kind::reg) return register_operand(token, binding);
     if (token.text.starts_with('%')) {
@@ -350,7 +352,7 @@ void Parser::offset(Operand& operand) {
     operand.offset = static_cast<int64_t>(sum);
 }
 
-// [%rd1], [%rd1+-12], [name+4], [123], and [map, {%r1, %r2}]
+// Parses an address: [%rd1], [%rd1+-12], [name+4], [123], or [map, {%r1, %r2}].
 Operand Parser::address(int depth) {
     const Token open = tokens_.take();
     Operand result;
@@ -374,7 +376,7 @@ Operand Parser::address(int depth) {
     return result;
 }
 
-// Keeps names that cannot be resolved yet: labels and names of the module.
+// Stores a name that cannot be resolved yet. It may be a label or a name of the module.
 void Parser::refer(Operand& operand) {
     for (Operand& element : operand.elements) refer(element);
     const bool named = operand.kind == Operand::Kind::symbol ||

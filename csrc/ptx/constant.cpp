@@ -8,7 +8,7 @@ namespace coalesce::ptx {
 namespace {
 
 constexpr int deepest = 64;
-constexpr int of_terms = 10;  // the precedence of '*', one above that of '+' and '-'
+constexpr int of_terms = 10;  // The precedence of '*'. It is one above that of '+' and '-'.
 
 int precedence_of(const Token& token) {
     if (token.kind != Token::Kind::punctuation) return 0;
@@ -221,7 +221,8 @@ class Expression {
         }
         if (b == 0) tokens_.fail(op, "division by zero");
         if (is_unsigned) return value(text == "/" ? a / b : a % b);
-        if (t == -1) return value(text == "/" ? 0 - a : 0);  // INT64_MIN / -1 wraps
+        // INT64_MIN / -1 would overflow, so it wraps.
+        if (t == -1) return value(text == "/" ? 0 - a : 0);
         return value(static_cast<uint64_t>(text == "/" ? s / t : s % t));
     }
 
@@ -262,7 +263,8 @@ uint64_t bits_as(const Constant& constant, Type type) {
     if (constant.kind == Constant::Kind::f64) {
         value = std::bit_cast<double>(constant.bits);
     } else if (constant.kind == Constant::Kind::f32) {
-        if (type == Type::f32) return constant.bits;  // keeps a NaN's payload
+        // The bits are not converted, so that a NaN keeps its payload.
+        if (type == Type::f32) return constant.bits;
         value = std::bit_cast<float>(static_cast<uint32_t>(constant.bits));
     } else {
         value = constant.is_unsigned ? static_cast<double>(constant.bits)

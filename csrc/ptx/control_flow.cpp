@@ -33,8 +33,8 @@ bool ends_block(const Instruction& i) {
                    at.line, at.column);
 }
 
-// The possible targets of a branch, as indices into the body. The size of the body stands for its
-// end.
+// Returns the possible targets of a branch, as indices into the body. The size of the body stands
+// for its end.
 std::vector<uint32_t> targets_of(const Function& function, const Instruction& instruction) {
     const auto check = [&](uint32_t target) {
         if (target > function.body.size()) fail(instruction, "the label is not of this function");
@@ -56,7 +56,8 @@ std::vector<uint32_t> targets_of(const Function& function, const Instruction& in
     return list->second;
 }
 
-// METHOD: marks the instructions at which blocks start; each range between two starts is a block.
+// METHOD
+// Marks the instructions at which blocks start. Each range between two starts is a block.
 void find_blocks(const Function& function, ControlFlow& flow) {
     const auto size = static_cast<uint32_t>(function.body.size());
     std::vector<bool> starts(size + 1, false);
@@ -81,7 +82,7 @@ void find_blocks(const Function& function, ControlFlow& flow) {
 
 void link_blocks(const Function& function, ControlFlow& flow) {
     const auto size = static_cast<uint32_t>(function.body.size());
-    // So that each successor is listed once.
+    // Ensures that each successor is listed only once.
     std::vector<uint32_t> listed_by(flow.blocks.size(), no_block);
     for (uint32_t b = 0; b < flow.blocks.size(); ++b) {
         Block& block = flow.blocks[b];
@@ -103,9 +104,10 @@ void link_blocks(const Function& function, ControlFlow& flow) {
     }
 }
 
-// METHOD: Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is its root. Blocks
-// are numbered in post-order of a traversal from the root, so a block's parent always has a higher
-// number.
+// METHOD
+// The algorithm of Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is the root
+// of this graph. Blocks are numbered in post-order of a traversal from the root, so a block's
+// parent always has a higher number.
 class PostDominators {
   public:
     explicit PostDominators(std::vector<Block>& blocks)
@@ -139,7 +141,7 @@ class PostDominators {
     }
 
   private:
-    static constexpr uint32_t none = no_block;  // no path to the exit
+    static constexpr uint32_t none = no_block;  // the block has no path to the exit
 
     void number_blocks() {
         number_.assign(exit_ + 1, none);
@@ -172,8 +174,8 @@ class PostDominators {
     std::vector<Block>& blocks_;
     uint32_t exit_;
     std::vector<std::vector<uint32_t>> predecessors_;
-    std::vector<uint32_t> number_;  // block -> its index in order_
-    std::vector<uint32_t> order_;   // post-order; the exit is last
+    std::vector<uint32_t> number_;  // for each block: its index in order_
+    std::vector<uint32_t> order_;   // The blocks in post-order. The exit is last.
 };
 
 void collect(const Operand& operand, std::vector<uint32_t>& registers) {
@@ -183,7 +185,8 @@ void collect(const Operand& operand, std::vector<uint32_t>& registers) {
 
 enum class Destination : uint8_t { written, only_read, accumulated };
 
-// The role of operand 0. The address of a store needs no entry, because addresses are always read.
+// Returns the role of operand 0. The address of a store needs no entry, because addresses are
+// always read.
 Destination destination_of(const Instruction& i) {
     constexpr std::string_view read_only[] = {
         "st",        "red",        "brx",          "ret",     "exit",          "trap",

@@ -9,14 +9,15 @@ namespace coalesce::ptx {
 namespace {
 
 constexpr uint64_t most_global_bytes = uint64_t{1}
-                                       << 36;  // more than any GPU's memory for one array
-// A thread has at most 512 KiB of local memory.
+                                       << 36;  // no GPU has so much memory for one array
+// A thread has at most 512 KiB of local memory. This limit of the parser is larger.
 constexpr uint64_t most_local_bytes = uint64_t{1} << 24;
 constexpr uint64_t most_dimensions = 16;
 constexpr uint64_t most_padding = uint64_t{1} << 20;
-constexpr uint64_t most_registers = uint64_t{1} << 20;  // of a function
+constexpr uint64_t most_registers = uint64_t{1} << 20;  // the limit for one function
 constexpr uint64_t most_module_registers = uint64_t{1} << 22;
-constexpr uint64_t most_name_bytes = uint64_t{1} << 26;  // names of one range of registers together
+// The limit for the names of one range of registers together.
+constexpr uint64_t most_name_bytes = uint64_t{1} << 26;
 
 uint64_t most_bytes(Space space) {
     return space == Space::global || space == Space::constant ? most_global_bytes
@@ -53,7 +54,8 @@ Parser::Declaration Parser::declaration(Space space) {
         }
         tokens_.take();
         if (token.is(".align")) {
-            // After .ptr, this is the alignment of the memory that the parameter points to.
+            // This number follows .ptr. It is the alignment of the memory to which the parameter
+            // points.
             const Token number = tokens_.peek();
             const uint64_t alignment = integer_constant(tokens_, "the alignment", 1 << 20);
             if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
@@ -78,7 +80,7 @@ Parser::Declaration Parser::declaration(Space space) {
     return result;
 }
 
-void Parser::skip_attribute() {  // .attribute(.unified(1, 2)), .attribute(.managed)
+void Parser::skip_attribute() {  // Skips .attribute(.unified(1, 2)) or .attribute(.managed)
     tokens_.take();
     tokens_.expect("(", "after '.attribute'");
     for (size_t depth = 1; depth > 0;) {
@@ -89,7 +91,7 @@ void Parser::skip_attribute() {  // .attribute(.unified(1, 2)), .attribute(.mana
     }
 }
 
-// A name, its dimensions, and its initial value if there is one.
+// Parses a name, its dimensions, and its initial value if there is one.
 Variable Parser::variable(const Declaration& head) {
     const Token name = tokens_.expect(Token::Kind::identifier, "a name");
     Variable result;
@@ -104,7 +106,8 @@ Variable Parser::variable(const Declaration& head) {
     while (tokens_.at("[")) {
         const Token open = tokens_.take();
         if (dimensions.size() == most_dimensions) tokens_.fail(open, "too many dimensions");
-        uint64_t extent = 0;  // []: the initializer determines the extent, or it is dynamic
+        // For []. The initializer determines the extent later, or the array is dynamic.
+        uint64_t extent = 0;
         if (!tokens_.at("]")) {
             extent = integer_constant(tokens_, "the array's extent", UINT64_MAX);
             if (extent > most || (result.count > 0 && extent > most / result.count)) {
@@ -127,8 +130,9 @@ Variable Parser::variable(const Declaration& head) {
     return result;
 }
 
-// METHOD: `initial` has the values in memory order. If an inner brace lists fewer values than its
-// row holds, zeros are added when another row follows. Zeros at the end are omitted.
+// METHOD
+// `initial` has the values in memory order. If an inner brace lists fewer values than its row
+// holds, zeros are added when another row follows. Zeros at the end are omitted.
 void Parser::initializer(Variable& variable, const std::vector<uint64_t>& dimensions) {
     if (!tokens_.at("{")) {
         variable.initial.push_back(initial_value(variable.type));
@@ -151,7 +155,7 @@ void Parser::initializer(Variable& variable, const std::vector<uint64_t>& dimens
 void Parser::nested_initializer(Variable& variable, const std::vector<uint64_t>& dimensions,
                                 size_t level) {
     const Token open = tokens_.expect("{", "to open the initialiser");
-    uint64_t row = 1;  // elements of one entry of this level
+    uint64_t row = 1;  // the number of elements of one entry at this level
     for (size_t i = level + 1; i < dimensions.size(); ++i) row *= dimensions[i];
     const bool unbounded = level == 0 && (dimensions.empty() || dimensions.front() == 0);
     const uint64_t extent = unbounded ? UINT64_MAX : dimensions[level] * row;
@@ -208,7 +212,7 @@ Initializer Parser::initial_value(Type type) {
     return result;
 }
 
-// Parses the parameters after '(', including the ')'.
+// Parses the parameters after '(', and the ')'.
 std::vector<Parameter> Parser::parameters(std::string_view what) {
     std::vector<Parameter> result;
     if (tokens_.accept(")")) return result;
@@ -230,7 +234,7 @@ std::vector<Parameter> Parser::parameters(std::string_view what) {
     return result;
 }
 
-// .reg .b32 %r<12>, %x;
+// Parses register declarations such as .reg .b32 %r<12>, %x;
 void Parser::registers() {
     tokens_.take();
     const Declaration head = declaration(Space::reg);

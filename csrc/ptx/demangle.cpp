@@ -8,7 +8,7 @@
 namespace coalesce::ptx {
 
 std::string demangled(const std::string& name) {
-    // The demangler would also accept a type such as "f" (float).
+    // Other names are not passed to the demangler, because it would read "f" as the type float.
     if (!name.starts_with("_Z")) return name;
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> text(

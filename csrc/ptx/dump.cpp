@@ -101,7 +101,8 @@ class FunctionDump {
     }
 
   private:
-    // Names that are declared in several scopes are followed by their index.
+    // Returns the index of the name as a suffix if several scopes declare the name. Otherwise
+    // returns an empty string.
     std::string tag(const std::string& name, size_t index) const {
         return uses_.at(name) > 1 ? "#" + std::to_string(index) : "";
     }

@@ -59,7 +59,8 @@ size_t Lexer::end_of_number(size_t i) const {
             if (is_digit(at(i + 1 + sign))) i += 1 + sign;
         }
     }
-    // Include characters that do not belong to a number, to show them in the message.
+    // Adds the next characters to the token, although they do not belong to the number. The error
+    // message then shows them.
     while (is_word(at(i))) ++i;
     return i;
 }
@@ -142,7 +143,7 @@ PtxError error_at(std::string_view text, Position position, std::string_view mes
 
 Position position_of(std::string_view text, std::string_view part) {
     const std::string_view before = text.substr(0, part.data() - text.data());
-    const size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+    const size_t line_start = before.rfind('\n') + 1;  // if there is no newline, npos + 1 is 0
     return {static_cast<uint32_t>(1 + std::count(before.begin(), before.end(), '\n')),
             static_cast<uint32_t>(before.size() - line_start + 1)};
 }

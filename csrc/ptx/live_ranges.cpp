@@ -17,7 +17,8 @@ namespace coalesce::ptx {
 namespace {
 
 constexpr uint32_t no_bit = UINT32_MAX;
-constexpr size_t words = 8;  // of the set of one block: a batch has 512 registers
+// The size of one block's set in a batch, in 64-bit words. A batch has 512 registers.
+constexpr size_t words = 8;
 constexpr size_t batch = words * 64;
 
 class Liveness {
@@ -74,7 +75,8 @@ class Liveness {
     std::vector<uint32_t> crossing_registers() const {
         std::vector<uint32_t> result;
         std::vector<bool> listed(ranges_.size(), false);
-        std::vector<uint32_t> writer(ranges_.size(), no_block);  // the last block that wrote it
+        // For each register: the last block that wrote it.
+        std::vector<uint32_t> writer(ranges_.size(), no_block);
         for (uint32_t b = 0; b < blocks_.size(); ++b) {
             for (uint32_t i = blocks_[b].first; i < blocks_[b].last; ++i) {
                 for (uint32_t reg : effects_[i].reads) {
@@ -135,7 +137,7 @@ class Liveness {
     const std::vector<Block>& blocks_;
     std::vector<LiveRange> ranges_;
     std::vector<Effects> effects_;
-    std::vector<uint32_t> bit_of_;  // register -> its bit in this batch, or no_bit
+    std::vector<uint32_t> bit_of_;  // for each register: its bit in this batch, or no_bit
     std::vector<BlockSets> sets_;
 };
 

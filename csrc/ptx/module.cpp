@@ -11,7 +11,7 @@ struct TypeRow {
 };
 
 constexpr TypeRow types[] = {
-    // in the order of Type
+    // The entries have the order of Type.
     {"none", 0}, {"pred", 0},                                                         //
     {"b8", 1},   {"b16", 2},   {"b32", 4},  {"b64", 8},    {"b128", 16},              //
     {"u8", 1},   {"u16", 2},   {"u32", 4},  {"u64", 8},                               //

@@ -9,7 +9,8 @@ namespace coalesce::ptx {
 
 namespace {
 
-// Parameters are numbered from 0, then variables. A set with more than a few origins is not useful.
+// The possible origins of a value, as numbers. Parameters have the first numbers, from 0 on, and
+// variables follow. A set with more than a few origins is not useful.
 using Origins = std::vector<uint32_t>;
 constexpr size_t most_origins = 8;
 
@@ -26,8 +27,8 @@ bool add(Origins& to, const Origins& from) {
     return changed;
 }
 
-// The first operand from which the result may inherit a pointer, and the number of such operands.
-// {0, 0} if there is none.
+// Returns the first operand from which the result may inherit a pointer, and the number of such
+// operands. Returns {0, 0} if there is none.
 std::pair<size_t, size_t> carriers(const Instruction& in) {
     const std::string_view op = in.opcode;
     if (op == "mad") return {3, 1};
@@ -124,7 +125,7 @@ class OriginFinder {
     Origin origin_of(const Instruction& in) const {
         Origin origin;
         if (!accesses_memory(in.opcode)) return origin;
-        // A copy between spaces has two addresses. The second is the one in global memory.
+        // A copy between spaces has two addresses. The second address is in global memory.
         const bool second = in.opcode == "cp" && in.operands.size() > 1;
         const Operand* address = nullptr;
         for (const Operand& o : in.operands) {
@@ -147,7 +148,7 @@ class OriginFinder {
     const Function& function_;
     std::vector<std::string> names_;
     std::map<std::string, uint32_t, std::less<>> number_of_;
-    std::vector<bool> pointer_;  // by parameter
+    std::vector<bool> pointer_;  // for each parameter: whether it is known to be a pointer
     std::vector<Origins> of_register_;
 };
 

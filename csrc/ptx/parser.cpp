@@ -88,12 +88,12 @@ void Parser::file() {
     const uint32_t key = integer_constant(tokens_, "the file's number", UINT32_MAX);
     const Token name = tokens_.expect(Token::Kind::string, "the file's name in quotes");
     module_.files[key] = unquoted(name.text);
-    while (tokens_.accept(",")) {  // the time and size of the file
+    while (tokens_.accept(",")) {  // these numbers are the time and the size of the file
         (void)integer_constant(tokens_, "the file's time or size", UINT64_MAX);
     }
 }
 
-// .loc 1 21 105, function_name $L__info_string0, inlined_at 1 22 8
+// Parses a directive such as .loc 1 21 105, function_name $L__info_string0, inlined_at 1 22 8
 void Parser::location() {
     tokens_.take();
     const auto number = [&](std::string_view what) {
@@ -124,9 +124,9 @@ void Parser::location() {
     written_ = written(source_);
 }
 
-// Follows inlined calls outwards to the function's own file. If code was inlined through several
-// calls, its inlined_at is a place that has a .loc of its own, earlier in the text (PTX ISA,
-// ".loc").
+// Follows inlined calls outwards until it reaches the function's own file. If code was inlined
+// through several calls, its inlined_at is a place that has a .loc of its own earlier in the text
+// (PTX ISA, ".loc").
 SourceLine Parser::written(SourceLine line) const {
     if (!function_) return line;
     SourceLine at = line;
@@ -220,7 +220,8 @@ void Parser::add_function(Function&& function, const Token& name, bool defined) 
     }
 }
 
-// `.maxntid 256, 1, 1`, `.minnctapersm 2`, `.noreturn`: the numbers of any directive are kept.
+// Parses directives such as `.maxntid 256, 1, 1`, `.minnctapersm 2` and `.noreturn`. The numbers of
+// any directive are kept.
 void Parser::function_directives(Function& function) {
     while (tokens_.at(Token::Kind::dotted)) {
         if (tokens_.at(".attribute")) {
@@ -244,6 +245,7 @@ void Parser::function_directives(Function& function) {
     }
 }
 
+// Parses a prototype such as
 // prototype_0 : .callprototype (.param .b32 _) _ (.param .b64 _, .param .b32 _) .noreturn;
 void Parser::prototype(std::string_view name) {
     Function parsed;

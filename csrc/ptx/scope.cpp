@@ -48,7 +48,7 @@ Binding Scopes::find(std::string_view name) const {
     return {};
 }
 
-// "%r12" may be number 12 of the range "%r", or number 2 of a range "%r1".
+// "%r12" may be number 12 of the range "%r", or number 2 of the range "%r1".
 Binding Scopes::find_in_ranges(const Scope& scope, std::string_view name) {
     if (scope.ranges.empty()) return {};
     constexpr size_t most_digits = 8;
@@ -58,7 +58,7 @@ Binding Scopes::find_in_ranges(const Scope& scope, std::string_view name) {
         if (c < '0' || c > '9') break;
         number += weight * (c - '0');
         weight *= 10;
-        if (c == '0' && digits > 1) continue;  // "%r01" is not in a range
+        if (c == '0' && digits > 1) continue;  // no range contains "%r01"
         const auto range = scope.ranges.find(name.substr(0, name.size() - digits));
         if (range == scope.ranges.end() || number >= range->second.count) continue;
         Binding binding = range->second.first;

@@ -1,9 +1,10 @@
 // METHOD
-// Instructions are lifted one after another into operations on 32-bit registers. These registers
-// are consecutive in a warp's frame, so register pairs and quadruples need no gathering. If PTX has
-// the same operation, its handler is used. The others are in sim/ops_machine.cpp. Operands in a
-// constant bank become constant registers that the launch fills. Branches create no points of
-// reconvergence: BSSY and BSYNC say where lanes reconverge (sim/convergence.cpp).
+// Instructions are translated one after another into operations on 32-bit registers. These
+// registers are consecutive in a warp's frame, so register pairs and quadruples need no gathering.
+// If PTX has the same operation, its handler is used. The other handlers are in
+// sim/ops_machine.cpp. Operands in a constant bank become constant registers that the launch fills.
+// Branches create no points of reconvergence. BSSY and BSYNC say where lanes reconverge
+// (sim/convergence.cpp).
 #include "sass/lift.hpp"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ sim::Program Lifter::lift() {
     lay_out_banks();
     check_shared();
     describe_instructions();
-    // With recursion or calls through pointers, the depth of the stack is not known.
+    // The depth of the stack is not known if there is recursion or a call through a pointer.
     program_.recursive = graph_.recursive();
     program_.local_bytes = stack_bytes();
     if (program_.recursive)
@@ -66,7 +67,8 @@ void Lifter::lay_out_registers() {
         for (const Operand& o : in.operands) see(o);
     }
     constexpr uint32_t widest = most_registers;
-    general = std::max(general, 12);  // code outside takes its arguments in R4 to R13
+    // The functions outside the cubin take their arguments in R4 to R13.
+    general = std::max(general, 12);
     general_ = 0;
     uniforms_ = general_ + (uint32_t(general) + widest) * register_bytes;
     predicates_ = uniforms_ + (uint32_t(uniform) + widest) * register_bytes;
@@ -154,7 +156,8 @@ void Lifter::find_functions() {
     if (machine_->functions.empty()) unsupported("no function that it could call");
 }
 
-// Sets the text and line of each machine instruction. Its line of the PTX tells what it accesses.
+// Sets the text and the line of each machine instruction. Its line of the PTX tells which variable
+// it accesses.
 void Lifter::describe_instructions() {
     struct Line {
         ptx::SourceLine source;
@@ -184,8 +187,8 @@ void Lifter::describe_instructions() {
     }
 }
 
-// The bytes by which the code decreases the stack pointer, summed over all functions. None of them
-// is recursive: otherwise the jump back would not be known.
+// Returns the number of bytes by which the code decreases the stack pointer, summed over all
+// functions. None of them is recursive: otherwise the target of the jump back would not be known.
 uint32_t Lifter::stack_bytes() const {
     int64_t bytes = 0;
     for (const Instruction& in : code_.instructions) {
@@ -214,7 +217,7 @@ void Lifter::lift_instruction(uint32_t at) {
     if (in.guard.kind != Operand::Kind::predicate && !in.guard.text.empty())
         unsupported("its guard");
     (this->*lift)(in);
-    if (first_op_) unsupported();  // each instruction is at least counted
+    if (first_op_) unsupported();  // each instruction must have an op, so that it is counted
     if (!knows_modifiers_) unsupported("its modifiers");
     for (size_t n = 0; n < in.operands.size(); ++n) {
         if (!(used_ >> n & 1)) unsupported("the operand " + std::string(in.operands[n].text));
@@ -387,13 +390,13 @@ void Lifter::unsupported(const std::string& why) const {
                                  " of the machine code of " + program_.kernel);
 }
 
-// Refuses the instruction unless the operand has this text.
+// Refuses the instruction if the operand does not have this text.
 void Lifter::expect(const Instruction& in, size_t n, std::string_view text) const {
     const Operand& o = operand(in, n);
     if (o.text != text) unsupported("the operand " + std::string(o.text));
 }
 
-// Refuses the instruction unless the operand is PT or, for false, !PT.
+// Refuses the instruction if the operand is not the constant `value`: PT for true, !PT for false.
 void Lifter::expect_constant(const Operand& o, bool value) const {
     if (!is_predicate(o) || o.number >= 0 || o.negated == value)
         unsupported("the predicate " + std::string(o.text));

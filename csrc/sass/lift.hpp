@@ -1,9 +1,9 @@
 // Translates a kernel's machine code into a program of the simulator.
 //
 // The simulator can execute the compiler's PTX or the assembler's machine code. The machine code
-// has the merged loads, predicates and unrolled loops of the hardware. Therefore its counts are
-// right. The PTX has names and source lines. Each machine instruction names its line of the PTX,
-// and gets names and source lines from there.
+// has the merged loads, predicates and unrolled loops that the hardware executes. Therefore its
+// counts are those of the hardware. The PTX has names and source lines. Each machine instruction
+// names its line of the PTX. So its names and source lines are those of that PTX line.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,9 @@
 
 namespace coalesce::sass {
 
-// Lifts a kernel's machine code. `module` is the PTX from which it was assembled; `memory` holds
-// the variables of the module. Throws UnsupportedInstruction if an instruction cannot be executed.
+// Translates a kernel's machine code. `module` is the PTX from which it was assembled. `memory`
+// holds the variables of the module. Throws UnsupportedInstruction if an instruction cannot be
+// executed.
 [[nodiscard]] sim::Program lift(const Listing& listing, const ptx::Module& module,
                                 const ptx::Function& entry,
                                 std::shared_ptr<sim::ModuleMemory> memory,

@@ -25,7 +25,7 @@ void Lifter::guarded_control(Op op) {
     append(op);
 }
 
-// BRA `(.L_x_0); BRA P1, `(.L_x_0); BRA.U UP0, `(.L_x_0); BRA.DIV UR4, `(.L_x_0)
+// Translates BRA `(.L_x_0); BRA P1, `(.L_x_0); BRA.U UP0, `(.L_x_0); BRA.DIV UR4, `(.L_x_0)
 void Lifter::branch(const Instruction& in) {
     only(in, {"U", "DIV", "CONV"});
     if (in.operands.empty() || in.operands.size() > 2) unsupported();
@@ -37,8 +37,8 @@ void Lifter::branch(const Instruction& in) {
     op.control = Control::branch;
     op.set(sim::Branch{.target = target.target});
     if (in.has("DIV") || in.has("CONV")) {
-        // Compares the lanes that the guard selects with the lanes named by the operand. All lanes
-        // branch alike.
+        // BRA.DIV compares the lanes that the guard selects with the lanes that the operand names.
+        // All lanes take the same branch.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
         help(in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,
@@ -66,7 +66,7 @@ void Lifter::expect_code_start(const Operand& o) const {
         unsupported("relative to " + std::string(o.text));
 }
 
-// CALL.REL.NOINC `($k$_Z1ff); through a pointer CALL.REL.NOINC R8 `(k)
+// Translates CALL.REL.NOINC `($k$_Z1ff), or through a pointer CALL.REL.NOINC R8 `(k)
 void Lifter::call(const Instruction& in) {
     if (in.has("ABS")) return call_outside(in);
     only(in, {"REL", "NOINC"});
@@ -97,7 +97,7 @@ void Lifter::exit(const Instruction& in) {
     guarded_control(op);
 }
 
-// CALL.ABS.NOINC R2: calls printf, assert, malloc or free, whose code is not in the cubin. Constant
+// CALL.ABS.NOINC R2 calls printf, assert, malloc or free. Their code is not in the cubin. Constant
 // bank 4 has the address.
 void Lifter::call_outside(const Instruction& in) {
     only(in, {"ABS", "NOINC"});
@@ -118,7 +118,7 @@ void Lifter::call_outside(const Instruction& in) {
     guarded_control(op);
 }
 
-// LEPC R20, `(.L_x_0)
+// Translates LEPC R20, `(.L_x_0)
 void Lifter::return_address(const Instruction& in) {
     only(in, {});
     const Operand& label = operand(in, 1);
@@ -128,7 +128,7 @@ void Lifter::return_address(const Instruction& in) {
             sim::Registers{2});
 }
 
-// RET.REL.NODEC R20 `(k); BRX R4 -0x190
+// Translates RET.REL.NODEC R20 `(k), BRX R4 -0x190
 void Lifter::jump(const Instruction& in) {
     const bool by_table = in.opcode == "BRX";
     if (by_table)
@@ -142,7 +142,7 @@ void Lifter::jump(const Instruction& in) {
     if (by_table) {
         const Operand& by = operand(in, 1);
         if (by.kind != Kind::integer) unsupported();
-        // Relative to the next instruction.
+        // The offset is relative to the next instruction.
         op.set(sim::Jump{.offset = uint32_t(in.offset + instruction_bytes + by.bits)});
     } else {
         expect_code_start(operand(in, 1));
@@ -151,8 +151,9 @@ void Lifter::jump(const Instruction& in) {
     guarded_control(op);
 }
 
-// BMOV.32.CLEAR R2, B6; BMOV.32 B6, R2: a function saves its caller's barrier in a register.
-// Nothing needs to be done, because the path that set the barrier still knows it.
+// BMOV.32.CLEAR R2, B6; BMOV.32 B6, R2: a function saves its caller's barrier in a register, and
+// restores it. The register needs no value here, because the path that set the barrier still knows
+// it.
 void Lifter::save_barrier(const Instruction& in) {
     only(in, {"32", "CLEAR"});
     if (!in.has("32") || in.operands.size() != 2) unsupported();
@@ -205,7 +206,7 @@ void Lifter::convergence(const Instruction& in) {
     guarded_control(op);
 }
 
-// BAR.SYNC.DEFER_BLOCKING 0x0[, 0x40]; BAR.RED.POPC.DEFER_BLOCKING 0x0, P0
+// Translates BAR.SYNC.DEFER_BLOCKING 0x0[, 0x40], BAR.RED.POPC.DEFER_BLOCKING 0x0, P0
 void Lifter::barrier(const Instruction& in) {
     only(in, {"SYNC", "ARV", "RED", "POPC", "AND", "OR", "DEFER_BLOCKING", "SYNCALL"});
     using Kind = sim::BarrierKind;
@@ -227,8 +228,8 @@ void Lifter::barrier(const Instruction& in) {
     op.operand[1] = n == 0 ? constant(0) : word(operand(in, 0));
     if (n > 1) op.operand[2] = word(operand(in, 1));
     if (n > 1 && is_register(in.operands[0]) && is_register(in.operands[1])) {
-        // One register for both: the barrier number in the lowest bits, the number of threads from
-        // bit 16 on.
+        // One register has both numbers: the barrier in the lowest bits, and the number of threads
+        // from bit 16 on.
         if (in.operands[0].number != in.operands[1].number) unsupported("two registers");
         const Locator both = op.operand[1];
         op.operand[1] = scratch();
@@ -239,7 +240,7 @@ void Lifter::barrier(const Instruction& in) {
     guarded_control(op);
 }
 
-// UCGABAR_ARV; UCGABAR_WAIT
+// Translates UCGABAR_ARV, UCGABAR_WAIT
 void Lifter::cluster_barrier(const Instruction& in) {
     only(in, {});
     Op op;
@@ -247,7 +248,7 @@ void Lifter::cluster_barrier(const Instruction& in) {
     guarded_control(op);
 }
 
-// B2R.RESULT R0[, P0]: the result of the warp's last BAR.RED.
+// B2R.RESULT R0[, P0] reads the result of the warp's last BAR.RED.
 void Lifter::barrier_result(const Instruction& in) {
     only(in, {"RESULT"});
     if (!in.has("RESULT")) unsupported();
@@ -318,7 +319,7 @@ void Lifter::special(const Instruction& in) {
     unsupported("a special register");
 }
 
-// VOTEU.ANY UR4, UPT, PT; VOTE.ALL P0, P1
+// Translates VOTEU.ANY UR4, UPT, PT, VOTE.ALL P0, P1
 void Lifter::vote(const Instruction& in) {
     only(in, {"ANY", "ALL", "EQ"});
     size_t n = 0;
@@ -335,7 +336,7 @@ void Lifter::vote(const Instruction& in) {
             sim::VoteOperand{.kind = kind, .whole_warp = in.opcode == "VOTEU"});
 }
 
-// SHFL.DOWN PT, R5, R4, 0x10, 0x1f
+// Translates SHFL.DOWN PT, R5, R4, 0x10, 0x1f
 void Lifter::shuffle(const Instruction& in) {
     only(in, {"UP", "DOWN", "BFLY", "IDX"});
     const std::string_view mode = in.has("UP")     ? "up"
@@ -348,7 +349,7 @@ void Lifter::shuffle(const Instruction& in) {
             word(operand(in, 2)), word(operand(in, 3)), word(operand(in, 4))});
 }
 
-// MATCH.ANY R5, R4; MATCH.ALL PT, R5, R4; with .U64, the values are register pairs.
+// MATCH.ANY R5, R4; MATCH.ALL PT, R5, R4. With .U64, the values are in register pairs.
 void Lifter::match(const Instruction& in) {
     only(in, {"ANY", "ALL", "U64"});
     size_t n = 0;
@@ -363,7 +364,7 @@ void Lifter::match(const Instruction& in) {
     as_ptx(OpCode::match, {"any", "sync", type}, {d, a, all});
 }
 
-// REDUX.SUM UR5, R2
+// Translates REDUX.SUM UR5, R2
 void Lifter::redux(const Instruction& in) {
     only(in, {"SUM", "MIN", "MAX", "AND", "OR", "XOR", "S32", "U32"});
     const std::string_view what = in.has("SUM")   ? "add"
@@ -381,8 +382,8 @@ void Lifter::redux(const Instruction& in) {
     machine(MachineOp::broadcast, {result(d), value});
 }
 
-// R2UR UR4, R8; R2UR P0, URZ, R8: copies the value of one lane. P0 is set in lanes with another
-// value. A BRA.DIV that follows uses P0 to detect lanes with different member masks. No other use
+// R2UR UR4, R8 and R2UR P0, URZ, R8 copy the value of one lane. P0 is set in lanes with another
+// value. If a BRA.DIV follows, it uses P0 to detect lanes with different member masks. No other use
 // is known.
 void Lifter::to_uniform(const Instruction& in) {
     only(in, {});
@@ -426,7 +427,7 @@ void Lifter::nothing(const Instruction& in) {
 
 void Lifter::sleep(const Instruction& in) {
     only(in, {});
-    static_cast<void>(operand(in, 0));  // the duration does not matter
+    static_cast<void>(operand(in, 0));  // the duration has no effect
     Op op;
     op.control = Control::yield;
     guarded_control(op);

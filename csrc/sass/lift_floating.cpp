@@ -9,7 +9,7 @@ namespace coalesce::sass {
 
 namespace {
 
-// "LTU" -> "ltu"
+// Converts "LTU" to "ltu".
 std::string lower(std::string_view s) {
     std::string name(s);
     for (char& c : name)
@@ -17,7 +17,7 @@ std::string lower(std::string_view s) {
     return name;
 }
 
-// Modifiers as PTX writes them; empty if there is none.
+// Returns the rounding modifier as PTX writes it, or an empty string.
 std::string_view rounding(const Instruction& in) {
     return in.has("RM") ? "rm" : in.has("RP") ? "rp" : in.has("RZ") ? "rz" : "rn";
 }
@@ -52,7 +52,7 @@ void Lifter::floating(const Instruction& in) {
     if (in.opcode == "FFMA") {
         return as_ptx(OpCode::fma, {mode, ftz, sat, "f32"}, {d, a, b, real(operand(in, 3))});
     }
-    // .D2, .M2 and so on: the product divided or multiplied by this number
+    // .D2, .M2 and similar: the product is divided or multiplied by this number.
     for (const float by : {2.0f, 4.0f, 8.0f}) {
         const std::string digit(1, char('0' + int(by)));
         if (!in.has("D" + digit) && !in.has("M" + digit)) continue;
@@ -105,7 +105,7 @@ void Lifter::fmnmx(const Instruction& in) {
     const auto source = [&](const Operand& o) {
         const Locator at = real(o);
         if (ftz.empty()) return at;
-        const Locator flushed = scratch();  // adding -0 flushes subnormals and keeps signs
+        const Locator flushed = scratch();  // Adding -0 flushes subnormals and keeps the sign
         help_as_ptx(OpCode::add, {"rn", "ftz", "f32"}, {flushed, at, constant(0x80000000)});
         return flushed;
     };
@@ -113,7 +113,7 @@ void Lifter::fmnmx(const Instruction& in) {
     machine(MachineOp::extreme_f32, {d, a, b, predicate(operand(in, 3))});
 }
 
-// For MNMX instructions. Their predicate must be constant: true or false.
+// Chooses min or max for an MNMX instruction. Its predicate must be constant, true or false.
 OpCode Lifter::least_or_greatest(const Operand& o) const {
     if (!is_predicate(o) || o.number >= 0) unsupported("the choice between minimum and maximum");
     return o.negated ? OpCode::max : OpCode::min;
@@ -124,10 +124,10 @@ void Lifter::mufu(const Instruction& in) {
     const Operand& a = operand(in, 1);
     if (in.has("RCP64H") || in.has("RSQ64H")) {
         only(in, {"RCP64H", "RSQ64H"});
-        // The upper word of an approximate double; its lower word is zero.
+        // The approximate double has this upper word. Its lower word is zero.
         const Locator whole = scratch(), approximate = scratch();
         help(MachineOp::move, {whole, constant(0)}, sim::Registers{1});
-        // A printed number is the value of the whole double.
+        // A number in the text is the value of the whole double.
         const auto number = uint32_t(std::bit_cast<uint64_t>(a.value) >> 32);
         const bool printed = a.kind == Operand::Kind::real;
         help(MachineOp::move,
@@ -138,7 +138,8 @@ void Lifter::mufu(const Instruction& in) {
         return void(
             machine(MachineOp::move, {d, approximate + 2 * register_bytes}, sim::Registers{1}));
     }
-    // This unit treats subnormals as zeros. If a value may be subnormal, the assembler scales it.
+    // This unit of the hardware treats subnormals as zeros. If a value may be subnormal, the
+    // assembler scales it.
     static constexpr struct {
         std::string_view modifier;
         OpCode code;
@@ -149,7 +150,7 @@ void Lifter::mufu(const Instruction& in) {
         only(in, {f.modifier});
         return as_ptx(f.code, {"approx", f.code == OpCode::tanh ? "" : "ftz", "f32"}, {d, real(a)});
     }
-    // The unit of these arguments is a full turn (2 pi), not radians.
+    // The arguments are in full turns (2 pi), not in radians.
     only(in, {"SIN", "COS"});
     if (in.has("SIN")) return void(machine(MachineOp::sine_of_turns, {d, real(a)}));
     if (in.has("COS")) return void(machine(MachineOp::cosine_of_turns, {d, real(a)}));
@@ -192,7 +193,8 @@ void Lifter::dsetp(const Instruction& in) {
     as_ptx(OpCode::setp, {comparison(in), combination(in), "f64"}, {p, q, a, b, with});
 }
 
-// Two halves from operand `n` on: a register, or two numbers with the upper one first.
+// Reads two halves from operand `n` on. They are in one register, or are two numbers with the upper
+// one first.
 Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     const Operand& o = operand(in, n++);
     if (o.kind != Operand::Kind::real && o.kind != Operand::Kind::integer)
@@ -210,7 +212,7 @@ void Lifter::halves(const Instruction& in) {
     if (in.has("RELU") && in.opcode != "HFMA2") unsupported("the modifier .RELU");
     const Locator d = result(operand(in, 0));
     if (in.has("F32")) {
-        // HADD2.F32 R0, -RZ, R1.H0_H0: a half widened.
+        // HADD2.F32 R0, -RZ, R1.H0_H0 converts a half to a float.
         const Operand& o = operand(in, 2);
         if (in.opcode != "HADD2" || !is_register(operand(in, 1)) || operand(in, 1).number >= 0 ||
             o.absolute || o.kind != Operand::Kind::reg ||
@@ -263,7 +265,8 @@ void Lifter::hsetp(const Instruction& in) {
            {p, q, a, b, with});
 }
 
-// HSET2.BF.GT.AND R0, R1, R2, PT: for each half, 1.0 or 0; without .BF, all bits set or clear.
+// HSET2.BF.GT.AND R0, R1, R2, PT compares two halves. Each result is 1.0 or 0. Without .BF, all its
+// bits are set or clear.
 void Lifter::hset(const Instruction& in) {
     only(in, {"BF", "BF16_V2", "FTZ", "AND", "OR",  "XOR", "LT",  "EQ",  "LE",  "GT",
               "NE", "GE",      "NUM", "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU"});
@@ -283,7 +286,7 @@ void Lifter::hset(const Instruction& in) {
     as_ptx(OpCode::or_, {"b32"}, {result(operand(in, 0)), lower, upper});
 }
 
-// HMNMX2 R0, R1, R2, !PT
+// Translates HMNMX2 R0, R1, R2, !PT
 void Lifter::hmnmx(const Instruction& in) {
     only(in, {"BF16_V2", "FTZ", "NAN"});
     const bool bfloat = in.has("BF16_V2");
@@ -294,7 +297,7 @@ void Lifter::hmnmx(const Instruction& in) {
            {result(operand(in, 0)), a, b});
 }
 
-// F2I.FTZ.U32.TRUNC.NTZ, I2F.U32.RP, F2F.F32.F64, FRND.FLOOR
+// Translates F2I.FTZ.U32.TRUNC.NTZ, I2F.U32.RP, F2F.F32.F64, FRND.FLOOR
 void Lifter::convert(const Instruction& in) {
     only(in,
          {"FTZ", "NTZ", "TRUNC", "FLOOR", "CEIL", "ROUND", "RN",  "RZ",  "RM",  "RP",  "SAT", "F16",
@@ -313,7 +316,7 @@ void Lifter::convert(const Instruction& in) {
     } else if (in.opcode == "FRND") {
         to = from = types.empty() ? "f32" : types[0];
     } else {
-        // A type that is not named is F32 or S32.
+        // If a type is not named, it is F32 or S32.
         const bool to_integer = in.opcode == "F2I";
         std::string number = "f32", integer = "s32";
         for (const std::string& t : types) (is_float(t) ? number : integer) = t;
@@ -358,7 +361,8 @@ void Lifter::convert(const Instruction& in) {
            {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
 }
 
-// F2FP.F16.E4M3.UNPACK_B R0, R2.H1; F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, RZ
+// Translates F2FP.F16.E4M3.UNPACK_B R0, R2.H1, F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3,
+// RZ
 void Lifter::pack_fp8(const Instruction& in) {
     only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",
               "SATFINITE", "RELU"});
@@ -382,7 +386,8 @@ void Lifter::pack_fp8(const Instruction& in) {
                {d, half_pair(operand(in, 1), false)});
 }
 
-// F2FP.F16.F32.PACK_AB R0, R1, R2: two floats as halves; the first is the upper one.
+// F2FP.F16.F32.PACK_AB R0, R1, R2 converts two floats to halves. The first source becomes the upper
+// half.
 void Lifter::pack_floats(const Instruction& in) {
     if (in.has("E4M3") || in.has("E5M2")) return pack_fp8(in);
     only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});

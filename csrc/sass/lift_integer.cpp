@@ -37,7 +37,7 @@ void Lifter::iadd3(const Instruction& in) {
     machine(MachineOp::add3, {d, word(*a), word(*b), word(*c)});
 }
 
-// IADD3 with carries. The terms start at operand `first`; the incoming carries follow them.
+// IADD3 with carries. The terms start at operand `first`. The incoming carries follow the terms.
 void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]) {
     const Locator d = result(operand(in, 0));
     struct Term {
@@ -58,7 +58,7 @@ void Lifter::add_with_carries(const Instruction& in, size_t first, const Locator
         if (o.number >= 0 || !o.negated) in_carries.push_back(predicate(o));
     }
     if (in_carries.size() > 2) unsupported("a third carry");
-    // An operation on pairs takes two terms and a carry. For -b, it takes ~b and a carry.
+    // The operation on pairs takes two terms and a carry. -b is computed as ~b with a carry of 1.
     const auto negated = std::ranges::count_if(terms, &Term::negated);
     if (terms.size() <= 2 && in_carries.size() + size_t(negated) <= 1 && out[1] == no_operand) {
         terms.resize(2, {constant(0), false, false});
@@ -167,7 +167,8 @@ void Lifter::lop3(const Instruction& in) {
     const Locator d = result(operand(in, n));
     const Operand &a = operand(in, n + 1), &b = operand(in, n + 2), &c = operand(in, n + 3);
     const uint8_t table = uint8_t(operand(in, n + 4).bits);
-    // The result's predicate may be combined with another, which must then have no effect.
+    // The result may be combined with another predicate. This predicate must be constant and have
+    // no effect.
     if (truth_of == no_operand && in.operands.size() > n + 5)
         expect_constant(operand(in, n + 5), in.has("PAND"));
     const bool two = is_zero(c);
@@ -206,7 +207,7 @@ void Lifter::shf(const Instruction& in) {
         if (right && upper)
             return void(machine(is_signed ? MachineOp::shift_right_s32 : MachineOp::shift_right_u32,
                                 {d, word(high)}, amount));
-        // One word of a shifted pair remains, into which bits of the other word are shifted.
+        // The result is one word of a shifted pair. Bits of the other word are shifted into it.
         if (!right || by.bits > 0)
             return void(machine(MachineOp::shift_funnel, {d, word(low), word(high)},
                                 sim::ShiftOperand{.by = uint8_t(right ? 32 - by.bits : by.bits)}));
@@ -287,7 +288,7 @@ void Lifter::viadd(const Instruction& in) {
            {result(operand(in, 0)), word(operand(in, 1)), word(operand(in, 2))});
 }
 
-// VIMNMX R0, R1, R2, PT; VIMNMX3 R0, R1, R2, R3, PT; with .RELU, negative results become zero.
+// VIMNMX R0, R1, R2, PT; VIMNMX3 R0, R1, R2, R3, PT. With .RELU, negative results become zero.
 void Lifter::extreme(const Instruction& in) {
     if (in.has("U16x2") || in.has("S16x2")) return extreme_of_halves(in);
     only(in, {"U32", "S32", "RELU"});
@@ -308,7 +309,7 @@ void Lifter::extreme(const Instruction& in) {
     machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
 }
 
-// The minimum or maximum of each half of a word.
+// Computes the minimum or maximum of each half of a word.
 void Lifter::extreme_of_halves(const Instruction& in) {
     only(in, {"U16x2", "S16x2", "RELU"});
     const bool three = in.opcode == "VIMNMX3";
@@ -335,8 +336,8 @@ void Lifter::add_extreme(const Instruction& in) {
     machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
 }
 
-// VABSDIFF R0, R1, R2, R3: |R1 - R2| + R3; VABSDIFF4.U8.ACC: the sum of the four bytes'
-// differences.
+// VABSDIFF R0, R1, R2, R3 computes |R1 - R2| + R3. VABSDIFF4.U8.ACC adds the differences of the
+// four bytes to R3.
 void Lifter::difference(const Instruction& in) {
     const Locator d = result(operand(in, 0)), a = word(operand(in, 1)), b = word(operand(in, 2)),
                   c = word(operand(in, 3));
@@ -350,11 +351,11 @@ void Lifter::difference(const Instruction& in) {
             {d, a, b, c});
 }
 
-// IDP.4A.U8.S8 R0, R1, R2, R3; IDP.2A.LO.S16.U8
+// Translates IDP.4A.U8.S8 R0, R1, R2, R3, IDP.2A.LO.S16.U8
 void Lifter::dot_product(const Instruction& in) {
     only(in, {"4A", "2A", "LO", "HI", "U8", "S8", "U16", "S16"});
     const bool four = in.has("4A");
-    // The last modifiers are the types of the first and the second factor.
+    // The last two modifiers are the types of the first and the second factor.
     if (in.modifiers.size() < 3) unsupported();
     const auto type = [](std::string_view m) { return m.starts_with('U') ? "u32" : "s32"; };
     const std::string_view half = four ? "" : in.has("HI") ? "hi" : "lo";
@@ -386,7 +387,7 @@ void Lifter::bits(const Instruction& in) {
         return as_ptx(OpCode::bfind,
                       {in.has("SH") ? "shiftamt" : "", in.has("U32") ? "u32" : "s32"}, {d, a});
     }
-    const Locator b = word(operand(in, n + 1));  // SGXT
+    const Locator b = word(operand(in, n + 1));  // SGXT follows
     only(in, {"U32", "W"});
     as_ptx(OpCode::szext, {in.has("W") ? "wrap" : "clamp", in.has("U32") ? "u32" : "s32"},
            {d, a, b});
@@ -395,7 +396,7 @@ void Lifter::bits(const Instruction& in) {
 void Lifter::bmsk(const Instruction& in) {
     const Locator d = result(operand(in, 0));
     const Locator a = word(operand(in, 1)), b = word(operand(in, 2));
-    only(in, {"W"});  // any other modifier is refused
+    only(in, {"W"});  // this refuses any modifier except W
     as_ptx(OpCode::bmsk, {in.has("W") ? "wrap" : "clamp", "b32"}, {d, a, b});
 }
 
@@ -420,8 +421,8 @@ void Lifter::r2p(const Instruction& in) {
             sim::PredicateBits{uint32_t(operand(in, 2).bits), shift});
 }
 
-// I2IP.S8.S32.SAT R0, R1, R2, R3: clamps R1 and R2 to bytes, which follow the lower half of R3.
-// I2IP.U16.S32.SAT R0, R1, R2, RZ: clamps them to halves.
+// I2IP.S8.S32.SAT R0, R1, R2, R3 clamps R1 and R2 to bytes. Above these two bytes is the lower half
+// of R3. I2IP.U16.S32.SAT R0, R1, R2, RZ clamps them to halves.
 void Lifter::pack_integers(const Instruction& in) {
     only(in, {"S8", "U8", "S16", "U16", "S32", "SAT"});
     if (in.modifiers.size() != 3 || in.modifiers[1] != "S32" || in.modifiers[2] != "SAT")

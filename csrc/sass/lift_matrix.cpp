@@ -1,6 +1,6 @@
 // Matrices: loads and stores of their rows, transpositions, products on tensor cores.
 //
-// Fragments are in the same registers as those of PTX (sim/matrix.hpp); doubles use register pairs.
+// Fragments are in the same registers as in PTX (sim/matrix.hpp). Doubles are in register pairs.
 #include <charconv>
 
 #include "sass/lifter.hpp"
@@ -20,7 +20,7 @@ void fill(Locator* registers, Locator first, int count, int each = 1) {
     for (int n = 0; n < count; ++n) registers[n] = next(first, n * each);
 }
 
-// The number of elements along k: "16816", "8816", "168256", "16x8x4".
+// Returns the number of elements along k from a shape: "16816", "8816", "168256", "16x8x4".
 int depth_of(std::string_view shape, int& m) {
     m = shape.starts_with("16") ? 16 : 8;
     shape.remove_prefix(m == 16 ? 2 : 1);
@@ -41,7 +41,7 @@ Op& Lifter::emit_matrices(Op op, const Matrices& matrices, const sim::MemoryOper
     return emit(op);
 }
 
-// LDSM.16.MT88.4 R8, [R4+UR6+0x400]; STSM.16.M88.2 [R4], R8
+// Translates LDSM.16.MT88.4 R8, [R4+UR6+0x400], STSM.16.M88.2 [R4], R8
 void Lifter::matrix_access(const Instruction& in) {
     only(in, {"16", "M88", "MT88", "2", "4"});
     const bool loads = in.opcode == "LDSM";
@@ -60,7 +60,7 @@ void Lifter::matrix_access(const Instruction& in) {
     emit_matrices(op, x, op.memory());
 }
 
-// MOVM.16.MT88 R0, R2
+// Translates MOVM.16.MT88 R0, R2
 void Lifter::matrix_transposition(const Instruction& in) {
     only(in, {"16", "MT88"});
     if (!in.has("16") || !in.has("MT88")) unsupported();
@@ -72,7 +72,7 @@ void Lifter::matrix_transposition(const Instruction& in) {
     emit_matrices(op, x);
 }
 
-// HMMA.16816.F32.BF16 R4, R8, R12, R4; IMMA.16832.S8.U8.SAT R4, R8.ROW, R12.COL, RZ
+// Translates HMMA.16816.F32.BF16 R4, R8, R12, R4, IMMA.16832.S8.U8.SAT R4, R8.ROW, R12.COL, RZ
 void Lifter::matrix_product(const Instruction& in) {
     Matrices x;
     const bool halves = in.opcode == "HMMA", doubles = in.opcode == "DMMA";
@@ -83,13 +83,14 @@ void Lifter::matrix_product(const Instruction& in) {
     x.m = uint8_t(m);
     if (x.k == 0) unsupported("the shape ." + std::string(in.modifiers[0]));
     sim::MatrixKind kind = sim::MatrixKind::product;
-    int elements = 1;  // elements of a in one register
+    int elements = 1;  // the number of elements of a in one register
     if (halves) {
         only(in, {in.modifiers[0], "F16", "F32", "BF16", "TF32"});
         if (in.has("F16") == in.has("F32") || m != 16) unsupported();
         x.a_type = in.has("BF16") ? Element::bf16 : in.has("TF32") ? Element::tf32 : Element::f16;
         x.d_type = in.has("F16") ? Element::f16 : Element::f32;
-        x.step = uint8_t(x.k);  // fraction_bits is the value of compute capability 9.0
+        // The default of fraction_bits is the value for compute capability 9.0.
+        x.step = uint8_t(x.k);
         elements = x.a_type == Element::tf32 ? 1 : 2;
     } else if (doubles) {
         only(in, {in.modifiers[0]});

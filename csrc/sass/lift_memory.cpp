@@ -22,7 +22,7 @@ int row_of(Space space) {
     }
 }
 
-// The update that a modifier names.
+// Sets `update` to the update that a modifier names. Returns false if no modifier names one.
 bool find_update(const Instruction& in, sim::AtomicUpdate& update) {
     using enum sim::AtomicUpdate;
     static constexpr struct {
@@ -39,7 +39,7 @@ bool find_update(const Instruction& in, sim::AtomicUpdate& update) {
     return false;
 }
 
-// Whether the address is in a register pair.
+// Returns true if the address is in a register pair.
 bool is_wide(const Instruction& in) { return in.has("E"); }
 
 }  // namespace
@@ -55,7 +55,8 @@ void Lifter::describe(Space space, sim::Access access, uint8_t bytes) {
     info.space = space;
     info.access = access;
     info.bytes = bytes;
-    // The assembler inserts loads that are never executed before copies of arrays in global memory.
+    // The assembler inserts loads from shared memory that are never executed. They are before
+    // copies of arrays in global memory. The origin of such an array would be wrong for them.
     if (space == Space::shared && info.origin.parameter >= 0) info.origin = {};
 }
 
@@ -140,11 +141,11 @@ void Lifter::atomic(const Instruction& in) {
               "CAST",  "SPIN",   "POPC", "64",  "32",     "U64", "S64", "S32", "U32", "F32",  "F64",
               "F16x2", "BF16x2", "FTZ",  "RN",  "STRONG", "GPU", "SYS", "CTA", "SM"});
     const Space space = space_of(in.opcode);
-    const bool tries = in.has("CAST");  // ATOMS.CAST.SPIN: a swap that may have to be tried again
+    const bool tries = in.has("CAST");  // for ATOMS.CAST.SPIN, a swap that may have to be repeated
     sim::AtomicUpdate update{};
     if (!tries && !find_update(in, update)) unsupported();
     const bool wide = in.has("64") || in.has("U64") || in.has("S64") || in.has("F64");
-    const bool counts_lanes = in.has("POPC");  // ATOMS.POPC.INC: adds one
+    const bool counts_lanes = in.has("POPC");  // for ATOMS.POPC.INC, which adds one for each lane
     Type type = in.has("F32")      ? Type::f32
                 : in.has("F64")    ? Type::f64
                 : in.has("F16x2")  ? Type::f16x2
@@ -197,7 +198,7 @@ void Lifter::atomic(const Instruction& in) {
     if (wanted) op.operand[0] = wide ? scratch() : result(*d);
     if (done != no_operand) {
         // Only global memory supports this operation. In lanes that access shared memory, the
-        // predicate becomes false, and the code uses another way.
+        // predicate becomes false, and the code accesses the memory in another way.
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         const Locator elsewhere = scratch_predicate();
         help(MachineOp::in_window, {elsewhere, op.operand[5]},
@@ -213,7 +214,7 @@ void Lifter::atomic(const Instruction& in) {
     }
 }
 
-// LDC R1, c[0x0][0x28]; LDC.U8 R2, c[0x0][R4+0x210]
+// Translates LDC R1, c[0x0][0x28], LDC.U8 R2, c[0x0][R4+0x210]
 void Lifter::load_constant(const Instruction& in) {
     only(in, {"U8", "S8", "U16", "S16", "64", "128"});
     const int registers = in.has("128") ? 4 : in.has("64") ? 2 : 1;
@@ -259,8 +260,8 @@ void Lifter::load_constant(const Instruction& in) {
     machine(name, {d, raw(index)}, sim::ConstantBank{uint8_t(from.number), uint32_t(from.offset)});
 }
 
-// LDGSTS.E.BYPASS.128 [R5], desc[UR4][R2.64], P0
-// Lanes whose predicate is false read nothing and write zeros.
+// LDGSTS.E.BYPASS.128 [R5], desc[UR4][R2.64], P0 copies to shared memory. Lanes whose predicate is
+// false read nothing and write zeros.
 void Lifter::async_copy(const Instruction& in) {
     only(in, {"E", "BYPASS", "64", "128", "ACCESS", "LTC64B", "LTC128B", "LTC256B"});
     if (in.operands.size() > 3) unsupported("a further operand");
@@ -276,13 +277,14 @@ void Lifter::async_copy(const Instruction& in) {
     copy.destination_offset = int32_t(destination.memory().offset);
     if (in.operands.size() == 3) {
         op.operand[2] = predicate(operand(in, 2));
-        copy.negated = true;  // in the operation, a true predicate means to read nothing
+        // In the simulator's operation, a true predicate means that nothing is read.
+        copy.negated = true;
     }
     op.run = engine_.memory.async_copy;
     emit(op);
 }
 
-// LDGDEPBAR; DEPBAR.LE SB0, 0x1
+// Translates LDGDEPBAR, DEPBAR.LE SB0, 0x1
 void Lifter::async_group(const Instruction& in) {
     Op op;
     if (in.opcode == "LDGDEPBAR") {
@@ -304,7 +306,7 @@ void Lifter::fence(const Instruction& in) {
     emit(op);
 }
 
-// QSPC.E.S P0, RZ, [R2]: whether an address is in shared memory.
+// QSPC.E.S P0, RZ, [R2] tests if an address is in shared memory.
 void Lifter::query_space(const Instruction& in) {
     only(in, {"E", "S"});
     if (!in.has("S")) unsupported();

@@ -26,7 +26,7 @@ bool Lifter::is_zero(const Operand& o) {
 }
 
 Locator Lifter::constant(uint32_t bits) {
-    // Zero gets as many registers as the widest operand.
+    // The constant zero gets as many registers as the widest operand.
     return Emitter::constant(bits, 4, bits == 0 ? uint32_t(most_registers) : 1);
 }
 
@@ -43,7 +43,8 @@ Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
     return it->second;
 }
 
-// The exact bits of a 32-bit immediate operand: nvdisasm rounds numbers and prints all NaNs alike.
+// Returns the exact bits of a 32-bit immediate operand. They are needed because nvdisasm rounds
+// numbers and prints all NaNs alike.
 uint32_t Lifter::immediate(const Operand& o, uint32_t printed) const {
     if (in_->lower == 0) return printed;
     const auto encoded = uint32_t(in_->lower >> 32);
@@ -92,7 +93,7 @@ Locator Lifter::bare(const Operand& o, int registers) {
 
 Locator Lifter::word(const Operand& o) {
     if (!o.part.empty()) unsupported("a part of a register");
-    // Integers are printed in hexadecimal, except 0.
+    // Integers are printed in hexadecimal. The only exception is 0.
     if (o.kind == Kind::real && o.value != double(int64_t(o.bits))) unsupported("a real number");
     const Locator at = o.kind == Kind::real ? constant(uint32_t(o.bits)) : bare(o);
     if (o.absolute || (o.negated && o.inverted)) unsupported("the operand " + std::string(o.text));
@@ -123,7 +124,7 @@ Locator Lifter::real(const Operand& o) {
 
 Locator Lifter::real_pair(const Operand& o) {
     if (!o.part.empty() || o.inverted) unsupported("the operand " + std::string(o.text));
-    if (o.kind == Kind::real) {  // an immediate is the upper word of a double
+    if (o.kind == Kind::real) {  // the immediate is the upper word of a double
         const uint64_t bits = std::bit_cast<uint64_t>(o.value);
         return constant_pair(uint64_t{immediate(o, uint32_t(bits >> 32))} << 32);
     }
@@ -173,7 +174,8 @@ Locator Lifter::half_pair(const Operand& o, bool bfloat) {
     return at;
 }
 
-// A byte or half of a register, extended to 32 bits: R1.B2 as S8, R1.H1 as U16.
+// Returns a byte or half of a register, extended to 32 bits. Examples are R1.B2 as S8 and R1.H1 as
+// U16.
 Locator Lifter::part(const Operand& o, std::string_view type) {
     Operand whole = o;
     whole.part = {};
@@ -261,7 +263,8 @@ void Lifter::help_as_ptx(OpCode code, Words words, std::initializer_list<Locator
     emit_ptx(code, words, operands, -1, {});
 }
 
-// A 64-bit operand is a pair here, but one register in PTX. A 16-bit operand is the lower half.
+// Emits an operation of PTX. A 64-bit operand is a pair here, but one register in PTX. A 16-bit
+// operand is the lower half of a register.
 void Lifter::emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
                       Guard guard) {
     std::vector<std::string_view> present;

@@ -1,4 +1,5 @@
-// The state of lifting one kernel. lift.cpp describes the method; lift_*.cpp have the instructions.
+// The state of translating ("lifting") one kernel. lift.cpp describes the method. The other
+// lift_*.cpp files translate the instructions.
 #pragma once
 
 #include <initializer_list>
@@ -25,7 +26,7 @@ using sim::OpCode;
 
 // The largest number of consecutive registers that an operand can stand for.
 inline constexpr int most_registers = 16;
-// Bytes of a 32-bit register for all lanes.
+// The size in bytes of a 32-bit register for all lanes.
 inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
 class Lifter : private sim::Emitter {
@@ -63,27 +64,33 @@ class Lifter : private sim::Emitter {
     static Lift find(std::string_view opcode);
 
     // lift_operands.cpp
-    Locator word(const Operand& o);  // a 32-bit source, with its sign and complement applied
-    // A source of several registers, which must have no sign.
+    // Returns a 32-bit source, with its sign and complement applied.
+    Locator word(const Operand& o);
+    // Returns a source of several registers. It must have no sign.
     Locator raw(const Operand& o, int registers = 1);
-    Locator bare(const Operand& o, int registers = 1);  // as raw(), but ignores the sign
+    Locator bare(const Operand& o, int registers = 1);  // Like raw(), but ignores the sign
     [[nodiscard]] uint32_t immediate(const Operand& o, uint32_t printed) const;
-    Locator real(const Operand& o);                            // a float, with its sign applied
-    Locator real_pair(const Operand& o);                       // a double
-    static uint32_t half_bits(const Operand& o, bool bfloat);  // of a number printed in the code
-    Locator half_pair(const Operand& o, bool bfloat);  // two halves in the order of the swizzle
-    // half_pair(), or two numbers
+    Locator real(const Operand& o);       // returns a float, with its sign applied
+    Locator real_pair(const Operand& o);  // returns a double, with its sign applied
+    // Returns the bits of a half or bfloat16 that is printed as a number.
+    static uint32_t half_bits(const Operand& o, bool bfloat);
+    // Returns two halves in the order that the operand's suffix (H0_H0, H1_H1) gives.
+    Locator half_pair(const Operand& o, bool bfloat);
+    // Reads half_pair(), or two numbers, from operand `n` on.
     Locator halves_of(const Instruction& in, size_t& n, bool bfloat);
     [[nodiscard]] OpCode least_or_greatest(const Operand& o) const;
-    // A byte or half of a register (R1.B0, R1.H1), extended to 32 bits.
+    // Returns a byte or half of a register (R1.B0, R1.H1), extended to 32 bits.
     Locator part(const Operand& o, std::string_view type);
     Locator result(const Operand& o, int registers = 1);
-    Locator predicate(const Operand& o);         // a source, negated if the operand says so
-    Locator predicate_result(const Operand& o);  // no_operand for PT
+    // Returns a source predicate. It is negated if the operand says so.
+    Locator predicate(const Operand& o);
+    // Returns the register for a predicate result, or no_operand for PT.
+    Locator predicate_result(const Operand& o);
     [[nodiscard]] Locator predicate_at(const Operand& o) const {
         return (predicates_ + 4 * uint32_t(o.number) + (o.uniform ? 32 : 0)) << 1;
     }
-    Locator written_predicate(const Operand& o);  // for PT, a scratch predicate
+    // Returns the register for a predicate result. For PT, it is a scratch predicate.
+    Locator written_predicate(const Operand& o);
     Locator constant(uint32_t bits);
     Locator constant_pair(uint64_t bits);
     Locator truth(bool value) { return Emitter::constant(value, 0); }
@@ -95,29 +102,30 @@ class Lifter : private sim::Emitter {
     [[nodiscard]] const Operand& operand(const Instruction& in, size_t n) const;
     void expect(const Instruction& in, size_t n, std::string_view text) const;
     void expect_constant(const Operand& o, bool value) const;
-    [[nodiscard]] static bool is_zero(const Operand& o);  // RZ, URZ, 0
+    [[nodiscard]] static bool is_zero(const Operand& o);  // true for RZ, URZ and 0
     [[nodiscard]] static bool is_register(const Operand& o) { return o.kind == Operand::Kind::reg; }
     [[nodiscard]] static bool is_predicate(const Operand& o) {
         return o.kind == Operand::Kind::predicate;
     }
 
-    // machine() emits an operation that only machine code has. as_ptx() emits one that PTX also
-    // has: its code, and its modifiers and types as PTX writes them (empty ones are ignored). Both
-    // apply the guard.
+    // machine() emits an operation that only machine code has. as_ptx() emits an operation that PTX
+    // also has. It takes the operation's code, and its modifiers and types as PTX writes them.
+    // Empty modifiers are ignored. Both functions apply the guard.
     using Words = std::initializer_list<std::string_view>;
     Op& machine(MachineOp code, std::initializer_list<Locator> operands,
                 const sim::Payload& payload = {});
     void as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands,
                 int table = -1);  // `table` is the truth table of lop3
     void help(MachineOp code, std::initializer_list<Locator> operands,
-              const sim::Payload& payload = {});  // unguarded; writes scratch registers
+              // It has no guard, because it writes scratch registers.
+              const sim::Payload& payload = {});
     void help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands);
     [[nodiscard]] Op machine_op(MachineOp code, std::initializer_list<Locator> operands,
                                 const sim::Payload& payload) const;
     void emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
                   Guard guard);
-    // Appends an op, under the instruction's guard or not. One that writes uniform registers is
-    // executed for all lanes.
+    // Appends an op. emit() puts it under the instruction's guard; append() does not. An op that
+    // writes uniform registers is executed for all lanes.
     Op& emit(const Op& op) { return Emitter::emit(whole_warp(op), guard()); }
     Op& append(const Op& op) { return Emitter::append(whole_warp(op)); }
     Guard guard();
@@ -219,12 +227,14 @@ class Lifter : private sim::Emitter {
     sim::CallGraph graph_;
     std::shared_ptr<sim::MachineCode> machine_ = std::make_shared<sim::MachineCode>();
     const Instruction* in_ = nullptr;       // the current instruction
-    mutable uint64_t used_ = 0;             // bits of the operands that were handled
-    mutable bool knows_modifiers_ = false;  // only() was called
-    bool uniform_ = false;                  // the instruction writes uniform registers
-    uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;       // offsets in the frame
-    Locator voted_ = no_operand, voted_predicate_ = no_operand;  // results of BAR.RED, for B2R
-    std::vector<uint32_t> op_of_;                                // by instruction
+    mutable uint64_t used_ = 0;             // a bit for each operand that was handled
+    mutable bool knows_modifiers_ = false;  // true after only() was called
+    bool uniform_ = false;                  // true if the instruction writes uniform registers
+    // The offsets of the three kinds of registers in the frame.
+    uint32_t general_ = 0, uniforms_ = 0, predicates_ = 0;
+    // The results of BAR.RED, which B2R reads.
+    Locator voted_ = no_operand, voted_predicate_ = no_operand;
+    std::vector<uint32_t> op_of_;  // the first op of each instruction
     std::map<std::tuple<uint32_t, uint32_t, int>, Locator> bank_words_;
 };
 

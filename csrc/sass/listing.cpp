@@ -129,7 +129,7 @@ bool read_sum(std::string_view s, Operand& o) {
     return true;
 }
 
-// c[0x0][0x210], cx[UR4][0x10]
+// Reads c[0x0][0x210] or cx[UR4][0x10].
 bool read_bank(std::string_view s, Operand& o) {
     if (!s.starts_with("c[")) return false;
     const size_t close = s.find("][");
@@ -183,7 +183,8 @@ Operand operand_of(std::string_view text) {
         if (o.part.ends_with(".reuse")) o.part.remove_suffix(6);
         if (!suffix.empty() && o.part.empty()) return o;
     }
-    if (s.starts_with("desc[")) {  // a descriptor for the caches; the address follows
+    // desc[...] is a descriptor for the caches. The address follows it.
+    if (s.starts_with("desc[")) {
         const size_t close = s.find("][");
         if (close == std::string_view::npos) return o;
         s.remove_prefix(close + 1);
@@ -309,7 +310,8 @@ class Reader {
         if (error != std::errc{} || end != line.data() + close) fail("an offset is not a number");
         line = trimmed(line.substr(close + 2));
         const size_t semicolon = line.find(';');
-        if (semicolon == std::string_view::npos) return;  // data between the instructions
+        // The line has data between the instructions.
+        if (semicolon == std::string_view::npos) return;
         const std::string_view rest = line.substr(semicolon);
         line = trimmed(line.substr(0, semicolon));
         in.text = line;
@@ -328,7 +330,8 @@ class Reader {
             in.modifiers.push_back(name.substr(0, name.find('.')));
         }
         for (const std::string_view part : split(operands)) {
-            // "BRX R4 -0x190 (*"BRANCH_TARGETS .L_x_1"*)", "RET.REL.NODEC R14 `(f)"
+            // The text may be "BRX R4 -0x190 (*"BRANCH_TARGETS .L_x_1"*)" or "RET.REL.NODEC R14
+            // `(f)".
             const size_t gap = part.find(' ');
             if (gap == std::string_view::npos) {
                 in.operands.push_back(operand_of(part));
@@ -350,8 +353,8 @@ class Reader {
         code_->instructions.push_back(std::move(in));
     }
 
-    // The upper half of the previous instruction. The lower half is on the line of the instruction
-    // itself.
+    // Reads the upper half of the previous instruction's encoding. The lower half is on the line of
+    // the instruction itself.
     void read_encoding(std::string_view line) {
         constexpr size_t digits = 16;
         line = line.substr(std::string_view("/* 0x").size());
@@ -396,7 +399,7 @@ class Reader {
         }
     }
 
-    // "state", "(table + 8)", ".L_x_3@srel"
+    // Reads "state", "(table + 8)" or ".L_x_3@srel".
     SymbolWord symbol(std::string_view value) const {
         SymbolWord word;
         word.offset = uint32_t(bank_->bytes.size());
@@ -445,7 +448,7 @@ class Reader {
     Bank* bank_ = nullptr;
     uint32_t* shared_ = nullptr;
     using Labels = std::map<std::string_view, uint32_t>;
-    std::map<std::string, Labels> labels_of_;  // by section
+    std::map<std::string, Labels> labels_of_;  // the key is the section
     Labels* labels_ = nullptr;
 };
 

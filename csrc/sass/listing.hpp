@@ -22,7 +22,7 @@
 
 namespace coalesce::sass {
 
-inline constexpr uint32_t instruction_bytes = 16;  // compute capability 7.0 and later
+inline constexpr uint32_t instruction_bytes = 16;  // for compute capability 7.0 and later
 
 struct Operand {
     enum class Kind : uint8_t {
@@ -38,41 +38,46 @@ struct Operand {
         other,      // PR, SB0, {...}          text
     };
     Kind kind = Kind::other;
-    bool uniform = false;       // reg, predicate: of the uniform register file
-    bool negated = false;       // -R1, !P0
-    bool inverted = false;      // ~R1
-    bool absolute = false;      // |R1|
-    bool wide = false;          // R2.64; address: the base has 64 bits
-    bool wide_uniform = false;  // address: the uniform base has 64 bits
+    bool uniform = false;       // for a register or predicate: it is in the uniform register file
+    bool negated = false;       // true for -R1 and !P0
+    bool inverted = false;      // true for ~R1
+    bool absolute = false;      // true for |R1|
+    bool wide = false;          // True for R2.64. For an address: its base register has 64 bits.
+    bool wide_uniform = false;  // for an address: its uniform base has 64 bits
     int32_t number = -1;
-    int32_t base = -1;          // -1: none
-    int32_t uniform_base = -1;  // -1: none
-    uint32_t scale = 1;         // address: [R4.X4]
-    uint32_t target = 0;        // an index into Code::instructions, or its size
+    int32_t base = -1;          // the base register of an address or bank, or -1
+    int32_t uniform_base = -1;  // the uniform base register, or -1
+    uint32_t scale = 1;         // for an address such as [R4.X4]: the factor of the base register
+    // An index into Code::instructions. The number of instructions stands for the end.
+    uint32_t target = 0;
     uint64_t bits = 0;
     int64_t offset = 0;
     double value = 0;
-    std::string_view part;  // text after a register's dot: "H0_H0", "B1"; otherwise empty
+    // The text after a register's dot, such as "H0_H0" or "B1". It is empty if there is none.
+    std::string_view part;
     std::string_view text;
 };
 
 struct Instruction {
-    std::string_view opcode;                  // "LDG"
-    std::vector<std::string_view> modifiers;  // {"E", "128", "CONSTANT"}
-    Operand guard;                            // Kind::predicate, or Kind::other if there is none
+    std::string_view opcode;                  // for example, "LDG"
+    std::vector<std::string_view> modifiers;  // for example, {"E", "128", "CONSTANT"}
+    Operand guard;  // its kind is Kind::predicate, or Kind::other if there is no guard
     std::vector<Operand> operands;
-    uint64_t encoding = 0;  // its upper 8 bytes; 0: not printed
-    uint64_t lower = 0;     // its lower 8 bytes; the upper half of these is the immediate operand
-    uint32_t offset = 0;    // in the code section
-    uint32_t ptx_line = 0;  // 0: unknown
-    std::string_view text;  // the whole instruction, from the guard up to the ';' (excluded)
+    uint64_t encoding = 0;  // The upper 8 bytes of the encoding. 0 if they are not printed.
+    // The lower 8 bytes of the encoding. Their upper half is the immediate operand.
+    uint64_t lower = 0;
+    uint32_t offset = 0;    // the offset in the code section
+    uint32_t ptx_line = 0;  // 0 if the line is not known
+    // The whole instruction, from the guard to the character before the ';'.
+    std::string_view text;
     [[nodiscard]] bool has(std::string_view modifier) const;
 };
 
 struct Code {
     std::string name;  // the name of the kernel
     std::vector<Instruction> instructions;
-    std::map<std::string, uint32_t, std::less<>> functions;  // by label: "$k$_Z1ff"
+    // The key is the label, such as "$k$_Z1ff".
+    std::map<std::string, uint32_t, std::less<>> functions;
 };
 
 // A word of a constant bank that holds the address of a symbol.
@@ -97,8 +102,9 @@ struct Bank {
 struct Listing {
     std::unique_ptr<const std::string> text;
     std::map<std::string, Code, std::less<>> codes;
-    std::map<std::string, Bank, std::less<>> banks;  // "3", "4"; for a kernel "2.name", "0.name"
-    // By kernel, including reserved bytes.
+    // The key is "3" or "4". For the bank of a kernel, it is "2.name" or "0.name".
+    std::map<std::string, Bank, std::less<>> banks;
+    // The shared memory of each kernel, including the reserved bytes.
     std::map<std::string, uint32_t, std::less<>> shared_bytes;
 };
 

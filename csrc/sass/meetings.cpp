@@ -32,23 +32,25 @@ uint32_t barrier_of(const Instruction& in) {
     return 0;
 }
 
-// Whether lanes can diverge at this instruction. Votes and shuffles contain a BRA.DIV that only
-// tests for divergence.
+// Returns true if lanes can diverge at this instruction. Votes and shuffles contain a BRA.DIV that
+// only tests for divergence.
 bool may_diverge(const Instruction& in) {
     return in.opcode == "BRA" && !in.has("DIV") && !in.has("CONV") && !in.has("U") &&
            label_of(in) && is_conditional(in);
 }
 
-// Lanes can also diverge at a call through a pointer, because each group of lanes may enter another
-// function.
+// Returns true for a call through a pointer. Lanes can also diverge there, because each group of
+// lanes may enter another function.
 bool calls_pointer(const Instruction& in) {
     return in.opcode == "CALL" && !in.operands.empty() && in.operands[0].kind == Kind::reg;
 }
 
-// The instructions that can be reached from `first`, up to barriers that were set before it.
+// Returns the instructions that can be reached from `first`. The search stops at barriers that were
+// set before `first`.
 std::set<uint32_t> reached(const Code& code, uint32_t first) {
     std::set<uint32_t> found;
-    std::set<std::pair<uint32_t, uint32_t>> seen;  // instruction, barriers set on the way
+    // The number of an instruction, and the barriers that were set on the way to it.
+    std::set<std::pair<uint32_t, uint32_t>> seen;
     std::vector<std::pair<uint32_t, uint32_t>> left{{first, 0}};
     while (!left.empty()) {
         const auto [at, set] = left.back();

@@ -21,8 +21,8 @@
 
 namespace coalesce::sass {
 
-// For each conditional branch, the instructions for which `counts` is true and that both sides
-// reach.
+// Returns one entry for each conditional branch. It lists the instructions that both sides reach
+// and for which `counts` is true.
 [[nodiscard]] std::map<uint32_t, std::vector<uint32_t>> meetings(
     const Code& code, const std::function<bool(uint32_t)>& counts);
 

@@ -13,7 +13,8 @@ sim::Schedule schedule_of(const Instruction& in) {
         for (const Operand& o : in.operands)
             if (o.kind == Operand::Kind::label) s.target = o.target;
     const bool leaves = in.opcode == "BRA" || in.opcode == "EXIT" || in.opcode == "RET";
-    // In "BRA.U UP0, `(.L_x_0)" the condition is an operand. The operands of RET are no conditions.
+    // In "BRA.U UP0, `(.L_x_0)", the condition is an operand. The operands of RET are no
+    // conditions.
     const bool always = in.opcode == "RET" || in.operands.size() == (in.opcode == "BRA");
     s.ends = leaves && always && in.guard.text.empty();
     return s;
