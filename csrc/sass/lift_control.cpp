@@ -25,7 +25,7 @@ void Lifter::guarded_control(Op op) {
     append(op);
 }
 
-// Translates BRA `(.L_x_0); BRA P1, `(.L_x_0); BRA.U UP0, `(.L_x_0); BRA.DIV UR4, `(.L_x_0)
+// Translates BRA `(.L_x_0) and BRA P1, `(.L_x_0), BRA.U UP0, `(.L_x_0) and BRA.DIV UR4, `(.L_x_0)
 void Lifter::branch(const Instruction& in) {
     only(in, {"U", "DIV", "CONV"});
     if (in.operands.empty() || in.operands.size() > 2) unsupported();
@@ -128,7 +128,7 @@ void Lifter::return_address(const Instruction& in) {
             sim::Registers{2});
 }
 
-// Translates RET.REL.NODEC R20 `(k), BRX R4 -0x190
+// Translates RET.REL.NODEC R20 `(k) or BRX R4 -0x190
 void Lifter::jump(const Instruction& in) {
     const bool by_table = in.opcode == "BRX";
     if (by_table)
@@ -206,7 +206,7 @@ void Lifter::convergence(const Instruction& in) {
     guarded_control(op);
 }
 
-// Translates BAR.SYNC.DEFER_BLOCKING 0x0[, 0x40], BAR.RED.POPC.DEFER_BLOCKING 0x0, P0
+// Translates BAR.SYNC.DEFER_BLOCKING 0x0[, 0x40] or BAR.RED.POPC.DEFER_BLOCKING 0x0, P0
 void Lifter::barrier(const Instruction& in) {
     only(in, {"SYNC", "ARV", "RED", "POPC", "AND", "OR", "DEFER_BLOCKING", "SYNCALL"});
     using Kind = sim::BarrierKind;
@@ -240,7 +240,7 @@ void Lifter::barrier(const Instruction& in) {
     guarded_control(op);
 }
 
-// Translates UCGABAR_ARV, UCGABAR_WAIT
+// Translates UCGABAR_ARV or UCGABAR_WAIT
 void Lifter::cluster_barrier(const Instruction& in) {
     only(in, {});
     Op op;
@@ -319,7 +319,7 @@ void Lifter::special(const Instruction& in) {
     unsupported("a special register");
 }
 
-// Translates VOTEU.ANY UR4, UPT, PT, VOTE.ALL P0, P1
+// Translates VOTEU.ANY UR4, UPT, PT or VOTE.ALL P0, P1
 void Lifter::vote(const Instruction& in) {
     only(in, {"ANY", "ALL", "EQ"});
     size_t n = 0;

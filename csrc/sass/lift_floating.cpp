@@ -361,8 +361,8 @@ void Lifter::convert(const Instruction& in) {
            {result(operand(in, 0), to.ends_with("64") ? 2 : 1), source});
 }
 
-// Translates F2FP.F16.E4M3.UNPACK_B R0, R2.H1, F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3,
-// RZ
+// Translates F2FP.F16.E4M3.UNPACK_B R0, R2.H1 or F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2,
+// R3, RZ
 void Lifter::pack_fp8(const Instruction& in) {
     only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",
               "SATFINITE", "RELU"});

@@ -351,7 +351,7 @@ void Lifter::difference(const Instruction& in) {
             {d, a, b, c});
 }
 
-// Translates IDP.4A.U8.S8 R0, R1, R2, R3, IDP.2A.LO.S16.U8
+// Translates IDP.4A.U8.S8 R0, R1, R2, R3 or IDP.2A.LO.S16.U8
 void Lifter::dot_product(const Instruction& in) {
     only(in, {"4A", "2A", "LO", "HI", "U8", "S8", "U16", "S16"});
     const bool four = in.has("4A");

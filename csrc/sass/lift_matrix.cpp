@@ -41,7 +41,7 @@ Op& Lifter::emit_matrices(Op op, const Matrices& matrices, const sim::MemoryOper
     return emit(op);
 }
 
-// Translates LDSM.16.MT88.4 R8, [R4+UR6+0x400], STSM.16.M88.2 [R4], R8
+// Translates LDSM.16.MT88.4 R8, [R4+UR6+0x400] or STSM.16.M88.2 [R4], R8
 void Lifter::matrix_access(const Instruction& in) {
     only(in, {"16", "M88", "MT88", "2", "4"});
     const bool loads = in.opcode == "LDSM";
@@ -72,7 +72,7 @@ void Lifter::matrix_transposition(const Instruction& in) {
     emit_matrices(op, x);
 }
 
-// Translates HMMA.16816.F32.BF16 R4, R8, R12, R4, IMMA.16832.S8.U8.SAT R4, R8.ROW, R12.COL, RZ
+// Translates HMMA.16816.F32.BF16 R4, R8, R12, R4 or IMMA.16832.S8.U8.SAT R4, R8.ROW, R12.COL, RZ
 void Lifter::matrix_product(const Instruction& in) {
     Matrices x;
     const bool halves = in.opcode == "HMMA", doubles = in.opcode == "DMMA";

@@ -214,7 +214,7 @@ void Lifter::atomic(const Instruction& in) {
     }
 }
 
-// Translates LDC R1, c[0x0][0x28], LDC.U8 R2, c[0x0][R4+0x210]
+// Translates LDC R1, c[0x0][0x28] or LDC.U8 R2, c[0x0][R4+0x210]
 void Lifter::load_constant(const Instruction& in) {
     only(in, {"U8", "S8", "U16", "S16", "64", "128"});
     const int registers = in.has("128") ? 4 : in.has("64") ? 2 : 1;
@@ -284,7 +284,7 @@ void Lifter::async_copy(const Instruction& in) {
     emit(op);
 }
 
-// Translates LDGDEPBAR, DEPBAR.LE SB0, 0x1
+// Translates LDGDEPBAR or DEPBAR.LE SB0, 0x1
 void Lifter::async_group(const Instruction& in) {
     Op op;
     if (in.opcode == "LDGDEPBAR") {

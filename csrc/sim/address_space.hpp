@@ -71,11 +71,11 @@ class AddressSpace {
 
     // Removes all buffers from this address on.
     void forget_from(uint64_t address);
-    // The buffer that starts at an address, or null.
+    // Returns the buffer that starts at an address, or null.
     [[nodiscard]] const Buffer* at(uint64_t address) const;
     // Frees this buffer. Its description remains for freed(), but it has no bytes any more.
     void free_at(uint64_t address);
-    // The freed buffer that contained this address, or null.
+    // Returns the freed buffer that contained this address, or null.
     [[nodiscard]] const Buffer* freed(uint64_t address) const;
 
     // Returns the buffer that contains all of [address, address + bytes), or null. `hint` is the

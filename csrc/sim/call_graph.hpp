@@ -53,7 +53,7 @@ struct References {
 };
 [[nodiscard]] References references(const ptx::Module& module, const ptx::Function& f);
 
-// The index of the operand that names the called function. Results may precede it.
+// Returns the index of the operand that names the called function. Results may precede it.
 [[nodiscard]] size_t callee_operand(const ptx::Instruction& call);
 
 // Returns the name of the function that an instruction calls, or an empty string.

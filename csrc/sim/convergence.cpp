@@ -38,7 +38,7 @@ void collect_joins(Warp& w) {
     }
 }
 
-// The innermost barrier with this number that stores lanes of the running path, or -1.
+// Returns the innermost barrier with this number that stores lanes of the running path, or -1.
 int32_t find_barrier(const Warp& w, int8_t number) {
     int32_t j = w.current.join;
     while (j >= 0) {

@@ -128,8 +128,9 @@ class Decoder : private Emitter {
     Locator scratch() { return Emitter::scratch(8 * warp_size); }
     Locator negated(Locator predicate);
     [[nodiscard]] uint32_t register_bytes(const ptx::Operand& operand) const;
-    // The slot of a register that the instruction reads or writes as `type`. This is the only way
-    // to get a register's slot. It checks the width and class of the register, for every operand.
+    // Returns the slot of a register that the instruction reads or writes as `type`. This is the
+    // only way to get a register's slot. It checks the width and class of the register, for every
+    // operand.
     [[nodiscard]] Locator slot(int32_t reg, ptx::Type type) const;
     // Like slot(), for an address: an integer of 32 or 64 bits.
     [[nodiscard]] Locator address_slot(int32_t reg) const;

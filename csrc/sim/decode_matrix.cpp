@@ -128,7 +128,7 @@ MatrixKind choose_arithmetic(Matrices& x, const Form& f, uint32_t architecture, 
     return MatrixKind::product;
 }
 
-// The lowest compute capability that supports a form of mma (PTX ISA, "mma").
+// Returns the lowest compute capability that supports a form of mma (PTX ISA, "mma").
 uint32_t least_architecture(const Shape3& s, Element a, bool and_popc) {
     switch (a) {
         case Element::f16:
@@ -199,7 +199,7 @@ bool is_form_of_wmma(const Shape3& s, Element a) {
     }
 }
 
-// The number of registers of a wmma fragment (PTX ISA, "Matrix Fragments for WMMA").
+// Returns the number of registers of a wmma fragment (PTX ISA, "Matrix Fragments for WMMA").
 size_t fragment_registers(const Shape3& s, char operand, Element e) {
     if (operand == 'c' || operand == 'd')
         return size_t(s.m * s.n / 32) / (e == Element::f16 ? 2 : 1);

@@ -30,7 +30,7 @@ struct Op;
 
 class DeviceHeap {
   public:
-    // The heap for all launches of this process. Only one launch at a time may allocate.
+    // Returns the heap for all launches of this process. Only one launch at a time may allocate.
     static DeviceHeap& get();
 
     // Adds the allocations to a launch's memory, and removes those that were freed.

@@ -50,8 +50,8 @@ struct OpTable {
     Handler predicate_not;  // stores the negation of the predicate in operand 1 to operand 0
     Handler multiply_add;   // fma.rn.f32
     Handler local_address;  // computes an address in the frame's local memory
-    // The function that moves the data of a memory instruction. `memory` is the type of an element
-    // in memory.
+    // Returns the function that moves the data of a memory instruction. `memory` is the type of an
+    // element in memory.
     Mover (*load)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*atomic)(AtomicUpdate update, ptx::Type type);

@@ -81,7 +81,7 @@ using integers_of_all_widths =
 using bits = TypeList<ptx::Type::b16, ptx::Type::b32, ptx::Type::b64>;
 using floats = TypeList<ptx::Type::f32, ptx::Type::f64>;
 
-// The unsigned type of the same width, for arithmetic in which the sign does not matter.
+// Returns the unsigned type of the same width, for arithmetic in which the sign does not matter.
 inline ptx::Type wrapping(ptx::Type type) {
     switch (type) {
         case ptx::Type::s16:
@@ -108,7 +108,7 @@ Handler uniform_handler(std::index_sequence<I...>) {
     return &lanewise<F, T, std::conditional_t<I >= 0, T, void>...>;
 }
 
-// The handler of d = F(s0, .. sN-1) with the same type for all operands.
+// Returns the handler of d = F(s0, .. sN-1) with the same type for all operands.
 template <class F, int N, ptx::Type... types>
 Selection select(ptx::Type type, TypeList<types...> list) {
     Selection selection;

@@ -49,7 +49,7 @@ struct Launch {
         return cluster.count() == 1 ? n
                                     : block_of_cluster(n / cluster.count(), n % cluster.count());
     }
-    // The linear number of the block with this rank in cluster `number`.
+    // Returns the linear number of the block with this rank in cluster `number`.
     [[nodiscard]] uint64_t block_of_cluster(uint64_t number, uint64_t rank) const {
         const uint64_t across = grid.x / cluster.x, down = grid.y / cluster.y;
         const uint64_t x = number % across * cluster.x + rank % cluster.x;

@@ -88,7 +88,7 @@ bool take_apart(Fields f, const uint32_t (*bits)[rows], int count, Numbers<rows,
     return special != 0;
 }
 
-// The value of a number in any of these formats.
+// Returns the value of a number in any of these formats.
 inline double value_of(Fields f, uint32_t bits) {
     const uint32_t x = bits >> f.unused;
     const uint32_t fraction = x & ((1u << f.fraction) - 1);

@@ -105,7 +105,8 @@ struct Place {
     int row, column;
 };
 
-// The position of element e of register r in this lane, for the fragment of a, b or c (and d).
+// Returns the position of element e of register r in this lane, for the fragment of a, b or c (and
+// d).
 inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
     const int group = lane / 4, member = lane % 4;
     // For m8n32, the fragments are those of the transposed 32 x 8 product.
@@ -129,8 +130,9 @@ inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
         if (turned) return other(Place{p.row + 16 * tile, p.column});
         return x.m == 32 ? Place{p.row + 16 * tile, p.column} : Place{p.row, p.column + 8 * tile};
     }
-    // The registers of one 16 (or 8) x k tile and of one k x 8 tile. Further registers hold further
-    // tiles. If a fragment has more registers than elements, they hold copies.
+    // A 16 (or 8) x k tile of a takes `of_a` registers, and a k x 8 tile of b takes `of_b`. Further
+    // registers hold further tiles. If a fragment has more registers than elements, they hold
+    // copies.
     const int of_a = std::max(1, (halves ? 16 : 8) * x.k / 32 / each);
     const int of_b = std::max(1, 8 * x.k / 32 / each);
     const bool as_a = (x.operand == 'a') != turned;

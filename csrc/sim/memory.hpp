@@ -40,15 +40,15 @@ struct MemoryEvent {
     // The block whose shared memory is accessed, if it is another block of the cluster. Otherwise
     // null.
     const Block* of = nullptr;
-    // The address of a lane. Addresses in shared and local memory start at 0.
+    // Returns the address of a lane. Addresses in shared and local memory start at 0.
     [[nodiscard]] uint64_t address(int lane) const {
         if (shape == Shape::scattered) return addresses[lane];
         return shape == Shape::uniform ? first : first + uint64_t(lane) * bytes;
     }
 };
 
-// The distance between the addresses of neighbouring lanes, if all lanes are active and the
-// distance is constant; otherwise 0.
+// If all lanes are active and neighbouring lanes' addresses have a constant distance, returns this
+// distance. Otherwise returns 0.
 inline int64_t stride_of(const MemoryEvent& e) {
     if (e.mask != all_lanes || e.shape != Shape::scattered) return 0;
     const uint64_t stride = e.addresses[1] - e.addresses[0];
@@ -87,7 +87,7 @@ struct FaultText {
                                      ptx::Space space, Fault fault, LaneMask faulty,
                                      const uint64_t* addresses);
 
-// The handler of the trap instruction, which throws LaunchError.
+// Executes the trap instruction: it throws LaunchError.
 [[noreturn]] void throw_trap(Warp& warp, const Op& op);
 
 // Throws the error for wrong use of an instruction, such as a bulk copy of a wrong size. Each '#'
@@ -98,7 +98,8 @@ struct FaultText {
 // Throws the error for an instruction on matrices that only a part of a warp executes.
 [[noreturn]] void throw_part_of_warp(const Warp& warp, const Op& op);
 
-// The block with this rank in the warp's cluster, whose shared memory the lane accesses.
+// Returns the block with this rank in the warp's cluster. The lane accesses the shared memory of
+// this block.
 [[nodiscard]] Block& block_of_rank(const Warp& warp, const Op& op, int lane, uint32_t rank);
 
 // Throws the error for a call through a pointer that is not the address of a function.

@@ -23,8 +23,8 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The pattern of 32 addresses, for accesses of `bytes` bytes each. Only a full w.mask can be
-// uniform or consecutive.
+// Returns the pattern of 32 addresses, for accesses of `bytes` bytes each. Only a full w.mask can
+// be uniform or consecutive.
 template <class A>
 inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
     if (mask != all_lanes) return Shape::scattered;
@@ -42,7 +42,7 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
     return different ? Shape::scattered : Shape::consecutive;
 }
 
-// The stride of the lanes' addresses, or `irregular`.
+// Returns the stride of the lanes' addresses, or `irregular`.
 template <class A>
 inline int64_t stride_of(const A* a) {
     const A stride = a[1] - a[0];
@@ -51,8 +51,8 @@ inline int64_t stride_of(const A* a) {
     return different ? LaneStrides::irregular : int64_t(std::make_signed_t<A>(stride));
 }
 
-// The stride of the op's address register in a full warp of a plain run. Uses the known stride of
-// the family; otherwise determines and stores it.
+// Returns the stride of the op's address register in a full warp of a plain run. It uses the known
+// stride of the family, or determines and stores it.
 template <class A>
 inline int64_t known_stride(Warp& w, const Op& op, const A* a) {
     const MemoryOperand& at = op.memory();
@@ -85,8 +85,8 @@ inline void read_addresses(Warp& w, const Op& op) {
     }
 }
 
-// Whether a space of `size` bytes contains `bytes` bytes from `at` on. For consecutive addresses,
-// call this for both ends, because they may wrap around at 2^64.
+// Returns true if a space of `size` bytes contains `bytes` bytes from `at` on. For consecutive
+// addresses, call this for both ends, because they may wrap around at 2^64.
 inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
 }
@@ -96,7 +96,7 @@ inline std::byte* displaced(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
 }
 
-// The lanes of w.mask whose address satisfies the test.
+// Returns the lanes of w.mask whose address satisfies the test.
 template <class F>
 inline LaneMask lanes_where(const Warp& w, F&& test) {
     LaneMask m = 0;
@@ -337,9 +337,9 @@ inline void load_parameter(Warp& w, const Op& op) {
     op.mover(w, op, r);
 }
 
-// The address of an offset in a constant bank, as observers see it: the address in the module's
-// variable at this offset. Offsets of parameters and of the compiler's own constants stay
-// unchanged.
+// Returns the address of an offset in a constant bank, as observers see it. It is the address in
+// the module's variable at this offset. Offsets of parameters and of the compiler's own constants
+// stay unchanged.
 inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t offset) {
     if (bank != MachineCode::of_variables) return offset;
     for (const MachineCode::Variable& v : code.variables) {
@@ -382,8 +382,8 @@ void finish(Warp& w, AsyncCopy& copy) {
     copy.mask &= ~lanes;
 }
 
-// The number of bytes of the source that each lane of a cp.async reads. The rest is filled with
-// zeros.
+// Reads the number of source bytes that each lane of a cp.async reads. The rest of the copy is
+// filled with zeros.
 inline void read_source_bytes(Warp& w, const Op& op, AsyncCopy& copy) {
     const uint32_t* size =
         op.operand[1] == no_operand ? nullptr : w.lanes<const uint32_t>(op.operand[1]);

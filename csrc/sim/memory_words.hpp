@@ -35,8 +35,8 @@ struct Span {
 // With larger strides, the end of a range could exceed 64 bits.
 inline constexpr int64_t most_stride = int64_t{1} << 48;
 
-// The pattern of addresses in pairs of registers. If the upper words are equal, the lower words
-// determine it.
+// Returns the pattern of addresses in pairs of registers. If the upper words are equal, the lower
+// words determine it.
 inline Shape shape_of_pairs(const uint32_t* a, LaneMask mask, uint32_t bytes) {
     const uint32_t* const upper = a + warp_size;
     uint32_t different = 0;

@@ -63,8 +63,8 @@ struct Floats {
 };
 #endif
 
-// The words of neighbouring lanes, starting with `lane`. For the strides 0 and 4, the stride is a
-// compile-time constant.
+// Returns the words of neighbouring lanes, starting with `lane`. For the strides 0 and 4, the
+// stride is a compile-time constant.
 template <class Stride>
 inline Floats words_of(const std::byte* host, Stride stride, int lane) {
     if constexpr (std::is_same_v<Stride, std::integral_constant<int64_t, 0>>) {

@@ -88,7 +88,7 @@ class Hooks {
 };
 constexpr Hooks operator|(Hook a, Hook b) { return Hooks(a) | Hooks(b); }
 
-// Whether the list and the functions agree for one event.
+// True if the list and the functions agree for one event.
 template <class O, Hook hook>
 constexpr bool agrees() {
     using enum Hook;

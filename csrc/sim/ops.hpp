@@ -5,7 +5,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The functions that rows of ops.inc name. Each chooses a handler by types and modifiers.
+// The rows of ops.inc name these functions. Each function chooses a handler by types and modifiers.
 #define COALESCE_SELECT(name) Selection name(const Request& request, Modifiers& modifiers);
 COALESCE_SELECT(select_activemask)
 COALESCE_SELECT(select_arithmetic)

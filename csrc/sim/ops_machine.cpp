@@ -81,7 +81,7 @@ void add3_carry(Warp& w, const Op& op) {
     store(w, op.operand[5], twice);
 }
 
-// The upper word of high:low << by, where by < 32.
+// Returns the upper word of high:low << by, where by < 32.
 inline uint32_t funnel(uint32_t low, uint32_t high, int by) {
     return high << by | low >> 1 >> (31 - by);
 }

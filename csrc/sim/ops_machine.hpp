@@ -78,7 +78,7 @@ constexpr bool are_in_order(const MachineHandler (&handlers)[n], size_t first) {
     return true;
 }
 
-// The operations on pairs, in ops_pairs.cpp.
+// Returns the operations on pairs, in ops_pairs.cpp.
 Handler select_pair(MachineOp op);
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -17,7 +17,7 @@ static bool has_body(const ptx::Module& module, std::string_view name) {
     return f && !f->external;
 }
 
-// A mangled name as in C++, without its parameters. Other names are returned unchanged.
+// Returns a mangled name as in C++, without its parameters. Other names are returned unchanged.
 std::string readable(const std::string& name) {
     std::string plain = ptx::demangled(name);
     if (plain == name) return name;

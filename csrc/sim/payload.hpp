@@ -281,7 +281,7 @@ class Payload {
 
     [[nodiscard]] Payload& payload() { return *this; }
 
-    // The first member of all payloads of memory instructions.
+    // All payloads of memory instructions have this first member.
     [[nodiscard]] bool has_memory() const { return number_ != 0 && number_ <= last_of_memory; }
     [[nodiscard]] const MemoryOperand& memory() const {
         assert(has_memory());

@@ -328,7 +328,7 @@ void find_segments(Program& program);
 // Marks the backward branches of loops that only read memory until another thread changes it.
 void find_spins(Program& program);
 
-// The layout of an entry's parameters.
+// Returns the layout of an entry's parameters.
 [[nodiscard]] std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry,
                                                             uint32_t& total_bytes);
 

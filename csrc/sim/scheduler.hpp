@@ -66,7 +66,7 @@ void branch_table(Warp& warp, const Op& op, uint32_t at);
 void call_indirect(Warp& warp, const Op& op, uint32_t at);
 void call(Warp& warp, const Op& op, uint32_t at);
 
-// Whether groups of lanes with different member masks continue separately after the op
+// Returns true if groups of lanes with different member masks continue separately after the op
 // (WARPSYNC.EXCLUSIVE).
 [[nodiscard]] inline bool splits_groups(const Op& op) {
     return op.is<WarpSync>() && op.get<WarpSync>().splits;

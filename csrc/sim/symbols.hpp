@@ -31,7 +31,7 @@ namespace coalesce::sim {
 [[nodiscard]] std::vector<std::pair<uint64_t, const ptx::Function*>> function_addresses(
     const ptx::Module& module);
 
-// The address of a function, or 0 if it has none.
+// Returns the address of a function, or 0 if it has none.
 [[nodiscard]] uint64_t function_address(const ptx::Module& module, std::string_view name);
 
 // Returns the number of bytes at the start of shared memory that the GPU uses itself. It depends on

@@ -18,8 +18,8 @@ namespace coalesce::sim::COALESCE_ISA {
 // The address of a box in shared memory is a multiple of this number.
 inline constexpr uint32_t box_alignment = 128;
 
-// The tensor map at lane i's address, which is in a kernel parameter, or in global or constant
-// memory.
+// Returns the tensor map at lane i's address, which is in a kernel parameter, or in global or
+// constant memory.
 inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
     read_addresses(w, op);
     const uint64_t address = w.address[i];

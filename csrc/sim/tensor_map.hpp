@@ -58,7 +58,7 @@ enum class Swizzle : uint8_t { none, bytes_32, bytes_64, bytes_128 };
     const uint32_t bits = (1u << uint32_t(swizzle)) - 1;
     return address ^ ((address >> 7 & bits) << 4);
 }
-// The size of the unit in which parts are permuted: 32, 64 or 128 bytes.
+// Returns the size of the unit in which parts are permuted: 32, 64 or 128 bytes.
 [[nodiscard]] constexpr uint32_t span_of(Swizzle swizzle) { return 16u << uint32_t(swizzle); }
 
 struct TensorMap {
@@ -73,7 +73,7 @@ struct TensorMap {
     // `box` is the size of a box in elements. `step` are the element strides.
     std::array<uint32_t, most_dimensions> box{}, step{};
 
-    // The number of elements of a box that are copied along a dimension.
+    // Returns the number of elements of a box that are copied along a dimension.
     [[nodiscard]] uint32_t copied(uint32_t dimension) const {
         return dimension == 0 ? box[0] : (box[dimension] + step[dimension] - 1) / step[dimension];
     }

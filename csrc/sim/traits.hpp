@@ -90,7 +90,7 @@ struct Traits {
 // Sets the traits of tensor core instructions; tensor_traits.cpp.
 void read_tensor(Traits& traits, std::string_view opcode);
 
-// The traits of an opcode with its modifiers: "ld.volatile.global.u32", "ATOMS.CAS".
+// Returns the traits of an opcode with its modifiers: "ld.volatile.global.u32", "ATOMS.CAS".
 [[nodiscard]] Traits traits_of(std::string_view opcode);
 
 }  // namespace coalesce::sim

@@ -477,7 +477,8 @@ class Worker {
         left_ = 0;
     }
 
-    // The number of operations in a slice. With an instruction limit, at most the remaining number.
+    // Returns the number of operations in a slice. With an instruction limit, it is at most the
+    // number that remains.
     [[nodiscard]] int64_t slice() const {
         const int64_t most = short_slices_ ? slice_ops >> 6 : slice_ops;
         if (launch_.instruction_limit == 0) return most;
