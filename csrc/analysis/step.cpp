@@ -242,8 +242,8 @@ struct Stepper::Impl {
         Warp& w = warp(n);
         Executed result{n, 0, 0};
         LaneMask writes = 0;
-        bool executed_one =
-            false;  // an instruction was executed, not only a point of reconvergence
+        // Whether an instruction was executed, and not only a point of reconvergence.
+        bool executed_one = false;
         sim::Frame frame = w.current.frame;
         while (w.running) {
             const Op& op = program.ops[w.current.pc];

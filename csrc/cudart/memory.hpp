@@ -104,9 +104,8 @@ class Memory {
     [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
 
     [[nodiscard]] uint64_t used() const { return used_; }
-    [[nodiscard]] uint64_t total()
-        // The memory of the simulated GPU, but at most half of this machine's memory.
-        const;
+    // The memory of the simulated GPU, but at most half of this machine's memory.
+    [[nodiscard]] uint64_t total() const;
     [[nodiscard]] const std::map<uint64_t, Allocation>& all() const { return allocations_; }
     void keep_undefined() { checked_ = true; }
 

@@ -1,7 +1,7 @@
 // out[i] = x[i + offset]: contiguous, but not starting where a sector starts.
 //
 // 32 floats are 128 bytes: 4 sectors if they begin at a multiple of 32 bytes. Shifted by one
-// element, they reach into a fifth sector: 5 sectors per load, two of them used in part. An offset
+// element, they also touch a fifth sector. Two of the 5 sectors are used only in part. An offset
 // that is a multiple of 8 floats costs nothing.
 
 #ifndef ELEMENT

@@ -1,8 +1,8 @@
 // out[i] = x[i * stride]: lanes `stride` elements apart.
 //
-// A sector holds 8 floats. Stride 2 uses every second one: 8 sectors per load instead of 4. From
-// stride 8 on, each lane has its own sector: 32 sectors, and 4 of every 32 bytes are used. A larger
-// stride costs no more sectors, but the sectors are in more lines and pages.
+// A sector holds 8 floats. Stride 2 uses every second float: 8 sectors per load instead of 4. From
+// stride 8 on, each lane has its own sector: 32 sectors, with 4 used bytes each. A larger stride
+// costs no more sectors, but the sectors are in more lines and pages.
 
 #ifndef ELEMENT
 #define ELEMENT float

@@ -7,7 +7,7 @@
 #ifndef ELEMENT
 #define ELEMENT float
 #endif
-#ifndef ORDER  // reversed
+#ifndef ORDER  // default: lanes in reverse order
 #define ORDER \
     31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, \
         7, 6, 5, 4, 3, 2, 1, 0

@@ -1,4 +1,4 @@
-// out[i] = x[index[i]]: the data decide the cost of a load.
+// out[i] = x[index[i]]: the values of `index` decide the cost of the load of x.
 //
 // The load of index is contiguous, 4 sectors per warp. The load of x costs as many sectors as the
 // 32 indices touch: 4 if they are neighbours in any order, up to 32 if they are scattered. Sorting

@@ -1,8 +1,8 @@
 // The same bytes in loads of 1 to 16 bytes per lane: wider accesses need fewer requests.
 //
 // A load of a warp touches 1 sector with 1 byte per lane, 4 sectors with 4 bytes, 16 sectors with
-// 16 bytes (float4). Every byte is used at every width, so a copy moves the same number of sectors.
-// It needs fewer instructions and requests. ELEMENT is the type of an access.
+// 16 bytes (float4). Every byte is used at every width, so a copy always moves the same number of
+// sectors. Wider accesses need fewer instructions and requests. ELEMENT is the type of an access.
 
 #ifndef ELEMENT
 #define ELEMENT float4

@@ -1,8 +1,8 @@
 // Array of structures: each thread reads one field of its structure.
 //
-// The fields of a structure are neighbours. One field of 32 neighbouring structures is `fields`
-// elements apart: 4 * fields sectors per load (float, up to 32), and the bytes of the other fields
-// are moved but not used. 09_soa is better.
+// The fields of a structure are neighbours in memory. Neighbouring lanes read addresses `fields`
+// elements apart: 4 * fields sectors per load (float, at most 32). The sectors also contain the
+// other fields, which are moved but not used. 09_soa is better.
 
 #ifndef ELEMENT
 #define ELEMENT float

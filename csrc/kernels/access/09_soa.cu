@@ -1,7 +1,7 @@
 // Structure of arrays: each thread reads one field of its structure.
 //
-// Every field has its own array, so one field of 32 neighbouring structures is contiguous: 4
-// sectors per load (float), whatever else a structure contains.
+// Every field has its own array, so the same field of 32 neighbouring structures is contiguous.
+// A load costs 4 sectors (float), however many fields a structure has.
 
 #ifndef ELEMENT
 #define ELEMENT float

@@ -1,8 +1,8 @@
-// A matrix in strips of 128 rows, each strip transposed. 16_tma copies a stage in one instruction.
+// Packs a matrix into transposed strips of 128 rows, for 16_tma, which copies a stage at once.
 //
-// Element (row, k) goes to out[row / 128][k][row % 128]. A stage of 32 values of k is then 16 KB of
+// Element (row, k) goes to out[row / 128][k][row % 128]. A stage is 32 values of k: 16 KB of
 // contiguous memory. `depth` is cols rounded up to whole stages; elements past the edges are zeros.
-// After the strips follow 256 zeros: a row of B for values of k past its last row.
+// 256 zeros follow the strips. 16_tma reads them as rows of B past the last row of B.
 
 #define STRIP 128  // rows of a strip
 #define STAGE 32   // values of k
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) packed(
     }
 
     if (cols % 4 == 0 && size_t(x) % 16 == 0) {
-        float4 values[4];  // all loads first: more bytes in flight
+        float4 values[4];  // all loads come first: more bytes are in flight
         for (int i = 0; i < 4; ++i) {
             const int row = strip * STRIP + t / 8 + 32 * i, k = k0 + t % 8 * 4;
             values[i] = make_float4(0, 0, 0, 0);

@@ -1,7 +1,7 @@
-// The difference of a matrix and its elements rounded to TF32: the low part of 21_tf32x3.
+// Computes x - tf32(x) for a matrix x: the low parts of the elements, which 21_tf32x3 needs.
 //
-// The copies of 21_tf32x3 round to 11 significant bits: to the nearest value, ties to even. This
-// kernel rounds in the same way, and also rounds the difference. Rows of `rest` have `pitch`
+// The copies of 21_tf32x3 round x to 11 significant bits: to the nearest value, ties to even. This
+// kernel rounds x in the same way, and then rounds the difference. Rows of `rest` have `pitch`
 // elements, a multiple of 4. The elements after the last column are zeros.
 
 #define THREADS 256
@@ -13,7 +13,7 @@ __device__ float rounded_to_tf32(float x) {
 
 extern "C" __global__ void __launch_bounds__(THREADS) tf32_rest(
     const float* __restrict__ x, float* __restrict__ rest, int rows, int cols, int pitch) {
-    const size_t groups = size_t(rows) * (pitch / 4);  // of four elements
+    const size_t groups = size_t(rows) * (pitch / 4);  // groups of four elements
     const size_t i = size_t(blockIdx.x) * THREADS + threadIdx.x;
     if (i >= groups) return;
     const size_t row = i / (pitch / 4);

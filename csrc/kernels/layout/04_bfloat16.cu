@@ -13,7 +13,7 @@ __device__ unsigned short rounded(float x) {
 
 extern "C" __global__ void __launch_bounds__(THREADS) bfloat16(
     const float* __restrict__ x, unsigned short* __restrict__ out, int rows, int cols, int pitch) {
-    const size_t groups = size_t(rows) * (pitch / 4);  // of four elements
+    const size_t groups = size_t(rows) * (pitch / 4);  // groups of four elements
     const size_t i = size_t(blockIdx.x) * THREADS + threadIdx.x;
     if (i >= groups) return;
     const size_t row = i / (pitch / 4);

@@ -7,7 +7,7 @@
 #ifndef REAL
 #define REAL float
 #endif
-#define THREADS 256  // per block
+#define THREADS 256  // threads per block
 
 extern "C" __global__ void block_per_row(
     const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {

@@ -6,11 +6,11 @@
 #ifndef REAL
 #define REAL float
 #endif
-#define THREADS 256  // per block
+#define THREADS 256  // threads per block
 
 extern "C" __global__ void block_per_row_dynamic(
     const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {
-    extern __shared__ REAL partial[];  // THREADS elements
+    extern __shared__ REAL partial[];  // it has THREADS elements
     const int t = threadIdx.x;
     const size_t row = blockIdx.x;
 

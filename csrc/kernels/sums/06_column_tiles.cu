@@ -1,4 +1,4 @@
-// Column sums, one block for 32 columns: 32 warps share the rows, then the block adds up.
+// Column sums, one block for 32 columns: 32 warps share the rows, then add their partial sums.
 //
 // Each warp still reads 128 contiguous bytes of a row, 4 sectors (float). But 32 warps work on the
 // same columns, and each takes every 32nd row: 32 times as many loads in flight as with one thread

@@ -1,17 +1,17 @@
 // Row sums with 16-byte loads, four of them in flight per thread.
 //
 // blockDim.x threads share a row: a warp for short rows, 256 threads for long ones. Each thread
-// starts 4 loads of 16 bytes before it adds; memory needs so many bytes in flight to reach its full
-// rate. The 16 numbers are added in pairs. Their sum is added to a running sum that also keeps its
-// rounding errors (Kahan's method): the result is as accurate as a pairwise sum, for at most one
-// more instruction per element. The order is fixed, so every run gives the same bits.
+// starts 4 loads of 16 bytes before it adds. Memory reaches its full rate only with so many bytes
+// in flight. The 16 numbers are added in pairs. Their sum is added to a running sum that also keeps
+// its rounding errors (Kahan's method): the result is as accurate as a pairwise sum, for at most
+// one more instruction per element. The order is fixed, so every run gives the same bits.
 //
 // If rows do not begin at multiples of 16 bytes, single elements are loaded, 16 in flight.
 
 #ifndef REAL
 #define REAL float
 #endif
-#define THREADS 256                     // per block
+#define THREADS 256                     // threads per block
 #define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
 #define LOADS 4
 
@@ -25,7 +25,7 @@ struct Running {
     __device__ void add(REAL x) {
         const REAL y = x - lost, next = sum + y;
         const REAL rounding = next - sum - y;
-        lost = rounding - rounding == 0 ? rounding : REAL(0);  // not for infinities
+        lost = rounding - rounding == 0 ? rounding : REAL(0);  // 0 if the value is infinite or NaN
         sum = next;
     }
 };

@@ -12,7 +12,7 @@
 #define REAL float
 #endif
 #define WARPS 8
-#define ROWS 8                          // in flight per thread
+#define ROWS 8                          // loads in flight per thread
 #define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
 
 struct alignas(16) Vector {

@@ -9,11 +9,11 @@
 #define REAL float
 #endif
 #define TILE 32  // a block moves a tile of 32 x 32 elements
-#define ROWS 8   // with 32 x 8 threads, four elements each
+#define ROWS 8   // rows of threads; each thread has four elements
 
 extern "C" __global__ void naive_write(
     const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     const int row = block_y * TILE + threadIdx.x;
     const int col = blockIdx.x * TILE + threadIdx.y;
     for (int j = 0; j < TILE; j += ROWS) {

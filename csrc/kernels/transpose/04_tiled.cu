@@ -1,4 +1,4 @@
-// Through a tile in shared memory: loads and stores of global memory are both coalesced.
+// Transposes a tile in shared memory: loads and stores of global memory are both coalesced.
 //
 // The block reads its tile row by row and writes it row by row of `out`. The transposition happens
 // in shared memory, where no sector is wasted. But 32 lanes that read a column of the tile are 32
@@ -8,11 +8,11 @@
 #define REAL float
 #endif
 #define TILE 32  // a block moves a tile of 32 x 32 elements
-#define ROWS 8   // with 32 x 8 threads, four elements each
+#define ROWS 8   // rows of threads; each thread has four elements
 
 extern "C" __global__ void tiled(
     const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     __shared__ REAL tile[TILE][TILE];
     const int tx = threadIdx.x, ty = threadIdx.y;
 
@@ -25,7 +25,7 @@ extern "C" __global__ void tiled(
     }
     __syncthreads();
 
-    const int out_row = blockIdx.x * TILE + ty;  // the tile's place in `out` is mirrored
+    const int out_row = blockIdx.x * TILE + ty;  // rows and columns of tiles swap in `out`
     const int out_col = block_y * TILE + tx;
     for (int j = 0; j < TILE; j += ROWS) {
         if (out_row + j < cols && out_col < rows) {

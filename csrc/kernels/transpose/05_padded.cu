@@ -7,11 +7,11 @@
 #define REAL float
 #endif
 #define TILE 32  // a block moves a tile of 32 x 32 elements
-#define ROWS 8   // with 32 x 8 threads, four elements each
+#define ROWS 8   // rows of threads; each thread has four elements
 
 extern "C" __global__ void padded(
     const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     __shared__ REAL tile[TILE][TILE + 1];
     const int tx = threadIdx.x, ty = threadIdx.y;
 
@@ -24,7 +24,7 @@ extern "C" __global__ void padded(
     }
     __syncthreads();
 
-    const int out_row = blockIdx.x * TILE + ty;  // the tile's place in `out` is mirrored
+    const int out_row = blockIdx.x * TILE + ty;  // rows and columns of tiles swap in `out`
     const int out_col = block_y * TILE + tx;
     for (int j = 0; j < TILE; j += ROWS) {
         if (out_row + j < cols && out_col < rows) {

@@ -3,7 +3,7 @@
 // In 05_padded, each thread has one load of 4 bytes in flight. Here a block moves a tile of 64 x
 // 64, and a thread starts all its loads, 16 bytes each, before it uses the first. Sixteen lanes
 // cover 256 bytes of a row: memory delivers such pieces faster than pieces of 128 bytes. The tile
-// has a column of padding. Pairs of lanes share a bank (float), which the time of memory hides.
+// has a column of padding. Pairs of lanes share a bank (float). The latency of memory hides this.
 //
 // Vectors need rows of `in` and `out` that begin at multiples of 16 bytes. If they do not, the same
 // tile is moved element by element, with 16 loads in flight per thread.
@@ -23,12 +23,12 @@ struct alignas(16) Vector {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     vectorized(const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
-    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // z goes on where y ends, at 65535
+    const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     __shared__ REAL tile[TILE][TILE + 1];
     const int t = threadIdx.x, first_row = block_y * TILE, first_col = blockIdx.x * TILE;
 
     if (cols % WIDTH == 0 && size_t(in) % 16 == 0) {
-        constexpr int per_row = 16;  // lanes side by side
+        constexpr int per_row = 16;  // lanes that share a row of the tile
         Vector values[LOADS];
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
