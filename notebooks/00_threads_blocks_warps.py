@@ -198,8 +198,8 @@ print(f"counted                       {found:6}")
 # %% [markdown]
 # ## What does flattening change?
 #
-# Some tutorials turn the 32 x 32 block into one of 1024 x 1, compute `row` and `col` from `threadIdx.x`, and
-# say that this makes the kernel fast.
+# Some tutorials replace the 32 x 32 block by a block of 1024 x 1 threads, and compute `row` and `col` from
+# `threadIdx.x`. They say that this makes the kernel fast.
 
 # %%
 flat, square = np.full((2, 1024), -1, np.int32), np.full((2, 1024), -1, np.int32)

@@ -34,9 +34,9 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## An example small enough to draw
 #
-# Matrices of 8 x 8, tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. Its 16
-# threads load one element of `a` and one of `b` in each **phase**, wait for each other, and use
-# what all of them loaded.
+# Matrices of 8 x 8, tiles of 4 x 4. Block (0, 0) computes the upper left tile of the result. In each **phase**,
+# each of its 16 threads loads one element of `a` and one of `b`. The threads then wait for each other, and use
+# the elements that all of them loaded.
 
 # %%
 T = 4
@@ -71,8 +71,8 @@ lessons.predict(
 
 # %% [markdown]
 # Four threads, a row or a column of the block, use every element in shared memory. So a tile changes **how
-# often** an element is loaded. It does not change how well the loads coalesce: both loads go along rows, and so
-# does the load of `b` in the untiled kernel.
+# often** an element is loaded. It does not change how well the loads coalesce: both loads go along rows, like the
+# load of `b` in the untiled kernel.
 #
 # ## The kernel
 

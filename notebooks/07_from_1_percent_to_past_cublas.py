@@ -467,7 +467,7 @@ on_the_gpu("vectorized", "warptiled")
 # %% [markdown]
 # The kernel gains 6 %, although 4 of 10 wavefronts are gone. The data stage was busy for only 60 % of the time, so fewer
 # wavefronts help little. Where is the rest of the time? A warp waits most for `L1, L2, DRAM`: in each iteration all warps of a
-# block load the next tiles, wait for them, store them, and meet at a barrier. Meanwhile none of them multiplies.
+# block load the next tiles, wait for the values, store them, and wait at a barrier. Meanwhile none of them multiplies.
 #
 # ## Rung 5: copies run ahead
 #
@@ -664,9 +664,9 @@ lessons.predict(
 # ## Small products: `split_k` and `best`
 #
 # Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles, and divides the steps of `k`
-# of each tile among groups of warps and the two blocks of a *cluster*, which can read each other's shared memory. At the end
-# they add up their parts. If `k` is long and the result small, as in 64 x 64 x 8192, it also cuts `k` into slices. Another
-# launch adds up the products of the slices.
+# of each tile among groups of warps and the two blocks of a *cluster*. The blocks of a cluster can read each other's shared
+# memory. At the end they add up their parts. If `k` is long and the result small, as in 64 x 64 x 8192, it also cuts `k`
+# into slices. Another launch adds up the products of the slices.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
@@ -758,9 +758,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# `bf16`, `tf32` and `tf32x3` use larger instructions: a `wgmma` of four warps multiplies 64 x 256 x 16 bfloat16 values, which
-# the tensor cores read from shared memory. (`dmma`, for float64, uses instructions of one warp. The simulator executes `mma`,
-# `wmma` and `wgmma`.) This is the inner loop of `bf16`:
+# `bf16`, `tf32` and `tf32x3` use larger instructions: a `wgmma` of four warps multiplies 64 x 256 x 16 bfloat16 values. The
+# tensor cores read these values from shared memory. (`dmma`, for float64, uses instructions of one warp. The simulator
+# executes `mma`, `wmma` and `wgmma`.) This is the inner loop of `bf16`:
 
 # %%
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait();"))

@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 8. Your own kernel
 #
-# **The question.** You wrote a kernel, and its result is right. Is it *correct*, and is it wasteful? The result does not
-# show either of these. Four tools do. This lesson shows each tool with a small kernel, and then it is your turn.
+# **The question.** You wrote a kernel, and its result is right. Is it *correct*, and is it wasteful? The result answers
+# neither question. Four tools answer them. This lesson shows each tool with a small kernel, and then it is your turn.
 #
 # **Time:** 90 minutes. **You need:** [lessons 0 to 5](00_threads_blocks_warps.ipynb). No GPU. Terms: [glossary](glossary.md).
 

@@ -52,8 +52,9 @@ class Kernel(BaseKernel):
     Parameters
     ----------
     source : str or path
-        CUDA C++, which NVRTC compiles, or PTX text, which is used as it is; or the path of a file
-        of either. A program for the host around the kernels is left out (`left_out` says what).
+        CUDA C++ or PTX text, or the path of a file with such text. NVRTC compiles CUDA C++; PTX is
+        used without changes. A program for the host around the kernels is left out (`left_out` says
+        what).
     entry : str, optional
         The kernel's name, mangled or not, or an instantiation of a template, such as
         ``"scale<float, 4>"``. Not needed if the source has only one kernel. Instantiations that the
@@ -62,7 +63,8 @@ class Kernel(BaseKernel):
         Options for NVRTC, such as ``"-DTILE=16"``.
     arch : str or int, optional
         The architecture to compile for: ``"sm_80"`` or 80, or ``"compute_90"``, whose PTX the
-        driver of a GPU compiles. By default that of the device. The simulator runs PTX of any.
+        driver of a GPU compiles. By default the architecture of the device. The
+        simulator runs the PTX of any architecture.
     device : str or Device, optional
         ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:h200"``; by default the GPU that the arguments
         are on, else the first GPU, else the simulator.
@@ -256,7 +258,7 @@ class Kernel(BaseKernel):
         device : str or Device
             A simulated device.
         undefined : str or sequence of str
-            Names of parameters whose arrays are uninitialised, such as those of ``numpy.empty``. A
+            Names of parameters whose arrays are uninitialised, such as arrays of ``numpy.empty``. A
             read of an element that the kernel has not written is then a finding. Arrays of
             `coalesce.empty` need not be named.
         cooperative : bool
@@ -336,8 +338,9 @@ class Kernel(BaseKernel):
 
         Notes
         -----
-        Blocks may communicate if they use the result of an atomic operation, or load volatile or
-        with acquire. Then all blocks run before the first batch, and memory holds all events.
+        Blocks may communicate if they use the result of an atomic operation, or if they load with
+        ``volatile`` or ``.acquire``. Then all blocks run before the first batch, and memory holds
+        all events.
 
         Examples
         --------

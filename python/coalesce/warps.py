@@ -93,7 +93,7 @@ def transactions(
 ) -> Transactions:
     """Count the cost of the addresses of a warp's access: requests, sectors, lines.
 
-    The rules are those of the simulator and of hardware counters. The access of a warp is one
+    The simulator and hardware counters follow the same rules. The access of a warp is one
     request. It moves the distinct 32-byte sectors that its active lanes touch.
 
     Parameters

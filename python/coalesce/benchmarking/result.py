@@ -30,9 +30,10 @@ class BenchmarkRow:
     timing : Timing
         Its times; `Timing.source` says whether they were measured or modelled.
     error : float or None
-        The largest difference from NumPy's result in float64, as a share of the sum of the
-        magnitudes of the terms of that element. For an operation that only moves elements it is 0,
-        or infinity if an element differs. None if the result was not checked.
+        The largest difference of an element from NumPy's result in float64. It is divided by the
+        sum of the magnitudes of the terms that were added up for this element. For an operation
+        that only moves elements it is 0, or infinity if an element differs. None if the result was
+        not checked.
     correct : bool or None
         Whether rounding alone can cause an error of this size; None if the result was not checked.
     gflops_share, gbps_share : float or None
@@ -186,8 +187,8 @@ class Benchmark:
         -------
         dict
             ``operation``, ``arrays``, ``options``, ``device``, ``peaks`` (None, or the attributes
-            of `Peaks`) and ``rows``: the attributes of `BenchmarkRow`, with those of `Timing` under
-            ``timing``.
+            of `Peaks`) and ``rows``: the attributes of `BenchmarkRow`, with the attributes of
+            `Timing` under ``timing``.
         """
         return {
             "operation": self.operation,

@@ -76,7 +76,7 @@ class Reference:
 def reference(
     operation: str, variant: str, arrays: Sequence[Array], options: Mapping[str, Any]
 ) -> Reference:
-    """Compute the result that a variant should return; `options` are those of the operation."""
+    """Compute the result that a variant should return; `options` are the operation's options."""
     if operation == "matmul":
         return _product(arrays[0], arrays[1], options)
     if operation == "transpose":

@@ -52,7 +52,7 @@ class KernelLaunch:
     variant: str
 
     def run(self, **options: Any) -> LaunchRecord:
-        """Launch the kernel; `options` are those of `Kernel.launch`, already checked."""
+        """Launch the kernel; `options` are the options of `Kernel.launch`, already checked."""
         return self.kernel._run(
             self.grid, self.block, self.shared_bytes, self.arguments, self.device, **options
         )

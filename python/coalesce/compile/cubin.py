@@ -1,6 +1,6 @@
 """Properties of machine code: a kernel's registers and the addresses of functions.
 
-A cubin is an ELF file (the layout is that of the System V ABI). Its section ``.nv.info`` has
+A cubin is an ELF file (with the layout of the System V ABI). Its section ``.nv.info`` has
 records of four bytes: format, attribute, and the size of what follows. Attribute 0x2f has the
 number of a symbol and its registers per thread, as `cuobjdump -elf` shows (EIATTR_REGCOUNT).
 

@@ -40,7 +40,8 @@ def version_of(package: str) -> str | None:
 def file_of(package: str, name: str) -> str | None:
     """Return a file of an installed package, also from folders that cuda-pathfinder skips.
 
-    cuda-pathfinder searches the folders of `site`, but not those of PYTHONPATH and of .pth files.
+    cuda-pathfinder searches the folders of `site`. It does not search the folders of PYTHONPATH
+    and of .pth files.
     """
     if version_of(package) is None:
         return None

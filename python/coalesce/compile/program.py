@@ -55,7 +55,8 @@ class Built:
     ----------
     executable : bytes
     code : dict
-        What the runtime library reads of each module (``csrc/cudart/code_file.hpp``), by key.
+        For each module, by key, the part that the runtime library reads
+        (``csrc/cudart/code_file.hpp``).
     log : str
         The compilers' warnings.
     """
@@ -181,7 +182,7 @@ def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
 
 
 def _of_wheels(program: str, folder: Path) -> list[str]:
-    """Return the folders of libraries: this package's, then those of nvcc's wheels."""
+    """Return the folders of libraries: this package's folder, then the folders of nvcc's wheels."""
     root = Path(program).resolve().parent.parent
     return [f"-L{folder}"] + [
         f"-L{folder}" for name in ("lib64", "lib") if (folder := root / name).is_dir()

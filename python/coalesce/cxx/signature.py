@@ -154,7 +154,7 @@ def find_entry(
     instances: Mapping[str, str] | None = None,
     templates: Sequence[str] = (),
 ) -> str:
-    """Return the entry that a user's `wanted` names; ValueError lists those that exist.
+    """Return the entry that a user's `wanted` names; ValueError lists the entries.
 
     `instances` are the mangled names of instantiations of templates: ``{"scale<4>": "_Z..."}``;
     `templates` are the names of kernel templates without a compiled instantiation.

@@ -1,10 +1,10 @@
 """The colours of every picture and plot.
 
-A picture must be readable on a light page and on a dark page, even if the page does not declare
-its theme: the SVG output of a notebook is an image, which sees the theme of the system and not the
-theme of the notebook. Therefore a picture has its own background, and every `Paint` has a light and
-a dark value. Each element contains the light value; the dark value comes from a style sheet. GitHub
-strips the sheet from notebooks, but then the light picture remains complete.
+A picture must be readable on a light page and on a dark page, even if it does not get the page's
+theme. For example, the SVG output of a notebook is an image. An image gets the theme of the system,
+not the theme of the notebook. Therefore a picture has its own background, and every `Paint` has a
+light and a dark value. Each element contains the light value; the dark value comes from a style
+sheet. GitHub strips the sheet from notebooks, but then the light picture remains complete.
 
 The group colours come from M. Okabe and K. Ito, "Color Universal Design" (2008). Colour-blind
 readers can distinguish them. Yellow is not used because it is too pale on white. Vermilion is

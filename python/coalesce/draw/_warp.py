@@ -48,7 +48,7 @@ def warp_access(
     mask : int or sequence of bool, optional
         The active lanes: bit i of an int stands for lane i; or one bool per lane. By default all.
     kind : {"load", "store", "atomic"}
-        What the warp does, for the headline.
+        The kind of access, for the headline.
     title : str, optional
         A line above the headline, such as the source line.
     array : str, optional

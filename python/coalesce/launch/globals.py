@@ -186,7 +186,7 @@ def _variables(
     options: Sequence[str],
     ask: Ask,
 ) -> list[Variable]:
-    """Return the variables of a module, without those of the compiler and CUDA's headers."""
+    """Return the variables of a module, without variables of the compiler and of CUDA's headers."""
     declared = variables_of(source, options)
     known: dict[str, DeclaredVariable] = {}  # the variables by symbol
     for symbol, *_ in symbols:

@@ -38,7 +38,7 @@ class Module:
         The template instantiation to compile.
     entry : str or None
         The template whose instantiations are compiled, if the source's host code names them. By
-        default those of every template are compiled.
+        default the instantiations of every template are compiled.
     """
 
     def __init__(

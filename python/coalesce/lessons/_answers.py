@@ -1,7 +1,7 @@
-"""What the lessons say after a prediction: the reason, and the cause of each wrong number.
+"""Explanations that the lessons show after a prediction: the reason, and causes of wrong guesses.
 
 The cells of the lessons hold the questions and compute the answers. The explanations are kept
-here, so that a reader who has the cell before him does not read the answer with the question.
+here, so that the reader of a cell does not see the answer together with the question.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class Exercise:
         Raises
         ------
         TypeError
-            `kernel` is neither, or its parameters differ from those of the exercise.
+            `kernel` is neither a kernel nor a string, or the exercise has other parameters.
         CompileError
             The source does not compile.
 

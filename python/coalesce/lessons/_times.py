@@ -34,7 +34,8 @@ class Times(Mapping[str, Timing]):
     n : int
         Rows and columns of the float32 matrices, or elements.
     recorded, here : mapping of str to Timing
-        Times by variant, in the order of the call: from the file, and on the GPU of this machine.
+        Times by variant, in the order of the call. `recorded` comes from the file; `here`
+        was measured on the GPU of this machine.
     recording : Recording or None
         The source of the recorded times.
     gpu : str
@@ -66,7 +67,7 @@ class Times(Mapping[str, Timing]):
         Parameters
         ----------
         name, against : str
-            Names of variants; `against` is by default that of the table.
+            Names of variants; by default `against` is the table's attribute.
 
         Returns
         -------

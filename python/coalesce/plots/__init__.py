@@ -62,8 +62,8 @@ def sweep(
     Returns
     -------
     array of Axes, shape (1,) or (2,)
-        There is a second panel if the pattern was timed: on a GPU, or, marked as modelled, on a
-        simulated `device`.
+        There is a second panel if the pattern was timed on a GPU or on a simulated `device`. Times
+        of a simulated device are marked as modelled.
 
     Raises
     ------
@@ -233,8 +233,8 @@ def ladder(
         The variants, the first on top.
     of : {"time", "sectors", "gflops", "gbps"}
         Milliseconds; sectors of global memory in total (for profiles); GFLOP/s or GB/s (for
-        timings). Sectors per request would rank a kernel with a few contiguous requests behind
-        one with many broadcasts.
+        timings). (The total is shown, because sectors per request would rank a kernel with a few
+        contiguous requests behind a kernel with many broadcasts.)
     kind : {"load", "store"}
         Whether to show the sectors of loads or of stores.
     ax, theme

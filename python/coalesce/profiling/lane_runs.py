@@ -1,8 +1,8 @@
 """Runs of lanes: a warp may span several rows of a block, with an even step along each row.
 
-A warp of a 4 x 4 x 4 block has eight rows of four lanes. In a 5 x 3 x 7 block, rows do not divide a
-warp: the first and the last row are cut off, and planes begin in the middle of a warp. Then only
-the indices of the threads show that the addresses have a regular step.
+A warp of a 4 x 4 x 4 block has eight rows of four lanes. In a 5 x 3 x 7 block, the rows do not fit
+evenly into a warp. The first and the last row are cut off, and planes begin in the middle of a
+warp. Then only the indices of the threads show that the addresses have a regular step.
 """
 
 from __future__ import annotations

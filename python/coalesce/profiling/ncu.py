@@ -1,7 +1,8 @@
 """Runs `ncu`, the command line of Nsight Compute, on one launch of a kernel.
 
-The launch is repeated in another process: ncu starts this module, which reads the kernel and its
-arguments from a folder and launches once. ncu prints a table of comma-separated values.
+The launch is repeated in another process. ncu starts this module. The module reads the kernel and
+its arguments from a folder and launches the kernel once. ncu prints a table of comma-separated
+values.
 """
 
 from __future__ import annotations

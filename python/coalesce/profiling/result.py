@@ -156,8 +156,8 @@ class Profile(Assertions):
         Returns
         -------
         list of Line
-            The lines that executed something: first those of the kernel's own file in order, then
-            those of other files (headers).
+            The lines that executed something: first the lines of the kernel's own file in order,
+            then the lines of other files (headers).
 
         Examples
         --------
@@ -208,7 +208,7 @@ class Profile(Assertions):
 
     @property
     def bank_conflicts(self) -> int:
-        """The wavefronts that shared memory needs beyond those of accesses without conflicts."""
+        """The wavefronts of shared memory that bank conflicts add."""
         conflicted = [a for a in self.accesses() if a.space == "shared" and a.excess]
         return Explained(sum(a.excess for a in conflicted), conflicted)
 
@@ -266,13 +266,13 @@ class Profile(Assertions):
         -------
         dict
             ``coalesce`` (its version), ``kernel``, ``title``, ``grid``, ``block``,
-            ``shared_bytes``, ``device``, ``arrays``,
-            ``modelled_ms``, ``modelled`` (None, or the attributes of `Modelled`),
-            ``measured_ms``, ``estimate`` (None, or ``share``, ``blocks_run``,
-            ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``, ``inexact``,
-            ``lines`` (the attributes of `Line`, each with its ``accesses``, those of `Access`, each
-            with a ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and ``addresses``),
-            ``instructions`` (those of `Instruction`) and ``preparation`` (of such dicts).
+            ``shared_bytes``, ``device``, ``arrays``, ``modelled_ms``, ``modelled`` (None, or the
+            attributes of `Modelled`), ``measured_ms``, ``estimate`` (None, or ``share``,
+            ``blocks_run``, ``blocks_total`` and ``errors`` by metric), ``verdict``, ``metrics``,
+            ``inexact``, ``lines`` (the attributes of `Line`; ``accesses`` has the attributes of
+            `Access`, each with a ``pattern`` and an ``example``: ``block``, ``warp``, ``mask`` and
+            ``addresses``), ``instructions`` (those of `Instruction`) and ``preparation`` (of such
+            dicts).
         """
         return profile_data.as_dict(self)
 

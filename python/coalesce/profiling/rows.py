@@ -398,7 +398,7 @@ def lines(
     advise: Callable[[Access], str],
     errors: Errors | None = None,
 ) -> tuple[Line, ...]:
-    """Group instructions by source line, and those that access memory by what they access.
+    """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
     `source` is the text of the kernel's file. `advise` makes the sentence of an access. `errors`
     returns the standard errors of an estimate.

@@ -75,7 +75,7 @@ def count(
         change.
     sample : float, optional
         The share of the blocks to run, above 0 and below 1, on copies of the arrays. The counts are
-        then those of the sample. At least a few dozen blocks are run; a small grid is run whole.
+        then counts of the sample. At least a few dozen blocks are run; a small grid is run whole.
     executor : concurrent.futures.Executor, optional
         Runs ranges of blocks elsewhere, on copies of the arrays.
     progress : bool or callable, optional

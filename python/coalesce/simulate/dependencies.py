@@ -1,9 +1,9 @@
 """The instructions by which blocks of a kernel may communicate.
 
 A block may be simulated without the other blocks if they cannot affect it. They can affect it in
-three cases: the block uses the result of an atomic operation on global memory; it loads volatile,
-relaxed or with acquire; or it belongs to a cluster. (If a plain load reads data that another block
-writes in the same launch, this is a race.)
+three cases. The block uses the result of an atomic operation on global memory. Or it executes a
+volatile, relaxed or acquire load. Or it belongs to a cluster. (If a plain load reads data that
+another block writes in the same launch, this is a race.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def exchanges(launch: Prepared) -> list[dict[str, Any]]:
-    """Return these instructions as rows (dicts) of the kernel's table of instructions."""
+    """Return the instructions by which blocks may communicate: rows of the kernel's table."""
     listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
     table = listing.table()
     lines = launch.kernel._module.compiled(launch.device).ptx.splitlines()

@@ -62,7 +62,8 @@ class TraceArray(NamedTuple):
 class TraceEvent:
     """One event of a `Trace`: a memory instruction that a warp executed.
 
-    The fields are those of `Trace` for one event. Inactive lanes have address 0 and index -1.
+    The fields have the same meaning as in `Trace`, for one event. Inactive lanes have address 0
+    and index -1.
     """
 
     block: tuple[int, int, int]

@@ -58,7 +58,7 @@ class Prepared:
         undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
         **options: Any,
     ) -> sim.LaunchResult:
-        """Simulate the launch on the arrays; `options` are those of ``Program.launch``.
+        """Simulate the launch on the arrays; `options` are the options of ``Program.launch``.
 
         `undefined` has masks of the undefined bytes, by argument.
         """
@@ -77,7 +77,7 @@ class Prepared:
         )
 
     def step(self, number: int, **options: Any) -> sim.Stepping:
-        """Start block `number` by itself; `options` are those of ``Program.step``."""
+        """Start block `number` by itself; `options` are the options of ``Program.step``."""
         return self.program.step(
             self.kernel.entry,
             self.grid,

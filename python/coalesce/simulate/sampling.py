@@ -49,7 +49,7 @@ class Estimate:
 
     @property
     def scale(self) -> float:
-        """The factor from counts of the sample to those of the grid."""
+        """The factor from counts of the sample to counts of the grid."""
         return self.blocks_total / self.blocks_run
 
     def error(self, figure: Callable[[Any], float]) -> float:
