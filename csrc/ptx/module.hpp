@@ -73,20 +73,23 @@ struct Register {
 };
 
 struct Operand {
+    // The comment of each kind has an example. The members that this kind uses follow in brackets.
     enum class Kind : uint8_t {
-        reg,      // %r1                      reg
-        integer,  // 12, -1, 0x7f             bits (two's complement, 64 bits)
-        f32,      // 0f3F800000               bits (the float's 32 bits)
-        f64,      // 0d3FF0..., 1.5           bits (the double's 64 bits)
-        symbol,   // variable, parameter, function, branch-target list, call prototype: name
-        special,  // %tid.x, %laneid          name, with the '%' and the suffix
-        label,    // $L__BB0_2                target (an index into Function::body)
-        address,  // [base+offset]            base in reg (or -1) or name; offset. [123]: offset
-                  // only; [map, {x, y}]            what follows the base in elements
-        vector,   // {a, b, c, d}             elements
-        pair,     // a|p (shfl, setp, ...)    elements (two)
-        list,     // (a, b) of a call         elements
-        sink,     // _ (the result is not used)
+        reg,      // %r1 (reg)
+        integer,  // 12, -1 or 0x7f (bits: 64 bits in two's complement)
+        f32,      // 0f3F800000 (bits: the 32 bits of the float)
+        f64,      // 0d3FF0... or 1.5 (bits: the 64 bits of the double)
+        // A variable, parameter, function, branch-target list or call prototype (name).
+        symbol,
+        special,  // %tid.x or %laneid (name, with the '%' and the suffix)
+        label,    // $L__BB0_2 (target: an index into Function::body)
+        // [base+offset] (offset; the base is in `reg` or in `name`). In [123], there is no base. In
+        // [map, {x, y}], the coordinates are in `elements`.
+        address,
+        vector,  // {a, b, c, d} (elements)
+        pair,    // a|p, as in shfl and setp (two elements)
+        list,    // (a, b) of a call (elements)
+        sink,    // _ stands for a result that is not used
     };
     Kind kind = Kind::sink;
     bool negated = false;  // true for a source such as !%p1

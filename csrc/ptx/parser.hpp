@@ -40,7 +40,7 @@ class Parser {
         Space pointee = Space::generic;
     };
 
-    // parser.cpp
+    // Defined in parser.cpp.
     void top_level();
     void version();
     void target();
@@ -56,7 +56,7 @@ class Parser {
     void add_function(Function&& function, const Token& name, bool defined);
     void check_names() const;
 
-    // declarations.cpp
+    // Defined in declarations.cpp.
     Declaration declaration(Space space);
     void declaration_word(Declaration& declaration);
     Variable variable(const Declaration& declaration);
@@ -70,7 +70,7 @@ class Parser {
                        bool range);
     void skip_attribute();
 
-    // body.cpp
+    // Defined in body.cpp.
     void body();
     void bind_parameters(const std::vector<Parameter>& parameters);
     void statement();

@@ -323,7 +323,7 @@ void Lifter::convert(const Instruction& in) {
         to = to_integer ? integer : number;
         from = to_integer ? number : integer;
     }
-    // With .NTZ, NaN is converted to zero. PTX does this for exactly these types.
+    // With .NTZ, a NaN is converted to zero. PTX does this for exactly these types.
     const bool to_zero = in.opcode == "F2I" && from != "f64" && !to.ends_with("64");
     if (in.has("NTZ") != to_zero) unsupported("how NaN is treated");
     const bool rounds_to_integer = in.opcode == "F2I" || in.opcode == "FRND";

@@ -51,7 +51,7 @@ class Lifter : private sim::Emitter {
         Lift lift;
     };
 
-    // lift.cpp
+    // Defined in lift.cpp.
     void lay_out_registers();
     void lay_out_banks();
     uint64_t address_outside(std::string_view symbol);
@@ -136,7 +136,7 @@ class Lifter : private sim::Emitter {
     // The functions that lift instructions. The comment before each definition has examples of the
     // instructions that it lifts.
 
-    // lift_integer.cpp
+    // Defined in lift_integer.cpp.
     void iadd3(const Instruction& in);
     void add_with_carries(const Instruction& in, size_t first, const Locator (&out)[2]);
     void imad(const Instruction& in);
@@ -160,7 +160,7 @@ class Lifter : private sim::Emitter {
     void dot_product(const Instruction& in);
     void pack_integers(const Instruction& in);
 
-    // lift_floating.cpp
+    // Defined in lift_floating.cpp.
     void floating(const Instruction& in);
     void fsetp(const Instruction& in);
     void fset(const Instruction& in);
@@ -178,7 +178,7 @@ class Lifter : private sim::Emitter {
     void pack_floats(const Instruction& in);
     void pack_fp8(const Instruction& in);
 
-    // lift_memory.cpp
+    // Defined in lift_memory.cpp.
     void load_store(const Instruction& in);
     void atomic(const Instruction& in);
     void load_constant(const Instruction& in);
@@ -190,13 +190,13 @@ class Lifter : private sim::Emitter {
     void describe(ptx::Space space, sim::Access access, uint8_t bytes);
     static ptx::Space space_of(std::string_view opcode);
 
-    // lift_matrix.cpp
+    // Defined in lift_matrix.cpp.
     void matrix_access(const Instruction& in);
     void matrix_transposition(const Instruction& in);
     void matrix_product(const Instruction& in);
     Op& emit_matrices(Op op, const sim::Matrices& matrices, const sim::MemoryOperand& memory = {});
 
-    // lift_control.cpp
+    // Defined in lift_control.cpp.
     void branch(const Instruction& in);
     void call(const Instruction& in);
     void call_outside(const Instruction& in);

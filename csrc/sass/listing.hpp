@@ -25,17 +25,19 @@ namespace coalesce::sass {
 inline constexpr uint32_t instruction_bytes = 16;  // for compute capability 7.0 and later
 
 struct Operand {
+    // The comment of each kind has an example. The members that this kind uses follow in brackets.
     enum class Kind : uint8_t {
-        reg,        // R12, UR4 (uniform); number, -1 for RZ and URZ
-        predicate,  // P0, UP1 (uniform); number, -1 for PT and UPT
-        integer,    // 0x10, -0x1              bits (two's complement, 64 bits)
-        real,       // 0.5, +INF, -QNAN        value
-        bank,       // c[0x0][0x210], c[0x3][R4+0x10]: number (the bank), offset, base, uniform_base
-        address,    // [R4.64+UR5+0x10]        base, uniform_base, offset
-        special,    // SR_TID.X, SRZ           text
-        label,      // `(.L_x_0)               target
-        barrier,    // B0                      number
-        other,      // PR, SB0, {...}          text
+        reg,        // R12, or UR4 of the uniform registers (number: -1 for RZ and URZ)
+        predicate,  // P0, or UP1 of the uniform predicates (number: -1 for PT and UPT)
+        integer,    // 0x10 or -0x1 (bits: 64 bits in two's complement)
+        real,       // 0.5, +INF or -QNAN (value)
+        // c[0x0][0x210] or c[0x3][R4+0x10] (number: the bank; offset, base, uniform_base).
+        bank,
+        address,  // [R4.64+UR5+0x10] (base, uniform_base, offset)
+        special,  // SR_TID.X or SRZ (text)
+        label,    // `(.L_x_0) (target)
+        barrier,  // B0 (number)
+        other,    // PR, SB0 or {...} (text)
     };
     Kind kind = Kind::other;
     bool uniform = false;       // for a register or predicate: it is in the uniform register file

@@ -61,7 +61,7 @@ class AddressSpace {
     // Adds a buffer at the next free address and returns that address.
     uint64_t add(Buffer buffer);
 
-    // Adds a buffer at its own address.
+    // Adds a buffer whose member `address` is already set.
     void add_at(Buffer buffer);
 
     // Prepares the memory at `grid_workspace`, through which the blocks of a cooperative launch

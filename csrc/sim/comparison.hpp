@@ -1,4 +1,4 @@
-// The comparisons of PTX, by name.
+// Reads the names of PTX's comparisons.
 #pragma once
 
 #include <cstdint>

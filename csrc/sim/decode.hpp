@@ -1,4 +1,4 @@
-// The state of decoding one kernel. decode.cpp describes the method; the other decode_*.cpp files
+// The state of decoding one kernel. decode.cpp describes the method. The other decode_*.cpp files
 // decode instructions that are not plain arithmetic.
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace coalesce::sim {
 
-// Marks an entry of Program::reconvergence that is already an op; the other entries are still
-// blocks.
+// Marks an entry of Program::reconvergence that is already the number of an op. Other entries are
+// still the numbers of basic blocks.
 inline constexpr uint32_t resolved_op = 1u << 31;
 static_assert(no_op == ptx::no_block);
 
@@ -55,7 +55,7 @@ class Decoder : private Emitter {
         std::vector<bool> is_meeting;
     };
 
-    // decode.cpp
+    // Defined in decode.cpp.
     void decode_function(uint32_t index);
     void allocate_registers(Scope& scope);
     void lay_out_frame(uint32_t index);
@@ -70,7 +70,7 @@ class Decoder : private Emitter {
     [[nodiscard]] bool begins_multiply_add(uint32_t op) const;
     [[nodiscard]] std::vector<bool> registers_read_once() const;
 
-    // decode_memory.cpp
+    // Defined in decode_memory.cpp.
     bool decode_memory(const ptx::Instruction& in);
     bool decode_load_store(const ptx::Instruction& in);
     bool decode_atomic(const ptx::Instruction& in);
@@ -82,18 +82,18 @@ class Decoder : private Emitter {
     void check_parameter_access(const ptx::Operand& address, uint32_t bytes) const;
     void describe(ptx::Space space, Access access, uint8_t bytes);
 
-    // decode_mbarrier.cpp
+    // Defined in decode_mbarrier.cpp.
     bool decode_mbarrier(const ptx::Instruction& in);
     bool decode_bulk_copy(const ptx::Instruction& in);
     bool decode_mbarrier_update(const ptx::Instruction& in);
     bool decode_mbarrier_wait(const ptx::Instruction& in);
 
-    // decode_tensor.cpp, decode_warpgroup.cpp
+    // Defined in decode_tensor.cpp and decode_warpgroup.cpp.
     bool decode_tensor_copy(const ptx::Instruction& in);
     bool decode_warpgroup(const ptx::Instruction& in);
     Locator descriptor(const ptx::Operand& operand);
 
-    // decode_matrix.cpp
+    // Defined in decode_matrix.cpp.
     bool decode_matrix(const ptx::Instruction& in);
     bool decode_matrix_access(const ptx::Instruction& in);
     bool decode_matrix_product(const ptx::Instruction& in);
@@ -108,7 +108,7 @@ class Decoder : private Emitter {
     void require_architecture(uint32_t least);
     [[nodiscard]] uint32_t architecture() const;
 
-    // decode_control.cpp
+    // Defined in decode_control.cpp.
     bool decode_control(uint32_t at);
     void decode_call(const ptx::Instruction& in);
     void decode_barrier(const ptx::Instruction& in);
@@ -120,7 +120,7 @@ class Decoder : private Emitter {
     [[nodiscard]] const ptx::Variable& passed(const ptx::Operand& operand) const;
     void call_builtin(CallSite& site, std::string_view name) const;
 
-    // Operands
+    // Defined in decode_operands.cpp.
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
     Locator source(const ptx::Operand& operand, ptx::Type type);
     Locator destination(const ptx::Operand& operand, ptx::Type type);
@@ -132,14 +132,14 @@ class Decoder : private Emitter {
     // only way to get a register's slot. It checks the width and class of the register, for every
     // operand.
     [[nodiscard]] Locator slot(int32_t reg, ptx::Type type) const;
-    // Like slot(), for an address: an integer of 32 or 64 bits.
+    // Like slot(), but for a register that holds an address: an integer of 32 or 64 bits.
     [[nodiscard]] Locator address_slot(int32_t reg) const;
     uint64_t address_of_symbol(const ptx::Operand& operand);
     bool find_local(const ptx::Operand& symbol, uint32_t& offset) const;
     [[nodiscard]] const ptx::Variable* find_shared(std::string_view name) const;
 
     [[nodiscard]] Guard guard_of(const ptx::Instruction& in) const;
-    // Appends an op under the instruction's guard.
+    // Appends an op under the guard of the instruction.
     Op& emit(const ptx::Instruction& in, const Op& op) { return Emitter::emit(op, guard_of(in)); }
     // Throws PtxError with line and column. Call it if the current instruction is not valid PTX.
     [[noreturn]] void malformed(const std::string& why) const;

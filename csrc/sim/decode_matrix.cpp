@@ -400,7 +400,7 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
                  d_registers = fragment_registers(s, 'd', d);
     if (in.operands.size() < 4) malformed("operands are missing");
     if (in.operands.size() > 4) malformed("it has too many operands");
-    // For the shape 8 x 32, the transposed product is computed.
+    // The shape 8 x 32 is computed as the transposed product.
     take_registers(in.operands[1], register_type(a), a_registers, false, turned ? x.b : x.a, "a");
     take_registers(in.operands[2], register_type(a), b_registers, false, turned ? x.a : x.b, "b");
     take_registers(in.operands[3], register_type(c), c_registers, false, x.c, "c");

@@ -1,4 +1,4 @@
-// Decodes products of a warpgroup: wgmma.
+// Decodes products of a warpgroup (wgmma).
 #include <charconv>
 #include <string>
 #include <string_view>

@@ -71,7 +71,7 @@ class DeviceHeap {
     uint64_t limit_ = device_heap_bytes;
 };
 
-// malloc and free for one lane.
+// Execute malloc and free for one lane.
 [[nodiscard]] uint64_t device_malloc(const Warp& warp, const Op& op, int lane, uint64_t bytes);
 void device_free(const Warp& warp, const Op& op, int lane, uint64_t address);
 

@@ -155,7 +155,7 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
                 case '*': {
                     const int32_t value = int32_t(arguments.next(4));
                     ++count;
-                    // A negative precision has no effect.
+                    // A negative precision has no effect, as in C.
                     if (spec.back() == '.' && value < 0)
                         spec.pop_back();
                     else

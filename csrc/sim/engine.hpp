@@ -37,7 +37,7 @@ struct MemoryHandlers {
     Handler fragments[2];    // [0] is for wmma.load, [1] for wmma.store
 };
 
-// Which events memory instructions announce.
+// The events that memory instructions announce.
 enum class Watch : uint8_t {
     nothing,   // a plain run
     accesses,  // Accesses, fences and completed asynchronous copies

@@ -38,7 +38,8 @@ inline double flush(double x) {
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
-// Computing operations return the canonical NaN; operations that only change a sign do not.
+// Applies F and returns the canonical NaN for any NaN. Operations that only change a sign do not
+// use it.
 template <class F>
 struct computed {
     template <class... T>
@@ -63,7 +64,7 @@ struct cosine_of_turns {
 inline float half_to_float(uint16_t h) {
     const uint32_t sign = uint32_t(h & 0x8000) << 16;
     const uint32_t magnitude = h & 0x7fff;
-    // As a float, a subnormal half is normal. Scaling by a power of two is exact.
+    // A subnormal half is a normal number as a float. Scaling by a power of two is exact.
     const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
     const uint32_t special = 0x7f800000u | (magnitude & 0x3ff) << 13;
     return std::bit_cast<float>(sign |
@@ -76,12 +77,12 @@ inline uint16_t float_to_half(float x) {
     const uint32_t b = std::bit_cast<uint32_t>(x);
     const uint32_t sign = b >> 16 & 0x8000;
     const uint32_t a = b & 0x7fffffff;
-    // For values below 2^-14: after adding 1/2, the lowest bit of a float is 2^-24, which is the
-    // unit of subnormal halves.
+    // This is for values below 2^-14. After adding 1/2, the lowest bit of a float is 2^-24. This is
+    // the unit of subnormal halves.
     const float shifted = std::bit_cast<float>(a) + 0.5f;
     const uint32_t small = std::bit_cast<uint32_t>(shifted) - 0x3f000000;
     const uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
-    // From 0x477ff000 on, values round to 2^16 or more.
+    // Values from 0x477ff000 on round to 2^16 or more, which is infinity.
     const uint32_t magnitude = a < 0x38800000 ? small : a >= 0x477ff000 ? 0x7c00 : normal;
     return uint16_t(a > 0x7f800000 ? 0x7fff : sign | magnitude);
 }
@@ -167,7 +168,7 @@ struct flushed_format {
 inline double fma_to_odd(double a, double b, double c) {
     const double product = a * b;
     const double sum = product + c;
-    // Knuth's two-sum: sum + error is exact.
+    // Knuth's two-sum: sum + error is exactly the sum of product and c.
     const double virtual_c = sum - product;
     const double error = (product - (sum - virtual_c)) + (c - virtual_c);
     const int64_t bits = std::bit_cast<int64_t>(sum);

@@ -19,7 +19,7 @@ namespace coalesce::sim {
 
 inline constexpr uint64_t heap_base = 0x7000'0000'0000;
 
-// An allocation. The destructor frees it.
+// An allocation in the heap. The destructor frees it.
 class HeapArray {
   public:
     // Makes an array of `shape`. Messages describe its elements by the name `type` and the size

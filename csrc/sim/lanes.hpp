@@ -22,7 +22,7 @@ namespace coalesce::sim {
 
 inline constexpr int warp_size = 32;
 
-// Bit i stands for lane i.
+// Bit i of a mask stands for lane i.
 using LaneMask = uint32_t;
 inline constexpr LaneMask all_lanes = 0xffffffffu;
 

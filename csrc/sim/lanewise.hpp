@@ -38,13 +38,13 @@ inline void apply(Warp& w, const Op& op, std::index_sequence<I...>) {
     }
 }
 
-// d = F(s...) for each active lane.
+// Sets d = F(s...) for each active lane.
 template <class F, class D, class... S>
 void lanewise(Warp& w, const Op& op) {
     apply<F, D, S...>(w, op, std::index_sequence_for<S...>{});
 }
 
-// The C++ type of a PTX type's lanes.
+// The C++ type of one lane of a PTX type.
 template <ptx::Type type>
 struct lane_type;
 #define COALESCE_LANE_TYPE(ptx_type, cpp_type) \

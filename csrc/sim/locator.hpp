@@ -1,4 +1,4 @@
-// The location of an operation's operand.
+// Says where an operand of an operation is.
 #pragma once
 
 #include <cstdint>

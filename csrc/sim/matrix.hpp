@@ -21,7 +21,7 @@
 
 namespace coalesce::sim {
 
-// The format of an element.
+// The format of a matrix element.
 enum class Element : uint8_t {
     f16,
     bf16,
@@ -64,8 +64,8 @@ enum class Element : uint8_t {
 // type.
 [[nodiscard]] bool element_named(std::string_view name, Element& element);
 
-// How the handler MatrixKind::product computes. The arithmetic of tensor cores was recorded on an
-// H200 or is published; see matrix_arithmetic.hpp.
+// The arithmetic that the handler MatrixKind::product uses. The arithmetic of tensor cores was
+// recorded on an H200 or is published (matrix_arithmetic.hpp).
 enum class Arithmetic : uint8_t {
     fused,  // Exact products are aligned and truncated, then added and rounded once
     // fp8 on tensor cores without fp8 units. It adds two fused sums of half-precision products to

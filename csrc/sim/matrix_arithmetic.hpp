@@ -30,7 +30,7 @@ inline constexpr int tile_rows = 16, tile_columns = 8;
 // The largest number of elements, or of 32-bit words of single bits, along k.
 inline constexpr int most_k = 64;
 
-// The fields of a floating-point format.
+// The widths of the fields of a floating-point format.
 struct Fields {
     int exponent, fraction;
     int unused = 0;  // the number of lowest bits without meaning
@@ -296,7 +296,7 @@ inline void multiply_integers(const Matrices& x, Tile& t) {
     }
 }
 
-// Multiplies bits; a and b hold words of 32 bits.
+// Multiplies matrices of single bits. Each element of a and b is a word of 32 bits.
 inline void multiply_bits(const Matrices& x, Tile& t) {
     const bool exclusive = x.arithmetic == Arithmetic::bits_xor;
     for (int j = 0; j < tile_columns; ++j) {

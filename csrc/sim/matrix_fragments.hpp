@@ -37,7 +37,8 @@ void gather(Warp& w, const Locator* registers, int count, int bits, bool halves,
         case 4:
             return gather<4, rows>(w, registers, count, halves, out);
         default:
-            return gather<32, rows>(w, registers, count, halves, out);  // also for words of bits
+            // 32-bit elements; also words of 32 single bits
+            return gather<32, rows>(w, registers, count, halves, out);
     }
 }
 

@@ -21,8 +21,8 @@ namespace coalesce::sim {
 // count.
 enum class Shape : uint8_t {
     uniform,      // the same address for all lanes
-    consecutive,  // lane i at address first + i * bytes
-    scattered,    // any other pattern, and all partly active warps
+    consecutive,  // lane i accesses the address first + i * bytes
+    scattered,    // any other pattern; also if some lanes are inactive
 };
 
 // One executed memory instruction of one warp.

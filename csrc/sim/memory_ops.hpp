@@ -114,8 +114,8 @@ inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault 
         throw_memory_fault(w, op, access, space, why, lanes, w.address);
 }
 
-// In machine code, addresses in the block's own shared memory have its rank in the upper byte.
-// Removes it.
+// Removes the rank from addresses in the block's own shared memory. Machine code has it in the
+// upper byte.
 inline void take_tag_off(Warp& w) {
     const uint64_t tag = w.block->shared_tag;
     for (int i = 0; i < warp_size; ++i)
@@ -266,7 +266,8 @@ void access_memory(Warp& w, const Op& op) {
     w.mask = all;
 }
 
-// Like read_addresses, for generic addresses. Addresses of .shared::cluster get the shared window.
+// Like read_addresses, but for generic addresses. Addresses of .shared::cluster get the shared
+// window.
 inline void read_generic_addresses(Warp& w, const Op& op) {
     read_addresses(w, op);
     if (!op.memory().in_cluster) return;

@@ -1,5 +1,6 @@
 // The modifiers of an instruction. Each function that interprets a modifier consumes it. If a
-// modifier remains, the instruction is unsupported; so none is ignored by accident.
+// modifier remains at the end, the instruction is refused as unsupported. So no modifier is ignored
+// by accident.
 #pragma once
 
 #include <array>
@@ -14,9 +15,9 @@
 
 namespace coalesce::sim {
 
-// A modifier that some instruction has, as a number. A string literal is converted to a Word at
-// compile time; it is a compile-time error if the list below does not contain it. Types (.f32) are
-// not words: Modifiers::take_type() reads them.
+// A modifier of an instruction, as a number. String literals are converted to Words at compile
+// time. If the list below does not contain a literal, this is a compile-time error. Types (.f32)
+// are not Words. Modifiers::take_type() reads them.
 class Word {
   public:
     constexpr Word() = default;  // this is an empty Word: it stands for no modifier

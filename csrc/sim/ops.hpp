@@ -1,4 +1,4 @@
-// The operations for the instruction set that is being compiled; see isa.hpp.
+// The operations for the host instruction set that is being compiled; see isa.hpp.
 #pragma once
 
 #include "sim/isa.hpp"

@@ -125,7 +125,7 @@ struct copy_sign {
     }
 };
 
-// If one operand is a NaN, the other is returned. -0 is less than +0.
+// If one operand is a NaN, the result is the other operand. -0 is less than +0.
 struct minimum {
     template <class T>
     static T of(T a, T b) {
@@ -163,7 +163,7 @@ struct of_three {
         return F::of(F::of(a, b), c);
     }
 };
-// Clamps to [0, 1]; a NaN becomes 0.
+// Clamps to [0, 1]. A NaN becomes 0.
 template <class F>
 struct saturated {
     template <class... T>

@@ -58,7 +58,7 @@ struct xorsign_abs {
         return std::signbit(a) != std::signbit(b) ? -m : m;
     }
 };
-// Clamps to [0, 1]; a NaN becomes 0.
+// Clamps to [0, 1]. A NaN becomes 0.
 template <class F>
 struct saturated {
     template <class... T>
@@ -68,7 +68,7 @@ struct saturated {
         return r > R(0) ? (r < R(1) ? r : R(1)) : R(0);
     }
 };
-// Negative results become 0; a NaN stays a NaN.
+// Negative results become 0. A NaN stays a NaN.
 template <class F>
 struct relu {
     template <class... T>
@@ -154,7 +154,7 @@ Selection flushed_exp_2(Type type) {
                : selection(&lanewise<two<exp_2, Format>, uint32_t, uint32_t>, {type, type});
 }
 
-// The modifiers of an instruction.
+// The modifiers that an instruction has.
 struct Wanted {
     bool ftz, sat, relu;
 };

@@ -294,7 +294,7 @@ Selection select_wide_product(Type type, bool with_addend) {
     return selection(run, types);
 }
 
-// add, sub, min, max of {u,s}16x2.
+// Executes add, sub, min and max of .u16x2 and .s16x2.
 template <class F>
 Selection select_halves(bool is_signed) {
     return selection(is_signed ? &lanewise<halves<F, int16_t>, uint32_t, uint32_t, uint32_t>

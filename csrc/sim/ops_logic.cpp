@@ -113,22 +113,22 @@ struct permute {
                 }
                 case 1:
                     value = byte(s + i);
-                    break;  // f4e
+                    break;  // mode f4e: four bytes forwards
                 case 2:
                     value = byte(s - i);
-                    break;  // b4e
+                    break;  // mode b4e: four bytes backwards
                 case 3:
                     value = byte(s);
-                    break;  // rc8
+                    break;  // mode rc8: one byte in all places
                 case 4:
                     value = byte(i < s ? s : i);
-                    break;  // ecl
+                    break;  // mode ecl: edge clamp to the left
                 case 5:
                     value = byte(i < s ? i : s);
-                    break;  // ecr
+                    break;  // mode ecr: edge clamp to the right
                 default:
                     value = byte((s & 1) * 2 + (i & 1));
-                    break;  // rc16
+                    break;  // mode rc16: one half in both places
             }
             d |= value << (8 * i);
         }

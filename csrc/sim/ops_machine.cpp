@@ -86,7 +86,7 @@ inline uint32_t funnel(uint32_t low, uint32_t high, int by) {
     return high << by | low >> 1 >> (31 - by);
 }
 
-// d = (a << by) + b
+// d = (a << by) + b.
 void shift_add(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
@@ -312,7 +312,7 @@ void has_diverged(Warp& w, const Op& op) {
     store(w, op.operand[0], diverged != opposite ? all_lanes : 0);
 }
 
-// Loads d from a constant bank, at a + offset.
+// Loads d from a constant bank. The address is a + offset.
 template <class T>
 void load_bank(Warp& w, const Op& op) {
     const auto& from = op.get<ConstantBank>();

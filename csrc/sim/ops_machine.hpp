@@ -16,7 +16,7 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
-// The distance in words to the next register.
+// The distance in words from one register to the next.
 constexpr int next_register = warp_size;
 
 template <class T>

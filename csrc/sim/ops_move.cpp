@@ -349,7 +349,7 @@ Selection select_getctarank(const Request&, Modifiers& m) {
                      {Type::u32, t});
 }
 
-// Hints and events have no effect.
+// Hints and performance events have no effect.
 Selection select_hint(const Request&, Modifiers& m) {
     m.drop_all();
     Selection s = selection(&nothing, {});

@@ -72,7 +72,7 @@ struct MbarrierOperand {
     bool by_parity = false;  // the instruction waits for a parity, not for a state
 };
 
-// LDC with an index in a register.
+// The operand of LDC with an index in a register.
 struct BankOperand {
     MemoryOperand index;
     uint8_t bank = 0;
@@ -84,7 +84,7 @@ struct MatrixOperand {
     uint32_t index = 0;  // an index into Program::matrices
 };
 
-// A copy of a box; the address register is that of the tensor map.
+// A copy of a box. The address register contains the address of the tensor map.
 struct TensorCopyOperand {
     MemoryOperand memory;
     uint32_t index = 0;  // an index into Program::tensor_copies

@@ -55,8 +55,8 @@ enum class Control : uint8_t {
     none,
     // shfl, vote, match, mma, bar.warp.sync: the lanes of the member mask must reconverge.
     synchronize,
-    branch,        // bra
-    branch_table,  // brx.idx
+    branch,        // a branch: bra
+    branch_table,  // a branch through a table: brx.idx
     call,
     call_indirect,
     ret,
@@ -66,7 +66,7 @@ enum class Control : uint8_t {
     yield,           // nanosleep: lets other warps run
     cluster_arrive,  // barrier.cluster.arrive and wait: for the threads of the cluster
     cluster_wait,
-    // In machine code, instructions say where lanes reconverge (convergence.cpp).
+    // In machine code, the following instructions say where lanes reconverge (convergence.cpp).
     set_barrier,      // BSSY
     sync_barrier,     // BSYNC
     break_barrier,    // BREAK
@@ -87,7 +87,7 @@ struct Op : Payload {
     // The number of ops that `run` executes, starting with this one (multiply_chain.hpp)
     uint8_t length = 1;
     Handler run = nullptr;
-    // For a guarded op, the handler that is run for the lanes for which the guard is true.
+    // For a guarded op: the handler that runs in the lanes in which the guard is true.
     Handler inner = nullptr;
     Mover mover = nullptr;  // Used by memory accesses. Moves the data when the addresses are known.
     Locator operand[6] = {no_operand, no_operand, no_operand, no_operand, no_operand, no_operand};
@@ -215,7 +215,7 @@ struct MachineCode {
         uint32_t offset = 0, bytes = 0;
         uint64_t address = 0;
     };
-    static constexpr uint32_t of_variables = 3;  // the bank of the variables
+    static constexpr uint32_t of_variables = 3;  // the constant bank of the variables
     // Functions that are not in the cubin, by their addresses in bank 4.
     std::map<uint64_t, CallSite::Builtin> outside;
     static constexpr uint64_t first_outside = uint64_t{4} << 24;
@@ -274,19 +274,20 @@ struct Program {
     std::vector<Matrices> matrices;  // the payloads of instructions on matrices refer to these
     std::vector<WarpgroupProduct> warpgroup_products;  // the payloads of wgmma refer to these
     std::vector<TensorCopy> tensor_copies;  // the payloads of cp.async.bulk.tensor refer to these
-    std::unordered_map<uint64_t, uint32_t> function_of_address;  // see symbols.hpp
+    // the key is an address, and the value the index of a function; see symbols.hpp
+    std::unordered_map<uint64_t, uint32_t> function_of_address;
     std::vector<std::vector<uint32_t>> tables;  // each table has the target ops of a branch_table
     std::vector<std::byte> constants;
     std::vector<ParameterInfo> parameters;
     uint32_t parameter_bytes = 0;
-    // Static shared memory ends at shared_bytes, where the dynamic part starts. Addresses in shared
-    // memory include the reserved bytes; the offsets that observers get do not.
+    // Static shared memory ends at shared_bytes. The dynamic part starts there. Addresses in shared
+    // memory include the reserved bytes. The offsets that observers get do not include them.
     uint32_t shared_bytes = 0, reserved_shared = 0;
     std::shared_ptr<ModuleMemory> memory;
     std::map<uint32_t, std::string> files;  // the key is SourceLine::file
-    uint32_t source_file = 0;               // the file that contains the kernel
-    std::vector<std::string> source;        // lines of the CUDA source, if known
-    uint32_t local_bytes = 0;  // the bytes of a lane's stack for the deepest chain of calls
+    uint32_t source_file = 0;               // the number of the file that contains the kernel
+    std::vector<std::string> source;  // the lines of the CUDA source; empty if they are not known
+    uint32_t local_bytes = 0;         // the bytes of a lane's stack for the deepest chain of calls
     // The kernel may recurse or call through pointers, so the depth is not known.
     bool recursive = false;
     bool allocates = false;  // the kernel calls malloc or free

@@ -31,7 +31,7 @@ int32_t new_join(Warp& w, const Join& join) {
 bool settle(Warp& w, int32_t at) {
     const Join join = w.joins[size_t(at)];
     if (join.arrived != join.pending) return false;
-    // Paths of machine code may still refer to a join that they left; see convergence.cpp.
+    // In machine code, paths may still refer to a join that they left (convergence.cpp).
     if (!w.block->program->conventions.explicit_reconvergence) w.free_joins.push_back(at);
     w.joins[size_t(at)].pending = w.joins[size_t(at)].arrived = 0;
     if (join.arrived) {

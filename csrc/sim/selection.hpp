@@ -64,7 +64,7 @@ struct Selection {
     bool synchronizes = false;  // the last operand is a member mask
 };
 
-// How an atomic updates memory; see ops_transfer.cpp.
+// How an atomic updates memory. ops_transfer.cpp has the updates.
 enum class AtomicUpdate : uint8_t {
     add,
     minimum,

@@ -41,7 +41,7 @@ enum class TensorSource : uint8_t { none, fp16, bf16, tf32, fp64, int8, int4, in
 // How an atomic updates memory, as far as this affects its cost.
 enum class AtomicForm : uint8_t {
     plain,             // add, min, exch and similar
-    compare_and_swap,  // cas
+    compare_and_swap,  // compare and swap: atom.cas
     spinning,          // ATOMS.CAST.SPIN: one iteration of a compare-and-swap loop
     counting,          // ATOMS.POPC.INC: adds the number of lanes
 };
@@ -59,25 +59,25 @@ struct Traits {
     bool has_result = false;    // Writes a register
     // The warp waits for its block. This is not set if the warp only arrives.
     bool block_barrier = false;
-    bool warp_barrier = false;  // bar.warp.sync, WARPSYNC
+    bool warp_barrier = false;  // a barrier of a warp: bar.warp.sync, WARPSYNC
     bool aligned = false;       // for a barrier: the warp must not have diverged
     bool relaxed = false;       // Arrives at the barrier of a cluster without ordering memory
     bool shuffle = false;       // reads registers of other lanes
     bool orders = false;        // the instruction is a fence of memory
-    bool atomic = false;        // atom, red
+    bool atomic = false;        // an atomic: atom, red
     // The access is volatile, relaxed or stronger, so other threads may rely on it.
     bool strong = false;
-    bool releases = false;         // .release, .acq_rel
-    bool read_only = false;        // .nc
+    bool releases = false;         // releases: .release, .acq_rel
+    bool read_only = false;        // a read-only load: .nc
     bool adds_floats = false;      // an atomic addition of floating-point numbers
     bool passes_l1 = false;        // a load that bypasses L1
-    bool ends_copy_group = false;  // cp.async.commit_group
-    bool awaits_copies = false;    // cp.async.wait_group
+    bool ends_copy_group = false;  // cp.async.commit_group ends a group of copies
+    bool awaits_copies = false;    // cp.async.wait_group waits for copies
     bool asynchronous = false;     // Accesses shared memory through the asynchronous proxy
     // Orders accesses before the fence, and accesses of the asynchronous proxy after it.
     bool proxy_fence = false;
     bool bulk = false;    // a bulk copy, whose accesses are not counted
-    bool matrix = false;  // ldmatrix, stmatrix
+    bool matrix = false;  // ldmatrix or stmatrix
     // For tensor core instructions: the multiplications and additions that a warp executes. For
     // machine code there are also cycles. The instruction occupies the tensor core of a quarter of
     // a multiprocessor for so many cycles.
@@ -87,7 +87,7 @@ struct Traits {
     bool operator==(const Traits&) const = default;
 };
 
-// Sets the traits of tensor core instructions; tensor_traits.cpp.
+// Sets the traits of tensor core instructions. It is defined in tensor_traits.cpp.
 void read_tensor(Traits& traits, std::string_view opcode);
 
 // Returns the traits of an opcode with its modifiers: "ld.volatile.global.u32", "ATOMS.CAS".

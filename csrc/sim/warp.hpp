@@ -104,7 +104,7 @@ struct Warp {
     uint32_t index = 0;  // the number of the warp in its block
     Block* block = nullptr;
 
-    // The running path, and the other paths.
+    // `current` is the running path. `paths` are the other paths.
     Path current;
     bool running = false;
     // `at_cluster` are the lanes that have arrived at the barrier of the cluster. `pending_cluster`
@@ -179,7 +179,8 @@ struct Block {
     std::byte* shared = nullptr;  // an aligned address in shared_storage
     std::vector<std::byte> shared_storage;
     uint32_t shared_bytes = 0;
-    uint16_t* hints = nullptr;  // a hint for AddressSpace for each instruction
+    // for each instruction: where AddressSpace::find() should look first
+    uint16_t* hints = nullptr;
     // threadIdx.{x,y,z} of each linear thread. The arrays are padded to whole warps.
     const uint32_t* thread_index[3] = {};
     std::vector<Warp> warps;
