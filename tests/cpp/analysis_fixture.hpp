@@ -1,4 +1,4 @@
-// A kernel of one block or of many equal blocks, with its memory, for tests of analyses.
+// A kernel with its memory, for tests of analyses. It runs with one block or many equal blocks.
 #pragma once
 
 #include <string>
@@ -42,7 +42,7 @@ class Kernel {
         return sim::decode(module_, *module_.find_function("k"), variables_,
                            sim::engine(watch_for(purpose_of(r))));
     }
-    // The program in the form that a Stepper needs.
+    // Returns the program in the form that a Stepper needs.
     [[nodiscard]] sim::Program program(sim::RegisterMap& registers) const {
         return sim::decode(module_, *module_.find_function("k"), variables_,
                            sim::engine(watch_for(Purpose::step)), registers);

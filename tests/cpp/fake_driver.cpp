@@ -1,12 +1,14 @@
-// A CUDA driver without a GPU, for tests. It is loaded instead of libcuda.so.1.
+// A CUDA driver for tests. It needs no GPU, and is loaded instead of libcuda.so.1.
 //
-// "Device" memory is host memory, and a launch runs a host loop. The name of the kernel selects it:
+// "Device" memory is host memory, and a launch runs a loop on the host. The kernel's name selects
+// the loop:
 //  scale(float *x, float factor, int n)
 //  add(const float *a, const float *b, float *out, int n)
 //  fault()          breaks the context, like an illegal address
 //  queries(int n)   the next n queries of a stream find it busy
 //  endless()        events are not reached until end() is called
-// Otherwise streams have always finished. Environment variables, read when it is loaded:
+// All other work of a stream has always finished. The driver reads these environment variables when
+// it is loaded. Defaults are in parentheses.
 //  FAKE_DRIVER_DEVICES  number of GPUs (1)
 //  FAKE_DRIVER_VERSION  the result of cuDriverGetVersion (13000)
 //  FAKE_DRIVER_NO_RECOVERY  a reset does not repair the context, as with real drivers
@@ -58,13 +60,14 @@ struct State {
     std::map<Address, size_t> allocations;
     std::map<std::string, Function> functions;
     std::map<void*, size_t> pinned;
-    std::set<void*> host_allocations;  // pinned memory; other host memory belongs to the caller
+    // Pinned memory. Other host memory belongs to the caller.
+    std::set<void*> host_allocations;
     std::set<Event*> events;
     size_t used = 0;
-    int broken = ok;  // the sticky error of the context
+    int broken = ok;  // the permanent error of the context
     int retained = 0;
     int busy_queries = 0;
-    bool endless = false;  // a kernel runs until end() is called
+    bool endless = false;  // whether a kernel runs until end() is called
     void* current = nullptr;
     int context = 0;  // its address is the context's handle
 };

@@ -1,5 +1,5 @@
-// Shared by the fuzz targets: the loop over generated texts up to a number or a time, and tests of
-// messages.
+// The parts that the fuzz targets share. A loop tries generated texts until a number of texts or a
+// time is reached. Other functions check error messages.
 #pragma once
 
 #include <unistd.h>
@@ -26,8 +26,8 @@ inline void check(bool condition, const char* what) {
     std::abort();
 }
 
-// Ends the process unless the object is destroyed in time. This also catches waiting, which uses no
-// processor time.
+// Ends the process unless the object is destroyed in time. This also detects a test that waits and
+// uses no processor time.
 class Watchdog {
   public:
     explicit Watchdog(unsigned seconds) {
@@ -48,9 +48,9 @@ inline void check_message(const Error& error) {
         check((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t', "an unprintable message");
 }
 
-// program [iterations | SECONDSs] [seed] [...]. `make` makes text number n, and `run` tries it. A
-// text may use ten seconds of processor time. As other processes may delay it, it may take
-// `patience` seconds in total.
+// The command line is: program [iterations | SECONDSs] [seed] [...]. `make` makes text number n,
+// and `run` tries it. A text may use ten seconds of processor time. It may take `patience` seconds
+// in total, because other processes may delay it.
 inline int main(const char* name, const char* last_file, int argc, char** argv,
                 const std::function<std::string(std::mt19937&, long)>& make,
                 const std::function<void(const std::string&)>& run,
@@ -68,7 +68,7 @@ inline int main(const char* name, const char* last_file, int argc, char** argv,
         std::mt19937 random(seed ^ uint32_t(uint64_t(n) * 2654435761u));
         const std::string text = make(random, n);
         if (last != nullptr) std::ofstream(last, std::ios::binary) << text;
-        // Processor time, because other processes may delay this one.
+        // Measures processor time, because other processes may delay this one.
         const std::clock_t before = std::clock();
         {
             const Watchdog watchdog(patience);

@@ -68,8 +68,7 @@ void check_module(const ptx::Module& module) {
 namespace sim = coalesce::sim;
 namespace analysis = coalesce::analysis;
 
-// Random numbers that depend only on the text, so that the launch of a failing text can be
-// repeated.
+// Random numbers that depend only on the text. So the launch of a text that fails can be repeated.
 class Dice {
   public:
     explicit Dice(const std::string& text) : random_(uint32_t(std::hash<std::string>{}(text))) {}
@@ -80,8 +79,8 @@ class Dice {
     std::mt19937 random_;
 };
 
-// A launch of a few blocks with a low limit on instructions. Most parameters point into the same 4
-// KB, the others anywhere.
+// Returns a launch of a few blocks with a low limit on instructions. Most parameters point into the
+// same 4 KB, the others anywhere.
 sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address) {
     sim::Launch launch;
     launch.grid = {2, 1, 1};
@@ -99,7 +98,7 @@ sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address)
     return launch;
 }
 
-// Steps through the first block and queries everything that a stepper can show.
+// Steps through the first block and calls each function that shows the state of a stepper.
 void step_through(const sim::Program& program, const sim::RegisterMap& registers,
                   sim::Launch launch, sim::AddressSpace& memory, Dice& dice) {
     analysis::Stepper stepper(program, registers, std::move(launch), memory, dice.below(2), 64);
@@ -140,7 +139,7 @@ void step_through(const sim::Program& program, const sim::RegisterMap& registers
     }
 }
 
-// The memory after the kernel; empty if it did not run to its end.
+// The memory after the kernel. It is empty if the kernel did not run to its end.
 using Left = std::optional<std::vector<std::byte>>;
 
 Left run_kernel(const ptx::Module& module, const ptx::Function& function, analysis::Purpose how,
@@ -176,7 +175,7 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
     if (result.checked) {
         for (const analysis::Finding& f : result.checked->findings)
             check(!f.title.empty() && f.count > 0, "an empty finding");
-        // A checked run omits faulting accesses.
+        // A checked run skips faulting accesses, so its result may differ.
         if (!result.checked->findings.empty()) return std::nullopt;
     }
     std::vector<std::byte> left = data;
@@ -187,11 +186,11 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
 
 long ran = 0;  // number of kernels that ran to their end
 
-// Decodes every kernel of the module, and runs it on a tiny grid in all ways.
+// Decodes every kernel of the module. Runs each on a tiny grid: plain, counted and checked.
 void run_module(const ptx::Module& module) {
     uint64_t bytes = 0;
     for (const ptx::Variable& v : module.variables) {
-        if (v.bytes() > (1u << 20)) return;  // allowed, but slow
+        if (v.bytes() > (1u << 20)) return;  // such a variable is allowed, but slow
         bytes += v.bytes();
     }
     if (bytes > (1u << 20)) return;

@@ -2,9 +2,9 @@
 // exhaust memory. A kernel that runs must have the same result with and without counting.
 //
 //  fuzz_sass [iterations | SECONDSs] [seed]
-// Listings are made from the instructions in fuzz_corpus/machine.txt, with some registers,
-// constants, modifiers and targets replaced. In some listings, bytes are changed, too. Before a
-// listing is tried, it is written to the file that the environment variable FUZZ_SASS_LAST names.
+// Listings are made from the instructions in fuzz_corpus/machine.txt. Some registers, constants,
+// modifiers and targets are replaced. In some listings, bytes are changed, too. Before a listing is
+// tried, it is written to the file that the environment variable FUZZ_SASS_LAST names.
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -74,8 +74,8 @@ class Maker {
   private:
     size_t below(size_t n) { return random_() % n; }
 
-    // Replaces words of the instruction. A word is replaced by any other word with probability 1 /
-    // `wrong`, and otherwise, in one of four cases, by a word of the same kind.
+    // Replaces words of the instruction. With probability 1 / `wrong`, a word becomes any other
+    // word. Of the remaining words, one in four becomes a word of the same kind.
     std::string changed(const std::string& instruction, size_t wrong) {
         std::string text;
         size_t at = 0;
@@ -150,7 +150,7 @@ class Maker {
 
 long ran = 0;  // number of kernels that ran to their end
 
-// The memory after the kernel; empty if it did not run to its end.
+// Runs a kernel. Returns the memory afterwards, or nothing if the kernel did not run to its end.
 std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     const ptx::Module module = ptx::parse(ptx_text);
     analysis::Request request;

@@ -1,9 +1,10 @@
-// Generates PTX modules that are nearly valid. Each instruction is known to the simulator, and its
-// operands have the right types, except for some with another width, class, state space or number.
+// Generates PTX modules that are nearly valid. The simulator knows each instruction. Most operands
+// have the right types. Some have another width, class, state space or number.
 //
 // METHOD
-// A form is the text of an instruction in which '$' and a letter stand for something random: an
-// operand of the type that was chosen for `$t`, a register of a given width, an address in a space.
+// A form is the text of an instruction with placeholders: '$' and a letter. A placeholder becomes
+// something random: an operand of the type that was chosen for `$t`, a register of a given width,
+// or an address in a space.
 // So most modules can be decoded and run, and the others have one error. All choices come from one
 // random number generator, so a seed always yields the same modules.
 #pragma once
@@ -21,7 +22,7 @@ class PtxGenerator {
     explicit PtxGenerator(std::mt19937& random) : random_(random) {}
 
     std::string module() {
-        // One module in four has no wrong operand. The others have some.
+        // One module in four has no wrong operand. The other modules have some.
         wrong_ = below(4) ? 8 + below(120) : 0;
         std::string text =
             ".version 8.5\n.target sm_90\n.address_size 64\n"
@@ -256,7 +257,7 @@ class PtxGenerator {
         return pick(list);
     }
 
-    // The letter for registers of a type; `doubled`: of twice its width.
+    // Returns the letter for registers of a type. `doubled` selects registers of twice the width.
     static char file_of(std::string_view type, bool doubled = false) {
         if (type == "pred") return 'p';
         if (type == "f32") return 'f';
@@ -372,7 +373,7 @@ class PtxGenerator {
                 return std::string(
                     word_of("%tid.x %tid.y %ntid.x %ctaid.x %laneid %lanemask_lt "
                             "%warpid %total_smem_size %nctaid.x"));
-            default:  // 'm': a name whose address is taken
+            default:  // 'm' stands for a name whose address is taken
                 return std::string(word_of(in_kernel_ ? "gv cv sv lv data f table k dyn"
                                                       : "gv cv sv lv fa f table k dyn"));
         }
@@ -390,9 +391,10 @@ class PtxGenerator {
     }
 
     std::mt19937& random_;
-    size_t wrong_ = 0;  // one operand in this many is wrong; 0: none
+    size_t wrong_ = 0;  // one of this many operands is wrong; 0 means none
     std::string_view type_, space_;
-    // The letter of wider registers for a narrow type; 0: registers of its own width.
+    // The letter of the wider registers that a narrow type uses. 0 means registers of its own
+    // width.
     char wider_ = 0;
     bool in_kernel_ = true;
 };

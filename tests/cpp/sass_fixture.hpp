@@ -1,7 +1,8 @@
 // Runs a few machine instructions on the simulator.
 //
-// Each thread gets three words in the pairs R2, R4 and R6; P1, P2 and P3 are their lowest bits. The
-// results are the pair R0 and the predicates P0 and P4, which start as zero.
+// Each thread gets three words in the register pairs R2, R4 and R6. P1, P2 and P3 are the lowest
+// bits of these words. The results are the pair R0 and the predicates P0 and P4. They are zero at
+// the start.
 #pragma once
 
 #include <cstdio>
@@ -15,7 +16,7 @@ namespace coalesce::sass {
 
 struct Results {
     uint64_t value = 0;
-    bool p = false, q = false;  // P0, P4
+    bool p = false, q = false;  // the results in P0 and P4
 };
 
 inline std::string listing_text(const std::vector<std::string>& instructions) {

@@ -54,7 +54,7 @@ DONE:
 )";
 }
 
-// The instruction sets that this machine can execute.
+// Returns the instruction sets that this machine can execute.
 inline std::vector<Isa> instruction_sets() {
     std::vector<Isa> sets;
     for (int isa = 0; isa <= int(best_isa()); ++isa) sets.push_back(Isa(isa));
@@ -102,7 +102,7 @@ inline std::vector<uint64_t> run_body(const std::string& body, const std::vector
     return run_module(kernel_text(body), inputs, isa);
 }
 
-// The result of one thread on the best instruction set, for tests that need one value.
+// Returns the result of one thread on the best instruction set, for tests that need one value.
 inline uint64_t value_of(const std::string& body, Words words = {}) {
     return run_body(body, {words}).front();
 }

@@ -1,5 +1,5 @@
-// The latency of a warp with a few scheduled instructions, compared with the exact number of
-// cycles.
+// Compares the modelled latency of a warp with the exact number of cycles, for a few scheduled
+// instructions.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -76,7 +76,7 @@ class Code {
         return *this;
     }
 
-    // Cycles of all warps. L2 answers the loads, unless `caches` says otherwise.
+    // Returns the cycles of all warps. L2 answers the loads, unless `caches` says otherwise.
     [[nodiscard]] double cycles(const CacheResult* caches = nullptr, double from_dram = 0) {
         model::Work work;
         work.from_l2 = 1 - from_dram;
@@ -106,7 +106,7 @@ TEST(Latency, TheFirstUseOfALoadWaits) {
     // Instructions in between are executed during the latency.
     EXPECT_DOUBLE_EQ(Code().load(1, 0).add("FMUL", 1).use(1, 1).cycles(), l2_latency + step);
     EXPECT_DOUBLE_EQ(Code().load(1, 0).use(1, 1).add("FMUL", 1).cycles(), l2_latency + 2 * step);
-    // The scoreboard must be the right one.
+    // An instruction that waits for another scoreboard does not wait for the load.
     EXPECT_DOUBLE_EQ(Code().load(1, 0).use(1, 1 << 1).cycles(), 2 * step);
 }
 
@@ -151,8 +151,8 @@ TEST(Latency, LoopsIncludeLoadsForTheNextIteration) {
     Code code;
     code.use(often, 1).load(often, 0).branch(often, 0).exit(1);
     EXPECT_DOUBLE_EQ(code.cycles(), often * (l2_latency + step) + step);
-    // For a load before the loop, the warp waits only in the first iteration, and the second
-    // iteration represents all others.
+    // The warp waits for a load before the loop only in the first iteration. The second iteration
+    // represents all others.
     Code before;
     before.load(1, 0).use(often, 1).branch(often, 1).exit(1);
     EXPECT_LT(before.cycles(), often * 3 * step);
@@ -181,7 +181,7 @@ TEST(Latency, TheSidesOfABranchDoNotWaitForEachOther) {
 }
 
 TEST(Latency, RareCodeDoesNotDelayTheMainPath) {
-    // The wait before the target does not affect the path that branches to the target.
+    // A wait on the path without the branch does not delay the path that branches to the target.
     const double waits = l2_latency - 2 * step + step;  // after the load and the branch
     Code seldom;
     seldom.load(often, 0).branch(often, 4).use(1, 1).add("FMUL", 1).use(often, 1);
@@ -203,7 +203,7 @@ TEST(Latency, TheCacheReplayDecidesWhichCacheAnswers) {
     caches.misses.resize(2);
     Misses& load = caches.misses[0];
     const auto answered = [&] {
-        // The counts of this instruction take precedence over the averages of all loads.
+        // If this instruction has its own counts, they replace the averages of all loads.
         Code code;
         return code.load(often, 0).use(often, 1).cycles(&caches, 0.5) / often - step;
     };

@@ -21,7 +21,7 @@ TEST(Launch, CountsAndModelsATime) {
     request.counts = true;
     const Result r = k.launch(request);
     const InstructionCounts loads = r.counts->sum(ptx::Space::global, sim::Access::load);
-    EXPECT_EQ(loads.requests, 3u * 3u);  // three words, one warp in each of three blocks
+    EXPECT_EQ(loads.requests, 3u * 3u);  // three words, and one warp in each of three blocks
     EXPECT_EQ(loads.sectors, 3u * 3u * 24u);
     EXPECT_EQ(r.work.blocks, 3u);
     EXPECT_GT(r.time->ms, 0);
@@ -120,7 +120,7 @@ TEST(Scaled, MultipliesTheSums) {
     for (const uint64_t sum : {s.blocks, s.instructions, s.fp32, s.fp64, s.alu, s.xu, s.requests,
                                s.tag_lookups, s.shared_wavefronts, s.constant_lookups})
         EXPECT_EQ(sum, 6u);
-    EXPECT_EQ(s.l2_sectors, 2u);  // a replay reports these for the whole grid
+    EXPECT_EQ(s.l2_sectors, 2u);  // a replay reports L2 counts for the whole grid
     EXPECT_EQ(s.dram_bytes, 2u);
     EXPECT_EQ(s.instructions_per_warp, 2);
 }

@@ -1,4 +1,4 @@
-// Each analysis on small kernels, from tables: counting, recording, checking, replaying, stepping.
+// Tables of small kernels for each analysis: counting, recording, checking, replaying, stepping.
 //
 // A body has the form that sim_fixture.hpp describes: %i is the thread, %r1 to %r3 are its words.
 // `s` is an array of 1024 words in shared memory.
@@ -20,7 +20,7 @@ using sim::Access;
 
 const std::string shared_words = ".shared .align 16 .b32 s[1024];\n";
 
-// The instruction of a listing that begins with this text.
+// Returns the index of the instruction of a listing that begins with this text.
 size_t instruction(const std::vector<sim::InstructionInfo>& list, const std::string& text) {
     const auto found = std::ranges::find_if(
         list, [&](const sim::InstructionInfo& in) { return in.text.starts_with(text); });
@@ -73,7 +73,8 @@ TEST(Traces, HaveTheEventsOfABody) {
         Access access;
         uint8_t bytes;
         sim::LaneMask mask;
-        uint64_t second;  // the address of lane 1
+        // The address of lane 1.
+        uint64_t second;
     };
     const std::string at = "mov.u32 %r4, s; mad.lo.u32 %r4, %i, 8, %r4; ";
     const Case cases[] = {
@@ -89,7 +90,7 @@ TEST(Traces, HaveTheEventsOfABody) {
         request.record.emplace();
         const Result r = k.launch(request);
         ASSERT_TRUE(r.trace);
-        // Preceded by three loads, followed by a store.
+        // Three loads precede the access, and a store follows it.
         ASSERT_EQ(r.trace->events.size(), 5u) << c.body;
         const TraceEvent& e = r.trace->events[3];
         EXPECT_EQ(e.step, 3u);
@@ -133,11 +134,12 @@ TEST(Checks, FindMistakes) {
     }
 }
 
-// The warp's first load of a line misses L1 and fetches the sectors. The next load hits.
+// A warp's first load of a line misses L1 and fetches the sectors. The next load hits.
 TEST(Replay, FindsLinesInL1) {
     struct Case {
         std::string first, second;
-        uint64_t lines;  // lines that the second access does not find
+        // Lines that the second access does not find in L1.
+        uint64_t lines;
     };
     const std::string load = "ld.global.u32 %r4, [%d4";
     const Case cases[] = {
@@ -162,9 +164,10 @@ TEST(Replay, FindsLinesInL1) {
 
 TEST(Steps, ExecuteOneInstruction) {
     struct Case {
-        std::string body, stop;  // executed up to this instruction, and then one instruction more
+        // `body` is executed up to the instruction `stop`, and then one instruction more.
+        std::string body, stop;
         std::string reg;
-        uint32_t value;  // of lane 5
+        uint32_t value;  // the register's value in lane 5
     };
     const Case cases[] = {
         {"add.u32 %r0, %i, 7;", "add.u32 %r0", "%r0", 12},

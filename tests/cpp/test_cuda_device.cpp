@@ -18,7 +18,7 @@ namespace coalesce::cuda {
 namespace {
 
 Device& device(int ordinal = 0) {
-    static const bool opened = [] {  // open all devices before a test breaks one
+    static const bool opened = [] {  // all devices are opened before a test breaks one
         setenv("COALESCE_CUDA_DRIVER", COALESCE_FAKE_DRIVER, 1);
         setenv("FAKE_DRIVER_DEVICES", "3", 1);
         for (int i = 0; i < 3; ++i) Device::get(i);
@@ -115,7 +115,7 @@ TEST(Device, MemoryOfAnotherStreamIsNotReusedBeforeItsWorkEnds) {
     const Address address = memory->address();
     memory->used_elsewhere();
     launch(endless, {}, none, nullptr);
-    memory.reset();  // does not wait
+    memory.reset();  // this does not wait for the GPU
     EXPECT_NE(device().allocate(bytes, "test")->address(), address);
     launch(end, {}, none, nullptr);
     const auto first = device().allocate(bytes, "test"), second = device().allocate(bytes, "test");
@@ -253,11 +253,10 @@ TEST(RecoveryFailure, LaterCallsNameTheCause) {
     EXPECT_NE(later.find("Start a new process"), std::string::npos) << later;
 }
 
-// In the fake driver, all contexts share their state. Faults show that those of real drivers do,
-// too.
+// In the fake driver, a fault of one context affects all contexts. In real drivers it does so, too.
 TEST(RecoveryFailure, AFaultOfAnotherGpuIsReportedAsSuch) {
     unsetenv("FAKE_DRIVER_NO_RECOVERY");
-    (void)message_of([] { device(1).synchronize(nullptr); });  // resets what earlier tests left
+    (void)message_of([] { device(1).synchronize(nullptr); });  // clears the faults of earlier tests
     device(1).synchronize(nullptr);
     Function fault(device(1), "image", "fault");
     launch(fault, {}, nullptr, nullptr);
@@ -267,7 +266,8 @@ TEST(RecoveryFailure, AFaultOfAnotherGpuIsReportedAsSuch) {
     EXPECT_EQ(own.find("another GPU"), std::string::npos) << own;
     device(1).synchronize(nullptr);
     Function scale(device(2), "image", "scale");
-    (void)scale.resources();  // success in between: a later fault belongs to this GPU
+    // A success in between shows that a later fault belongs to this GPU.
+    (void)scale.resources();
 
     setenv("FAKE_DRIVER_NO_RECOVERY", "1", 1);
     launch(fault, {}, nullptr, nullptr);

@@ -1,4 +1,4 @@
-// The caching allocator, with a source of memory that only counts.
+// Tests of the caching allocator. Its source of memory only counts the calls.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -17,7 +17,8 @@ TEST(Statistics, OneRunHasNoSpread) {
 TEST(Statistics, MedianAndSpreadAreThoseOfTheSortedTimes) {
     const Timing timing = summarize({5, 1, 4, 2, 3, 6});
     EXPECT_DOUBLE_EQ(timing.median_ms, 3.5);
-    EXPECT_DOUBLE_EQ(timing.spread, (5.0 - 2.0) / 3.5);  // numpy.quantile of 0.8 and 0.2
+    // The 80th and 20th percentiles by numpy.quantile.
+    EXPECT_DOUBLE_EQ(timing.spread, (5.0 - 2.0) / 3.5);
 }
 
 TEST(Statistics, AnOutlierDoesNotMoveThem) {
@@ -28,15 +29,15 @@ TEST(Statistics, AnOutlierDoesNotMoveThem) {
 
 TEST(Statistics, EnoughRuns) {
     EXPECT_FALSE(enough_runs({}));
-    EXPECT_FALSE(enough_runs(std::vector<double>(4, 1000.0)));  // always at least 5
+    EXPECT_FALSE(enough_runs(std::vector<double>(4, 1000.0)));  // at least 5 runs are needed
     EXPECT_TRUE(enough_runs(std::vector<double>(5, 1000.0)));   // 0.2 s have passed
     EXPECT_FALSE(enough_runs(std::vector<double>(9, 0.01)));
-    EXPECT_TRUE(enough_runs(std::vector<double>(10, 0.01)));  // small spread
+    EXPECT_TRUE(enough_runs(std::vector<double>(10, 0.01)));  // the spread is small
     std::vector<double> noisy;
     for (int i = 0; i < 199; ++i) noisy.push_back(0.01 + 0.001 * (i % 10));
     EXPECT_FALSE(enough_runs(noisy));
     noisy.push_back(0.02);
-    EXPECT_TRUE(enough_runs(noisy));  // at most 200
+    EXPECT_TRUE(enough_runs(noisy));  // there are at most 200 runs
 }
 
 TEST(Explain, FaultsAreSticky) {

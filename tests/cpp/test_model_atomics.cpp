@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t warps = 1000, at = 1 << 20;
 
-// The cycles for the requests of all warps, with the addresses `address(warp, lane)`.
+// Returns the cycles for the requests of all warps. address(warp, lane) returns an address.
 template <class Address>
 double cycles(Address&& address, bool floats = false, sim::LaneMask mask = sim::all_lanes) {
     AtomicUnits units;
@@ -58,17 +58,17 @@ TEST(AtomicUnits, SlicesWorkInParallel) {
 
 TEST(AtomicUnits, FloatSumsAtTheSameAddressWait) {
     EXPECT_GT(cycles(one_place, true, 1), 2 * cycles(one_place, false, 1));
-    // Sums at different addresses do not wait, even in the same sector.
+    // Additions at different addresses do not wait for each other, even in the same sector.
     const auto others = [](uint64_t warp, uint64_t) { return at + warp % 8 * 4; };
     EXPECT_DOUBLE_EQ(cycles(others, true, 1), cycles(others, false, 1));
 }
 
 TEST(AtomicUnits, SpreadAtomicsAreLimitedByTheTotalRate) {
-    // Each warp's words are in four sectors of their own. The type does not matter.
+    // The words of each warp are in four sectors that no other warp uses. The type does not matter.
     const double spread = cycles(own_word);
     EXPECT_DOUBLE_EQ(cycles(own_word, true), spread);
     EXPECT_LT(spread, cycles(one_place, false, 1));
-    // Half of the sectors take half the time, wherever they are.
+    // Half of the sectors take half of the time. It does not matter where they are.
     EXPECT_DOUBLE_EQ(cycles(own_word, false, 0xffff), spread / 2);
     const auto wide = [](uint64_t warp, uint64_t lane) { return at + (warp * 32 + lane) * 32; };
     EXPECT_DOUBLE_EQ(cycles(wide), 8 * spread);

@@ -12,7 +12,7 @@
 namespace coalesce::model {
 namespace {
 
-// A fully associative cache with one set: a list in the order of last use.
+// A simple, slow cache: it is fully associative, with a list in the order of last use.
 struct SlowCache {
     struct Line {
         uint64_t number;
@@ -46,7 +46,8 @@ TEST(SectoredCache, AgreesWithALeastRecentlyUsedList) {
     for (const uint32_t ways : {1u, 4u, 16u}) {
         SectoredCache cache(ways, ways);
         SlowCache slow{ways};
-        std::map<uint64_t, SectoredCache::Place> places;  // some are right, others are out of date
+        // Some places are right, others are outdated.
+        std::map<uint64_t, SectoredCache::Place> places;
         std::vector<SectoredCache::Line> evicted;
         for (int n = 0; n < 20000; ++n) {
             const uint64_t line = random() % (2 * ways + 1);
@@ -74,7 +75,7 @@ TEST(SectoredCache, TouchAgainEqualsSeparateTouches) {
         const uint64_t first = random() % 64, step = 1 + random() % 64;
         const auto count = uint32_t(1 + random() % 8);
         const auto valid = uint8_t(1 + random() % 15);
-        // Every other test has places that may be wrong.
+        // In every other iteration, the places may be wrong.
         if (n % 2)
             for (uint32_t i = 0; i < count; ++i)
                 quick.touch(first + i * step, 0, 0, ignore, places[i]);
@@ -85,7 +86,8 @@ TEST(SectoredCache, TouchAgainEqualsSeparateTouches) {
             there = there && !(valid & ~plain.look(first + i * step).valid);
         const bool used = quick.touch_again(first, step, count, valid, places);
         again += used;
-        // It may fail although the lines are present, but not the other way round.
+        // The function may return false although the lines are present. It must not return true
+        // otherwise.
         ASSERT_TRUE(there || !used);
         ASSERT_TRUE(used || !there || n % 2 == 0);
         for (uint32_t i = 0; i < count; ++i) {

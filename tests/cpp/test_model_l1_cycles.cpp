@@ -1,5 +1,5 @@
-// The cycles of L1 compared with a simulation of each bank, and with known results for some
-// patterns.
+// Compares the modelled cycles of L1 with a simulation of each bank, and with known results for
+// some patterns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,11 +26,11 @@ Addresses apart(uint64_t bytes, uint64_t first = 0) {
     return addresses;
 }
 
-// Each set looks up its lines in the order of their lanes, one line at a time. The bank that most
-// of the lines looked up at the same time need determines how long this takes.
+// In each iteration, each set looks up one line, in the order of the lanes. The bank that most of
+// these lines need decides how long this takes.
 L1Cycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask mask) {
-    std::map<uint32_t, std::vector<uint64_t>> lines;  // by set
-    std::map<uint64_t, std::set<uint64_t>> banks;     // by line
+    std::map<uint32_t, std::vector<uint64_t>> lines;  // the lines of each set
+    std::map<uint64_t, std::set<uint64_t>> banks;     // the banks that each line needs
     for (size_t lane = 0; lane < 32; ++lane) {
         if (!(mask >> lane & 1)) continue;
         const uint64_t line = addresses[lane] / 128;
@@ -42,7 +42,7 @@ L1Cycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask m
     for (const auto& [set, those] : lines) lookups = std::max(lookups, those.size());
     L1Cycles total{.lookups = uint32_t(lookups), .data = 0};
     for (size_t k = 0; k < lookups; ++k) {
-        std::map<uint64_t, uint32_t> wanted;  // by bank
+        std::map<uint64_t, uint32_t> wanted;  // how many lines need each bank
         for (const auto& [set, those] : lines)
             if (k < those.size())
                 for (const uint64_t bank : banks[those[k]]) ++wanted[bank];
@@ -56,7 +56,8 @@ L1Cycles slow_cycles(const Addresses& addresses, uint32_t bytes, sim::LaneMask m
 TEST(L1Cycles, AgreeWithASimulationOfEachBank) {
     std::mt19937_64 random(1);
     for (const uint32_t bytes : {1u, 2u, 4u, 8u, 16u})
-        // bytes: many, some or no lanes share a line.
+        // The range of the addresses in bytes. In the three cases, many, some or no lanes share a
+        // line.
         for (const uint64_t range : {256u, 4096u, 1u << 20})
             for (int n = 0; n < 500; ++n) {
                 Addresses addresses;
@@ -98,7 +99,8 @@ TEST(L1Cycles, WideAccessesNeedMoreBanks) {
         EXPECT_EQ(all.data, bytes / 4);  // words per bank
         EXPECT_EQ(cycles(apart(0), bytes).data, 1u);
         EXPECT_EQ(cycles(apart(128), bytes).data, 32u);
-        EXPECT_EQ(cycles(apart(128 + bytes), bytes, 0b11).data, 1u);  // in two lines
+        // The two words are in two lines.
+        EXPECT_EQ(cycles(apart(128 + bytes), bytes, 0b11).data, 1u);
         EXPECT_EQ(cycles(apart(128), bytes, 0b11).data, 2u);
     }
 }

@@ -1,5 +1,5 @@
-// Sectors, lines and wavefronts of random accesses, compared with sets that are counted byte by
-// byte.
+// Compares sectors, lines and wavefronts of random accesses with slow functions that count sets
+// byte by byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct RandomAccess {
     std::array<uint64_t, warp> addresses{};
     MemoryEvent event;
 
-    // The addresses of active lanes are within `spread` bytes, and aligned to the access.
+    // Makes an access whose active lanes have aligned addresses within `spread` bytes.
     RandomAccess(std::mt19937_64& random, uint8_t bytes, uint64_t spread) {
         event.bytes = bytes;
         event.shape = Shape::scattered;
@@ -47,7 +47,7 @@ std::set<uint64_t> units(const MemoryEvent& e, uint64_t size) {
     return found;
 }
 
-// The largest number of distinct words in any bank, for the lanes from `first` on.
+// Returns the largest number of distinct words in any bank, for `lanes` lanes from `first` on.
 uint32_t slow_conflict(const MemoryEvent& e, int first, int lanes) {
     std::map<uint64_t, std::set<uint64_t>> words_of_bank;
     size_t most = 0;
@@ -62,7 +62,7 @@ uint32_t slow_conflict(const MemoryEvent& e, int first, int lanes) {
     return uint32_t(most);
 }
 
-// Whether all pairs of active lanes that are `apart` apart have the same address.
+// Returns whether all pairs of active lanes that are `apart` lanes apart have the same address.
 bool slow_alike(const MemoryEvent& e, int apart) {
     for (int lane = 0; lane < warp; ++lane) {
         const int other = lane ^ apart;
@@ -82,7 +82,7 @@ uint32_t slow_wavefronts(const MemoryEvent& e) {
     return total;
 }
 
-// Counts each sector as often as its most frequent address occurs.
+// Returns the number of sectors, each counted as often as its most frequent address occurs.
 uint32_t slow_repeated(const MemoryEvent& e) {
     std::map<uint64_t, std::map<uint64_t, uint32_t>> wanted;
     sim::for_each_lane(e.mask, [&](int lane) { ++wanted[e.address(lane) / 32][e.address(lane)]; });
@@ -113,7 +113,7 @@ TEST(Oracle, RandomAddresses) {
     }
 }
 
-// The patterns with fast paths must cost the same as the same addresses without a pattern.
+// Patterns with fast paths must cost the same as their addresses without a known pattern.
 TEST(Oracle, ShapesAreShortcuts) {
     std::array<uint64_t, warp> addresses{};
     for (const uint8_t bytes : {1, 2, 4, 8, 16}) {
@@ -136,7 +136,8 @@ TEST(Oracle, ShapesAreShortcuts) {
                 EXPECT_EQ(footprint(quick).repeated, footprint(plain).repeated);
                 EXPECT_EQ(footprint(quick).elements, footprint(plain).elements);
                 EXPECT_EQ(footprint(quick).sectors, units(plain, 32).size());
-                // A uniform access is served as if the comparison of its addresses had been made.
+                // A uniform access costs the same as an access whose addresses were compared and
+                // found equal.
                 EXPECT_EQ(wavefronts(quick).taken, slow_wavefronts(plain))
                     << int(bytes) << " " << first;
             }

@@ -1,4 +1,4 @@
-// The blocks on their multiprocessors, and which of their reads are merged.
+// Tests which blocks run on which multiprocessors, and which of their reads are merged.
 #include <gtest/gtest.h>
 
 #include "model/block_schedule.hpp"
@@ -13,7 +13,7 @@ TEST(RequestCoalescer, MergesPendingReadsOfACluster) {
     EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 0), 0b1111);
     coalescer.ask(0, 7, 0b0011, 0, false);
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 150), 0b0100);
-    EXPECT_EQ(coalescer.missing(1, 7, 0b0111, 150), 0b0111);  // another cluster
+    EXPECT_EQ(coalescer.missing(1, 7, 0b0111, 150), 0b0111);  // another cluster requested it
     EXPECT_EQ(coalescer.missing(0, 8, 0b0111, 150), 0b0111);  // another line
     EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 250), 0b0111);  // the answer has arrived
     coalescer.ask(0, 7, 0b0100, 300, true);                   // DRAM takes longer
@@ -80,7 +80,7 @@ TEST(BlockSchedule, LastsAsLongAsL2Needs) {
     while (!schedule.is_empty())
         for (const BlockSchedule::Request& r : schedule.run_slice().requests)
             end = std::max(end, r.time);
-    const double sectors = 4.0 * cycles;  // of one multiprocessor
+    const double sectors = 4.0 * cycles;  // sectors of one multiprocessor
     EXPECT_NEAR(end, sectors / l2_sectors_per_cycle, 0.1 * end);
 }
 

@@ -1,4 +1,4 @@
-// Each row of the catalogue has a kernel file that matches the row.
+// Tests that each row of the catalogue has a kernel file that matches the row.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -68,7 +68,7 @@ TEST(Catalogue, EveryKernelStartsWithItsIdeaAndHasTheEntry) {
     }
 }
 
-// The names in `arguments`, in order, are the parameters of the entry.
+// Tests that the names in `arguments` are the parameters of the entry, in order.
 TEST(Catalogue, ArgumentsAreTheParameters) {
     for (const Variant& v : variants()) {
         const std::string text = text_of(v);

@@ -1,4 +1,5 @@
-// Each launch covers all elements, respects CUDA's limits and wastes less than one block per row.
+// Tests that each launch covers all elements, respects CUDA's limits and wastes less than one block
+// per row.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -12,7 +13,7 @@ namespace {
 
 uint64_t threads(const Extent3& e) { return uint64_t(e.x) * e.y * e.z; }
 
-// The rows and columns that a launch covers, as its geometry promises.
+// The number of rows and columns that a launch covers.
 struct Reach {
     uint64_t rows, cols;
 };
@@ -32,7 +33,7 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
     if (geometry == blocks_of_64_by_64 || geometry == tiles_of_64) return {y * 64, x * 64};
     if (geometry == blocks_of_128_by_128) return {y * 128, x * 128};
     if (geometry == block_for_each_multiprocessor ||
-        geometry == warpgroups_for_each_multiprocessor) {  // its blocks process several tiles
+        geometry == warpgroups_for_each_multiprocessor) {  // the blocks process several tiles
         EXPECT_EQ(x * y, s.multiprocessors);
         return {UINT64_MAX, UINT64_MAX};
     }
@@ -42,7 +43,7 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
         return {y * tile, x / cluster * (tile == 32 ? 32 : 64)};
     }
     if (geometry == elements_by_four) {
-        const uint64_t groups = (s.cols + 3) / 4;  // per row
+        const uint64_t groups = (s.cols + 3) / 4;  // groups of four elements per row
         return {x * l.block.x / groups, s.cols};
     }
     if (geometry == strips_of_128_by_32) {
@@ -51,7 +52,7 @@ Reach reach(Geometry geometry, const Launch& l, const Shape& s) {
         return {x / strips * 128, strips * 32};
     }
     if (geometry == warps_or_blocks_over_rows) return {l.block.y == 8 ? x * 8 : x, UINT64_MAX};
-    if (geometry == slices_of_columns)  // the blocks of a slice process its rows one after another
+    if (geometry == slices_of_columns)  // a block processes the rows of its slice one after another
         return {UINT64_MAX, x * 32 * (16 / s.item_size)};
     ADD_FAILURE() << "a geometry without a promise";
     return {0, 0};
@@ -76,7 +77,7 @@ TEST(Geometry, CoversEveryShapeWithinTheLimits) {
                     EXPECT_LE(l.grid.y, 65535u);
                     EXPECT_LE(l.grid.z, 65535u);
                     EXPECT_LE(threads(l.block), 1024u);
-                    // An index past the end must still fit the kernel's int.
+                    // A kernel's index past the end must still fit in an int.
                     if (reached_rows != UINT64_MAX) {
                         EXPECT_LT(reached_rows, uint64_t(INT32_MAX));
                     }
