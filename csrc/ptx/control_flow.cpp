@@ -105,9 +105,9 @@ void link_blocks(const Function& function, ControlFlow& flow) {
 }
 
 // METHOD
-// The algorithm of Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is the root
-// of this graph. Blocks are numbered in post-order of a traversal from the root, so a block's
-// parent always has a higher number.
+// This is the algorithm of Cooper, Harvey and Kennedy on the reversed graph. The virtual exit is
+// the root of this graph. Blocks are numbered in post-order of a traversal from the root, so a
+// block's parent always has a higher number.
 class PostDominators {
   public:
     explicit PostDominators(std::vector<Block>& blocks)

@@ -73,7 +73,8 @@ struct Register {
 };
 
 struct Operand {
-    // The comment of each kind has an example. The members that this kind uses follow in brackets.
+    // The comment of each kind has an example. The members that this kind uses follow in
+    // parentheses.
     enum class Kind : uint8_t {
         reg,      // %r1 (reg)
         integer,  // 12, -1 or 0x7f (bits: 64 bits in two's complement)
@@ -113,9 +114,9 @@ struct Instruction {
     std::vector<Operand> operands;
     Position position;
     SourceLine source;
-    // The line that the author of the kernel wrote. If the code was inlined from another file, such
-    // as a header, this is the line in the function's own file into which it was inlined. Otherwise
-    // it equals `source`.
+    // The line that the author of the kernel wrote. Code may be inlined from another file, such as
+    // a header. Then this is the line of the function's own file into which it was inlined.
+    // Otherwise it equals `source`.
     SourceLine written;
     std::string_view text;  // the whole statement, from the guard to the character before the ';'
     [[nodiscard]] bool has(std::string_view modifier) const {

@@ -25,7 +25,8 @@ namespace coalesce::sass {
 inline constexpr uint32_t instruction_bytes = 16;  // for compute capability 7.0 and later
 
 struct Operand {
-    // The comment of each kind has an example. The members that this kind uses follow in brackets.
+    // The comment of each kind has an example. The members that this kind uses follow in
+    // parentheses.
     enum class Kind : uint8_t {
         reg,        // R12, or UR4 of the uniform registers (number: -1 for RZ and URZ)
         predicate,  // P0, or UP1 of the uniform predicates (number: -1 for PT and UPT)

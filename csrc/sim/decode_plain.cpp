@@ -111,8 +111,8 @@ void Decoder::find_chains(uint32_t first_op, uint32_t first_instruction) {
             continue;
         }
         const uint32_t begin = i;
-        // `end` is the op after the last multiply-add, and `last` is the first op of this multiply-
-        // add with its loads.
+        // `end` is the op after the last multiply-add. `last` is the first op of this multiply-add,
+        // with its loads.
         uint32_t end = i, last = i;
         size_t products = 0;
         while (products < longest_chain && begins_multiply_add(i) && i + 3 - begin <= UINT8_MAX) {

@@ -26,8 +26,8 @@ struct Guard {
 
 class Emitter {
   protected:
-    // Whether red zones separate the registers and the constants. In machine code, they must be
-    // adjacent: a pair consists of two adjacent registers, and a launch copies its constants as one
+    // Says if red zones separate the registers and the constants. In machine code, they must be
+    // adjacent. A pair consists of two adjacent registers, and a launch copies its constants as one
     // block.
     enum class Spacing : uint8_t { apart, adjacent };
 

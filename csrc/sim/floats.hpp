@@ -93,12 +93,14 @@ inline uint16_t float_to_bfloat(float x) {
     return uint16_t((b & 0x7fffffff) > 0x7f800000 ? 0x7fff : rounded);
 }
 
-// Rounds to a format with `fraction` fraction bits and normal exponents in this range.
+// Rounds to a format with `fraction` fraction bits. The exponents of its normal numbers are from
+// `min_exponent` to `max_exponent`.
 template <int fraction, int min_exponent, int max_exponent, Rounding mode = Rounding::nearest>
 inline double round_to_format(double x) {
     const uint64_t biased = std::bit_cast<uint64_t>(x) >> 52 & 0x7ff;
     constexpr uint64_t least = uint64_t(min_exponent + 1023);
-    // Limited to values that overflow in any case, so that the following exponents stay in range.
+    // Values above this limit overflow in any case. The limit keeps the following exponents in
+    // range.
     constexpr uint64_t most = uint64_t(max_exponent + 1 + 1023);
     const uint64_t e = biased < least ? least : biased > most ? most : biased;
     // Adding and subtracting 1.5 * 2^(e + 52 - fraction) rounds to multiples of 2^(e - fraction).

@@ -28,8 +28,8 @@ enum class Isa : uint8_t {
 [[nodiscard]] Isa best_isa();
 [[nodiscard]] const char* name_of(Isa isa);
 
-// The handlers of one instruction set, except those of memory instructions (engine.hpp). It is a
-// constant in ops_table.cpp.
+// The handlers of one instruction set, except those of memory instructions (engine.hpp).
+// ops_table.cpp has one constant OpTable.
 struct OpTable {
     // Chooses the handler of an operation, and consumes the modifiers that it interprets. If there
     // is no handler for the types, the selection is empty.

@@ -91,7 +91,7 @@ inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
 }
 
-// base + by, also for inactive lanes, whose addresses have no meaning.
+// Returns base + by. Inactive lanes also call it, although their addresses have no meaning.
 inline std::byte* displaced(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
 }

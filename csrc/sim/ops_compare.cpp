@@ -16,7 +16,7 @@ using ptx::Type;
 
 using namespace relation;
 
-// Converts the bits of a lane to the value that is compared.
+// Converts the bits of a lane to a value of the type that is compared.
 template <class T>
 struct as_is {
     using lane = T;

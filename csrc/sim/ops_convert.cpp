@@ -343,8 +343,8 @@ bool exists(const ConversionOperand& steps) {
     return true;
 }
 
-// Conversion to tf32, which has 10 fraction bits of a float. Ties are rounded away from zero (.rna)
-// or to even.
+// Converts a float to tf32, which has 10 fraction bits. Ties are rounded away from zero (.rna) or
+// to even.
 template <bool away>
 struct to_tf32 {
     static uint32_t of(float x) {

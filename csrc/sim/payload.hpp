@@ -33,8 +33,9 @@ enum class AddressForm : uint8_t { wide, narrow, pair };
 struct MemoryOperand {
     int64_t offset = 0;  // added to the address register
     uint8_t bytes = 0;   // the bytes that each lane accesses, for all its elements together
-    // The family of the address (ptx/address_families.hpp). `family_renewed`: its stride may have
-    // changed since the last op with this family, or since the start of the segment.
+    // The family of the address (ptx/address_families.hpp). `family_renewed` is true if the stride
+    // of the family may have changed since the last op with this family, or since the start of the
+    // segment.
     uint8_t family = ptx::AddressFamilies::none;
     bool family_renewed = false;
     AddressForm form = AddressForm::wide;
@@ -115,7 +116,7 @@ struct BranchTable {
 struct Call {
     uint32_t site = 0;  // an index into Program::calls
 };
-// Machine code: jumps to the code offset in a register.
+// The payload of a jump to the code offset in a register (machine code).
 struct Jump {
     uint32_t offset = 0;       // added to the register
     bool to_function = false;  // the target must be the start of a function
@@ -127,7 +128,8 @@ struct BarrierOperand {
     bool negated = false;       // the predicate that is reduced is negated
     bool of_warpgroup = false;  // the barrier belongs to a warpgroup: wgmma.wait_group
 };
-// Machine code: BSSY, BSYNC, BREAK and BMOV name one of the barriers B0 to B15.
+// The payload of BSSY, BSYNC, BREAK and BMOV in machine code. They name one of the barriers B0 to
+// B15.
 struct ReconvergenceBarrier {
     int8_t number = 0;
     uint32_t meeting = 0;  // for BSSY: the op at which lanes are expected to reconverge

@@ -7,8 +7,8 @@
 // registers for them.
 //
 // This header and modifiers.hpp are included in files that are compiled once for each instruction
-// set. All functions here must be inlined in these files. If a compiler emitted such a function
-// several times, the linker would keep one of them, possibly one with instructions that the
+// set. All functions here must be inlined in these files. Otherwise several files would contain the
+// same function, and the linker would keep one of them. This one could have instructions that the
 // processor does not have.
 #pragma once
 

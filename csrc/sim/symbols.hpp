@@ -9,10 +9,10 @@
 // machine code, functions whose address is taken are numbered in units of 8 bytes. 0 is the null
 // pointer.
 //
-// Shared memory starts at reserved_shared() bytes, because the GPU uses the bytes before. First
-// come the kernel's own variables, then variables of the module that the kernel or a called
-// function names, then variables of called functions, each group in the order of the text. Dynamic
-// shared memory follows.
+// Shared memory starts at reserved_shared() bytes, because the GPU uses the bytes before. The
+// kernel's own variables come first. Then come variables of the module that the kernel or a called
+// function names, and then variables of called functions. Each group has the order of the text.
+// Dynamic shared memory follows.
 #pragma once
 
 #include <cstdint>
