@@ -104,8 +104,8 @@ _METHOD = """\
 A rung is a variant of `matmul`. Operands are random numbers in [-1, 1), in float32 unless another
 type is named. Every result was checked against a product in float64. cuBLAS runs without TF32
 unless TF32 is named. Rungs and cuBLAS take turns, so that the GPU's clock is the same for both. A
-time is the median of all turns. It includes what a rung does to its operands first, such as
-packing. L2 is not cleared: it holds what the rung's previous run left. `python
+time is the median of all turns. The time includes what a rung does to its operands first, such
+as packing. L2 is not cleared: it holds what the rung's previous run left. `python
 docs/make_ladder.py` writes this page. [The glossary](../notebooks/glossary.md) explains the
 terms."""
 

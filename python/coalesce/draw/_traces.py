@@ -31,7 +31,7 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     trace : Trace
         From `coalesce.trace` or `Kernel.trace`.
     number : int
-        Which of its events.
+        The number of the event in the trace.
     title : str, optional
         A line above the headline; by default the kernel, the line, the block and the warp.
 
