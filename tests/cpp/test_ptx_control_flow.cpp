@@ -26,7 +26,8 @@ Module kernel(const std::string& body) {
 
 const Function& entry_of(const Module& module) { return *module.find_function("k"); }
 
-// "0-2>1,2 !3": instructions 0 to 1, successors 1 and 2, reconvergence at block 3; "." can leave.
+// Prints each block: "0-2>1,2 !3" has instructions 0 and 1, successors 1 and 2, and reconvergence
+// at block 3. A "." means that threads can leave the kernel here.
 std::string flow_of(const std::string& body) {
     const Module module = kernel(body);
     std::string text;
@@ -96,7 +97,7 @@ TEST(ControlFlow, RefusesInvalidTargets) {
     EXPECT_THROW((void)control_flow(entry_of(kernel("brx.idx a, f;"))), PtxError);
 }
 
-// "w:a,b r:c" for the first instruction.
+// Prints the registers that the first instruction writes and reads, as "w:a,b r:c".
 std::string effects_of(const std::string& instruction) {
     const Module module = kernel(instruction);
     const Function& k = entry_of(module);
@@ -185,7 +186,7 @@ TEST(LiveRanges, Table) {
         {"ret;", ""},
         {"mov.b32 a, 1; mov.b32 b, a; mov.b32 c, b; ret;", "a:0-1 b:1-2 c:2-2"},
         {"mov.b32 a, 1; mov.b32 a, 2; ret;", "a:0-1"},
-        // around a loop: `b` is live to the end of the loop, `c` only inside
+        // around a loop: `b` is live to the end of the loop, `c` only inside the loop
         {"mov.b32 a, 0; mov.b32 b, 7; L: add.u32 c, b, 1; add.u32 a, a, c; setp.lt.u32 p, a, 9; "
          "@p bra L; ret;",
          "p:4-5 a:0-5 b:1-5 c:2-3"},
@@ -194,7 +195,7 @@ TEST(LiveRanges, Table) {
          "d, b;"
          "ret;",
          "p:0-0 a:1-2 b:2-6 c:4-5 d:6-6"},
-        // a guarded write keeps the earlier value
+        // a guarded write does not end the life of the earlier value
         {"mov.b32 a, 1; @p mov.b32 a, 2; mov.b32 b, a; ret;", "p:0-1 a:0-2 b:2-2"},
         // a backward jump makes a value live in text before its write
         {"bra M; L: mov.b32 b, a; ret; M: mov.b32 a, 1; bra L;", "a:1-4 b:1-1"},
@@ -202,7 +203,7 @@ TEST(LiveRanges, Table) {
     for (const auto& row : table) EXPECT_EQ(ranges_of(row.body), row.ranges) << row.body;
 }
 
-// A random kernel of moves, guarded moves, branches, returns and barriers.
+// Returns a random kernel of moves, guarded moves, branches, returns and barriers.
 std::string random_body(std::mt19937& random, int size) {
     const auto below = [&](int n) { return static_cast<int>(random() % n); };
     const std::string names[] = {"a", "b", "c", "d", "i"};
@@ -236,7 +237,7 @@ std::string random_body(std::mt19937& random, int size) {
     return text;
 }
 
-// Can `from` reach the end of the function without passing `without`?
+// Returns whether `from` can reach the end of the function without passing `without`.
 bool reaches_exit(const ControlFlow& flow, uint32_t from, uint32_t without) {
     std::vector<bool> seen(flow.blocks.size(), false);
     std::vector<uint32_t> stack{from};
@@ -259,13 +260,14 @@ TEST(ControlFlow, PostDominatorsAgreeWithTheirDefinition) {
         const ControlFlow flow = control_flow(entry_of(module));
         const auto count = static_cast<uint32_t>(flow.blocks.size());
         for (uint32_t b = 0; b < count; ++b) {
-            std::vector<uint32_t> above;  // all blocks that every path from b to the exit passes
+            // All blocks that are on every path from b to the exit.
+            std::vector<uint32_t> above;
             if (reaches_exit(flow, b, no_block)) {
                 for (uint32_t d = 0; d < count; ++d) {
                     if (d != b && !reaches_exit(flow, b, d)) above.push_back(d);
                 }
             }
-            // All others post-dominate the nearest one.
+            // All others also post-dominate the nearest one.
             uint32_t nearest = no_block;
             for (uint32_t d : above) {
                 const bool first = std::all_of(above.begin(), above.end(), [&](uint32_t e) {
@@ -295,7 +297,8 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
         for (uint32_t r = 0; r < k.registers.size(); ++r) {
             LiveRange expected;
             for (uint32_t i = 0; i < size; ++i) {
-                // Live at i, or written there: on some path from i, r is read before it is written.
+                // A register is live at i if some path from i reads it before it writes it. It also
+                // counts as live if instruction i writes it.
                 bool live = contains(touched[i].writes, r);
                 std::vector<bool> seen(size, false);
                 std::vector<uint32_t> stack{i};
@@ -324,8 +327,8 @@ TEST(LiveRanges, CoverEveryPathFromWriteToRead) {
     }
 }
 
-// 20,000 instructions and 10,000 registers in 2,000 blocks; the limit is generous for slow
-// machines.
+// The kernel has 20,000 instructions and 10,000 registers in 2,000 blocks. The limit is generous
+// for slow machines.
 TEST(LiveRanges, LargeKernelIsFast) {
     std::string body = ".reg .b32 %r<10000>;\n";
     for (int i = 0; i < 10000; ++i) {

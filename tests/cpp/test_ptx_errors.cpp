@@ -1,4 +1,4 @@
-// The parser's messages for invalid PTX, and their positions.
+// Tests the parser's messages for invalid PTX, and the positions in the messages.
 #include <gtest/gtest.h>
 
 #include <string>

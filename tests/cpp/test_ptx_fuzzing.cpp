@@ -1,4 +1,4 @@
-// A requirement of the fuzz targets: every text must end.
+// Tests the watchdog of the fuzz targets. It ends a run in which a text does not end.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ TEST(Fuzzing, FinishedTextsDoNotEndTheRun) {
     int runs = 0;
     EXPECT_EQ(fuzz([&](const std::string&) { ++runs; }), 0);
     EXPECT_EQ(runs, 2);
-    // No watchdog ends the process later.
+    // The watchdog was destroyed in time, so it must not end the process later.
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));
 }
 

@@ -1,4 +1,4 @@
-// Tables of PTX and of what the parser understood, as printed by dump().
+// Tables of PTX texts. Each text is compared with the result of the parser, as printed by dump().
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ std::string dump_of(const std::string& text) {
     return dump(parse(head + text)).substr(dumped_head.size());
 }
 
-// The instructions of a kernel that declares a few registers.
+// Returns the instructions of a kernel that declares a few registers.
 std::string body_of(const std::string& text) {
     const std::string dumped = dump_of(
         ".global .align 16 .b8 data[64];\n.entry k(.param .u64 in)\n{\n"
@@ -227,7 +227,7 @@ TEST(PtxParser, SourceLines) {
     EXPECT_EQ(module.functions[1].body[0].source.line, 0u);
 }
 
-// Code from a header has the line in the kernel's own file that called it, even through several
+// Code from a header gets the line in the kernel's own file that called it, even through several
 // functions. A function in the kernel's own file has its own lines.
 TEST(PtxParser, InlinedCodeHasTheLineThatWasWritten) {
     const Module module =

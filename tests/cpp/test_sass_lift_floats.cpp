@@ -1,4 +1,4 @@
-// Floating-point arithmetic, conversions and comparisons of machine code.
+// Tests of floating-point arithmetic, conversions and comparisons in machine code.
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +9,7 @@ namespace {
 
 float flushed(float f) { return std::fpclassify(f) == FP_SUBNORMAL ? std::copysign(0.0f, f) : f; }
 
-// The smaller of two numbers; -0 is less than 0, and a NaN is ignored.
+// Returns the smaller of two numbers. -0 is less than 0, and a NaN is ignored.
 template <class T>
 T least(T a, T b) {
     if (a != a) return b;
@@ -125,8 +125,8 @@ std::vector<Row> floating_rows() {
 TEST(SassLift, Comparisons) { expect(comparison_rows()); }
 TEST(SassLift, Floats) { expect(floating_rows()); }
 
-// The functions of the special unit are approximations: compare a number of bits with the exact
-// value.
+// The functions of the special function unit are approximations. They are compared with the exact
+// value up to an error of 2^-10.
 TEST(SassLift, Approximations) {
     const struct {
         const char* code;
@@ -153,7 +153,8 @@ TEST(SassLift, Approximations) {
     }
 }
 
-// Operands that the short division cannot handle. Kernels that divide 0 are recorded in tests/data.
+// These operands do not suit the fast path of a division. Kernels that divide 0 are recorded in
+// tests/data.
 TEST(SassLift, SlowDivisions) {
     const struct {
         float a, b;

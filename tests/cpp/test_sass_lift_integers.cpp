@@ -1,4 +1,4 @@
-// Integer instructions of machine code, for extreme and random values.
+// Tests of integer instructions in machine code, with extreme and random values.
 #include <algorithm>
 
 #include "sass_rows.hpp"
@@ -168,7 +168,7 @@ std::vector<Row> integer_rows() {
     };
 }
 
-// Two integers clamped to `bits` bits, the first one above the second.
+// Returns two integers, clamped to `bits` bits. The first one is in the upper bits.
 u32 packed(i32 upper, i32 lower, int bits, bool is_signed) {
     const i64 low = is_signed ? -(i64{1} << (bits - 1)) : 0;
     const i64 high = (i64{1} << (is_signed ? bits - 1 : bits)) - 1;

@@ -1,4 +1,4 @@
-// Lines that are not instructions, or that cannot be lifted, must cause an error and no crash.
+// Lines that are not instructions, or that cannot be lifted, must cause an error, not a crash.
 #include <gtest/gtest.h>
 
 #include "sass_fixture.hpp"
@@ -146,7 +146,7 @@ TEST(SassLift, RefusesMalformedLines) {
     }
 }
 
-// A listing that is truncated anywhere is lifted or refused.
+// A listing may be truncated at any place. It must then be lifted or refused, without a crash.
 TEST(SassLift, SurvivesListingsThatEndEarly) {
     const std::string whole = listing_text({"IADD3 R0, P0, R2, -R4, RZ", "BAR.SYNC 0x0"});
     const ptx::Module module = ptx::parse(

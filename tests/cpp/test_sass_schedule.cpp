@@ -1,4 +1,4 @@
-// The assembler's schedule of an instruction, read from the listing and decoded.
+// Tests how the assembler's schedule of an instruction is read from the listing and decoded.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ Listing read_code(const std::string& code) {
     return read("//--------------------- .text.f --\n.text.f:\n" + code);
 }
 
-// The schedule of a single instruction, printed as by nvdisasm.
+// Returns the schedule of a single instruction, which is printed as by nvdisasm.
 Schedule scheduled(const std::string& instruction, uint64_t encoding) {
     char upper[64];
     std::snprintf(upper, sizeof upper, "/* 0x%016llx */\n", (unsigned long long)encoding);
@@ -25,7 +25,8 @@ Schedule scheduled(const std::string& instruction, uint64_t encoding) {
     return schedule_of(listing.codes.at("f").instructions.at(0));
 }
 
-// The upper half of an encoding with these fields, at the bits that schedule.hpp specifies.
+// The fields of a schedule. encoding() returns the upper half of an instruction's encoding, with
+// the fields at the bits that schedule.hpp specifies.
 struct Fields {
     uint64_t cycles = 1, may_switch = 0, result = 7, operands = 7, awaits = 0;
     uint64_t around = 0;  // the remaining bits
@@ -36,7 +37,7 @@ struct Fields {
     }
 };
 
-// From a vector addition, as printed by nvdisasm.
+// The code of a vector addition, as printed by nvdisasm.
 constexpr const char* printed = R"(
         /*0000*/                   LDG.E R6, desc[UR4][R4.64] ;                /* 0x0000000404067981 */
                                                                                /* 0x000ea8000c1e1900 */
@@ -59,7 +60,7 @@ TEST(SassEncoding, TheUpperHalfIsOnTheNextLine) {
 TEST(SassEncoding, MayBeMissing) {
     const Listing without = read_code("/*0000*/ NOP ;\n/*0010*/ EXIT ;\n");
     for (const Instruction& in : without.codes.at("f").instructions) EXPECT_EQ(in.encoding, 0u);
-    // An incomplete encoding, or one before the first instruction, belongs to no instruction.
+    // An incomplete encoding is ignored. So is an encoding before the first instruction.
     const Listing half = read_code(
         "/* 0x00000000000000aa */\n/*0000*/ NOP ; /* 0x0000000000007918 */\n/* 0x12 */\n");
     EXPECT_EQ(half.codes.at("f").instructions.at(0).encoding, 0u);

@@ -1,4 +1,5 @@
-// Calls, and the registers of functions in which lanes are at the same time.
+// Tests calls of functions. Lanes may be in several functions at the same time, and each function
+// has its own registers.
 #include <gtest/gtest.h>
 
 #include "sim_fixture.hpp"
@@ -12,8 +13,8 @@ std::vector<Words> numbered(size_t n) {
     return words;
 }
 
-// Two functions with different layouts of registers. Each waits in the middle, so that the other
-// one runs before it continues.
+// Two functions with different layouts of registers. Each one waits in the middle, so that the
+// other one runs before it continues.
 constexpr const char* two_functions = R"(
 .func (.param .b64 r) wide (.param .b64 a, .param .b32 members)
 {

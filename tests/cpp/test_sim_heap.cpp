@@ -1,4 +1,4 @@
-// Device arrays: their addresses, and what is known about freed ones; and the heap of kernels.
+// Tests the addresses of device arrays, the messages about freed arrays, and the heap of kernels.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Every instruction has the same result on every instruction set of the host: for full warps, a
-// partial warp, and warps with some active lanes.
+// Every instruction must have the same result on every instruction set of the host. This is tested
+// for full warps, for a partial warp, and for warps with some inactive lanes.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Copies of the text with each of the values instead of '$'.
+// Returns copies of the text, with one of the values in each copy instead of '$'.
 Texts each(const std::string& text, std::initializer_list<const char*> values) {
     Texts out;
     for (const char* value : values) {
@@ -278,8 +278,8 @@ TEST_P(InstructionSets, Agree) {
     const std::vector<Words> words = inputs(32 * 4 + 13);
     for (const std::string& text : GetParam()()) {
         SCOPED_TRACE(text);
-        // Once for all threads, and once only for those whose third word is odd; the other results
-        // stay zero.
+        // Runs the instruction first for all threads, and then only for those whose third word is
+        // odd. The other results stay zero.
         const ptx::Module module = ptx::parse(kernel_text(text));
         const ptx::Module some = ptx::parse(kernel_text("@!%p3 bra SKIP;\n" + text + "\nSKIP:\n"));
         std::vector<uint64_t> whole;

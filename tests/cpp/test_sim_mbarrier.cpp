@@ -1,5 +1,5 @@
-// The effect of arrivals and bytes on the state of an mbarrier. The instructions are tested from
-// Python.
+// Tests how arrivals and bytes change the state of an mbarrier. Tests in Python cover the
+// instructions.
 #include <gtest/gtest.h>
 
 #include <string>

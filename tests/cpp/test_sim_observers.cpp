@@ -1,4 +1,5 @@
-// The interface of observers: what compiles, and who gets which events in which order.
+// Tests of the interface of observers: which observers compile, and which events they get in which
+// order.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,7 +44,7 @@ static_assert(!Observer<NoList>);
 static_assert(watch_of<NoObserver> == Watch::nothing);
 static_assert(watch_of<Good> == Watch::nothing);
 
-// Records its events.
+// Records the events that it gets.
 struct Log {
     static constexpr Hooks hooks =
         Hook::start | Hook::finish | Hook::access | Hook::fence | Hook::arrive | Hook::complete;
@@ -116,8 +117,8 @@ TEST(Observers, GetTheirEventsInOrder) {
         expected.push_back(std::string("2: ") + what);
     }
     EXPECT_EQ(lines, expected);
-    // Two warps, with three segments each: up to the barrier, the point of reconvergence, and the
-    // rest.
+    // Two warps have three segments each: to the barrier, to the point of reconvergence, and to the
+    // end.
     EXPECT_EQ(segments.count, 6);
 }
 

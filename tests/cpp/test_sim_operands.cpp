@@ -1,5 +1,5 @@
-// Operands that do not fit their instruction are errors with line and column, before anything runs.
-// At run time, accesses outside a state space are faults.
+// Operands that do not fit their instruction are errors with line and column before the kernel
+// runs. At run time, accesses outside a state space are faults.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Sim, CallSites,
                                          "ld.param.u32 %r1, [r+1]", "st.param.b32 [b+-4], %r1"),
                          [](const auto& info) { return std::to_string(info.index); });
 
-// Each accesses memory outside the named space, in a different way.
+// Each instruction accesses memory outside the named space, in a different way.
 class Outside : public testing::TestWithParam<const char*> {};
 
 TEST_P(Outside, IsAFault) {

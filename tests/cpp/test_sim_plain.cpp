@@ -1,5 +1,6 @@
-// Plain runs use known strides of addresses, and execute chains of multiply-adds as one operation.
-// They must have the same results as runs that announce every access and use neither.
+// Tests of plain runs. They use known strides of addresses, and execute chains of multiply-adds as
+// one operation. Their results must equal those of runs that announce every access and use neither
+// method.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -11,7 +12,7 @@
 namespace coalesce::sim {
 namespace {
 
-// Listens to accesses and ignores them, so that the engine announces them.
+// Gets the accesses and ignores them. Because of this observer, the engine announces them.
 struct Listener {
     static constexpr Hooks hooks = Hook::access;
     void access(const Warp&, const MemoryEvent&) {}
@@ -114,7 +115,7 @@ class Statements {
         return load_to(x) + load_to(y) + "fma.rn.f32 " + sum + ", " + (below(2) ? x : y) + ", " +
                (below(2) ? x : y) + ", " + c + ";\n";
     }
-    // A chain of products in registers of its own. Each reads the previous sum.
+    // Returns a chain of products in registers of its own. Each product reads the previous sum.
     std::string chain() {
         const std::string l = label();
         const int count = 1 + below(6);
@@ -160,7 +161,7 @@ class Statements {
         if (kind < 10) return chain();
         if (kind < 11) return "st.global.f32 [" + a() + "+" + steps() + "], " + f() + ";\n";
         const std::string l = label();
-        if (kind == 11) {  // some lanes, all lanes or none
+        if (kind == 11) {  // it is for some lanes, all lanes or none
             const char* lanes[] = {"5", "32", "64", "0", "31"};
             return "setp.lt.u32 %p, %lane, " + std::string(lanes[below(5)]) + ";\n@%p bra " + l +
                    ";\n" + some(4, depth + 1) + l + ":\n";
@@ -195,13 +196,14 @@ TEST(PlainRun, EqualsAnObservedRun) {
     EXPECT_GT(succeeded, 1000);
 }
 
-// Tests for ptx/address_families.hpp. Each kernel would fail without one clause of the rule.
+// Tests for ptx/address_families.hpp. Each kernel would give a wrong result if one condition of the
+// rule were missing.
 TEST(PlainRun, ForgetsOutdatedStrides) {
     const char* bodies[] = {
         // Only some lanes change the address.
         "ld.global.f32 %f0, [%a1];\nsetp.lt.u32 %p, %lane, 7;\n@%p bra L;\nadd.s64 %a1, %a1, 4;\n"
         "L: ld.global.f32 %f1, [%a1]; ld.global.f32 %f2, [%a1+8];\n",
-        // The same, with a guard.
+        // Only some lanes change the address, because of a guard.
         "ld.global.f32 %f0, [%a1];\nsetp.lt.u32 %p, %lane, 7;\n@%p add.s64 %a1, %a1, 4;\n"
         "ld.global.f32 %f1, [%a1]; ld.global.f32 %f2, [%a1+8];\n",
         // A register is copied, and then gets a new value.
@@ -221,14 +223,15 @@ TEST(PlainRun, ForgetsOutdatedStrides) {
         "ld.global.f32 %f0, [%a1]; bra L;\nL: mad.wide.u32 %a1, %lane, 12, %base;\n"
         "setp.lt.u32 %p, %lane, 7;\n@%p ld.global.f32 %f1, [%a1];\n"
         "ld.global.f32 %f2, [%a1]; ld.global.f32 %f3, [%a1+8];\n",
-        // Or it accesses shared memory in some lanes and global memory in others.
+        // The load accesses shared memory in some lanes and global memory in others.
         "ld.f32 %f0, [%a1]; bra L;\nL: mad.wide.u32 %a1, %lane, 12, %base; cvt.u64.u32 %u1, %w0;\n"
         "cvta.shared.u64 %u1, %u1; setp.lt.u32 %p, %lane, 7; selp.b64 %a1, %u1, %a1, %p;\n"
         "ld.f32 %f1, [%a1]; ld.f32 %f2, [%a1];\n",
         // A shuffle gives each lane another address.
         "ld.shared.f32 %f0, [%w2]; shfl.sync.bfly.b32 %w2, %w2, 5, 31, -1;\n"
         "ld.shared.f32 %f1, [%w2];\n",
-        // The same, one half of the warp after the other.
+        // A shuffle gives each lane another address, first in one half of the warp, then in the
+        // other.
         "ld.shared.f32 %f0, [%w2]; and.b32 %c, %lane, 16; shl.b32 %c, 65535, %c;\n"
         "shfl.sync.bfly.b32 %w2, %w2, 5, 31, %c; ld.shared.f32 %f1, [%w2]; bra L;\n"
         "L: ld.shared.f32 %f2, [%w2];\n",

@@ -1,4 +1,4 @@
-// The properties of instructions for observers: a table of opcodes and their traits.
+// Tests the properties of instructions that observers use: a table of opcodes and their traits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace coalesce::sim {
 namespace {
 
-// The names of the traits that are set, in the order of their declaration.
+// Returns the names of the traits that are set, in the order of their declaration.
 std::string dump(const Traits& t) {
     std::string text(operation(t.code).spelling);
     const auto add = [&](bool set, const char* name) {
@@ -161,7 +161,8 @@ TEST(Operations, AreFoundByTheLongestSpellingOfWholeParts) {
     EXPECT_EQ(opcode_named("cp.reduce.async"), OpCode::unknown);
 }
 
-// Register allocation relies on what ptx::effects returns as written registers.
+// Each operation must write exactly the registers that ptx::effects returns as written. The
+// allocation of registers relies on this.
 TEST(Operations, WriteTheRegistersThatTheParserExpects) {
     for (const Operation& row : operations()) {
         if (row.code == OpCode::unknown || row.is_machine_code()) continue;

@@ -1,4 +1,5 @@
-// Unsupported instructions are reported before anything runs, with the instruction and its line.
+// Unsupported instructions are reported before the kernel runs. The message has the instruction and
+// its line.
 #include <gtest/gtest.h>
 
 #include "sim_fixture.hpp"
@@ -27,7 +28,7 @@ TEST_P(Unsupported, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Sim, Unsupported,
     testing::Values("frobnicate.u32 %r0, %r1", "add.f32x2 %d0, %d1, %d2",
-                    // Modifiers without a meaning are never ignored.
+                    // A modifier without a meaning is an error and is never ignored.
                     "add.rn.oob.f32 %f0, %f1, %f2", "min.wrong.s32 %r0, %r1, %r2",
                     "mul.wide.s64 %d0, %d1, %d2", "add.sat.u32 %r0, %r1, %r2",
                     "cvt.rn.satfinite.e2m1x2.f32 %h0, %f1, %f2", "cvt.pack.s16.s32 %r0, %r1, %r2",

@@ -1,5 +1,5 @@
-// Instructions, modifiers and operand forms that CUDA C++ rarely uses, compared with values
-// computed by hand from the PTX ISA.
+// Tests instructions, modifiers and forms of operands that CUDA C++ rarely uses. The expected
+// values were computed by hand from the PTX ISA.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Floating, Values,
     testing::Values(
-        // The canonical NaN, for any operands.
+        // The result is the canonical NaN, whatever the operands are.
         Case{"add.f32 %f0, %f1, %f2;", {0x7f800000, 0xff800000, 0}, 0x7fffffff},
         Case{"fma.rn.f32 %f0, %f1, %f2, %f3;", {0xffc12345, bits(1.f), bits(2.f)}, 0x7fffffff},
         Case{"sqrt.rn.f32 %f0, %f1;", {bits(-1.f), 0, 0}, 0x7fffffff},
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Half, Values,
     testing::Values(
-        // 1.5 * (1 + 2^-7) is a tie; a very small addend decides it.
+        // 1.5 * (1 + 2^-7) is a tie. The sign of a very small addend decides the rounding.
         Case{"fma.rn.bf16 %h0, %h1, %h2, %h3;", {0x71c0, 0x3f81, 0x8080}, 0x71c1},
         Case{"fma.rn.bf16 %h0, %h1, %h2, %h3;", {0x71c0, 0x3f81, 0x0080}, 0x71c2},
         Case{
@@ -146,8 +146,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Operands, Values,
     testing::Values(
-        // Registers wider than the type: the low bits are read, and results are extended by their
-        // sign.
+        // Registers may be wider than the type. The low bits are read, and the result is
+        // sign-extended.
         Case{"cvt.s8.s8 %d0, %r1;", {0x1ff, 0, 0}, minus(1)},
         Case{"cvt.u8.u8 %d0, %r1;", {0x1ff, 0, 0}, 0xff},
         Case{"cvt.rzi.s16.f32 %d0, %f1;", {bits(-2.f), 0, 0}, minus(2)},

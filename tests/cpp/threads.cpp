@@ -1,6 +1,6 @@
-// Concurrent launches, each with several workers and the engine's own observers. Build it with
-// -fsanitize=thread, which ends the program if two threads access the same memory without ordering.
-// The results must be those of a single launch.
+// Runs concurrent launches. Each has several workers and the engine's own observers. Build this
+// program with -fsanitize=thread, which ends it if two threads access the same memory without
+// ordering. The results must equal those of a single launch.
 //  threads [rounds]
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,8 @@ using namespace coalesce;
 constexpr uint32_t blocks = 24, threads_per_block = 96;
 constexpr uint32_t count = blocks * threads_per_block;
 
-// Sums through shared memory with a barrier, a function, a loop, atomics between blocks, printf.
+// The kernel adds through shared memory with a barrier. It also has a function, a loop, atomics
+// between blocks, and printf.
 constexpr const char* text = R"(
 .version 8.5
 .target sm_90
@@ -89,7 +90,7 @@ void check(bool condition, const char* what) {
 
 enum class How : uint8_t { plainly, counted, recorded, replayed, checked, stepped };
 
-// One launch with its own data. The module's text and the engines are shared.
+// Runs one launch with its own data. All launches share the module's text and the engines.
 void launch_once(const ptx::Module& module, How how) {
     const auto variables = sim::lay_out_memory(module);
     const ptx::Function& entry = *module.find_function("k");
