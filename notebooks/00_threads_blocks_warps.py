@@ -10,8 +10,8 @@
 # # 0. Threads, blocks, warps
 #
 # **The question.** A block of 16 x 16 threads loads one element per thread. Which of those loads travel together?
-# All later lessons need the answer. It depends only on which threads share a *warp*, so it is known before any
-# memory is accessed.
+# All later lessons need the answer. The answer depends only on which threads share a *warp*, so it is known
+# before any memory is accessed.
 #
 # **Time:** 40 minutes. **You need:** C, and NumPy arrays. No GPU. Every term is in the [glossary](glossary.md).
 #
@@ -69,7 +69,7 @@ lessons.predict(
 #
 # Check the formula by an experiment. This kernel never computes which warp a thread is in. Each lane reads from
 # the hardware: `%laneid` is the lane, and `__shfl_sync(..., t, 0)` returns the `t` of lane 0 of **its own warp**.
-# Threads that receive the same leader share a warp.
+# This `t` is the *leader* of the warp. Threads with the same leader share a warp.
 
 # %%
 source = """
@@ -215,9 +215,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# What matters is *which element each lane then accesses*: neighbouring lanes need neighbouring values of `col`. With `row =
-# t / 32, col = t % 32` they have them, in either block. With `row = t % 32, col = t / 32` they do not, in either block.
-# Lesson 2 counts the cost.
+# What matters is *which element each lane then accesses*: neighbouring lanes need neighbouring values of `col`. In either
+# block, `row = t / 32, col = t % 32` gives them neighbouring values, and `row = t % 32, col = t / 32` does not. Lesson 2
+# counts the cost.
 
 # %% [markdown]
 # ## Exercises

@@ -353,7 +353,7 @@ for name, p in big.items():
 # **Bytes used, two definitions.** Nsight Compute divides the distinct bytes that the lanes ask for by the bytes of the
 # sectors. A broadcast then uses 4 bytes of 32, so `coalesced` has 82.5 %, though its loads could not be cheaper. Our reports
 # divide the sectors that are *needed* by the sectors that were *touched*. A broadcast needs one and touches one: 100 %. For
-# `naive`, 2.5 of 16.5 sectors per request are needed: 15 %. By Nsight Compute's definition it was 12.5 %, as above.
+# `naive`, 2.5 of 16.5 sectors per request are needed: 15 %. By Nsight Compute's definition, `naive` uses 12.5 %, as above.
 #
 # ## alpha and beta
 #

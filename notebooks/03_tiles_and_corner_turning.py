@@ -70,7 +70,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Four threads, a row or a column of the block, use every element in shared memory. So a tile changes **how
+# Each element in shared memory is used by four threads: a row or a column of the block. So a tile changes **how
 # often** an element is loaded. It does not change how well the loads coalesce: both loads go along rows, like the
 # load of `b` in the untiled kernel.
 #

@@ -655,18 +655,18 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The model puts the kernels in the right order. For register tiles of this size it is too fast by up to a quarter. It starts
-# with empty caches, as the recorded runs did, but four of these kernels are faster by 15 to 24 % when they run again. The
-# model does not include what makes the first run slower, such as the fetch of instructions. Why it is too fast for
-# `pipelined`, warm or cold, is not known. So take the microseconds of such kernels as a rough figure, and their counts as
-# exact.
+# The model puts the kernels in the right order. For register tiles of this size, the modelled times are too short by up to a
+# quarter. The model starts with empty caches, as the recorded runs did, but four of these kernels are faster by 15 to 24 %
+# when they run again. The model does not include what makes the first run slower, such as the fetch of instructions. The
+# reason why the model is too fast for `pipelined`, with warm or cold caches, is not known. So take the microseconds of such
+# kernels as a rough figure, and their counts as exact.
 #
 # ## Small products: `split_k` and `best`
 #
 # Large tiles are efficient, but a small product has few of them. `split_k` takes smaller tiles, and divides the steps of `k`
 # of each tile among groups of warps and the two blocks of a *cluster*. The blocks of a cluster can read each other's shared
-# memory. At the end they add up their parts. If `k` is long and the result small, as in 64 x 64 x 8192, it also cuts `k`
-# into slices. Another launch adds up the products of the slices.
+# memory. At the end, the groups and the blocks add up their parts. If `k` is long and the result small, as in 64 x 64 x
+# 8192, `split_k` also cuts `k` into slices. Another launch adds up the products of the slices.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
