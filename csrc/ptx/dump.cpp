@@ -1,4 +1,4 @@
-// Prints a module as text that tests can compare. It shows what the parser understood.
+// Prints a module as text that tests can compare. The text shows what the parser understood.
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -24,7 +24,7 @@ struct Token {
         dotted,       // Examples: .reg, .L1::evict_last
         number,       // Examples: 12, 0x7fU, 0f3F800000, 1.5e-3
         string,       // Example: "nounroll". The quotes belong to the token.
-        punctuation,  // ; , { } [ ] ( ) < > << ...
+        punctuation,  // Examples: ; , { } [ ] ( ) < > << ...
         invalid,      // a byte that starts no token, or a string or comment that is not closed
     };
     Kind kind = Kind::end;

@@ -66,7 +66,7 @@ void Lifter::expect_code_start(const Operand& o) const {
         unsupported("relative to " + std::string(o.text));
 }
 
-// Translates CALL.REL.NOINC `($k$_Z1ff), or through a pointer CALL.REL.NOINC R8 `(k)
+// Translates CALL.REL.NOINC `($k$_Z1ff). A call through a pointer is CALL.REL.NOINC R8 `(k).
 void Lifter::call(const Instruction& in) {
     if (in.has("ABS")) return call_outside(in);
     only(in, {"REL", "NOINC"});

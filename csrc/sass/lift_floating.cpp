@@ -127,7 +127,7 @@ void Lifter::mufu(const Instruction& in) {
         // The approximate double has this upper word. Its lower word is zero.
         const Locator whole = scratch(), approximate = scratch();
         help(MachineOp::move, {whole, constant(0)}, sim::Registers{1});
-        // A number in the text is the value of the whole double.
+        // A number in the instruction's text is the value of the whole double.
         const auto number = uint32_t(std::bit_cast<uint64_t>(a.value) >> 32);
         const bool printed = a.kind == Operand::Kind::real;
         help(MachineOp::move,
@@ -150,7 +150,7 @@ void Lifter::mufu(const Instruction& in) {
         only(in, {f.modifier});
         return as_ptx(f.code, {"approx", f.code == OpCode::tanh ? "" : "ftz", "f32"}, {d, real(a)});
     }
-    // The arguments are in full turns (2 pi), not in radians.
+    // The arguments of SIN and COS are in full turns (2 pi), not in radians.
     only(in, {"SIN", "COS"});
     if (in.has("SIN")) return void(machine(MachineOp::sine_of_turns, {d, real(a)}));
     if (in.has("COS")) return void(machine(MachineOp::cosine_of_turns, {d, real(a)}));

@@ -145,7 +145,7 @@ void Lifter::atomic(const Instruction& in) {
     sim::AtomicUpdate update{};
     if (!tries && !find_update(in, update)) unsupported();
     const bool wide = in.has("64") || in.has("U64") || in.has("S64") || in.has("F64");
-    const bool counts_lanes = in.has("POPC");  // for ATOMS.POPC.INC, which adds one for each lane
+    const bool counts_lanes = in.has("POPC");  // for ATOMS.POPC.INC, which adds the number of lanes
     Type type = in.has("F32")      ? Type::f32
                 : in.has("F64")    ? Type::f64
                 : in.has("F16x2")  ? Type::f16x2

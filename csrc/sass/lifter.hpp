@@ -117,7 +117,7 @@ class Lifter : private sim::Emitter {
     void as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands,
                 int table = -1);  // `table` is the truth table of lop3
     void help(MachineOp code, std::initializer_list<Locator> operands,
-              // It has no guard, because it writes scratch registers.
+              // the op has no guard, because it writes scratch registers
               const sim::Payload& payload = {});
     void help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands);
     [[nodiscard]] Op machine_op(MachineOp code, std::initializer_list<Locator> operands,

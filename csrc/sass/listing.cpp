@@ -95,7 +95,7 @@ bool read_register(std::string_view s, Operand& o) {
     return true;
 }
 
-// Reads the sum of registers and offsets in an address or in the offset of a bank.
+// Reads a sum of registers and offsets. It is part of an address, or of the offset of a bank.
 bool read_sum(std::string_view s, Operand& o) {
     while (!s.empty()) {
         const size_t plus = s.find('+', 1);

@@ -90,7 +90,7 @@ struct SymbolWord {
     int64_t by = 0;
 };
 
-// A variable in a constant bank.
+// A variable that is stored in a constant bank.
 struct BankVariable {
     std::string name;
     uint32_t offset = 0;

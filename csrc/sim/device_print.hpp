@@ -1,4 +1,4 @@
-// Output of kernels: printf and assert.
+// The output of kernels: printf and assert.
 #pragma once
 
 #include <cstdint>

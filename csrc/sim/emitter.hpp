@@ -46,7 +46,7 @@ class Emitter {
         std::map<uint32_t, Pool> scratch;
     };
 
-    // Starts the instruction with this number. Later ops belong to it.
+    // Starts the instruction with this number. Ops that are appended later belong to it.
     void begin_instruction(uint32_t pc);
     // Appends an op of the current instruction.
     Op& append(Op op);

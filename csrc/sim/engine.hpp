@@ -15,8 +15,8 @@ namespace coalesce::sim {
 
 // Handlers of memory instructions; see memory_handlers.hpp.
 struct MemoryHandlers {
-    // Index: [space][access]. Spaces: global, shared, local, param, generic, constant. Accesses:
-    // load, store, atomic, reduction.
+    // The indices are [space][access]. The spaces are global, shared, local, param, generic and
+    // constant. The accesses are load, store, atomic and reduction.
     Handler access[6][4];
     // Loads and stores of 32-bit words in neighbouring registers. The indices are [global,
     // shared][load, store][one, two, four words]. Global addresses have 64 bits, shared addresses

@@ -33,8 +33,8 @@ inline double flush(double x) {
     return (b & 0x7ff0000000000000u) == 0 ? std::bit_cast<double>(b & 0x8000000000000000u) : x;
 }
 
-// Single-precision arithmetic returns the NaN 0x7fffffff, for any NaN operands (CUDA Programming
-// Guide, "Floating-Point Standard"). The host's NaN has another sign and keeps payloads.
+// Single-precision arithmetic returns the NaN 0x7fffffff if any operand is a NaN (CUDA Programming
+// Guide, "Floating-Point Standard"). The host returns other NaNs, so they are replaced.
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 

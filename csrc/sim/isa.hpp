@@ -43,8 +43,8 @@ struct OpTable {
     }
     // Reads a special register (%tid.x) into operand 0.
     Selection (*special)(Special which, ptx::Type type);
-    // Copies a register to one with `to_bytes` bytes per lane, extended according to the type's
-    // sign.
+    // Copies a register to one with `to_bytes` bytes per lane. The value is extended with the sign
+    // of its type.
     Handler (*resize)(ptx::Type from, uint32_t to_bytes);
     Handler guarded;        // runs op.inner for the lanes for which the guard is true
     Handler predicate_not;  // stores the negation of the predicate in operand 1 to operand 0

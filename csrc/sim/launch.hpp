@@ -18,9 +18,10 @@ struct Dim3 {
 // The properties of the simulated GPU that a kernel can see. The defaults are an H200's (CUDA C++
 // Programming Guide, "Technical Specifications per Compute Capability").
 struct GpuFigures {
-    uint32_t multiprocessors = 132;    // %nsmid
+    uint32_t multiprocessors = 132;    // the value of %nsmid
     uint32_t resident_threads = 2048;  // the limit per multiprocessor
-    [[nodiscard]] uint32_t resident_warps() const { return resident_threads / 32; }  // %nwarpid
+    // the value of %nwarpid
+    [[nodiscard]] uint32_t resident_warps() const { return resident_threads / 32; }
 };
 
 struct Launch {

@@ -72,8 +72,8 @@ enum class Arithmetic : uint8_t {
     // c.
     in_halves,
     integers,
-    bits_and,  // and.popc
-    bits_xor,  // xor.popc
+    bits_and,  // and, then a count of bits (and.popc)
+    bits_xor,  // exclusive or, then a count of bits (xor.popc)
 };
 
 inline constexpr int most_fragment_registers = 16;

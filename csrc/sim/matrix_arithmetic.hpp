@@ -52,12 +52,12 @@ constexpr Fields fields_of(Element e) {
         case Element::e5m2:
             return {5, 2};
         default:
-            return {5, 10};  // f16
+            return {5, 10};  // the format f16
     }
 }
 
-// Numbers as sign (0 or -1), significand and exponent: (-1)^sign * significand * 2^(exponent -
-// fraction).
+// Numbers, split into sign (0 or -1), significand and exponent. The value is (-1)^sign *
+// significand * 2^(exponent - fraction).
 template <int rows, int columns>
 struct Numbers {
     alignas(64) int32_t sign[columns][rows];
@@ -135,7 +135,7 @@ struct Apart {
     Numbers<tile_rows, tile_columns> c;
 };
 
-// d = c + the products from `first` to `last`, all added at once.
+// Computes d = c + the products from `first` to `last`. All of them are added at once.
 inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const int bits = x.fraction_bits;

@@ -105,8 +105,8 @@ struct Place {
     int row, column;
 };
 
-// Returns the position of element e of register r in this lane, for the fragment of a, b or c (and
-// d).
+// Returns the position of element e of register r in this lane. The fragment may be that of a, b or
+// c; d has the same layout as c.
 inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
     const int group = lane / 4, member = lane % 4;
     // For m8n32, the fragments are those of the transposed 32 x 8 product.

@@ -244,7 +244,7 @@ struct Bulk {
 };
 
 // Checks the copy of lane i and describes it in `bulk`. Operand 0 is the address in shared memory,
-// 1 the size, 5 the address in global memory.
+// operand 1 the size, and operand 5 the address in global memory.
 template <Watch watch>
 inline bool bulk_of(Warp& w, const Op& op, int i, Access global_access, Bulk& bulk) {
     const auto& copy = op.get<BulkCopyOperand>();

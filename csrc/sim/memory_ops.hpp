@@ -68,7 +68,7 @@ inline Shape shape_of_stride(int64_t stride, uint32_t bytes) {
                                       : Shape::scattered;
 }
 
-// Copies the address register, 32 or 64 bits wide, plus the offset to w.address.
+// Sets w.address to the address register plus the offset. The register has 32 or 64 bits.
 inline void read_addresses(Warp& w, const Op& op) {
     const MemoryOperand& at = op.memory();
     const uint64_t by = uint64_t(at.offset) + (at.frame_relative ? w.current.frame.local : 0);
@@ -122,8 +122,9 @@ inline void take_tag_off(Warp& w) {
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
 }
 
-// Resolves w.address in one space, for the lanes of w.mask. r.mask gets the lanes that can access.
-// If `of` is not null, shared memory is that of `of`, another block of the cluster.
+// Finds the host memory for w.address in one space, for the lanes of w.mask. r.mask gets the lanes
+// that can access it. If `of` is not null, it is another block of the cluster, and the shared
+// memory of this block is accessed.
 template <Watch watch, ptx::Space space>
 inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Block* of = nullptr) {
     const uint32_t bytes = op.memory().bytes;
@@ -191,7 +192,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
             }
             return;
         }
-        // The lanes access several buffers, or some are in no buffer.
+        // The lanes access several buffers, or some lanes access no buffer.
         r.shape = Shape::scattered;
         LaneMask outside = 0, read_only = 0;
         for_each_lane(w.mask, [&](int i) {
@@ -249,7 +250,7 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     w.block->announce->access(w.block->observer, w, event);
 }
 
-// A load, store or atomic in a known space. op.mover moves the data.
+// Executes a load, store or atomic in a known space. op.mover moves the data.
 template <Watch watch, ptx::Space space, Access access>
 void access_memory(Warp& w, const Op& op) {
     Resolved r;
@@ -274,7 +275,7 @@ inline void read_generic_addresses(Warp& w, const Op& op) {
     for (int i = 0; i < warp_size; ++i) w.address[i] = shared_window | uint32_t(w.address[i]);
 }
 
-// A load, store or atomic with generic addresses. The lanes are processed space by space.
+// Executes a load, store or atomic with generic addresses. The lanes are processed space by space.
 template <Watch watch, Access access>
 void access_generic(Warp& w, const Op& op) {
     read_generic_addresses(w, op);
@@ -327,8 +328,8 @@ void access_generic(Warp& w, const Op& op) {
     within(param, param_window, std::integral_constant<ptx::Space, ptx::Space::param>{});
 }
 
-// ld.param of a kernel parameter. The value is the same for all lanes and known at the launch. No
-// memory is accessed.
+// Executes ld.param of a kernel parameter. The value is the same for all lanes and known at the
+// launch. No memory is accessed.
 inline void load_parameter(Warp& w, const Op& op) {
     Resolved r;
     r.shape = w.mask == all_lanes ? Shape::uniform : Shape::scattered;

@@ -90,7 +90,7 @@ struct bit_mask {
         return (n >= 32 ? UINT32_MAX : (1u << n) - 1) << p;
     }
 };
-// szext: the lowest n bits, extended according to the type's sign.
+// szext: the lowest n bits, extended with a sign or with zeros as the type requires.
 template <bool wrap>
 struct extend {
     template <class T>

@@ -94,7 +94,7 @@ void lop3(Warp& w, const Op& op) {
     }
 }
 
-// prmt: bytes of b:a, selected by the nibbles of c.
+// prmt: each nibble of c selects one byte of b:a.
 template <int mode>
 struct permute {
     static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {

@@ -16,7 +16,7 @@ namespace coalesce::sim::COALESCE_ISA {
 
 namespace {
 
-// d = a, for a number of consecutive registers.
+// Copies a number of consecutive registers: d = a.
 void move(Warp& w, const Op& op) {
     constexpr Locator register_bytes = next_register * sizeof(uint32_t);
     const Locator count = op.get<Registers>().count;

@@ -1,10 +1,11 @@
-// Shared by the operations of machine code: 64-bit values in pairs of registers, and tables of
+// Helpers for the operations of machine code: 64-bit values in pairs of registers, and tables of
 // handlers.
 //
 // METHOD
-// Registers of machine code have 32 bits. A 64-bit value is in two adjacent registers; the low
-// words of all lanes come first. Operations on pairs join the words when they read them, and split
-// the result when they write it. This takes a few vector instructions and no copy.
+// Registers of machine code have 32 bits. A 64-bit value is in two adjacent registers. The low
+// words of all lanes come first, and then the high words. Operations on pairs join the words when
+// they read them, and split the result when they write it. This takes a few vector instructions and
+// no copy.
 #pragma once
 
 #include <bit>

@@ -79,7 +79,7 @@ struct BankOperand {
     uint8_t bank = 0;
 };
 
-// An instruction on matrices. The address register of loads and stores is in the table.
+// An instruction on matrices. The address register of loads and stores is in Program::matrices.
 struct MatrixOperand {
     MemoryOperand memory;
     uint32_t index = 0;  // an index into Program::matrices
@@ -160,7 +160,7 @@ enum class Combination : uint8_t { none, conjunction, disjunction, difference };
 struct ComparisonOperand {
     uint8_t relations = 0;
     Combination combination = Combination::none;
-    bool negated = false;  // the further predicate is negated
+    bool negated = false;  // the other predicate is negated
     uint32_t truth = 0;    // for `set`: the result if the comparison is true
 };
 

@@ -62,7 +62,7 @@ enum class Control : uint8_t {
     ret,
     exit,
     barrier,         // bar, barrier: the lanes wait for the threads of the block
-    join,            // lanes may reconverge at the next op
+    join,            // marks that lanes may reconverge at the next op
     yield,           // nanosleep: lets other warps run
     cluster_arrive,  // barrier.cluster.arrive and wait: for the threads of the cluster
     cluster_wait,
