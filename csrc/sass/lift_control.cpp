@@ -8,7 +8,7 @@ namespace coalesce::sass {
 using Kind = Operand::Kind;
 using sim::Control;
 
-// Emits a control op. If it is guarded and not a branch, a branch around it is emitted.
+// Emits a control op. If the op is guarded and not a branch, it also emits a branch around the op.
 void Lifter::guarded_control(Op op) {
     const Operand& guard = in_->guard;
     if (guard.kind == Kind::predicate && !(guard.number < 0 && !guard.negated)) {

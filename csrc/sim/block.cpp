@@ -1,4 +1,4 @@
-// The start of a block of threads, and its barriers.
+// Starts a block of threads, and manages its barriers.
 #include <algorithm>
 #include <bit>
 #include <iterator>

@@ -20,7 +20,7 @@ struct CallGraph {
     // address these take, and all functions that those call or refer to.
     std::vector<const ptx::Function*> referred;
 
-    // The number of a function in the graph, or no_function.
+    // number_of() returns the number of a function in the graph, or no_function if it is not there.
     static constexpr uint32_t no_function = UINT32_MAX;
     [[nodiscard]] uint32_t number_of(std::string_view name) const;
 

@@ -312,7 +312,8 @@ bool Decoder::decode_lanewise(const ptx::Instruction& in) {
             }
         }
     }
-    // The handler itself reads the truth table of lop3, and the special register of a mov.
+    // The handler itself reads the truth table of lop3. It also reads the special register of a
+    // mov.
     const bool with_handler =
         opcode_ == OpCode::lop3 || (opcode_ == OpCode::mov && in.operands.size() == 2 &&
                                     in.operands[1].kind == Operand::Kind::special);

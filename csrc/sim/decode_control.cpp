@@ -39,7 +39,7 @@ uint32_t Decoder::argument_layout(const ptx::Function& f, std::vector<uint32_t>&
     return uint32_t(at);
 }
 
-// Emits a control op. If it is guarded and not a branch, a branch around it is emitted.
+// Emits a control op. If the op is guarded and not a branch, it also emits a branch around the op.
 void Decoder::emit_control(const ptx::Instruction& in, Op op, uint32_t block_reconvergence) {
     if (in.guard >= 0) {
         const uint32_t at = uint32_t(program_.ops.size());

@@ -52,7 +52,7 @@ bool shape_named(std::string_view text, Shape3& shape) {
     return text.empty();
 }
 
-// The known modifiers of an instruction on matrices.
+// The modifiers that an instruction on matrices may have.
 struct Form {
     Shape3 shape;
     std::vector<Element> elements;  // in the order of the modifiers
@@ -251,7 +251,7 @@ void Decoder::emit_matrices(const ptx::Instruction& in, const Matrices& matrices
     emit(in, op);
 }
 
-// `bytes` is the part of a row or of a register that each lane gets.
+// `bytes` is the number of bytes of a row or register that each lane gets.
 MemoryOperand Decoder::set_matrix_address(Matrices& x, const Operand& address, uint8_t bytes) {
     Op op;
     MemoryOperand& memory = op.set(MemoryOperand{});

@@ -192,7 +192,7 @@ void Decoder::describe(Space space, Access access, uint8_t bytes) {
 bool Decoder::decode_load_store(const ptx::Instruction& in) {
     const bool is_load = opcode_ != OpCode::st;
     Modifiers m(in);
-    // The address is converted to a generic one at run time.
+    // At run time, the address is converted to a generic address.
     const bool in_cluster = m.take("shared::cluster");
     Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");
@@ -277,7 +277,7 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
 bool Decoder::decode_atomic(const ptx::Instruction& in) {
     const bool returns = opcode_ == OpCode::atom;
     Modifiers m(in);
-    // The address is converted to a generic one at run time.
+    // At run time, the address is converted to a generic address.
     const bool in_cluster = m.take("shared::cluster");
     const Space space = take_space(m);
     const bool hinted = m.has("L2::cache_hint");

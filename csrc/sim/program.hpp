@@ -274,7 +274,7 @@ struct Program {
     std::vector<Matrices> matrices;  // the payloads of instructions on matrices refer to these
     std::vector<WarpgroupProduct> warpgroup_products;  // the payloads of wgmma refer to these
     std::vector<TensorCopy> tensor_copies;  // the payloads of cp.async.bulk.tensor refer to these
-    // the key is an address, and the value the index of a function; see symbols.hpp
+    // the functions by their addresses; see symbols.hpp
     std::unordered_map<uint64_t, uint32_t> function_of_address;
     std::vector<std::vector<uint32_t>> tables;  // each table has the target ops of a branch_table
     std::vector<std::byte> constants;
@@ -312,7 +312,7 @@ inline constexpr uint32_t no_op = UINT32_MAX;
 struct Launch;
 [[nodiscard]] MachineConstants machine_constants(const Program& program, const Launch& launch);
 
-// The handlers of one instruction set and one observer; see isa.hpp and engine.hpp.
+// The handlers of one instruction set for one kind of observers; see isa.hpp and engine.hpp.
 struct Engine;
 
 // Lays out the memory of a parsed module, for all programs that are made from it.

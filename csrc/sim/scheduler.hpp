@@ -12,7 +12,7 @@
 
 namespace coalesce::sim {
 
-// block.cpp: the start of a block, and its barriers.
+// The following functions are in block.cpp. They start a block and manage its barriers.
 
 // Writes the threadIdx of each linear thread of a block into `storage`, padded to whole warps.
 void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]);
@@ -25,7 +25,7 @@ void start(Block& block, uint64_t linear);
 void arrive(Warp& w, int32_t join, LaneMask lanes);
 bool settle(Warp& w, int32_t join);
 
-// convergence.cpp: where lanes of machine code diverge and reconverge.
+// The following functions are in convergence.cpp. They split and join the lanes of machine code.
 void set_barrier(Warp& w, const Op& op, uint32_t at);
 void sync_barrier(Warp& w, const Op& op, uint32_t at);
 void break_barrier(Warp& w, const Op& op, uint32_t at);

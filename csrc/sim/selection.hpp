@@ -30,7 +30,7 @@ struct Request {
     std::span<const ptx::Operand> operands;
 };
 
-// The types of an operation's operands, destinations first.
+// The types of an operation's operands. The destinations come first.
 class OperandTypes {
   public:
     static constexpr size_t most = std::extent_v<decltype(Op::operand)>;

@@ -56,7 +56,7 @@ enum class Special : uint8_t {
     cluster_nctaid_z,
     cluster_ctarank,
     cluster_nctarank,
-    is_explicit_cluster,  // a predicate
+    is_explicit_cluster,  // this register is a predicate
 };
 
 // Returns the register of that name, or `unknown` if the register is not simulated.

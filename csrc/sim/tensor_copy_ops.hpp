@@ -199,8 +199,8 @@ void box_to_shared(Warp& w, const Op& op) {
             start_box<watch>(w, op, i, shared, bytes, barrier, box);
             return;
         }
-        // Each block of the cluster gets the box. The block's own warp with this number receives
-        // it, as if that warp had issued the copy.
+        // Each selected block of the cluster gets the box. It goes to the block's own warp with
+        // this number, as if that warp had issued the copy.
         const uint32_t ranks = w.lanes<const uint16_t>(copy.blocks)[i];
         if (!w.block->cluster)
             throw_misuse(w, op, i, "a copy to the blocks of a cluster needs a launch in clusters");

@@ -92,7 +92,8 @@ using TensorMapBytes = std::array<std::byte, tensor_map_bytes>;
 [[nodiscard]] std::optional<TensorMap> tensor_map_in(const std::byte* bytes);
 [[nodiscard]] std::optional<TensorMap> tensor_map_in(std::string_view bytes);
 
-// The operands of an instruction that copies a box. Its Op refers to this table entry of Program.
+// The operands of an instruction that copies a box. The instruction's Op has an index into
+// Program::tensor_copies.
 struct TensorCopy {
     uint32_t rank = 0;
     Locator coordinate[most_dimensions] = {no_operand, no_operand, no_operand, no_operand,
@@ -104,7 +105,8 @@ struct TensorCopy {
     Locator blocks = no_operand;
 };
 
-// A box that is being copied to shared memory: its rows in global memory, resolved and checked.
+// A box that is being copied to shared memory. It has the rows of the box in global memory, which
+// are resolved and checked.
 struct TensorBox {
     struct Row {
         const std::byte* source = nullptr;  // the first element of the row that is in the array

@@ -78,9 +78,9 @@ struct Traits {
     bool proxy_fence = false;
     bool bulk = false;    // a bulk copy, whose accesses are not counted
     bool matrix = false;  // ldmatrix or stmatrix
-    // For tensor core instructions: the multiplications and additions that a warp executes. For
-    // machine code there are also cycles. The instruction occupies the tensor core of a quarter of
-    // a multiprocessor for so many cycles.
+    // For tensor core instructions: the multiplications and additions that a warp executes. Machine
+    // code also has `tensor_cycles`: the number of cycles for which the instruction occupies the
+    // tensor core of a quarter of a multiprocessor.
     TensorSource tensor_source = TensorSource::none;
     uint32_t tensor_operations = 0;
     uint32_t tensor_cycles = 0;

@@ -61,8 +61,8 @@ struct Join {
     LaneMask kept = 0;    // for machine code: the lanes whose function has saved the barrier
 };
 
-// A pending cp.async of one warp instruction. It is performed when a thread waits for it, so that
-// the effect of a missing wait is visible.
+// A pending cp.async of one warp instruction. It is performed when a thread waits for it. So the
+// effect of a missing wait is visible.
 struct AsyncCopy {
     uint32_t pc;
     uint8_t bytes;
@@ -74,7 +74,7 @@ struct AsyncCopy {
 };
 
 // A pending cp.async.bulk of one thread to shared memory. It is performed when a thread waits for
-// the mbarrier that counts its bytes, so that the effect of a missing wait is visible.
+// the mbarrier that counts its bytes. So the effect of a missing wait is visible.
 struct BulkCopy {
     uint32_t pc;
     uint32_t warp;

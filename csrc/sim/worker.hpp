@@ -47,8 +47,8 @@ struct GridState {
     std::atomic<uint64_t> next_group{0};  // the next block or cluster to run
     std::atomic<uint64_t> finished_blocks{0};
     std::atomic<uint64_t> work{0};  // Incremented whenever a block has done more than wait
-    // The numbers of blocks that wait in grid.sync() until the highest bit of the grid's barrier
-    // changes. The index is the current value of this bit.
+    // The numbers of blocks that wait in grid.sync(). They wait until the highest bit of the grid's
+    // barrier changes. The index is the current value of this bit.
     std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
@@ -237,8 +237,8 @@ class Worker {
         });
     }
 
-    // Called when all warps of the block that can run only read memory. Other blocks run next. If
-    // no other block does anything either, lanes may be waiting for lanes of their own warp.
+    // Called if all warps of the block that can run only read memory. Then other blocks run next.
+    // If no other block does anything either, some lanes may wait for lanes of their own warp.
     Ran set_aside(Block& block) {
         const uint64_t work = grid_.work.load(std::memory_order_relaxed);
         if (block.seen_work != work) {
