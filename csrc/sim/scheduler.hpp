@@ -12,7 +12,7 @@
 
 namespace coalesce::sim {
 
-// The following functions are in block.cpp. They start a block and manage its barriers.
+// index_threads() and start() are in block.cpp. They prepare a block.
 
 // Writes the threadIdx of each linear thread of a block into `storage`, padded to whole warps.
 void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3]);
